@@ -1,4 +1,6 @@
-"""What the processors are that a benchmark of cpu.py runs on, how many cores they have at this moment, which of them are quiet, and who else uses them."""
+"""What the processors are that a benchmark of cpu.py runs on, how many cores they have at this moment, which of them
+are quiet, and who else uses them.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ import numpy as np
 from warpladder.machine import facts as machine
 from warpladder.trainers.native.compiler.vectors import LANES
 
-CANDIDATES = (
-    3  # processors more than are wanted, whose combinations are tried: what one multiplies alone says nothing about two on one core
-)
+# processors more than are wanted, whose combinations are tried: what one multiplies alone says nothing about two on one
+# core
+CANDIDATES = 3
 
 #: lscpu's lines that say what a time was measured on.
 LSCPU = ("Architecture", "Vendor ID", "Model name", "CPU family", "Model", "Stepping", "CPU(s)", "Thread(s) per core", "Core(s) per socket",
@@ -38,17 +40,28 @@ def processor(facts: dict[str, Any]) -> dict[str, Any]:
         (128, "128 bits"),
     )
     try:
-        said = subprocess.run(["lscpu"], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}).stdout
+        said = subprocess.run(
+            ["lscpu"], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}
+        ).stdout
     except (OSError, subprocess.SubprocessError):  # other systems
         said = ""
     lines = dict(line.strip().split(":", 1) for line in said.splitlines() if ":" in line)
     known = {name: lines[name].strip() for name in LSCPU if name in lines}
     kind = re.sub(r"[^a-z0-9]+", "-", f"{facts['target']} {vectors} {facts['threads']} threads".lower()).strip("-")
-    return {"kind": kind, "vectors": vectors, "vector_bits": bits, "lanes": LANES, "cores": physical_cores(), "lscpu": known}
+    return {
+        "kind": kind,
+        "vectors": vectors,
+        "vector_bits": bits,
+        "lanes": LANES,
+        "cores": physical_cores(),
+        "lscpu": known,
+    }
 
 
 def physical_cores() -> int | None:
-    """Cores that the processors belong to which this process may use: less than they are where a core runs two threads; None where lscpu does not tell."""
+    """Cores that the processors belong to which this process may use: less than they are where a core runs two threads;
+    None where lscpu does not tell.
+    """
     if not hasattr(os, "sched_getaffinity"):
         return None
     try:
@@ -74,7 +87,9 @@ def cores_now(threads: int) -> float:
         return time.perf_counter() - began
 
     with ThreadPoolExecutor(threads) as pool:
-        alone, together = (statistics.median(max(pool.map(roots, range(count))) for _ in range(3)) for count in (1, threads))
+        alone, together = (
+            statistics.median(max(pool.map(roots, range(count))) for _ in range(3)) for count in (1, threads)
+        )
     return threads * alone / together
 
 
@@ -102,7 +117,8 @@ def rates() -> dict[int, float]:
 def quiet(count: int) -> tuple[set[int], dict[int, float]]:
     """Find the processors that multiply fastest together at this moment, and FLOP/s of each alone.
 
-    Where a host has other guests, some of a guest's processors share a core with one of theirs, and which ones changes by the minute.
+    Where a host has other guests, some of a guest's processors share a core with one of theirs, and which ones changes
+    by the minute.
     """
     alone = rates()
     best = sorted(alone, key=lambda number: alone[number])[-count - CANDIDATES :]
@@ -115,7 +131,9 @@ def quiet(count: int) -> tuple[set[int], dict[int, float]]:
 
 
 def busy_beside(since: float | None, own: float, wall: float) -> float | None:
-    """Share of all processors' time that other programs have used; since, own: what `busy_now` gave; wall: seconds since then."""
+    """Share of all processors' time that other programs have used; since, own: what `busy_now` gave; wall: seconds
+    since then.
+    """
     if since is None:
         return None
     busy, mine = busy_now()

@@ -2,17 +2,19 @@
 
     python benchmarks/cpu.py --data-dir DIR            # everything, some ten minutes; DIR has mnist/ and cifar10/
     python benchmarks/cpu.py --case mlp --case cnn     # some of it
-    python benchmarks/cpu.py --processors 2            # on a machine with more, whose host has other guests: each case on the two that multiply fastest
-    python benchmarks/cpu.py --quick                   # two rounds, to see that it works: nothing is stored
+    python benchmarks/cpu.py --processors 2            # on a machine with more, whose host has other guests: each case
+    on the two that multiply fastest python benchmarks/cpu.py --quick                   # two rounds, to see that it
+    works: nothing is stored
 
-Every trainer trains the same steps of the same data from the same weights, in a row, behind some that are not timed; of full batches, where an epoch is
-a step, as many epochs. Shuffling, gathering and conversion are part of the time; loading and compiling are not. Trainers take turns, round by round, so that
-what disturbs the machine disturbs all of them, and a speed-up is the median of the rounds' ratios. A result during which
-other programs kept more than a twentieth of the cores busy is stored only where --out says so. How many cores the threads have is measured before
-and behind whatever is timed, since a hypervisor may put two processors of a guest on one core: a speed-up is also given for the rounds in which both
-trainers had cores of their own.
-Where cores have two threads each, native and PyTorch are timed with a thread for each core as well. Without the data set at hand the images are random
-bytes, and the result says so.
+Every trainer trains the same steps of the same data from the same weights, in a row, behind some that are not timed; of
+full batches, where an epoch is a step, as many epochs. Shuffling, gathering and conversion are part of the time;
+loading and compiling are not. Trainers take turns, round by round, so that what disturbs the machine disturbs all of
+them, and a speed-up is the median of the rounds' ratios. A result during which other programs kept more than a
+twentieth of the cores busy is stored only where --out says so. How many cores the threads have is measured before and
+behind whatever is timed, since a hypervisor may put two processors of a guest on one core: a speed-up is also given for
+the rounds in which both trainers had cores of their own. Where cores have two threads each, native and PyTorch are
+timed with a thread for each core as well. Without the data set at hand the images are random bytes, and the result says
+so.
 """
 
 from __future__ import annotations
@@ -51,15 +53,21 @@ from warpladder.trainers.native.compiler.vectors import LANES
 
 RESULTS = Path(__file__).parent / "results"
 DISTURBED = 0.05  # share of the cores' time that other programs may take
-OWN = 0.8  # of a core for each thread, at least, where threads count as on cores of their own: those of one core have half each
-#: seconds that a trainer trains before its cores are counted: the last one's idle threads spin for a while, and would take its own
+# of a core for each thread, at least, where threads count as on cores of their own: those of one core have half each
+OWN = 0.8
+#: seconds that a trainer trains before its cores are counted: the last one's idle threads spin for a while, and would
+#: take its own
 SETTLE = 0.2
-WARM = 0.2  # seconds that it trains before the clock starts: behind a pause threads sleep and clocks rest, which a training meets once
+# seconds that it trains before the clock starts: behind a pause threads sleep and clocks rest, which a training meets
+# once
+WARM = 0.2
 
 
 @dataclass(frozen=True)
 class Case:
-    """A row of the table: `steps` are timed at once; `targets` are speed-ups of native over the best of each family of peers, without AVX-512 and with it."""
+    """A row of the table: `steps` are timed at once; `targets` are speed-ups of native over the best of each family of
+    peers, without AVX-512 and with it.
+    """
 
     name: str
     net: Net
@@ -76,12 +84,39 @@ def one(batch: int | None) -> TrainConfig:
 
 
 CASES = (
-    Case("mlp", nets.mlp(), one(64), "mnist", 0, 938, ("native", "numpy", "torch", "sklearn"), {"torch": (2, 3.5), "sklearn": (5, 5)}),
-    Case("mlp-adam", nets.mlp(), TrainConfig(batch_size=64, optimizer=Adam(1e-4)), "mnist", 0, 938, ("native", "torch"), {"torch": (2, 2)}),
+    Case(
+        "mlp",
+        nets.mlp(),
+        one(64),
+        "mnist",
+        0,
+        938,
+        ("native", "numpy", "torch", "sklearn"),
+        {"torch": (2, 3.5), "sklearn": (5, 5)},
+    ),
+    Case(
+        "mlp-adam",
+        nets.mlp(),
+        TrainConfig(batch_size=64, optimizer=Adam(1e-4)),
+        "mnist",
+        0,
+        938,
+        ("native", "torch"),
+        {"torch": (2, 2)},
+    ),
     Case("softmax", nets.softmax(), one(128), "mnist", 0, 469, ("native", "numpy", "torch"), {"torch": (4, 9)}),
     Case("mlp10", nets.mlp10(), one(None), "mnist", 1000, 20, ("native", "numpy", "torch"), {"torch": (4, 4)}),
     Case("cnn", nets.cnn(), one(64), "mnist", 0, 30, ("native", "torch", "torch:images=last"), {"torch": (1.3, 2)}),
-    Case("autoencoder", nets.autoencoder(), one(32), "cifar10", 0, 2, ("native", "torch", "torch:images=last"), {"torch": (1.2, 1.8)}),
+    Case(
+        "autoencoder",
+        nets.autoencoder(),
+        one(32),
+        "cifar10",
+        0,
+        2,
+        ("native", "torch", "torch:images=last"),
+        {"torch": (1.2, 1.8)},
+    ),
 )
 
 
@@ -100,7 +135,9 @@ def dataset(case: Case, data_dir: str | None, made_up: bool) -> tuple[Dataset, b
 
 
 def contenders(case: Case) -> list[str]:
-    """The case's trainers; where cores run two threads each, native and PyTorch also with as many threads as there are cores."""
+    """The case's trainers; where cores run two threads each, native and PyTorch also with as many threads as there are
+    cores.
+    """
     cores = physical_cores() or machine.cores()
     fewer = [f"{name}:threads={cores}" for name in case.trainers if name.split(":")[0] in ("native", "torch")]
     return [*case.trainers, *(fewer if cores < machine.cores() else [])]
@@ -133,7 +170,11 @@ def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak:
     threads = machine.cores()
 
     def trained(trainer: Trainer, count: int) -> list[StepLog]:
-        return trainer.run_epochs([Order(0, epoch, order.n) for epoch in range(count)]) if full else [trainer.run(order, 0, count)]
+        return (
+            trainer.run_epochs([Order(0, epoch, order.n) for epoch in range(count)])
+            if full
+            else [trainer.run(order, 0, count)]
+        )
 
     def train_for(trainer: Trainer, seconds: float) -> None:
         before = time.perf_counter()
@@ -166,10 +207,19 @@ def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak:
             best = min(members, key=lambda name: statistics.median(samples[name]))
             ratios = [theirs / ours for theirs, ours in zip(samples[best], samples["native"], strict=True)]
             found = statistics.median(ratios)
-            verdicts[kind] = {"against": best, "target": target, "ratio": found, "ratios": ratios, "met": bool(found >= target)}
+            verdicts[kind] = {
+                "against": best,
+                "target": target,
+                "ratio": found,
+                "ratios": ratios,
+                "met": bool(found >= target),
+            }
             least = [min(pair) for pair in zip(cores[best], cores["native"], strict=True)]
             whole = [ratio for ratio, count in zip(ratios, least, strict=True) if count >= OWN * threads]
-            verdicts[kind] |= {"rounds_on_own_cores": len(whole), "ratio_on_own_cores": statistics.median(whole) if whole else None}
+            verdicts[kind] |= {
+                "rounds_on_own_cores": len(whole),
+                "ratio_on_own_cores": statistics.median(whole) if whole else None,
+            }
     return {
         "case": case.name, "data": train.name, "real_data": real, "samples": order.n, "batch": batch, "steps": steps,
         "flops_per_step": case.net.train_flops * batch, "floor_seconds": floor, "seconds_per_step": samples, "cores": cores, "speedups": verdicts,
@@ -177,14 +227,18 @@ def run_case(case: Case, data_dir: str | None, made_up: bool, rounds: int, peak:
 
 
 def run_quiet(case: Case, options: list[str], count: int, everywhere: set[int]) -> dict[str, Any]:
-    """Time one case in a process of its own, on the `count` of the processors `everywhere` that multiply fastest at this moment."""
+    """Time one case in a process of its own, on the `count` of the processors `everywhere` that multiply fastest at
+    this moment.
+    """
     with kept_to(everywhere):
         chosen, alone = quiet(count)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "case.json"
         with kept_to(chosen):
             subprocess.run(
-                [sys.executable, __file__, "--case", case.name, *options, "--out", str(out)], check=True, stdout=subprocess.DEVNULL
+                [sys.executable, __file__, "--case", case.name, *options, "--out", str(out)],
+                check=True,
+                stdout=subprocess.DEVNULL,
             )
         [found] = json.loads(out.read_text())["cases"]
     return {**found, "processors": sorted(chosen), "flops_alone": alone}
@@ -232,13 +286,17 @@ def show(report: dict[str, Any]) -> None:
         limit = f", limit {found['limit']} s" if found["limit"] else ""
         console.print(f"{what}: {statistics.median(found['seconds']):.3f} s{limit}")
     if warm := report.get("start_up"):
-        console.print(f"a second start of native takes {native_after_numpy(warm):.2f} s more than NumPy's, limit {WARM_LIMIT} s")
+        console.print(
+            f"a second start of native takes {native_after_numpy(warm):.2f} s more than NumPy's, limit {WARM_LIMIT} s"
+        )
     for name, megabytes in report.get("peak_rss_mb", {}).items():
         console.print(f"peak memory, mlp on mnist, {name}: {megabytes:.0f} MB, limit {RSS_LIMIT_MB} MB")
 
 
 @click.command(help=__doc__.split("\n")[0])
-@click.option("--case", "names", multiple=True, type=click.Choice([case.name for case in CASES]), help="Only these cases.")
+@click.option(
+    "--case", "names", multiple=True, type=click.Choice([case.name for case in CASES]), help="Only these cases."
+)
 @click.option("--data-dir", help="Folder with the data sets' files: DIR/mnist, DIR/cifar10.")
 @click.option(
     "--random",
@@ -248,7 +306,10 @@ def show(report: dict[str, Any]) -> None:
 )
 @click.option("--rounds", default=15, show_default=True, help="Timed rounds.")
 @click.option(
-    "--processors", "count", type=click.IntRange(1), help="Train each case on so many, those that multiply fastest just before; Linux only."
+    "--processors",
+    "count",
+    type=click.IntRange(1),
+    help="Train each case on so many, those that multiply fastest just before; Linux only.",
 )
 @click.option("--quick", is_flag=True, help="Two rounds, and nothing is stored.")
 @click.option(
@@ -256,7 +317,15 @@ def show(report: dict[str, Any]) -> None:
     type=click.Path(dir_okay=False),
     help="Where the result goes; benchmarks/results/cpu-KIND.json, a file for each kind of processor, if not given.",
 )
-def main(names: tuple[str, ...], data_dir: str | None, made_up: bool, rounds: int, count: int | None, quick: bool, out: str | None) -> None:
+def main(
+    names: tuple[str, ...],
+    data_dir: str | None,
+    made_up: bool,
+    rounds: int,
+    count: int | None,
+    quick: bool,
+    out: str | None,
+) -> None:
     if count:
         everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
         if count > len(everywhere):
@@ -274,7 +343,12 @@ def main(names: tuple[str, ...], data_dir: str | None, made_up: bool, rounds: in
     for case in CASES:
         if not names or case.name in names:
             if count:
-                options = ["--rounds", str(rounds), *(["--data-dir", data_dir] if data_dir else []), *(["--random"] if made_up else [])]
+                options = [
+                    "--rounds",
+                    str(rounds),
+                    *(["--data-dir", data_dir] if data_dir else []),
+                    *(["--random"] if made_up else []),
+                ]
                 cases.append(run_quiet(case, options, count, everywhere))
             else:
                 peak = max(peak, machine.fma_peak())

@@ -1,4 +1,5 @@
-"""Many processes that train at once, as a class does on one server: native with all its threads against native with one thread in each process.
+"""Many processes that train at once, as a class does on one server: native with all its threads against native with one
+thread in each process.
 
 Used by cpu.py. The processes are started, and have trained a little, before the clock runs.
 """
@@ -43,7 +44,9 @@ class Crowd:
     def __init__(self, rung: str, count: int) -> None:
         command = [sys.executable, "-c", PROGRAM, rung]
         self.processes = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
             for _ in range(count)
         ]
         self._heard("ready", count)
@@ -61,7 +64,9 @@ class Crowd:
         for process in self.processes[:count]:
             assert process.stdout is not None
             if process.stdout.readline().strip() != word:
-                raise RuntimeError(f"a process that should train ended early: {' '.join(process.args[:1])}, exit status {process.wait()}")
+                raise RuntimeError(
+                    f"a process that should train ended early: {' '.join(process.args[:1])}, exit status {process.wait()}"
+                )
 
     def close(self) -> None:
         for process in self.processes:
@@ -70,7 +75,9 @@ class Crowd:
 
 
 def crowd(rounds: int) -> dict[str, Any]:
-    """Seconds by what trained, a list of all rounds each; `ratio` is the median of what the crowd took with all threads over what it took with one each."""
+    """Seconds by what trained, a list of all rounds each; `ratio` is the median of what the crowd took with all threads
+    over what it took with one each.
+    """
     first = Crowd("native:threads=1", 1)  # leaves compiled code for the others
     first.close()
     one, every = Crowd("native:threads=1", PROCESSES), Crowd("native", PROCESSES)

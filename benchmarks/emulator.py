@@ -1,4 +1,5 @@
-"""An epoch on 1,000 images on the emulator: S2's perceptron and S1's convolutional network, on the naive rung's kernels.
+"""An epoch on 1,000 images on the emulator: S2's perceptron and S1's convolutional network, on the naive rung's
+kernels.
 
 python benchmarks/emulator.py             # half a minute; compiling is told apart
 python benchmarks/emulator.py --check     # the same with the checker, on fewer images
@@ -61,14 +62,26 @@ def main(check: bool) -> None:
     for net in (nets.mlp(), nets.cnn()):
         first, seconds = epoch(net, device, 64 if check else IMAGES, 1 if check else ROUNDS)
         best = statistics.median(seconds)
-        found[net.name] = {"images": 64 if check else IMAGES, "first_seconds": first, "epoch_seconds": best, "all": seconds}
+        found[net.name] = {
+            "images": 64 if check else IMAGES,
+            "first_seconds": first,
+            "epoch_seconds": best,
+            "all": seconds,
+        }
         target = "" if check else f" (target {TARGETS[net.name]} s)"
         click.echo(
             f"{net.name}: {best:.2f} s an epoch of {found[net.name]['images']} images{target}; {first:.2f} s until the first step was taken"
         )
     if not check:
-        facts = {name: value for name, value in machine.facts().items() if name in ("cpu", "cores", "system", "fma_peak", "commit")}
-        write_whole(Path(__file__).parent / "results" / "emulator.json", json.dumps({"machine": facts, "epochs": found}, indent=1))
+        facts = {
+            name: value
+            for name, value in machine.facts().items()
+            if name in ("cpu", "cores", "system", "fma_peak", "commit")
+        }
+        write_whole(
+            Path(__file__).parent / "results" / "emulator.json",
+            json.dumps({"machine": facts, "epochs": found}, indent=1),
+        )
 
 
 if __name__ == "__main__":

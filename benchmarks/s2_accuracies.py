@@ -33,7 +33,9 @@ def main(data_dir: str | None, rung: str, seeds: int) -> None:
     for rate, (reported, expected) in EXPECTED.items():
         runs = []
         for seed in range(seeds):
-            run = train(nets.mlp(), mnist, TrainConfig(epochs=10, batch_size=64, learning_rate=rate, seed=seed), rung=rung)
+            run = train(
+                nets.mlp(), mnist, TrainConfig(epochs=10, batch_size=64, learning_rate=rate, seed=seed), rung=rung
+            )
             losses = [epoch.train_loss for epoch in run.history]
             runs.append({"seed": seed, "test_accuracy": run.test_accuracy, "train_losses": losses})
         found = [100 * run["test_accuracy"] for run in runs]
@@ -41,7 +43,12 @@ def main(data_dir: str | None, rung: str, seeds: int) -> None:
         print(
             f"rate {rate}: {statistics.mean(found):.2f} % ({min(found):.2f} to {max(found):.2f}), expected about {expected} %, S2 says {reported} %"
         )
-    report = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "rung": rung, "machine": machine.facts(), "rates": rows}
+    report = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "rung": rung,
+        "machine": machine.facts(),
+        "rates": rows,
+    }
     path = Path(__file__).parent / "results" / "s2-accuracies.json"
     path.parent.mkdir(exist_ok=True)
     write_whole(path, json.dumps(report, indent=1) + "\n")

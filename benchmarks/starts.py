@@ -13,7 +13,10 @@ START_UP = {
     "import warpladder": (("-c", "import warpladder"), 0.25),
     "warpladder --help": (("-c", "from warpladder.cli import main; main()", "--help"), 0.4),
     **{
-        f"train mlp on digits, {rung}": (("-m", "warpladder", *f"train mlp --data digits --rung {rung} --no-checkpoint".split()), None)
+        f"train mlp on digits, {rung}": (
+            ("-m", "warpladder", *f"train mlp --data digits --rung {rung} --no-checkpoint".split()),
+            None,
+        )
         for rung in ("numpy", "native")
     },
 }
@@ -37,7 +40,9 @@ def start_up(rounds: int) -> dict[str, Any]:
 
 def native_after_numpy(found: dict[str, Any]) -> float:
     """Seconds that a second start of native takes more than one of NumPy's; found: what `start_up` gave."""
-    native, numpy = (statistics.median(found[f"train mlp on digits, {rung}"]["seconds"]) for rung in ("native", "numpy"))
+    native, numpy = (
+        statistics.median(found[f"train mlp on digits, {rung}"]["seconds"]) for rung in ("native", "numpy")
+    )
     return native - numpy
 
 

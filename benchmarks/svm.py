@@ -1,4 +1,5 @@
-"""The support vector machine by blocks of classes beside scikit-learn's SVC: seconds, memory, and whether decisions and labels are the same.
+"""The support vector machine by blocks of classes beside scikit-learn's SVC: seconds, memory, and whether decisions and
+labels are the same.
 
     warpladder features autoencoder.safetensors --layer 5 --data cifar10 --limit 5000 -o f.safetensors
     python benchmarks/svm.py f.safetensors [--tests 2000]
@@ -30,13 +31,17 @@ WAYS = ("sklearn", "blocks float64", "blocks float32")
 
 @click.command(help=__doc__.split("\n")[0])
 @click.argument("features", type=click.Path(path_type=Path))
-@click.option("--tests", default=2000, show_default=True, help="Test samples to decide; scikit-learn takes long over each.")
+@click.option(
+    "--tests", default=2000, show_default=True, help="Test samples to decide; scikit-learn takes long over each."
+)
 @click.option("--way", type=click.Choice(WAYS), hidden=True)
 @click.option("--into", type=click.Path(path_type=Path), hidden=True)
 def main(features: Path, tests: int, way: str | None, into: Path | None) -> None:
     if way is not None and into is not None:
         start = time.process_time()
-        found, decisions, labels = (_plain if way == "sklearn" else _blocks)(open_features(features), tests, way.partition(" ")[2])
+        found, decisions, labels = (_plain if way == "sklearn" else _blocks)(
+            open_features(features), tests, way.partition(" ")[2]
+        )
         found["cpu_seconds"] = time.process_time() - start - found.pop("other_cpu_seconds", 0.0)
         np.savez(into, decisions=decisions, labels=labels)
         print(json.dumps({**found, "peak_bytes": machine.resident_peak()}))
@@ -45,7 +50,17 @@ def main(features: Path, tests: int, way: str | None, into: Path | None) -> None
     with tempfile.TemporaryDirectory() as folder:
         for each in WAYS:
             place = Path(folder) / f"{each}.npz"
-            command = [sys.executable, __file__, str(features), "--tests", str(tests), "--way", each, "--into", str(place)]
+            command = [
+                sys.executable,
+                __file__,
+                str(features),
+                "--tests",
+                str(tests),
+                "--way",
+                each,
+                "--into",
+                str(place),
+            ]
             rows[each] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             with np.load(place) as arrays:
                 kept[each] = arrays["decisions"], arrays["labels"]
@@ -81,7 +96,11 @@ def _plain(file: FeatureFile, tests: int, _: str) -> tuple[dict, np.ndarray, np.
     seconds["predict"] = time.perf_counter() - start
     accuracy, start = float((labels == file.labels["test"][:tests]).mean()), time.process_time()
     decisions = found.decision_function(other)  # which predicting does not need
-    return {"seconds": seconds, "test_accuracy": accuracy, "other_cpu_seconds": time.process_time() - start}, decisions, labels
+    return (
+        {"seconds": seconds, "test_accuracy": accuracy, "other_cpu_seconds": time.process_time() - start},
+        decisions,
+        labels,
+    )
 
 
 def _blocks(file: FeatureFile, tests: int, precision: str) -> tuple[dict, np.ndarray, np.ndarray]:
@@ -100,7 +119,11 @@ def _blocks(file: FeatureFile, tests: int, precision: str) -> tuple[dict, np.nda
     decisions = np.concatenate([each for _, each in kept])
     labels = np.unique(file.labels["train"])[kept[0][0].votes(decisions)]
     figures = {"seconds": found.seconds, "test_accuracy": found.test_accuracy, "train_accuracy": found.train_accuracy}
-    return {**figures, "workers": found.workers, "threads": found.threads, "predicted_bytes": found.predicted_bytes}, decisions, labels
+    return (
+        {**figures, "workers": found.workers, "threads": found.threads, "predicted_bytes": found.predicted_bytes},
+        decisions,
+        labels,
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Writes docs/api.md, the reference of the public names, from their docstrings: `python docs/make_api.py`.
 
-The page is plain Markdown, so that it reads on GitHub and in an editor; tests/project/test_api.py holds it to the docstrings.
+The page is plain Markdown, so that it reads on GitHub and in an editor; tests/project/test_api.py holds it to the
+docstrings.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ PAGE = Path(__file__).parent / "api.md"
 
 #: The parts of the page: a heading, how its names are reached, and what is described.
 PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
-    ("Networks", "warpladder.", (wl.Net, wl.Linear, wl.Conv2d, wl.ReLU, wl.MaxPool2d, wl.Upsample2d, wl.Flatten, wl.load_net)),
+    (
+        "Networks",
+        "warpladder.",
+        (wl.Net, wl.Linear, wl.Conv2d, wl.ReLU, wl.MaxPool2d, wl.Upsample2d, wl.Flatten, wl.load_net),
+    ),
     ("Losses", "warpladder.", (wl.CrossEntropyLoss, wl.MSELoss)),
     ("Networks of the ladder", "warpladder.nets.", (*nets.ZOO, nets.named)),
     (
@@ -39,7 +44,11 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
         "warpladder.appendix.svm.",
         (svm.classify, svm.SvmSettings, svm.Part, svm.of_arrays, svm.of_file, svm.of_extraction),
     ),
-    ("What a support vector machine returns", "warpladder.appendix.svm.results.", (svm_results.SvmResults, svm_results.load_svm)),
+    (
+        "What a support vector machine returns",
+        "warpladder.appendix.svm.results.",
+        (svm_results.SvmResults, svm_results.load_svm),
+    ),
     ("Scores of classes", "warpladder.results.classes.", (classes.ClassScores, classes.class_scores)),
     ("What a run reports", "warpladder.train.", (checkpoint.EpochLog, checkpoint.Score)),
     ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load, ladder.is_peer, ladder.outside, ladder.spelled)),
@@ -60,7 +69,11 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
         ),
     ),
     ("Proof and timing", "warpladder.", (wl.verify, wl.climb)),
-    ("What a climb returns", "warpladder.results.", (results.load, results.Results, results.RungResult, results.Timing, results.Checked)),
+    (
+        "What a climb returns",
+        "warpladder.results.",
+        (results.load, results.Results, results.RungResult, results.Timing, results.Checked),
+    ),
 )
 _HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 _ENTRY = re.compile(r"^(\*{0,2}\w[\w, *]*) : (.*)$")
@@ -88,9 +101,13 @@ def page() -> str:
 def _others() -> list[tuple[str, str, tuple[Any, ...]]]:
     """Errors, and whatever is public and has no place of its own."""
     told = {id(value) for _, _, values in PARTS for value in values}
-    faults = tuple(value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__)
+    faults = tuple(
+        value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
+    )
     left = [getattr(wl, name) for name in wl.__all__ if name != "__version__"]
-    rest = tuple(value for value in left if not isinstance(value, ModuleType) and id(value) not in told and value not in faults)
+    rest = tuple(
+        value for value in left if not isinstance(value, ModuleType) and id(value) not in told and value not in faults
+    )
     more = [getattr(ladder, name) for name in getattr(ladder, "__all__", ())]
     climbing = tuple(value for value in more if inspect.isfunction(value) and id(value) not in told)
     found = [
@@ -147,7 +164,11 @@ def _signature(value: Any, bound: bool = False) -> str:
 
 def _default(value: Any) -> str:
     return (
-        f"{value.__name__}" if callable(value) and hasattr(value, "__name__") else "..." if "object at 0x" in repr(value) else repr(value)
+        f"{value.__name__}"
+        if callable(value) and hasattr(value, "__name__")
+        else "..."
+        if "object at 0x" in repr(value)
+        else repr(value)
     )
 
 
@@ -181,12 +202,17 @@ def _paragraphs(text: str) -> list[str]:
     lines: list[str] = []
     for paragraph in re.split(r"\n\s*\n", text.strip("\n")):
         entries = _entries(paragraph)
-        lines += ["", *([f"- `{names}`: {_plain(about)}" for names, about in entries] if entries else [_joined(paragraph)])]
+        lines += [
+            "",
+            *([f"- `{names}`: {_plain(about)}" for names, about in entries] if entries else [_joined(paragraph)]),
+        ]
     return lines[1:]
 
 
 def _entries(paragraph: str) -> list[tuple[str, str]] | None:
-    """(names, text) of each entry of a paragraph of them; None for prose. Several entries may share a line, after a full stop."""
+    """(names, text) of each entry of a paragraph of them; None for prose. Several entries may share a line, after a
+    full stop.
+    """
     found: list[tuple[str, str]] = []
     for line in re.sub(r"\. (?=\w+(?:, \w+)* : )", ".\n", paragraph).split("\n"):
         if match := _ENTRY.match(line):
@@ -206,7 +232,9 @@ def _plain(text: str) -> str:
     """Text whose signs mean nothing in Markdown, but for code between backticks."""
     parts = text.split("`")
     for at in range(0, len(parts), 2):
-        parts[at] = re.sub(r"(?<=\w)_(?!\w)|(?<!\w)_(?=\w)|\*(?=\S)|<(?=\w)|(?<=\])\(", lambda match: "\\" + match[0], parts[at])
+        parts[at] = re.sub(
+            r"(?<=\w)_(?!\w)|(?<!\w)_(?=\w)|\*(?=\S)|<(?=\w)|(?<=\])\(", lambda match: "\\" + match[0], parts[at]
+        )
     return "`".join(parts)
 
 

@@ -1,4 +1,6 @@
-"""Draws the pictures of README and docs, and the pages of the reports, from results that are stored in benchmarks/: python docs/make_pictures.py."""
+"""Draws the pictures of README and docs, and the pages of the reports, from results that are stored in benchmarks/:
+python docs/make_pictures.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How the tests are spread over processes: `pytest -n auto` takes one for each processor, and each process takes whole files.
+"""How the tests are spread over processes: `pytest -n auto` takes one for each processor, and each process takes whole
+files.
 
 A file is the unit because its tests share what is dear to make: compiled kernels, drawn cases, references.
 """
@@ -19,7 +20,9 @@ import processors
 import pytest
 from hypothesis import settings
 
-settings.register_profile("night", max_examples=500)  # five times as many drawn cases where a test says how many by the usual 100
+settings.register_profile(
+    "night", max_examples=500
+)  # five times as many drawn cases where a test says how many by the usual 100
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -47,8 +50,17 @@ def part(text: str) -> tuple[int, int]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", type=part, metavar="K/N", help="of the tests that are selected, every N-th from number K on, counted from 0")
-    parser.addoption("--write-seconds", action="store_true", help=f"write what each file took to {SECONDS.name}, which orders later runs")
+    parser.addoption(
+        "--part",
+        type=part,
+        metavar="K/N",
+        help="of the tests that are selected, every N-th from number K on, counted from 0",
+    )
+    parser.addoption(
+        "--write-seconds",
+        action="store_true",
+        help=f"write what each file took to {SECONDS.name}, which orders later runs",
+    )
 
 
 @pytest.hookimpl(trylast=True)  # of what -m and -k have left
@@ -77,11 +89,16 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("write_seconds") and "PYTEST_XDIST_WORKER" not in os.environ:
         longest = sorted(_spent.items(), key=lambda spent: -spent[1])
-        SECONDS.write_text(json.dumps({file: round(spent, 1) for file, spent in longest if spent >= 1}, indent=1) + "\n", encoding="utf-8")
+        SECONDS.write_text(
+            json.dumps({file: round(spent, 1) for file, spent in longest if spent >= 1}, indent=1) + "\n",
+            encoding="utf-8",
+        )
 
 
 def pytest_collection_finish() -> None:
-    """What all tests have imported is there to the end: the garbage collector takes a third of a second to look through it, each time."""
+    """What all tests have imported is there to the end: the garbage collector takes a third of a second to look through
+    it, each time.
+    """
     gc.collect()
     gc.freeze()
 

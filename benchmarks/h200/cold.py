@@ -1,8 +1,11 @@
-"""What a first start costs: `warpladder train` in a fresh process with an empty HOME, and once more when what was compiled and timed is kept.
+"""What a first start costs: `warpladder train` in a fresh process with an empty HOME, and once more when what was
+compiled and timed is kept.
 
-    python benchmarks/h200/cold.py --data-dir DIR        # DIR has mnist/, and cifar10/ or noise takes its place; half a minute on an H200
+    python benchmarks/h200/cold.py --data-dir DIR        # DIR has mnist/, and cifar10/ or noise takes its place; half a
+    minute on an H200
 
-A time is that of the whole command, one epoch and the test score included. What the command says of compiling and timing is printed with it.
+A time is that of the whole command, one epoch and the test score included. What the command says of compiling and
+timing is printed with it.
 """
 
 from __future__ import annotations
@@ -53,7 +56,11 @@ def timed(net: str, data: str, batch: str, rung: str, data_dir: Path, home: str)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")} | {"HOME": home}
     begin = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-c", "from warpladder.cli import main; main()", *words], env=environment, cwd=home, capture_output=True, text=True
+        [sys.executable, "-c", "from warpladder.cli import main; main()", *words],
+        env=environment,
+        cwd=home,
+        capture_output=True,
+        text=True,
     )
     seconds = time.perf_counter() - begin
     said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
@@ -67,7 +74,9 @@ def main() -> int:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--rung", default="graph")
     parser.add_argument("--nets", default=",".join(net for net, _, _ in CASES))
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help="where cold.json goes")
+    parser.add_argument(
+        "--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help="where cold.json goes"
+    )
     args = parser.parse_args()
     found: dict[str, Any] = {"rung": args.rung, "cores": len(os.sched_getaffinity(0)), "nets": {}}
     late = []
@@ -81,7 +90,10 @@ def main() -> int:
             home = tempfile.mkdtemp(dir=scratch)
             turns = [timed(net, data, batch, args.rung, folder, home) for _ in range(2)]
             found["nets"][net] = {"batch": batch, "cold": turns[0], "warm": turns[1]}
-            print(f"{net} batch {batch}, {args.rung}: cold {turns[0]['seconds']:.1f} s, warm {turns[1]['seconds']:.1f} s", flush=True)
+            print(
+                f"{net} batch {batch}, {args.rung}: cold {turns[0]['seconds']:.1f} s, warm {turns[1]['seconds']:.1f} s",
+                flush=True,
+            )
             for line in turns[0]["said"]:
                 print(f"    {line}")
             if not turns[0]["seconds"] <= TARGETS.get(net, float("inf")):

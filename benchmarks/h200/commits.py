@@ -1,10 +1,12 @@
-"""Two states of the sources on the training workloads, in turns on one GPU: what a change has cost, and what another optimizer costs.
+"""Two states of the sources on the training workloads, in turns on one GPU: what a change has cost, and what another
+optimizer costs.
 
     git worktree add /tmp/old COMMIT
     python benchmarks/h200/commits.py --old /tmp/old --data-dir DIR       # about two minutes on an H200
 
-Each state has a process of its own, with its own `src` and `benchmarks/h200/speed.py`; they take turns, repetition by repetition, and never train at
-the same time. The ratio is that of the medians. With --optimizers, this state's other optimizers take turns with its SGD.
+Each state has a process of its own, with its own `src` and `benchmarks/h200/speed.py`; they take turns, repetition by
+repetition, and never train at the same time. The ratio is that of the medians. With --optimizers, this state's other
+optimizers take turns with its SGD.
 """
 
 from __future__ import annotations
@@ -31,11 +33,20 @@ class Side:
     """A process that times a rung on one state of the sources when it is asked to."""
 
     def __init__(
-        self, title: str, root: Path, workload: str, name: str, data_dir: str | None, seconds: float, settings: dict[str, Any]
+        self,
+        title: str,
+        root: Path,
+        workload: str,
+        name: str,
+        data_dir: str | None,
+        seconds: float,
+        settings: dict[str, Any],
     ) -> None:
         self.title, self.times = title, list[float]()
         path = os.pathsep.join([str(root / "src"), str(root / "benchmarks" / "h200"), os.environ.get("PYTHONPATH", "")])
-        job = json.dumps({"workload": workload, "name": name, "data_dir": data_dir, "seconds": seconds, "settings": settings})
+        job = json.dumps(
+            {"workload": workload, "name": name, "data_dir": data_dir, "seconds": seconds, "settings": settings}
+        )
         self.process = subprocess.Popen(
             [sys.executable, "-P", __file__, "--side", job],
             stdin=subprocess.PIPE,
@@ -87,7 +98,10 @@ def serve(job: dict[str, Any]) -> None:
     runner.warm(job["seconds"])
     scale = 1e6 if workload.epoch is None else 1e3 * (workload.epoch // (workload.config.batch_size or 1))
     held = sum(runner.trainer.memory().values())
-    print(json.dumps({"setup": runner.setup, "spans": runner.trainer.spans(), "held": held, "loss": runner.loss}), flush=True)
+    print(
+        json.dumps({"setup": runner.setup, "spans": runner.trainer.spans(), "held": held, "loss": runner.loss}),
+        flush=True,
+    )
     for line in sys.stdin:
         runner.turn(int(line))
         print(json.dumps({"seconds": runner.seconds[-1] * scale}), flush=True)
@@ -102,7 +116,12 @@ def compared(sides: list[Side], rounds: int) -> dict[str, Any]:
     first = statistics.median(sides[0].times)
     for side in sides:
         median = statistics.median(side.times)
-        out[side.title] = side.facts | {"median": median, "least": min(side.times), "most": max(side.times), "ratio": median / first}
+        out[side.title] = side.facts | {
+            "median": median,
+            "least": min(side.times),
+            "most": max(side.times),
+            "ratio": median / first,
+        }
         print(
             f"  {side.title:22} {median:10.3f}  ({min(side.times):.3f} to {max(side.times):.3f})  {median / first:.4f}  holds {side.facts['held'] / 1e6:.2f} MB, "
             f"set up in {side.facts['setup']:.1f} s, first loss {side.facts['loss']:.6f}", flush=True,
@@ -135,7 +154,9 @@ def main() -> None:
             found[f"{workload} {rung}"] = compared(sides, args.rounds)
         for workload in ("W2", "W3", "W4") if args.optimizers else ():
             print(f"{workload}, {rung}: optimizers", flush=True)
-            sides = [Side(title, HERE, workload, rung, args.data_dir, args.seconds, how) for title, how in OPTIMIZERS.items()]
+            sides = [
+                Side(title, HERE, workload, rung, args.data_dir, args.seconds, how) for title, how in OPTIMIZERS.items()
+            ]
             found[f"{workload} {rung} optimizers"] = compared(sides, args.rounds)
         args.out.mkdir(parents=True, exist_ok=True)
         (args.out / "commits.json").write_text(json.dumps(found, indent=1) + "\n")

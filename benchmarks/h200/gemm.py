@@ -1,10 +1,12 @@
-"""The GEMM kernels on one GPU: each product of the five nets with several tiles, beside cuBLAS and cuDNN; whole steps, and what each launch takes.
+"""The GEMM kernels on one GPU: each product of the five nets with several tiles, beside cuBLAS and cuDNN; whole steps,
+and what each launch takes.
 
     PYTHONPATH=src python3 benchmarks/h200/gemm.py              # all of it, about two minutes
     PYTHONPATH=src python3 benchmarks/h200/gemm.py --only nets  # sgemm, linear, conv or nets
 
-Times are those of a CUDA graph of many repetitions, between events; the median of several. Inputs are random normal numbers.
-The first column of times is the model's choice (ops/cost/tiles.py), the others are the next best tiles that it knows.
+Times are those of a CUDA graph of many repetitions, between events; the median of several. Inputs are random normal
+numbers. The first column of times is the model's choice (ops/cost/tiles.py), the others are the next best tiles that it
+knows.
 """
 
 from __future__ import annotations
@@ -107,7 +109,11 @@ def row(name: str, flops: float, planned: Planned, n: int, calls: Callable[[], l
     if not shown:
         return
     best = min(shown)[0]
-    beside = f"peer {peer * 1e6:8.1f} us ({flops / peer / 1e12:5.1f} TFLOP/s), ours {best / peer:4.2f} of it" if peer else "no peer"
+    beside = (
+        f"peer {peer * 1e6:8.1f} us ({flops / peer / 1e12:5.1f} TFLOP/s), ours {best / peer:4.2f} of it"
+        if peer
+        else "no peer"
+    )
     print(
         f"{name:34s} {flops / best / 1e12:5.1f} TFLOP/s ({flops / best / PEAK:4.0%} of peak)  {beside} | {' | '.join(text for _, text in shown)}",
         flush=True,
@@ -167,7 +173,11 @@ def products(cases: list[tuple[str, int, int, int, bool, bool]]) -> None:
             return
         owner = OnDevice(DEVICE, 256)
         product = Product(owner, lambda _, s=(m, n, k): s, 1, a_along, b_along)  # type: ignore[misc]
-        a, b, c = normal(m, k) if a_along else normal(k, m), normal(n, k) if b_along else normal(k, n), DEVICE.empty((m, n))
+        a, b, c = (
+            normal(m, k) if a_along else normal(k, m),
+            normal(n, k) if b_along else normal(k, n),
+            DEVICE.empty((m, n)),
+        )
         peer = None
         if torch is not None:
             ta = torch.randn((m, k) if a_along else (k, m), device="cuda")
@@ -235,7 +245,14 @@ def convolutions() -> None:
             if c < 8 and direction == "dx":
                 continue  # of the first layer nobody needs it
             read, written = (dy, x) if (direction == "dx") != (direction == "dw" and fold > 1) else (x, dy)
-            row(f"{name} {direction}", flops, part.plan, n, lambda: launches_of(part, n, read, written, w, b, sums), peers.get(direction))  # noqa: B023
+            row(
+                f"{name} {direction}",
+                flops,
+                part.plan,
+                n,
+                lambda: launches_of(part, n, read, written, w, b, sums),  # noqa: B023
+                peers.get(direction),
+            )
 
 
 def directions(owner: Any, n: int, c: int, size: int, o: int, padding: int, fold: int) -> list[tuple[str, Any]]:
@@ -311,7 +328,9 @@ def prepared(net: Net, batch: int, count: int) -> KernelTrainer:
     labels = random.integers(0, 10, samples, np.int32)
     dataset = Dataset("random", x, labels, x[:1], labels[:1], 1 / 255)
     state = State(params.initial(net, 0))
-    trainer = KernelTrainer(net, TrainConfig(batch_size=batch, learning_rate=1e-6), state, DEVICE, gemm.TABLE, "resident")
+    trainer = KernelTrainer(
+        net, TrainConfig(batch_size=batch, learning_rate=1e-6), state, DEVICE, gemm.TABLE, "resident"
+    )
     trainer.load(dataset)
     trainer.run(Order(0, 0, samples), 0, min(2, count))
     return trainer

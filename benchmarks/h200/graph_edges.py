@@ -1,8 +1,8 @@
 """What stands between the kernels of a CUDA graph: ordinary edges, programmatic ones, a fork and its join.
 
-A kernel behind a programmatic edge may start before the one ahead of it has ended: when all blocks of that one have given the sign
-(griddepcontrol.launch_dependents) or ended. It must wait (griddepcontrol.wait) before it reads what the other wrote; that waits
-for the end of the whole grid, whenever the sign was given. Wants compute capability 9.0.
+A kernel behind a programmatic edge may start before the one ahead of it has ended: when all blocks of that one have
+given the sign (griddepcontrol.launch_dependents) or ended. It must wait (griddepcontrol.wait) before it reads what the
+other wrote; that waits for the end of the whole grid, whenever the sign was given. Wants compute capability 9.0.
 
 python benchmarks/h200/graph_edges.py      # a few seconds; prints microseconds and writes graph_edges.json
 """
@@ -50,7 +50,9 @@ __global__ void link(const float* from, float* to, int turns) {
 
 
 class Early(Call):
-    """A launch that may start before the one ahead of it on its stream has ended; recorded in a graph, it hangs on a programmatic edge."""
+    """A launch that may start before the one ahead of it on its stream has ended; recorded in a graph, it hangs on a
+    programmatic edge.
+    """
 
     name = "early launch"
 
@@ -69,7 +71,9 @@ class Early(Call):
         config.hStream = device.on(stream).handle
         config.attrs = [attribute]
         config.numAttrs = 1
-        device.call(cuda.cuLaunchKernelEx, config, launch.function, launch.parameters, 0, doing=f"launch {launch!r} early")
+        device.call(
+            cuda.cuLaunchKernelEx, config, launch.function, launch.parameters, 0, doing=f"launch {launch!r} early"
+        )
 
 
 def main() -> None:
@@ -100,7 +104,9 @@ def main() -> None:
         device.fill(ends[0], 0)
         graph.send()
         wanted = np.float32(LINKS * turns)
-        assert (ends[0][: blocks * THREADS].download() == wanted).all(), f"a link of {blocks} blocks read what was not yet written"
+        assert (ends[0][: blocks * THREADS].download() == wanted).all(), (
+            f"a link of {blocks} blocks read what was not yet written"
+        )
         return microseconds(graph, LINKS)
 
     def forked(blocks: int, turns: int, work: Callable[[Stream, Stream, list[Launch]], None]) -> float:

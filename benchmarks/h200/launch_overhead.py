@@ -1,4 +1,5 @@
-"""What a launch costs the host: microseconds in Python for each send, copy and event, and between two kernels on the GPU.
+"""What a launch costs the host: microseconds in Python for each send, copy and event, and between two kernels on the
+GPU.
 
 python benchmarks/h200/launch_overhead.py      # a few seconds
 """

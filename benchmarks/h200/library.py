@@ -1,11 +1,13 @@
-"""What cuBLASLt and cuDNN offer on one GPU, and what the library rung's rules cost: each probe says what it found, or why it could not.
+"""What cuBLASLt and cuDNN offer on one GPU, and what the library rung's rules cost: each probe says what it found, or
+why it could not.
 
     PYTHONPATH=src python3 benchmarks/h200/library.py
 
-- Products of the nets: the times of the first algorithms that cuBLASLt proposes, with the sum of the bias's gradient in the same call (BGRADB),
-  and whether its ReLU lets NaN through.
-- Convolutions of the nets: every engine of cuDNN that the rules allow, the first of which is taken; then the first engine when Winograd's and
-  Fourier's sums are allowed, and when tensor cores are; then bias and ReLU in the same graph.
+- Products of the nets: the times of the first algorithms that cuBLASLt proposes, with the sum of the bias's gradient in
+  the same call (BGRADB), and whether its ReLU lets NaN through.
+- Convolutions of the nets: every engine of cuDNN that the rules allow, the first of which is taken; then the first
+  engine when Winograd's and Fourier's sums are allowed, and when tensor cores are; then bias and ReLU in the same
+  graph.
 
 Times are those of a CUDA graph of up to 20 repetitions, the median of several. Inputs are random normal numbers.
 """
@@ -106,7 +108,9 @@ def products(name: str, inputs: int, outputs: int, n: int) -> None:
     tried("y", lambda: told(Product(library, "y", x, w, y, n, outputs, inputs, turn_b=True, bias=b)))
     tried("y, ReLU too", lambda: told(WithReLU(library, "y", x, w, y, n, outputs, inputs, turn_b=True, bias=b)))
     tried("dw", lambda: told(Product(library, "dw", y, x, dw, outputs, inputs, n, turn_a=True)))
-    tried("dw without workspace", lambda: told(Product(library, "dw", y, x, dw, outputs, inputs, n, turn_a=True, room=0)))
+    tried(
+        "dw without workspace", lambda: told(Product(library, "dw", y, x, dw, outputs, inputs, n, turn_a=True, room=0))
+    )
     tried("dx", lambda: told(Product(library, "dx", y, w, dx, n, inputs, outputs)))
 
     def with_sums() -> str:
@@ -141,7 +145,9 @@ class Engine(Call):
 
     def send(self, stream: Stream | None = None) -> None:
         self.plan.cudnn.use(int(DEVICE.on(stream).handle))
-        self.plan.graph.execute_plan_at_index(self.plan.addresses, self.workspace.address, self.index, self.plan.cudnn.handle)
+        self.plan.graph.execute_plan_at_index(
+            self.plan.addresses, self.workspace.address, self.index, self.plan.cudnn.handle
+        )
 
 
 def engines(plan: Convolution, workspace: Array) -> str:
@@ -153,7 +159,9 @@ def engines(plan: Convolution, workspace: Array) -> str:
             engine = Engine(plan, index, workspace)
             size = graph.get_workspace_size_plan_at_index(index)
             found.append(
-                f"{engine.name} {microseconds(engine):.1f} us {size:,} B" if size <= workspace.nbytes else f"{engine.name} wants {size:,} B"
+                f"{engine.name} {microseconds(engine):.1f} us {size:,} B"
+                if size <= workspace.nbytes
+                else f"{engine.name} wants {size:,} B"
             )
         except Exception as error:
             if "eselect" not in str(error):
@@ -178,7 +186,9 @@ def convolutions(name: str, layer: Conv2d, in_shape: tuple[int, ...], n: int) ->
         ("y", window.forward, [x, w], y), ("dw", window.weight_gradient, [x, y], dw), ("dx", window.input_gradient, [y, w], dx),
     ):  # fmt: skip
 
-        def plan(connect: Any = connect, inputs: list[Array] = inputs, out: Array = out, kind: str = kind) -> Convolution:
+        def plan(
+            connect: Any = connect, inputs: list[Array] = inputs, out: Array = out, kind: str = kind
+        ) -> Convolution:
             return Convolution(library, kind, connect, inputs, out)
 
         tried(f"{kind}, taken", lambda plan=plan: told(plan()))  # type: ignore[misc]

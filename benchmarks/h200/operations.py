@@ -1,9 +1,11 @@
-"""What each library is worth by itself: the library rung's steps with none, one and all of its operations given to cuBLASLt and cuDNN.
+"""What each library is worth by itself: the library rung's steps with none, one and all of its operations given to
+cuBLASLt and cuDNN.
 
     python benchmarks/h200/operations.py --data-dir DIR --out DIR     # DIR has mnist/ and cifar10/; two minutes
 
-The rows of softmax are S5's: its own kernels, the products by cuBLAS, the loss by cuDNN too; then the graph that S5 came to in the end.
-All take turns. Times are us a step, the log read back included, beside what resident and graph take; an epoch's time is a step's times its steps.
+The rows of softmax are S5's: its own kernels, the products by cuBLAS, the loss by cuDNN too; then the graph that S5
+came to in the end. All take turns. Times are us a step, the log read back included, beside what resident and graph
+take; an epoch's time is a step's times its steps.
 """
 
 from __future__ import annotations
@@ -48,7 +50,11 @@ def measure(case: Case, images: Dataset) -> dict[str, Any]:
     """Seconds a step of every row that makes sense for this net, in turns."""
     order = Order(0, 0, len(images.train_x))
     layers = {type(layer) for layer in case.net.layers}
-    present = {"linear": Linear in layers, "conv2d": Conv2d in layers, "cross_entropy": isinstance(case.net.loss, CrossEntropyLoss)}
+    present = {
+        "linear": Linear in layers,
+        "conv2d": Conv2d in layers,
+        "cross_entropy": isinstance(case.net.loss, CrossEntropyLoss),
+    }
     trainers: dict[str, Trainer] = {}
     for rung, operations in ROWS:
         if operations is not None and not all(present[name] for name in operations.split(",")):
@@ -63,7 +69,9 @@ def measure(case: Case, images: Dataset) -> dict[str, Any]:
     for _ in range(ROUNDS):
         for name, trainer in trainers.items():
             logs: list[Any] = []
-            seconds[name].append(clocked(lambda t=trainer, logs=logs: logs.append(t.run(order, 0, case.steps))) / case.steps)
+            seconds[name].append(
+                clocked(lambda t=trainer, logs=logs: logs.append(t.run(order, 0, case.steps))) / case.steps
+            )
             assert np.isfinite(logs[0].loss).all(), f"{name}: the loss is not finite"
     for trainer in trainers.values():
         trainer.close()
@@ -72,7 +80,9 @@ def measure(case: Case, images: Dataset) -> dict[str, Any]:
 
 @click.command()
 @click.option("--data-dir", metavar="DIR", help="Folder with mnist/ and cifar10/.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent, help="Where operations.json goes.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path(__file__).parent, help="Where operations.json goes."
+)
 def main(data_dir: str | None, out: Path) -> None:
     """Time the library rung's operations one at a time and write operations.json."""
     commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True).stdout.strip()
@@ -86,7 +96,9 @@ def main(data_dir: str | None, out: Path) -> None:
         (out / "operations.json").write_text(json.dumps(found, indent=1) + "\n")
         click.echo(f"{case.name}, us a step")
         for name, row in got.items():
-            click.echo(f"  {name:30} {row['step_seconds'] * 1e6:10.1f}  ({min(row['all']) * 1e6:.1f} to {max(row['all']) * 1e6:.1f})")
+            click.echo(
+                f"  {name:30} {row['step_seconds'] * 1e6:10.1f}  ({min(row['all']) * 1e6:.1f} to {max(row['all']) * 1e6:.1f})"
+            )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
-"""The peers beside stand-alone programs that do the same work, in turns, on one GPU: no baseline here may be easy to beat.
+"""The peers beside stand-alone programs that do the same work, in turns, on one GPU: no baseline here may be easy to
+beat.
 
-    python benchmarks/h200/peers.py --data-dir DIR                     # beside yardsticks.py; about three minutes on an H200
-    python benchmarks/h200/peers.py --data-dir DIR --scripts DIR2      # and beside the programs of a folder: p_jax.py, p_torch.py, common.py
-    python benchmarks/h200/peers.py --data-dir DIR --why               # and JAX's yardstick in every style, to see what each difference costs
+    python benchmarks/h200/peers.py --data-dir DIR                     # beside yardsticks.py; about three minutes on an
+    H200 python benchmarks/h200/peers.py --data-dir DIR --scripts DIR2      # and beside the programs of a folder:
+    p_jax.py, p_torch.py, common.py python benchmarks/h200/peers.py --data-dir DIR --why               # and JAX's
+    yardstick in every style, to see what each difference costs
 
-Each peer has a process of its own with what it is held against; in it everyone trains the same images in batches of the same size, without a partial one.
-A time is that of an epoch, for mlp10, whose epoch is one step, of 500, from the call to the losses on the host.
-A peer that takes more than MARGIN times as long as its yardstick fails, and the command returns 1.
-The programs of a folder count no right samples and leave their losses on the device: their ratio is printed, and held to the same margin.
+Each peer has a process of its own with what it is held against; in it everyone trains the same images in batches of the
+same size, without a partial one. A time is that of an epoch, for mlp10, whose epoch is one step, of 500, from the call
+to the losses on the host. A peer that takes more than MARGIN times as long as its yardstick fails, and the command
+returns 1. The programs of a folder count no right samples and leave their losses on the device: their ratio is printed,
+and held to the same margin.
 """
 
 from __future__ import annotations
@@ -176,7 +179,9 @@ class Scripts:
             import p_torch as module
 
             def finish(setup: Any, run: Callable[[], object], *_: Any, **__: Any) -> dict[str, Any]:
-                self.held.append((setup, dict(sys._getframe(1).f_locals)))  # a graph reads tensors that its program lets go of at its end
+                self.held.append(
+                    (setup, dict(sys._getframe(1).f_locals))
+                )  # a graph reads tensors that its program lets go of at its end
                 found.append((run, module.sync))
                 return {}
 
@@ -198,7 +203,9 @@ class Scripts:
 def runners(
     case: Case, precision: str, args: argparse.Namespace, train: Dataset, scripts: Scripts | None, until: float, failures: list[str]
 ) -> list[Runner]:  # fmt: skip
-    """Everyone who takes part in a case, built, compiled and warm; who cannot is a failure, since nothing is compared with them."""
+    """Everyone who takes part in a case, built, compiled and warm; who cannot is a failure, since nothing is compared
+    with them.
+    """
     out: list[Runner] = []
     assert train.train_y is not None
     flat = np.ascontiguousarray(train.train_x.reshape(case.samples, -1))
@@ -217,7 +224,9 @@ def runners(
             run()
             once = time.perf_counter() - begin
         except Exception as error:
-            failures.append(f"{case.net.name} {precision}: {name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
+            failures.append(
+                f"{case.net.name} {precision}: {name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            )
             return
         # a script's keys last for 64 epochs
         out.append(Runner(name, against, run, case.steps, setup, max(1, min(5, round(LEAST / once)))))
@@ -240,7 +249,9 @@ def runners(
                         lambda more=more, manual=manual: scripts.program("torch", precision, case, **more, manual=manual),  # type: ignore[misc]
                     )  # fmt: skip
     if args.why and case.script in ("W1", "W2"):
-        for count, update, bias in product(("none", "argmax", "mask"), ("constant", "sum", "argument"), ("factors", "float32")):
+        for count, update, bias in product(
+            ("none", "argmax", "mask"), ("constant", "sum", "argument"), ("factors", "float32")
+        ):
             few = (count != "argmax") + (update != "constant") + (bias != "factors")
             if few == 1 and (bias == "factors" or precision == "bf16"):
                 style = Style(count, update, bias)
@@ -260,9 +271,13 @@ def show(case: Case, precision: str, found: list[Runner]) -> list[str]:
             ratio = f"   {runner.against} takes {times:.3f} times this"
             if not times <= MARGIN:
                 word = "   TOO MUCH"
-                failures.append(f"{case.net.name} {precision}: {runner.against} takes {times:.2f} times what {runner.name!r} does")
+                failures.append(
+                    f"{case.net.name} {precision}: {runner.against} takes {times:.2f} times what {runner.name!r} does"
+                )
         spread = f"{min(runner.times):.2f} to {max(runner.times):.2f}"
-        print(f"  {runner.name:45} {medians[runner.name]:9.2f}   ({spread}; {runner.setup:.1f} s to set up){ratio}{word}")
+        print(
+            f"  {runner.name:45} {medians[runner.name]:9.2f}   ({spread}; {runner.setup:.1f} s to set up){ratio}{word}"
+        )
     sys.stdout.flush()
     return failures
 
@@ -271,7 +286,9 @@ def facts() -> dict[str, Any]:
     """The machine, and the libraries' versions."""
     out: dict[str, Any] = {"host": machine.facts()}
     try:
-        told = subprocess.run(("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"), capture_output=True, text=True)
+        told = subprocess.run(
+            ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"), capture_output=True, text=True
+        )
         out["gpu"] = told.stdout.strip()
     except OSError as error:
         out["gpu"] = f"nvidia-smi: {error}"
@@ -293,7 +310,9 @@ def main() -> int:
     parser.add_argument("--why", action="store_true", help="also JAX's yardstick in every style")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--budget", type=float, default=240, help="seconds after which nobody else is set up")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help="where peers.json goes")
+    parser.add_argument(
+        "--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help="where peers.json goes"
+    )
     args = parser.parse_args()
     if args.child is None:
         return parent(args)
@@ -321,7 +340,9 @@ def main() -> int:
 
 
 def parent(args: argparse.Namespace) -> int:
-    """Each peer and its yardsticks in a process of their own, so that none disturbs another; and what they found in one file."""
+    """Each peer and its yardsticks in a process of their own, so that none disturbs another; and what they found in one
+    file.
+    """
     begin = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
     date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -331,7 +352,17 @@ def parent(args: argparse.Namespace) -> int:
         for name in chosen:
             told = Path(folder) / f"{name}.json"
             budget = str(args.budget / len(chosen))
-            command = [sys.executable, __file__, *sys.argv[1:], "--child", str(told), "--peers", name, "--budget", budget]
+            command = [
+                sys.executable,
+                __file__,
+                *sys.argv[1:],
+                "--child",
+                str(told),
+                "--peers",
+                name,
+                "--budget",
+                budget,
+            ]
             done = subprocess.run(command)
             found = json.loads(told.read_text()) if told.exists() else {"cases": [], "failures": []}
             report["cases"] += found["cases"]
@@ -339,7 +370,9 @@ def parent(args: argparse.Namespace) -> int:
             if done.returncode:
                 report["failures"].append(f"{name}: the process ended with {done.returncode}")
     (args.out / "peers.json").write_text(json.dumps(report, indent=1) + "\n")
-    compared = sum(told["against"] not in ("", name) for case in report["cases"] for name, told in case["measured"].items())
+    compared = sum(
+        told["against"] not in ("", name) for case in report["cases"] for name, told in case["measured"].items()
+    )
     print(f"stored {args.out / 'peers.json'}; {time.monotonic() - begin:.0f} s in all")
     for line in report["failures"]:
         print(f"failed: {line}")

@@ -29,7 +29,12 @@ RUNGS = ("cupy", "naive", "streamed", "tiled", "gemm", "library", "graph", *TENS
 
 @click.command()
 @click.option("--data-dir", metavar="DIR", help="Folder with mnist/ and cifar10/.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "profiles", help="Where the JSON files go.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path(__file__).parent / "profiles",
+    help="Where the JSON files go.",
+)
 @click.option("--nets", "names", default=",".join(case[0] for case in CASES), help="Cases, with commas between them.")
 @click.option("--rungs", default=",".join(RUNGS), help="Rungs, with commas between them.")
 def main(data_dir: str | None, out: Path, names: str, rungs: str) -> None:
@@ -50,7 +55,9 @@ def main(data_dir: str | None, out: Path, names: str, rungs: str) -> None:
                 click.echo(f"{name} {rung}: {error}")
                 continue
             save(found, out / f"{name}-{rung.replace(':precision=', '-')}.json")
-            click.echo(f"{name} {rung}: {found.step_seconds * 1e6:.1f} us a step, {found.parts_seconds * 1e6:.1f} in its parts")
+            click.echo(
+                f"{name} {rung}: {found.step_seconds * 1e6:.1f} us a step, {found.parts_seconds * 1e6:.1f} in its parts"
+            )
 
 
 if __name__ == "__main__":

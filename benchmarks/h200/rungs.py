@@ -12,8 +12,8 @@ The prediction is made before the feeds are timed, from what their parts take al
 - read: the loss copied back, waited for;
 - queue: what the host takes to collect a batch and to queue its copies and their events, without any kernel.
 
-naive = collect + copy + kernels (waited for) + read; streamed = the longest of queue + launch (the host), copy, and kernels;
-resident = the longer of launch and kernels.
+naive = collect + copy + kernels (waited for) + read; streamed = the longest of queue + launch (the host), copy, and
+kernels; resident = the longer of launch and kernels.
 """
 
 from __future__ import annotations
@@ -192,7 +192,12 @@ def measure(case: Case, images: Dataset, names: tuple[str, ...]) -> dict[str, An
                 seconds[name].append(spent)
     for name, trainer in trainers.items():
         steps = [value / timed for value in seconds[name]]
-        out[name] = {"step_seconds": statistics.median(steps), "all": steps, "spans": trainer.spans(), "held": trainer.memory()}
+        out[name] = {
+            "step_seconds": statistics.median(steps),
+            "all": steps,
+            "spans": trainer.spans(),
+            "held": trainer.memory(),
+        }
         if name == "streamed" and isinstance(trainer, KernelTrainer):
             out["timeline"] = timeline(trainer, order)
         trainer.close()
@@ -229,7 +234,9 @@ def s1(images: Dataset, name: str) -> dict[str, Any]:
 
 
 def s4(images: Dataset, name: str, authors: float) -> dict[str, Any]:
-    """S4's program on a rung: the autoencoder, one image at a time, over 2,000 images. authors: seconds that theirs takes for one."""
+    """S4's program on a rung: the autoencoder, one image at a time, over 2,000 images. authors: seconds that theirs
+    takes for one.
+    """
     net = nets.autoencoder()
     with find(name).build(net, TrainConfig(batch_size=1, learning_rate=0.001, clip_value=5.0), start(net)) as trainer:
         trainer.load(images)
@@ -243,7 +250,9 @@ def s4(images: Dataset, name: str, authors: float) -> dict[str, Any]:
 def block_1024(images: Dataset) -> dict[str, Any]:
     """S1's block size of 1024, at which its program never left a loss of 2.303."""
     net = nets.cnn()
-    with find("naive", block_size=1024).build(net, TrainConfig(batch_size=64, learning_rate=0.01), start(net)) as trainer:
+    with find("naive", block_size=1024).build(
+        net, TrainConfig(batch_size=64, learning_rate=0.01), start(net)
+    ) as trainer:
         trainer.load(images)
         log = trainer.run(Order(0, 0, len(images.train_x)), 0, 938)
     return {
@@ -277,15 +286,25 @@ def main(data_dir: str | None, wanted: tuple[str, ...], out: Path) -> None:
         alone = parts(case, sets[case.data])
         wished = predict(alone)
         got = measure(case, sets[case.data], RUNGS)
-        found["cases"][case.name] = {"batch": case.batch, "steps": case.steps, "parts": alone, "predicted": wished, "measured": got}
+        found["cases"][case.name] = {
+            "batch": case.batch,
+            "steps": case.steps,
+            "parts": alone,
+            "predicted": wished,
+            "measured": got,
+        }
         keep()
         click.echo(f"{case.name}: us a step, measured (predicted)")
         for name in RUNGS:
             step = got[name].get("step_seconds")
             told = got[name]["reason"] if step is None else f"{step * 1e6:10.1f}"
             click.echo(f"  {name:18} {told}" + (f" ({wished[name] * 1e6:.1f})" if name in wished else ""))
-        told = ", ".join(f"{key} {value * 1e6:.1f}" if key != "launches" else f"{value} launches" for key, value in alone.items())
-        click.echo(f"  a naive step: {told}; streamed: {got.get('timeline', {}).get('overlap', 0):.0%} of copying hidden")
+        told = ", ".join(
+            f"{key} {value * 1e6:.1f}" if key != "launches" else f"{value} launches" for key, value in alone.items()
+        )
+        click.echo(
+            f"  a naive step: {told}; streamed: {got.get('timeline', {}).get('overlap', 0):.0%} of copying hidden"
+        )
     if not wanted:
         for name, work in (
             ("s1 naive", lambda: s1(sets["mnist"], "naive")),

@@ -1,15 +1,17 @@
 """The fastest rungs and every peer on the training workloads, in one run on one GPU.
 
-    python benchmarks/h200/speed.py --data-dir DIR --out DIR            # DIR has mnist/ and cifar10/; about seven minutes on an H200
-    python benchmarks/h200/speed.py --workloads W1,W4 --seconds 0.5     # some of it, with longer repetitions
-    python benchmarks/h200/speed.py --smoke                             # a few steps of each, to see that it works
+    python benchmarks/h200/speed.py --data-dir DIR --out DIR            # DIR has mnist/ and cifar10/; about seven
+    minutes on an H200 python benchmarks/h200/speed.py --workloads W1,W4 --seconds 0.5     # some of it, with longer
+    repetitions python benchmarks/h200/speed.py --smoke                             # a few steps of each, to see that
+    it works
 
-A time is that of `run`: the order of the samples, their gathering, the training and the log on the host. Loading, compilation and capture
-are outside it. All take turns, round by round. Where an epoch takes longer than --seconds its first steps are timed. Where it is one step, W3, a time
-is that of `run_epochs` of fifty, which waits once where the rung or peer can; "alone" beside it is that of `run` of each.
-The units are us a step (W1, W2, W4), us an iteration (W3) and ms an epoch of 50,000 images (W5), scaled from a step.
-The data are cut so that an epoch is whole blocks of steps and no partial batch, which saves every peer half of its compilations.
-Everyone's mean loss over the first timed steps stands beside the first one's: equal work has equal losses.
+A time is that of `run`: the order of the samples, their gathering, the training and the log on the host. Loading,
+compilation and capture are outside it. All take turns, round by round. Where an epoch takes longer than --seconds its
+first steps are timed. Where it is one step, W3, a time is that of `run_epochs` of fifty, which waits once where the
+rung or peer can; "alone" beside it is that of `run` of each. The units are us a step (W1, W2, W4), us an iteration (W3)
+and ms an epoch of 50,000 images (W5), scaled from a step. The data are cut so that an epoch is whole blocks of steps
+and no partial batch, which saves every peer half of its compilations. Everyone's mean loss over the first timed steps
+stands beside the first one's: equal work has equal losses.
 """
 
 from __future__ import annotations
@@ -46,7 +48,12 @@ RUNGS = ("gemm", "graph")
 GRAPH = ("torch-gpu-graph", "torch-gpu-graph-tf32", "torch-gpu-graph-bf16")
 JAX = ("jax-gpu", "jax-gpu-tf32", "jax-gpu-bf16")
 EAGER = ("torch-gpu", "torch-gpu-amp")
-COARSE = {"tf32": 2e-2, "bf16": 5e-2, "fp16": 2e-2, "amp": 2e-2}  # how far a mean loss may be from float32's, by the end of a peer's name
+COARSE = {
+    "tf32": 2e-2,
+    "bf16": 5e-2,
+    "fp16": 2e-2,
+    "amp": 2e-2,
+}  # how far a mean loss may be from float32's, by the end of a peer's name
 FINE = 2e-3  # the same for float32: orders of summation alone
 CUT = 57_344  # MNIST's images that are used: 7 blocks of batches of 128, 14 of 64
 
@@ -57,7 +64,8 @@ class Workload:
 
     samples : of the data set, at most; None for all.
     epoch : samples that an epoch's time is stated for, or None where the unit is a step.
-    names : rungs and peers; the first is what the losses of all others are held against. Those that start processes come first: JAX's threads are
+    names : rungs and peers; the first is what the losses of all others are held against. Those that start processes
+    come first: JAX's threads are
         not there yet.
     """
 
@@ -77,7 +85,9 @@ def settings(batch: int | None, rate: float) -> TrainConfig:
 def autoencoder(batch: int, *jax: str) -> Workload:
     net = nets.autoencoder()
     samples = min(max(BLOCK * batch, 1024), 16384)
-    return Workload(f"W5-{batch}", net, "cifar10", settings(batch, 1e-3), (*RUNGS, "torch-gpu", *GRAPH, *jax), samples, 50_000)
+    return Workload(
+        f"W5-{batch}", net, "cifar10", settings(batch, 1e-3), (*RUNGS, "torch-gpu", *GRAPH, *jax), samples, 50_000
+    )
 
 
 WORKLOADS = (
@@ -149,7 +159,9 @@ class Runner:
         self.steps = self.whole
 
     def warm(self, most: float) -> None:
-        """Run what will be timed, choose how much that is, note the loss of the first steps, and stand at the start again."""
+        """Run what will be timed, choose how much that is, note the loss of the first steps, and stand at the start
+        again.
+        """
         few = min(self.whole, BLOCK)
         clocked(self.trainer, 0, few, self.samples)
         seconds, _ = clocked(self.trainer, 0, few, self.samples)
@@ -157,7 +169,11 @@ class Runner:
             self.steps = max(few, int(most / (seconds / few)) // BLOCK * BLOCK)
         clocked(self.trainer, 0, self.steps, self.samples)
         self.trainer.set_state(self.start)
-        losses = clocked(self.trainer, 0, few, self.samples)[1] if self.whole > 1 else clocked_epochs(self.trainer, 0, self.samples)[1]
+        losses = (
+            clocked(self.trainer, 0, few, self.samples)[1]
+            if self.whole > 1
+            else clocked_epochs(self.trainer, 0, self.samples)[1]
+        )
         self.loss = float(np.mean(losses))
         self.trainer.set_state(self.start)
 
@@ -169,7 +185,9 @@ class Runner:
         else:
             seconds, losses = clocked_epochs(self.trainer, epoch * EPOCHS, self.samples)
             self.seconds.append(seconds / EPOCHS)
-            self.alone.append(statistics.median(clocked(self.trainer, epoch, 1, self.samples)[0] for _ in range(EPOCHS)))
+            self.alone.append(
+                statistics.median(clocked(self.trainer, epoch, 1, self.samples)[0] for _ in range(EPOCHS))
+            )
         if not np.isfinite(losses).all():
             raise ArithmeticError("the loss is not finite, so its time means nothing")
 
@@ -223,7 +241,9 @@ def facts() -> dict[str, Any]:
     out: dict[str, Any] = {"host": machine.facts()}
     query = "name,driver_version,clocks.max.sm,clocks.sm,power.limit,memory.total"
     try:
-        told = subprocess.run(("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"), capture_output=True, text=True, timeout=30)
+        told = subprocess.run(
+            ("nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"), capture_output=True, text=True, timeout=30
+        )
         out["gpu"] = told.stdout.strip().splitlines()
     except (OSError, subprocess.SubprocessError) as error:
         out["gpu"] = f"nvidia-smi: {error}"
@@ -253,33 +273,46 @@ def show(workload: Workload, found: dict[str, Any]) -> None:
 
 
 def kept(path: Path) -> dict[str, Any]:
-    """The workloads that a file holds from earlier runs, each with its commit and its date; one that is measured again takes the place of its own."""
+    """The workloads that a file holds from earlier runs, each with its commit and its date; one that is measured again
+    takes the place of its own.
+    """
     if not path.exists():
         return {}
     try:
         stored = json.loads(path.read_text())
-        return {name: {"commit": stored["commit"], "date": stored["date"], **found} for name, found in stored["workloads"].items()}
+        return {
+            name: {"commit": stored["commit"], "date": stored["date"], **found}
+            for name, found in stored["workloads"].items()
+        }
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise SystemExit(f"{path} holds no times of workloads: move it away, or name another folder with --out") from None
+        raise SystemExit(
+            f"{path} holds no times of workloads: move it away, or name another folder with --out"
+        ) from None
 
 
 def main(workloads: Sequence[Workload] = WORKLOADS, about: str | None = __doc__, file: str = "speed.json") -> None:
     """Measure workloads and store what was found in a file of this name."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", help="folder with mnist/ and cifar10/; without it, noise of their shapes")
-    parser.add_argument("--workloads", default=",".join(w.name for w in workloads), help="names, with commas between them")
+    parser.add_argument(
+        "--workloads", default=",".join(w.name for w in workloads), help="names, with commas between them"
+    )
     parser.add_argument("--names", help="only these rungs and peers, with commas between them")
     parser.add_argument("--seconds", type=float, default=0.15, help="that one repetition takes, about")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--budget", type=float, default=420, help="seconds after which nobody else is set up")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help=f"where {file} goes")
+    parser.add_argument(
+        "--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent), help=f"where {file} goes"
+    )
     parser.add_argument("--smoke", action="store_true", help="few samples")
     args = parser.parse_args()
     wanted = args.workloads.split(",")
     if unknown := set(wanted) - {w.name for w in workloads}:
         parser.error(f"there is no workload {', '.join(sorted(unknown))}")
     until = time.monotonic() + args.budget
-    commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False).stdout.strip()
+    commit = subprocess.run(
+        ("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False
+    ).stdout.strip()
     when = {"commit": commit, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
     report: dict[str, Any] = {"machine": facts(), **when, "workloads": kept(args.out / file)}
     args.out.mkdir(parents=True, exist_ok=True)

@@ -2,10 +2,11 @@
 
     python benchmarks/h200/tensor_speed.py --data-dir DIR --out DIR                 # DIR has mnist/ and cifar10/
     python benchmarks/h200/tensor_speed.py --workloads cnn-64,autoencoder-256       # some of it
-    python benchmarks/h200/tensor_speed.py --smoke                                  # a few steps of each, to see that it works
+    python benchmarks/h200/tensor_speed.py --smoke                                  # a few steps of each, to see that
+    it works
 
-How times are taken is told in speed.py, which takes them. The loss of a coarse precision may be further from that of float32 than another order of sums
-brings it; further than speed.COARSE it is other work.
+How times are taken is told in speed.py, which takes them. The loss of a coarse precision may be further from that of
+float32 than another order of sums brings it; further than speed.COARSE it is other work.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ COMPILED = ("torch-gpu-compile", "torch-gpu-compile-tf32", "torch-gpu-compile-bf
 def perceptron() -> Net:
     """784-1024-1024-10: its weights are 7 MB, so that products are most of a step."""
     hidden = Linear(out_features=1024)
-    return Net("mlp1024", (1, 28, 28), (Flatten(), hidden, ReLU(), hidden, ReLU(), Linear(out_features=10)), CrossEntropyLoss())
+    return Net(
+        "mlp1024", (1, 28, 28), (Flatten(), hidden, ReLU(), hidden, ReLU(), Linear(out_features=10)), CrossEntropyLoss()
+    )
 
 
 def wide(batch: int) -> Workload:

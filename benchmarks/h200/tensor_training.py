@@ -1,17 +1,21 @@
-"""Training to the end on tensor cores, paired: each precision beside plain float32 (the rung graph), from the same seeds on the same batches.
+"""Training to the end on tensor cores, paired: each precision beside plain float32 (the rung graph), from the same
+seeds on the same batches.
 
-    python benchmarks/h200/tensor_training.py --data-dir DIR                              # DIR has mnist/, fashion/ and cifar10/
-    python benchmarks/h200/tensor_training.py --data-dir DIR --only mlp-mnist --seeds 100
-    python benchmarks/h200/tensor_training.py --data-dir DIR --together 12                # as many processes share the seeds, and the GPU
-    python benchmarks/h200/tensor_training.py --picture error.svg                         # error against time of what is stored; trains nothing
+    python benchmarks/h200/tensor_training.py --data-dir DIR                              # DIR has mnist/, fashion/ and
+    cifar10/ python benchmarks/h200/tensor_training.py --data-dir DIR --only mlp-mnist --seeds 100
+    python benchmarks/h200/tensor_training.py --data-dir DIR --together 12                # as many processes share the
+    seeds, and the GPU python benchmarks/h200/tensor_training.py --picture error.svg                         # error
+    against time of what is stored; trains nothing
 
-A seed draws the initial weights and the order of the samples, and all rungs train from it in turn, so that a difference between two of them is that of
-their arithmetic and of what training makes of it. What is stored is kept after every seed: the same command goes on where it was stopped, or where
---budget ended. Seconds are kept of trainings that had the GPU for themselves. It ends with an error where a loss is not finite, or where a precision
-misses its mark:
+A seed draws the initial weights and the order of the samples, and all rungs train from it in turn, so that a difference
+between two of them is that of their arithmetic and of what training makes of it. What is stored is kept after every
+seed: the same command goes on where it was stopped, or where
+--budget ended. Seconds are kept of trainings that had the GPU for themselves. It ends with an error where a loss is not
+finite, or where a precision misses its mark:
 
-    tensor in fp32 (split)     cannot be told from graph: by chance alone the mean difference would be as large in 1 % of the cases at least
-    tensor in tf32, bf16, fp16 0.15 points of accuracy, or 2 % of the mean squared error, from graph at most, two standard errors included
+    tensor in fp32 (split)     cannot be told from graph: by chance alone the mean difference would be as large in 1 %
+    of the cases at least tensor in tf32, bf16, fp16 0.15 points of accuracy, or 2 % of the mean squared error, from
+    graph at most, two standard errors included
 """
 
 from __future__ import annotations
@@ -49,7 +53,8 @@ if TYPE_CHECKING:
 BASE = "graph"
 #: What a coarse precision may differ from BASE: points of accuracy, and per cent of the mean squared error.
 POINTS, PERCENT = 0.15, 2.0
-#: Of tensor in fp32: how probable by chance a difference must be, at least; ways to change signs that are drawn for that; and seeds below which none can say it.
+#: Of tensor in fp32: how probable by chance a difference must be, at least; ways to change signs that are drawn for
+#: that; and seeds below which none can say it.
 CHANCE, FLIPS, LEAST = 0.01, 20_000, 8
 
 
@@ -77,20 +82,37 @@ CASES = (
     Case("mlp-fashion", nets.mlp(), "fashion", RECIPES["mlp"]),
     Case("cnn-mnist", nets.cnn(), "mnist", RECIPES["cnn"]),
     Case("cnn-fashion", nets.cnn(), "fashion", RECIPES["cnn"]),
-    Case("autoencoder-cifar10", nets.autoencoder(), "cifar10", TrainConfig(epochs=5, batch_size=256, optimizer=Adam(1e-3)), seeds=5),
+    Case(
+        "autoencoder-cifar10",
+        nets.autoencoder(),
+        "cifar10",
+        TrainConfig(epochs=5, batch_size=256, optimizer=Adam(1e-3)),
+        seeds=5,
+    ),
 )
 
 
 def contenders(device: str | None) -> dict[str, Rung]:
     """BASE, and the rung tensor in each precision, by the names that are stored."""
     options: dict[str, Any] = {} if device is None else {"device": device}
-    return {BASE: find(BASE, **options), **{f"tensor-{each}": find("tensor", precision=each, **options) for each in PRECISIONS}}
+    return {
+        BASE: find(BASE, **options),
+        **{f"tensor-{each}": find("tensor", precision=each, **options) for each in PRECISIONS},
+    }
 
 
 def trained(case: Case, rung: Rung, train_on: Dataset, seed: int, alone: bool = True) -> dict[str, float | None]:
-    """A whole training: the score on the test part, accuracy in per cent or mean squared error, and the seconds of its epochs where it was alone."""
+    """A whole training: the score on the test part, accuracy in per cent or mean squared error, and the seconds of its
+    epochs where it was alone.
+    """
     run = train(case.net, train_on, case.config.but(seed=seed), rung=rung, progress=False)
-    score = run.test_loss if isinstance(case.net.loss, MSELoss) else None if run.test_accuracy is None else 100 * run.test_accuracy
+    score = (
+        run.test_loss
+        if isinstance(case.net.loss, MSELoss)
+        else None
+        if run.test_accuracy is None
+        else 100 * run.test_accuracy
+    )
     losses = [log.train_loss for log in run.history]
     if score is None or not all(math.isfinite(value) for value in (score, *losses)):
         raise ArithmeticError(
@@ -112,7 +134,9 @@ def error_of(differing: np.ndarray) -> float:
 
 
 def chance(differing: np.ndarray) -> float:
-    """How often the mean is as far from zero where the sign of each difference is drawn: what two equal contenders would show."""
+    """How often the mean is as far from zero where the sign of each difference is drawn: what two equal contenders
+    would show.
+    """
     signs = np.random.default_rng(0).choice((-1.0, 1.0), (FLIPS, len(differing)))
     return float(np.mean(abs(signs @ differing) >= abs(differing.sum()) * (1 - 1e-12)))
 
@@ -122,7 +146,10 @@ def judged(case: Case, name: str, differing: np.ndarray) -> tuple[bool, str]:
     mean, error = float(np.mean(differing)) if len(differing) else math.nan, error_of(differing)
     if name == "tensor-fp32":
         if len(differing) < LEAST:
-            return False, f"{len(differing)} seeds cannot tell it from {BASE}, nor say that it is the same: {LEAST} or more can"
+            return (
+                False,
+                f"{len(differing)} seeds cannot tell it from {BASE}, nor say that it is the same: {LEAST} or more can",
+            )
         share = chance(differing)
         return (
             (True, f"cannot be told from {BASE} (chance {share:.2f})")
@@ -132,7 +159,10 @@ def judged(case: Case, name: str, differing: np.ndarray) -> tuple[bool, str]:
     if abs(mean) + 2 * error <= case.limit:
         return True, f"within {case.limit:g} {case.unit}"
     if abs(mean) <= case.limit:
-        return False, f"within {case.limit:g} {case.unit} on average, but not two standard errors further: more seeds would tell"
+        return (
+            False,
+            f"within {case.limit:g} {case.unit} on average, but not two standard errors further: more seeds would tell",
+        )
     return False, f"not within {case.limit:g} {case.unit}"
 
 
@@ -166,8 +196,15 @@ def shown(case: Case, kept: dict[str, Any]) -> bool:
 def opened(path: Path) -> dict[str, Any]:
     """What is stored, or the beginning of a new file."""
     if not path.exists():
-        commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False).stdout.strip()
-        return {"machine": facts(), "commit": commit, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "cases": {}}
+        commit = subprocess.run(
+            ("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False
+        ).stdout.strip()
+        return {
+            "machine": facts(),
+            "commit": commit,
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "cases": {},
+        }
     try:
         kept = json.loads(path.read_text())
         if not isinstance(kept["cases"], dict):
@@ -179,7 +216,11 @@ def opened(path: Path) -> dict[str, Any]:
 
 def facts() -> dict[str, Any]:
     """The machine: its processor and, where there is one, its GPU."""
-    query = ("nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,power.limit,memory.total", "--format=csv,noheader")
+    query = (
+        "nvidia-smi",
+        "--query-gpu=name,driver_version,clocks.max.sm,power.limit,memory.total",
+        "--format=csv,noheader",
+    )
     try:
         told = subprocess.run(query, capture_output=True, text=True, timeout=30).stdout.strip().splitlines()
     except (OSError, subprocess.SubprocessError) as error:
@@ -202,12 +243,17 @@ def go_on(
     kept = report["cases"].setdefault(case.name, {**asked, "unit": case.unit, "refused": {}, "runs": {}})
     if other := [name for name, value in asked.items() if kept[name] != value]:
         raise SystemExit(f"{path} has {case.name} with another {' and '.join(other)}: name another file with --out")
-    kept["refused"] = {name: reason for name, rung in rungs.items() if (reason := rung.unsupported(case.net, case.config))}
+    kept["refused"] = {
+        name: reason for name, rung in rungs.items() if (reason := rung.unsupported(case.net, case.config))
+    }
     taken = {name: rung for name, rung in rungs.items() if name not in kept["refused"]}
     for seed in seeds:
         missing = [name for name in taken if str(seed) not in kept["runs"].get(name, {})]
         if missing and time.monotonic() > until:
-            print(f"{case.name}: no time for seed {seed} and later ones; the same command goes on with them", file=sys.stderr)
+            print(
+                f"{case.name}: no time for seed {seed} and later ones; the same command goes on with them",
+                file=sys.stderr,
+            )
             break
         found = {name: trained(case, taken[name], train_on, seed, alone) for name in missing}
         for name, each in found.items():
@@ -222,14 +268,17 @@ def part_of(path: Path, number: int) -> Path:
 
 
 def shared(path: Path, together: int, command: Sequence[str]) -> bool:
-    """Train in so many processes, each with a share of the seeds, and join what they keep; whether all of them ended by themselves."""
+    """Train in so many processes, each with a share of the seeds, and join what they keep; whether all of them ended by
+    themselves.
+    """
     parts = [part_of(path, number) for number in range(together)]
     for part in parts:
         if path.exists():
             part.write_bytes(path.read_bytes())
     workers = [
         subprocess.Popen(
-            (sys.executable, __file__, *command, "--out", str(part), "--share", f"{number}/{together}"), stdout=subprocess.DEVNULL
+            (sys.executable, __file__, *command, "--out", str(part), "--share", f"{number}/{together}"),
+            stdout=subprocess.DEVNULL,
         )
         for number, part in enumerate(parts)
     ]
@@ -266,21 +315,27 @@ def joined(path: Path, parts: Sequence[Path]) -> None:
 
 
 def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callable[[Canvas], None]]:
-    """Error against time: the words for it, and what draws it. A mark is the mean error of a contender's seeds and their median of seconds.
+    """Error against time: the words for it, and what draws it. A mark is the mean error of a contender's seeds and
+    their median of seconds.
 
-    Its bars are the standard deviation of errors, and the least and most seconds. Cases of which no training had the GPU for itself are left out.
+    Its bars are the standard deviation of errors, and the least and most seconds. Cases of which no training had the
+    GPU for itself are left out.
     """
     from warpladder.report.figures.svg import PAPER, SERIES
 
     found = [(case, report["cases"].get(case.name, {}).get("runs", {})) for case in cases]
     stored = [(case, runs) for case, runs in found if any(timed(of_rung) for of_rung in runs.values())]
     if not stored:
-        raise SystemExit("nothing is stored that could be drawn: train first, one process alone, whose seconds are kept")
+        raise SystemExit(
+            "nothing is stored that could be drawn: train first, one process alone, whose seconds are kept"
+        )
     names = list(dict.fromkeys(name for _, runs in stored for name in runs))
 
     def points(case: Case, runs: dict[str, Any], name: str) -> tuple[np.ndarray, np.ndarray]:
         scores = np.array([each["score"] for each in runs[name].values()])
-        return np.array(timed(runs[name]) or [math.nan]), 1000 * scores if isinstance(case.net.loss, MSELoss) else 100 - scores
+        return np.array(timed(runs[name]) or [math.nan]), 1000 * scores if isinstance(
+            case.net.loss, MSELoss
+        ) else 100 - scores
 
     def draw(canvas: Canvas) -> None:
         columns = 1 if canvas.narrow or len(stored) == 1 else 2
@@ -294,7 +349,8 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
                         fmt=mark, color=colour, markersize=8, markeredgecolor=PAPER, elinewidth=1, label=name,
                     )  # fmt: skip
             ax.set_title(
-                f"{case.name}: {'1,000 x MSE' if isinstance(case.net.loss, MSELoss) else '% wrong'}, by seconds of training", loc="left"
+                f"{case.name}: {'1,000 x MSE' if isinstance(case.net.loss, MSELoss) else '% wrong'}, by seconds of training",
+                loc="left",
             )
             ax.set_xlim(left=0)
         for ax in axes[len(stored) :]:
@@ -330,12 +386,18 @@ def main(argv: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> in
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", help="folder with mnist/, fashion/ and cifar10/")
     parser.add_argument(
-        "--only", default=",".join(case.name for case in cases), help="cases, with commas between them; they are trained in this order"
+        "--only",
+        default=",".join(case.name for case in cases),
+        help="cases, with commas between them; they are trained in this order",
     )
     parser.add_argument("--seeds", type=int, help="of each case; 100 if not given, and 5 of the autoencoder")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no further seed is begun")
     parser.add_argument(
-        "--together", type=int, default=1, metavar="N", help="processes that train side by side; their seconds are not kept"
+        "--together",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that train side by side; their seconds are not kept",
     )
     parser.add_argument(
         "--share",
@@ -345,8 +407,12 @@ def main(argv: Sequence[str] | None = None, cases: Sequence[Case] = CASES) -> in
         help="only the seeds that leave K when divided by N, for one of several processes",
     )
     parser.add_argument("--device", choices=("emulated",), help="train on the emulator: shows that it works")
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent) / "tensor_training.json")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw what is stored, .svg or .png, and train nothing")
+    parser.add_argument(
+        "--out", type=Path, default=Path(os.environ.get("OUT") or Path(__file__).parent) / "tensor_training.json"
+    )
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw what is stored, .svg or .png, and train nothing"
+    )
     args = parser.parse_args(argv)
     by_name = {case.name: case for case in cases}
     if unknown := set(args.only.split(",")) - set(by_name):

@@ -1,7 +1,8 @@
 """Stand-alone training programs, as short as they can be written, that the peers' times are held against (`peers.py`).
 
-They know nothing of warpladder: one net, one batch size, one precision each, an epoch as one program, samples scaled beforehand, the order drawn by the
-library's own generator, plain SGD, no last partial batch. `Style` names what the peers do otherwise, so that each difference can be timed alone.
+They know nothing of warpladder: one net, one batch size, one precision each, an epoch as one program, samples scaled
+beforehand, the order drawn by the library's own generator, plain SGD, no last partial batch. `Style` names what the
+peers do otherwise, so that each difference can be timed alone.
 """
 
 from __future__ import annotations
@@ -72,7 +73,11 @@ def jax_program(task: Task, style: Style) -> Callable[[], float]:
     from jax import lax
 
     dtype = jnp.bfloat16 if task.half else jnp.float32
-    flops = 1e9 if not task.widths else 6 * task.batch * sum(a * b for a, b in zip(task.widths, task.widths[1:], strict=False))
+    flops = (
+        1e9
+        if not task.widths
+        else 6 * task.batch * sum(a * b for a, b in zip(task.widths, task.widths[1:], strict=False))
+    )
     unroll = 16 if task.whole or flops < 2e8 else 4 if task.half else 1
 
     def biased(x: Any, bias: Any) -> Any:
@@ -86,7 +91,9 @@ def jax_program(task: Task, style: Style) -> Callable[[], float]:
         x = x.reshape(-1, 28, 28, 1)
         for i in (0, 2):
             x = biased(
-                lax.conv_general_dilated(x, params[i].astype(dtype), (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+                lax.conv_general_dilated(
+                    x, params[i].astype(dtype), (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+                ),
                 params[i + 1],
             )
             x = jax.nn.relu(x if i == 0 else x.reshape(-1, 12, 2, 12, 2, 32).max((2, 4)))
@@ -141,10 +148,17 @@ def torch_program(task: Task) -> Callable[[], float]:
     axes = {1: (0,), 2: (1, 0), 4: (3, 2, 0, 1)}
     params = [torch.tensor(p.transpose(axes[p.ndim])).cuda() for p in task.start()]
     params = [(p.contiguous(memory_format=last) if p.ndim == 4 else p.contiguous()).requires_grad_() for p in params]
-    images, labels = (torch.tensor(task.images).cuda().float() / 255).to(dtype), torch.tensor(task.labels, dtype=torch.int64).cuda()
+    images, labels = (
+        (torch.tensor(task.images).cuda().float() / 255).to(dtype),
+        torch.tensor(task.labels, dtype=torch.int64).cuda(),
+    )
     held = task.steps if task.widths and not task.whole else 50 if task.whole else 16
     rows = torch.zeros(held * task.batch, dtype=torch.int64, device="cuda")
-    xs, ys = (images, labels) if task.whole else (torch.empty_like(images[: len(rows)]), torch.empty_like(labels[: len(rows)]))
+    xs, ys = (
+        (images, labels)
+        if task.whole
+        else (torch.empty_like(images[: len(rows)]), torch.empty_like(labels[: len(rows)]))
+    )
     losses, right = torch.zeros(held, device="cuda"), torch.zeros(held, dtype=torch.int64, device="cuda")
 
     def output(p: list[Any], x: Any) -> Any:
@@ -160,7 +174,10 @@ def torch_program(task: Task) -> Callable[[], float]:
         x, y = images, labels
         if not task.whole:
             some = rows[: count * task.batch]
-            x, y = torch.index_select(images, 0, some, out=xs[: len(some)]), torch.index_select(labels, 0, some, out=ys[: len(some)])
+            x, y = (
+                torch.index_select(images, 0, some, out=xs[: len(some)]),
+                torch.index_select(labels, 0, some, out=ys[: len(some)]),
+            )
         for number in range(count):
             part = slice(None) if task.whole else slice(number * task.batch, (number + 1) * task.batch)
             out = output([p.to(dtype) for p in params] if task.half else params, x[part]).float()

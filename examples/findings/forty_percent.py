@@ -1,6 +1,8 @@
-"""Defect 2 of docs/findings.md, rebuilt: only the first 256 numbers of the logits' gradient are computed, whatever the batch has.
+"""Defect 2 of docs/findings.md, rebuilt: only the first 256 numbers of the logits' gradient are computed, whatever the
+batch has.
 
-S1's naive program starts one block of 256 threads for the 640 logits of 64 samples: 25.6 samples train, and the others' gradient stays 0.
+S1's naive program starts one block of 256 threads for the 640 logits of 64 samples: 25.6 samples train, and the others'
+gradient stays 0.
 """
 
 from dataclasses import dataclass, replace

@@ -1,6 +1,7 @@
 """Defect 3 of docs/findings.md, rebuilt: gradients are summed over the batch, where the formula has their mean.
 
-At batch 64 a rate of 0.01 is then one of 0.64. S1's programs and S2's CPU program do so, S2's GPU program does not: that is its accuracy gap.
+At batch 64 a rate of 0.01 is then one of 0.64. S1's programs and S2's CPU program do so, S2's GPU program does not:
+that is its accuracy gap.
 """
 
 from dataclasses import replace
@@ -23,4 +24,6 @@ def build(net, config, state):
     return LayerwiseTrainer(net, config, state, table)
 
 
-RUNG = Rung(name="summed", title="gradients summed, not averaged", idea="The division by the batch is missing.", build=build)
+RUNG = Rung(
+    name="summed", title="gradients summed, not averaged", idea="The division by the batch is missing.", build=build
+)

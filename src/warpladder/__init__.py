@@ -113,7 +113,9 @@ class _Package(ModuleType):
     def __setattr__(self, name: str, value: object) -> None:
         if name == "train" and isinstance(value, ModuleType):
             function = getattr(value, name)
-            function.__dict__ = vars(value)  # the module's names are the function's too: import warpladder.train.loop as loop
+            function.__dict__ = vars(
+                value
+            )  # the module's names are the function's too: import warpladder.train.loop as loop
             value = function
         super().__setattr__(name, value)
 

@@ -12,7 +12,18 @@ from .peers import jax, sklearn, torch
 from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tensor, tiled
 from .rungs import outside as _outside
 from .rungs.base import Rung
-from .rungs.options import GraphOptions, KernelOptions, OneOf, Options, PrecisionOf, SomeOf, ThreadOptions, Whole, YesNo, option
+from .rungs.options import (
+    GraphOptions,
+    KernelOptions,
+    OneOf,
+    Options,
+    PrecisionOf,
+    SomeOf,
+    ThreadOptions,
+    Whole,
+    YesNo,
+    option,
+)
 from .trainers.base import State, StepLog, Trainer
 
 __all__ = [
@@ -115,7 +126,9 @@ def _read(rung: Rung, told: list[str]) -> dict[str, Any]:
     for each in told:
         option, equals, value = each.partition("=")
         if not equals or not value:
-            raise RungError(f"rung {rung.name!r}: options are written as in 'naive:block_size=512:feed=streamed', got {each[:40]!r}")
+            raise RungError(
+                f"rung {rung.name!r}: options are written as in 'naive:block_size=512:feed=streamed', got {each[:40]!r}"
+            )
         if option in out:
             raise RungError(f"rung {rung.name!r}: option {option!r} is given twice")
         out[option] = kinds[option].read(value) if option in kinds else value
@@ -152,13 +165,16 @@ def load(path: str | os.PathLike[str]) -> Rung:
     Raises
     ------
     RungError
-        The file is missing, fails, or defines no rung that could stand beside the ladder's: one line that says where and why.
+        The file is missing, fails, or defines no rung that could stand beside the ladder's: one line that says where
+        and why.
     """
     return _outside.load(path, _names())
 
 
 def spelled(rung: Rung) -> str | None:
-    """The text by which `find` gives this rung in another process, its file by its whole path; None where nothing gives it."""
+    """The text by which `find` gives this rung in another process, its file by its whole path; None where nothing gives
+    it.
+    """
     name = rung.name
     if rung.path is not None:
         name = ":".join([os.path.abspath(os.path.expanduser(rung.path)), *filter(None, [str(rung.options)])])
@@ -176,7 +192,9 @@ def is_peer(rung: Rung) -> bool:
 
 
 def outside(rung: Rung) -> bool:
-    """Whether a rung is neither a rung nor a peer of warpladder's, with options or without: nothing about its code can be taken from an earlier run."""
+    """Whether a rung is neither a rung nor a peer of warpladder's, with options or without: nothing about its code can
+    be taken from an earlier run.
+    """
     base = rung.base
     ours = any(base is known.base for known in LADDER + PEERS)
     return not ours or not (rung is base or _alike(rung, base.but(**rung.options.chosen())))

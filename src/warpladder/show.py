@@ -9,7 +9,8 @@ Row = Sequence[str]
 
 
 def as_text(title: str, heads: Row, rows: Sequence[Row], total: Row | None = None) -> str:
-    """A title, and below it a table of columns that are as wide as they must be: the first two to the left, the others to the right.
+    """A title, and below it a table of columns that are as wide as they must be: the first two to the left, the others
+    to the right.
 
     Parameters
     ----------
@@ -22,7 +23,10 @@ def as_text(title: str, heads: Row, rows: Sequence[Row], total: Row | None = Non
     """
     lines = [list(heads), *map(list, rows), *([list(total)] if total else [])]
     widths = [max(len(line[at]) for line in lines) for at in range(len(heads))]
-    shown = ["  ".join(_put(cell, width, at) for at, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip() for line in lines]
+    shown = [
+        "  ".join(_put(cell, width, at) for at, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip()
+        for line in lines
+    ]
     return "\n".join([title, *(f"  {line}" for line in shown)])
 
 

@@ -1,4 +1,6 @@
-"""Features: what each layer of a net gives, on every rung; files of them that are whole or not there; and the sentences for what cannot be."""
+"""Features: what each layer of a net gives, on every rung; files of them that are whole or not there; and the sentences
+for what cannot be.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,9 @@ def test_every_rung_gives_the_same(runs, noise, rung, net):
         pytest.skip(reason)
     for layer in range(len(net.layers)):
         with layer_outputs(checkpoint, layer, rung) as outputs:
-            assert close(outputs(noise.test_x, noise.scale), runs[net.name].features(noise.test_x, layer), 2 * (16 + 27))
+            assert close(
+                outputs(noise.test_x, noise.scale), runs[net.name].features(noise.test_x, layer), 2 * (16 + 27)
+            )
 
 
 @pytest.mark.skipif(gpu.why_not() is None, reason="here the rung that trained can compute")
@@ -93,7 +97,8 @@ def test_weights_of_a_gpu_name_a_rung_that_can_compute_here(runs, noise):
     trained = replace(runs[MLP.name].checkpoint, rung="graph")
     with (
         pytest.raises(
-            WarpladderError, match=r"^rung 'graph' cannot run .*; another rung computes the same from these weights: --rung native"
+            WarpladderError,
+            match=r"^rung 'graph' cannot run .*; another rung computes the same from these weights: --rung native",
         ),
         extract(trained, 1, noise),
     ):
@@ -321,7 +326,23 @@ def test_the_command_writes_what_python_gives(run, checkpoint):
 
 
 def test_a_limit_takes_the_rows_that_training_takes(run, checkpoint):
-    assert run("features", str(checkpoint), "--layer", "2", "--data", "digits", "--limit", "100", "--split", "train", "-o", "x.npy")[0] == 0
+    assert (
+        run(
+            "features",
+            str(checkpoint),
+            "--layer",
+            "2",
+            "--data",
+            "digits",
+            "--limit",
+            "100",
+            "--split",
+            "train",
+            "-o",
+            "x.npy",
+        )[0]
+        == 0
+    )
     assert (np.load("x.npy") == wl.load(checkpoint).features(wl.data.load("digits", limit=100).train_x, 2)).all()
 
 
@@ -337,9 +358,15 @@ WRONG = {
     "no layer": (["{c}"], "--layer"),
     "a checkpoint that is not there": (["none.safetensors", "--layer", "1"], "none.safetensors"),
     "a checkpoint that is none": (["text", "--layer", "1"], "text"),
-    "data of another shape": (["{c}", "--layer", "1", "--data", "csv", "--data-dir", "tiny"], "takes samples of shape (1, 8, 8)"),
+    "data of another shape": (
+        ["{c}", "--layer", "1", "--data", "csv", "--data-dir", "tiny"],
+        "takes samples of shape (1, 8, 8)",
+    ),
     "a file that is there": (["{c}", "--layer", "1", "-o", "there.safetensors"], "insist with --overwrite"),
-    "labels that are there": (["{c}", "--layer", "1", "--split", "test", "-o", "y.npy"], "y.labels.npy: is there already"),
+    "labels that are there": (
+        ["{c}", "--layer", "1", "--split", "test", "-o", "y.npy"],
+        "y.labels.npy: is there already",
+    ),
     "the checkpoint itself": (["{c}", "--layer", "1", "-o", "{c}", "--overwrite"], "is what the command works with"),
     "an unknown ending": (["{c}", "--layer", "1", "-o", "f.txt"], "end in .safetensors, .npy or .csv"),
     "two parts for one": (["{c}", "--layer", "1", "-o", "f.npy"], "name it with --split train or --split test"),
@@ -368,7 +395,10 @@ def test_wrong_input_is_one_line_and_code_2(run, checkpoint, arguments, words):
 
 def test_overwrite_replaces(run, checkpoint):
     Path("f.safetensors").write_text("mine")
-    assert run("features", str(checkpoint), "--layer", "1", "--data", "digits", "-o", "f.safetensors", "--overwrite")[0] == 0
+    assert (
+        run("features", str(checkpoint), "--layer", "1", "--data", "digits", "-o", "f.safetensors", "--overwrite")[0]
+        == 0
+    )
     assert json.loads(json.dumps(open_features(Path("f.safetensors")).document))["net"] == "mlp10"
 
 

@@ -15,7 +15,11 @@ from warpladder.appendix.reproduce.resolve import places as places_of
 from warpladder.appendix.reproduce.results import load_reproduction
 from warpladder.errors import ConfigError, ResultsError
 
-WRITTEN = [name for name in NAMES if (Path(__file__).parents[2] / "src/warpladder/appendix/reproduce/reports" / f"{name}.toml").exists()]
+WRITTEN = [
+    name
+    for name in NAMES
+    if (Path(__file__).parents[2] / "src/warpladder/appendix/reproduce/reports" / f"{name}.toml").exists()
+]
 
 SMALL = """
 title = "Softmax on digits"
@@ -114,7 +118,9 @@ def whole(tmp_path_factory, small_climbs_in_module):
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_every_place_and_measure_of_a_report_is_there(name):
-    """An experiment that a table names exists, has the rung, in its whole form or in that of a first look, and measures what the column asks for."""
+    """An experiment that a table names exists, has the rung, in its whole form or in that of a first look, and measures
+    what the column asks for.
+    """
     whole, quick = (definition(name, quick=quick).experiments for quick in (False, True))
     for place, measure in places(definition(name)):
         experiment, _, rung = place.partition("/")
@@ -140,7 +146,9 @@ def places(report):
             yield from ((each.here, f"curve:{each.curve}") for each in lines.series if each.here)
         for bars in section.bars:
             yield from (
-                (row.here, timed(row.measure or bars.column.measure)) for row in bars.rows if row.here and isinstance(row.here, str)
+                (row.here, timed(row.measure or bars.column.measure))
+                for row in bars.rows
+                if row.here and isinstance(row.here, str)
             )
 
 
@@ -163,14 +171,20 @@ def test_figures_come_into_their_places(whole):
     assert seeds.values[2].least <= seeds.values[2].here <= seeds.values[2].most
     assert all(0 < row.values[0].here < 1 for row in step.rows)
     loss, sizes = found.sections[0].lines
-    assert [len(each.x) for each in loss.series] == [2, 2] and loss.series[0].source == "here" and loss.series[1].source == "reported"
+    assert (
+        [len(each.x) for each in loss.series] == [2, 2]
+        and loss.series[0].source == "here"
+        and loss.series[1].source == "reported"
+    )
     assert sizes.series[0].x == (100.0, 200.0)
     assert found.missing == () and set(found.measured) == {"rows", "sizes", "seeds", "parts"}
 
 
 def test_the_file_is_read_back_the_same(whole):
     folder, found = whole
-    assert replace(load_reproduction(folder / "results.json"), seconds=0.0, created="") == replace(found, seconds=0.0, created="")
+    assert replace(load_reproduction(folder / "results.json"), seconds=0.0, created="") == replace(
+        found, seconds=0.0, created=""
+    )
 
 
 def test_what_is_whole_is_not_measured_again(whole):
@@ -251,7 +265,9 @@ def test_a_broken_file_is_told_in_a_line(change, told):
 
 @pytest.mark.slow
 def test_a_first_look_scales_times_and_says_so(tmp_path):
-    text = SMALL.replace("[climbs.rows]", "[climbs.rows.quick]\nlimit = 100\nsettings = { epochs = 1 }\n\n[climbs.rows]", 1)
+    text = SMALL.replace(
+        "[climbs.rows]", "[climbs.rows.quick]\nlimit = 100\nsettings = { epochs = 1 }\n\n[climbs.rows]", 1
+    )
     found = Course(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("rows",))
     loops = found.sections[0].tables[0].rows[0]
     assert found.quick and loops.values[0].scaled

@@ -60,7 +60,9 @@ def small(tmp_path, monkeypatch):
     def definition(name, *, quick=False):
         if name not in ("s1", "s2", "s3"):
             return real(name, quick=quick)
-        return parse(TEXT.replace("NAME", name).replace("DATA", "mnist" if name == "s3" else "digits"), name, quick=quick)
+        return parse(
+            TEXT.replace("NAME", name).replace("DATA", "mnist" if name == "s3" else "digits"), name, quick=quick
+        )
 
     monkeypatch.setattr("warpladder.appendix.reproduce.definition", definition)
 
@@ -95,7 +97,11 @@ def test_all_reports_and_the_page_of_them(capsys, monkeypatch):
     assert (code, err) == (0, "") and "All reports: o/report.html" in out
     page = Path("o/report.html").read_text()
     for name in ("s1", "s2"):
-        assert f'href="{name}/report.html"' in page and Path("o", name, "report.html").exists() and f"Report {name}" in page
+        assert (
+            f'href="{name}/report.html"' in page
+            and Path("o", name, "report.html").exists()
+            and f"Report {name}" in page
+        )
         found = load_reproduction(f"o/{name}/results.json")
         accuracy = found.sections[0].tables[0].rows[1].values[1].here
         assert accuracy is not None and f"<b>{100 * accuracy:.2f}</b> %" in page and "91.25 %" in page
@@ -110,7 +116,9 @@ def test_one_report_stands_on_the_page_beside_those_of_before(capsys):
     assert typed(capsys, "S2", "--out", "o", "--only", "other")[0] == 0
     page = Path("o/report.html").read_text()
     assert "s2/report.html" in page and "1 of 2 experiments" in page and "s1/report.html" not in page
-    assert "epoch: smaller batches" in page, "where the headline is not measured, the first figure beside the report's stands for it"
+    assert "epoch: smaller batches" in page, (
+        "where the headline is not measured, the first figure beside the report's stands for it"
+    )
     assert typed(capsys, "s1", "--out", "o", "--only", "other")[0] == 0
     page = Path("o/report.html").read_text()
     assert page.index("s1/report.html") < page.index("s2/report.html")
@@ -132,7 +140,11 @@ def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(capsys, mon
         code, out, err = typed(capsys, "all", "--out", "o")
     assert code == 130 and err == "warpladder: stopped: the same command goes on: warpladder reproduce all --out o\n"
     assert f"Open this: o/{'s1' if at < 4 else 's2'}/report.html" in out, "what there is is shown"
-    assert "s2/report.html" in Path("o/report.html").read_text() if at > 3 else "not begun yet" in Path("o/report.html").read_text()
+    assert (
+        "s2/report.html" in Path("o/report.html").read_text()
+        if at > 3
+        else "not begun yet" in Path("o/report.html").read_text()
+    )
     kept = {path: path.read_text() for path in Path("o").glob("*/measured/*.json")}
     runs = sum(len(load_trainings(path).runs) for path in kept)
     assert runs == at - 1
@@ -147,7 +159,10 @@ def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(capsys, mon
 def test_sigterm_is_a_stop_too(capsys, monkeypatch):
     stopping(monkeypatch, 2, lambda: os.kill(os.getpid(), signal.SIGTERM))
     code, _, err = typed(capsys, "s1", "--out", "o", "--only", "seeds")
-    assert code == 143 and err == "warpladder: stopped: the same command goes on: warpladder reproduce s1 --out o --only seeds\n"
+    assert (
+        code == 143
+        and err == "warpladder: stopped: the same command goes on: warpladder reproduce s1 --out o --only seeds\n"
+    )
 
 
 def test_ctrl_c_between_reports_and_before_the_first_experiment(capsys, monkeypatch):

@@ -1,4 +1,6 @@
-"""S1's reproduction, and reproductions of one report beside each other: a page of several files, and one clear line for files that do not fit."""
+"""S1's reproduction, and reproductions of one report beside each other: a page of several files, and one clear line for
+files that do not fit.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,27 @@ from warpladder.appendix.reproduce.definition import parse
 from warpladder.appendix.reproduce.experiments import Bench, Watcher
 from warpladder.appendix.reproduce.report.figures import stated
 from warpladder.appendix.reproduce.report.page import page
-from warpladder.appendix.reproduce.results import REPRODUCTION_SCHEMA, Bars, Column, Lines, Reproduction, Row, Section, Series, Table, Value
+from warpladder.appendix.reproduce.results import (
+    REPRODUCTION_SCHEMA,
+    Bars,
+    Column,
+    Lines,
+    Reproduction,
+    Row,
+    Section,
+    Series,
+    Table,
+    Value,
+)
 from warpladder.cli import main
 from warpladder.errors import ConfigError, ResultsError
 from warpladder.nets import cnn
 from warpladder.nets.file import load_net, net_of
 from warpladder.results import Gpu
 
-pytestmark = pytest.mark.slow  # climbs and trainings; tests/appendix/test_reproduce.py shows the same of a smaller report
+pytestmark = (
+    pytest.mark.slow
+)  # climbs and trainings; tests/appendix/test_reproduce.py shows the same of a smaller report
 
 PROFILE = Path(__file__).parents[2] / "benchmarks" / "h200" / "profiles" / "mlp-gemm.json"
 
@@ -36,9 +51,17 @@ def made(here: float | None, *, report: str = "s1", unit: str = "s", reason: str
     """A reproduction of one table and two pictures, in which one figure was measured."""
     value = Value(reported=23.47, here=here)
     table = Table(
-        "Table 3", ("GPU",), (Column("training", unit),), (Row(("the one here",), (value,), "naive", "" if here else reason or "no GPU"),)
+        "Table 3",
+        ("GPU",),
+        (Column("training", unit),),
+        (Row(("the one here",), (value,), "naive", "" if here else reason or "no GPU"),),
     )
-    lines = Lines("Figure 1", Column("epoch"), Column("time", "s"), (Series("naive", (1.0, 2.0), (here or 1.0, 2 * (here or 1.0))),))
+    lines = Lines(
+        "Figure 1",
+        Column("epoch"),
+        Column("time", "s"),
+        (Series("naive", (1.0, 2.0), (here or 1.0, 2 * (here or 1.0))),),
+    )
     bars = Bars("Times", Column("training", "s"), ("naive",), (value,))
     section = Section("CUDA", findings=("Because.",), tables=(table,), lines=(lines,), bars=(bars,))
     found = Reproduction(
@@ -53,7 +76,9 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.chdir(tmp_path)
     for name, seconds in (("h100", 5.25), ("h200", 4.75)):
         Path(name, "s1").mkdir(parents=True)
-        found = made(seconds, command=f"warpladder reproduce s1 --out {name}", machine=replace(MACHINE, gpu=gpu(f"GPU {name}")))
+        found = made(
+            seconds, command=f"warpladder reproduce s1 --out {name}", machine=replace(MACHINE, gpu=gpu(f"GPU {name}"))
+        )
         found.save(Path(name, "s1", "results.json"))
 
     def command(*words: str) -> tuple[int, str, str]:
@@ -77,14 +102,29 @@ def test_a_single_reproduction_makes_its_page_again(run: Any) -> None:
 
 
 def test_two_reproductions_stand_beside_each_other(run: Any) -> None:
-    """Each figure stands in a column of its own under the name of its folder, each picture follows under that name, and so does each machine."""
+    """Each figure stands in a column of its own under the name of its folder, each picture follows under that name, and
+    so does each machine.
+    """
     assert run(ONE, TWO, "-o", "page.html")[0] == 0
     text = Path("page.html").read_text()
     row = text[text.index("<tbody>") : text.index("</tbody>")]
     assert row.index(">23.47<") < row.index("<b>5.25</b>") < row.index("<b>4.75</b>")
     head = text[text.index("<thead>") : text.index("</thead>")]
-    assert [name for name in ("reported", "h100", "h200") if f'<span class="options">{name}</span>' in head] == ["reported", "h100", "h200"]
-    for told in ("h100: Figure 1", "h200: Figure 1", "h100: Times", "h200: Times", "GPU h100", "GPU h200", "--out h100", "--out h200"):
+    assert [name for name in ("reported", "h100", "h200") if f'<span class="options">{name}</span>' in head] == [
+        "reported",
+        "h100",
+        "h200",
+    ]
+    for told in (
+        "h100: Figure 1",
+        "h200: Figure 1",
+        "h100: Times",
+        "h200: Times",
+        "GPU h100",
+        "GPU h200",
+        "--out h100",
+        "--out h200",
+    ):
         assert told in text
     assert text.count("Because.") == 1 and text.count("h100: 1 figures were measured") == 1
     ids = [part.split('"')[0] for part in text.split(' id="')[1:]]
@@ -109,7 +149,10 @@ def test_reproductions_without_names_are_numbered() -> None:
     ("other", "told"),
     [
         (made(1.0, report="s2"), "reproduces s2, and h100/s1/results.json reproduces s1: only those of one report"),
-        (made(1.0, unit="ms"), "its tables are not those of h100/s1/results.json: another version of warpladder made them"),
+        (
+            made(1.0, unit="ms"),
+            "its tables are not those of h100/s1/results.json: another version of warpladder made them",
+        ),
         (made(1.0, sections=()), "its tables are not those of h100/s1/results.json"),
     ],
 )
@@ -147,7 +190,10 @@ def test_a_page_is_of_one_kind_of_files(run: Any) -> None:
         (lambda tree: tree.update(author="me"), "'author' is not a field"),
         (lambda tree: tree.update(sections="none"), "sections wants a list, got 'none'"),
         (lambda tree: tree["sections"][0]["tables"][0]["rows"][0].update(values=[]), "wants 1 texts and 1 figures"),
-        (lambda tree: tree["sections"][0]["tables"][0]["rows"][0]["values"][0].update(here="fast"), "wants a number, got 'fast'"),
+        (
+            lambda tree: tree["sections"][0]["tables"][0]["rows"][0]["values"][0].update(here="fast"),
+            "wants a number, got 'fast'",
+        ),
         (lambda tree: tree["sections"][0]["tables"][0]["columns"][0].update(unit="weeks"), "unit wants one of"),
         (lambda tree: tree["sections"][0]["lines"][0]["series"][0].update(x=[1.0]), "wants as many finite x as y"),
         (lambda tree: tree["sections"][0]["bars"][0].update(labels=[]), "want a label for each figure"),
@@ -193,7 +239,12 @@ def test_ratios_are_worked_out_of_a_report_s_own_times(tmp_path: Path) -> None:
     assert loops.reported is None and numpy.reported == 3.5 and cuda.reported == 0.735, "12.5 / 17 in three digits"
     assert cuda.here is None
     with pytest.raises(ConfigError, match="'over the first' has no column of epoch_seconds to be worked out from"):
-        parse(text.replace('measure = "epoch_seconds" },\n  { head = "over', 'measure = "test_loss" },\n  { head = "over', 1), "s9")
+        parse(
+            text.replace(
+                'measure = "epoch_seconds" },\n  { head = "over', 'measure = "test_loss" },\n  { head = "over', 1
+            ),
+            "s9",
+        )
 
 
 def test_a_first_look_says_what_it_left_out(tmp_path: Path) -> None:
@@ -208,15 +259,21 @@ def test_a_first_look_says_what_it_left_out(tmp_path: Path) -> None:
 def test_a_first_look_at_some_rungs_says_which_it_left_out(tmp_path: Path) -> None:
     from warpladder.appendix.reproduce import Course
 
-    text = SMALL.replace("[climbs.rows]", '[climbs.rows.quick]\nrungs = ["numpy", "naive"]\nlimit = 100\n\n[climbs.rows]', 1)
+    text = SMALL.replace(
+        "[climbs.rows]", '[climbs.rows.quick]\nrungs = ["numpy", "naive"]\nlimit = 100\n\n[climbs.rows]', 1
+    )
     found = Course(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("rows",))
     loops, numpy, cuda, seeds = found.sections[0].tables[0].rows
-    assert loops.reason == "not measured in a first look" and loops.rung == "loops" and seeds.reason == "not measured yet"
+    assert (
+        loops.reason == "not measured in a first look" and loops.rung == "loops" and seeds.reason == "not measured yet"
+    )
     assert numpy.reason == "" and cuda.reason not in ("", "not measured in a first look")
 
 
 def test_times_of_a_first_look_at_trainings_are_scaled_up(tmp_path: Path) -> None:
-    """Half of the samples and one epoch of two: a quarter of the work, and half an epoch; curves of seconds reach as high, accuracies stay."""
+    """Half of the samples and one epoch of two: a quarter of the work, and half an epoch; curves of seconds reach as
+    high, accuracies stay.
+    """
     table = "[trainings.seeds]"
     text = SMALL.replace(table, f"[trainings.seeds.quick]\nlimit = 718\nsettings = {{ epochs = 1 }}\n\n{table}", 1)
     report = parse(text, "s9", quick=True)
@@ -224,8 +281,14 @@ def test_times_of_a_first_look_at_trainings_are_scaled_up(tmp_path: Path) -> Non
     found: Any = report.experiments["seeds"].found("seeds", tmp_path)
     runs = found.trainings.find("numpy")
     seconds = sum(run.seconds for run in runs) / 2
-    whole, epoch, accuracy = (found.value("numpy", name) for name in ("train_seconds", "epoch_seconds", "test_accuracy"))
-    assert whole.here == pytest.approx(2 * 1437 / 718 * seconds) and whole.scaled and whole.least <= whole.here <= whole.most
+    whole, epoch, accuracy = (
+        found.value("numpy", name) for name in ("train_seconds", "epoch_seconds", "test_accuracy")
+    )
+    assert (
+        whole.here == pytest.approx(2 * 1437 / 718 * seconds)
+        and whole.scaled
+        and whole.least <= whole.here <= whole.most
+    )
     assert epoch.here == pytest.approx(1437 / 718 * seconds) and not accuracy.scaled
     assert found.curve("numpy", "seconds")[1] == pytest.approx([1437 / 718 * runs[0].seconds])
     assert found.curve("numpy", "loss")[1] == pytest.approx([runs[0].history.loss[0]])

@@ -1,4 +1,6 @@
-"""What the reports S2 and S3 need of a reproduction: counted facts, single operations, weights of processes, Kaggle's files, and tables across columns."""
+"""What the reports S2 and S3 need of a reproduction: counted facts, single operations, weights of processes, Kaggle's
+files, and tables across columns.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from warpladder.appendix.reproduce.trainings import Train
 from warpladder.errors import ConfigError, DataError, NetError, ResultsError
 from warpladder.results.profiled import Floor, KernelTime, Part, Profile
 
-pytestmark = pytest.mark.slow  # climbs and trainings; tests/appendix/test_reproduce.py shows the same of a smaller report
+pytestmark = (
+    pytest.mark.slow
+)  # climbs and trainings; tests/appendix/test_reproduce.py shows the same of a smaller report
 
 
 def bench(folder: Path) -> Bench:
@@ -63,11 +67,17 @@ def test_facts_are_those_of_the_formulas(tmp_path):
     assert of("bytes:1.weight") == 4 * 784 * 256 and of("bytes:parameters") == 4 * 203530
     assert of("bytes:input+labels+loss") == 4 * (64 * 784 + 64 + 1) and of("bytes:2+2") == 2 * 4 * 64 * 256
     assert of("floats:16x16") == 1024
-    assert of("threads:forward 1", "naive") == 64 * 256 and of("blocks:forward 1", "naive") == 64 and of("block:forward 1", "naive") == 256
+    assert (
+        of("threads:forward 1", "naive") == 64 * 256
+        and of("blocks:forward 1", "naive") == 64
+        and of("block:forward 1", "naive") == 256
+    )
     assert of("threads:update", "naive") == -(-203530 // 256) * 256
     assert of("threads:linear_weight_gradient", "naive") == 784 * 256
     assert of("launches", "tiled") < of("launches", "naive")
-    assert of("memory:parameters", "naive") == 4 * 203552 and of("memory:activations+input", "naive") > of("memory:input", "naive")
+    assert of("memory:parameters", "naive") == 4 * 203552 and of("memory:activations+input", "naive") > of(
+        "memory:input", "naive"
+    )
     assert of("transfers:samples to the device", "naive") == 64 * 784
     assert found.whole and found.value("gemm", "launches") is None
 
@@ -75,7 +85,9 @@ def test_facts_are_those_of_the_formulas(tmp_path):
 def test_facts_know_the_peaks_of_data_sheets(tmp_path):
     found = done(parse(FACTS, "s9").experiments["step"], tmp_path)
     peak = figure(found, "", "peak:A100:fp32")
-    assert peak == pytest.approx(19.5e12, rel=1e-2) and figure(found, "", "peak:A100:fp16") == pytest.approx(312e12, rel=1e-2)
+    assert peak == pytest.approx(19.5e12, rel=1e-2) and figure(found, "", "peak:A100:fp16") == pytest.approx(
+        312e12, rel=1e-2
+    )
     assert figure(found, "", "least_seconds:A100:fp32") == pytest.approx(figure(found, "", "flops") / peak)
     assert found.value("", "peak:T4:tf32") is None, "a T4 has no TF32"
 
@@ -112,7 +124,9 @@ def test_every_fact_that_a_report_asks_for_is_there(name, tmp_path):
     report = definition(name)
     found = {key: done(each, tmp_path) for key, each in report.experiments.items() if isinstance(each, Facts)}
     count = 0
-    for row, column in chain.from_iterable(((r, c) for r in t.rows for c in t.columns) for s in report.sections for t in s.tables):
+    for row, column in chain.from_iterable(
+        ((r, c) for r in t.rows for c in t.columns) for s in report.sections for t in s.tables
+    ):
         for place in places(row, column):
             experiment, _, rung = place.partition("/")
             if experiment in found and (measure := measure_of(row, column)):
@@ -137,8 +151,12 @@ def test_operations_compute_what_they_are_called():
         return before
 
     was = did("matmul")
-    assert np.allclose(t["z"], was["x"] @ was["w1"], atol=1e-5) and np.allclose(t["out"], was["h"] @ was["w2"], atol=1e-5)
-    assert np.allclose(t["dw2"], was["h"].T @ was["dz"], atol=1e-5) and np.allclose(t["dh"], was["dz"] @ was["w2"].T, atol=1e-5)
+    assert np.allclose(t["z"], was["x"] @ was["w1"], atol=1e-5) and np.allclose(
+        t["out"], was["h"] @ was["w2"], atol=1e-5
+    )
+    assert np.allclose(t["dw2"], was["h"].T @ was["dz"], atol=1e-5) and np.allclose(
+        t["dh"], was["dz"] @ was["w2"].T, atol=1e-5
+    )
     assert np.allclose(t["dw1"], was["x"].T @ t["dh"], atol=1e-5)
     was = did("bias")
     assert np.allclose(t["z"], was["z"] + was["b1"])
@@ -175,9 +193,15 @@ def test_operations_are_timed_and_absent_libraries_say_why(tmp_path, monkeypatch
 def test_one_rung_can_be_enough(tmp_path):
     """Of three rungs the first that can train here does; the GPU's may be it, where there is one."""
     settings: dict[str, bool | int | float | str] = {"epochs": 1}
-    task = Train(net="softmax", data="digits", rungs=("graph", "numpy", "loops"), settings=settings, seeds=(0, 1), first=True)
+    task = Train(
+        net="softmax", data="digits", rungs=("graph", "numpy", "loops"), settings=settings, seeds=(0, 1), first=True
+    )
     found = done(task, tmp_path)
-    assert len({run.rung for run in found.trainings.runs}) == 1 and [run.seed for run in found.trainings.runs] == [0, 1] and found.whole
+    assert (
+        len({run.rung for run in found.trainings.runs}) == 1
+        and [run.seed for run in found.trainings.runs] == [0, 1]
+        and found.whole
+    )
     assert found.trainings.runs[0].rung in ("graph", "numpy")
 
 
@@ -192,13 +216,18 @@ def test_kaggles_tables_are_read_back_as_they_were(tmp_path):
     assert head[:3] == ["label", "pixel0", "pixel1"] and len(head) == 65
     read = data.load("csv", data_dir=tmp_path)
     assert (
-        read.train_x.shape == (1000, 1, 8, 8) and read.test_x.shape == (500, 1, 8, 8) and read.test_y is None and read.train_y is not None
+        read.train_x.shape == (1000, 1, 8, 8)
+        and read.test_x.shape == (500, 1, 8, 8)
+        and read.test_y is None
+        and read.train_y is not None
     )
     assert digits.train_y is not None and digits.test_y is not None
     x, y = np.concatenate([digits.train_x, digits.test_x]), np.concatenate([digits.train_y, digits.test_y])
     every = {(image.tobytes(), int(label)) for image, label in zip(x, y, strict=True)}
     assert all((x.tobytes(), int(y)) in every for x, y in zip(read.train_x, read.train_y, strict=True))
-    assert all((x.tobytes(), int(y)) in every for x, y in zip(read.test_x, labels, strict=True)), "labels go with the rows of test.csv"
+    assert all((x.tobytes(), int(y)) in every for x, y in zip(read.test_x, labels, strict=True)), (
+        "labels go with the rows of test.csv"
+    )
     with pytest.raises(DataError, match="1,797 samples"):
         write_tables(digits, 1500, 500, tmp_path)
 
@@ -215,9 +244,13 @@ def test_a_submission_is_scored_line_by_line(tmp_path):
 
 def test_csv_in_submission_out(tmp_path):
     settings: dict[str, bool | int | float | str] = {"epochs": 30, "learning_rate": 1.0}
-    task = Submission(net="mlp", data="digits", rungs=("naive", "numpy"), validation=100, rows=1200, tests=500, settings=settings)
+    task = Submission(
+        net="mlp", data="digits", rungs=("naive", "numpy"), validation=100, rows=1200, tests=500, settings=settings
+    )
     found = done(task, tmp_path)
-    assert (found.rows, found.trained, found.tests, found.lines) == (1200, 1100, 500, 500) and found.name_of("") == found.rung
+    assert (found.rows, found.trained, found.tests, found.lines) == (1200, 1100, 500, 500) and found.name_of(
+        ""
+    ) == found.rung
     assert 0.7 < figure(found, "", "accuracy") <= 1 and 0.7 < figure(found, "", "valid_accuracy") <= 1
     assert found.train_bytes > 1200 * 64 * 2 and not list(tmp_path.glob("*.csv")), "the tables go when they were read"
     with pytest.raises(ConfigError):
@@ -244,7 +277,9 @@ def test_a_process_is_weighed_at_each_stage(tmp_path):
 
 
 def test_gpu_memory_is_what_the_driver_gives_away():
-    """A driver that says less is free at each stage: all that is missing is the process's, and what it does not hold is its framework's."""
+    """A driver that says less is free at each stage: all that is missing is the process's, and what it does not hold is
+    its framework's.
+    """
     order = {"rung": "numpy", "net": _net(), "config": {"batch_size": 8, "epochs": 2}, "shape": [20, 1, 4, 4]}
     weight = weigh(order, chain([1000, 1000, 700, 100], repeat(0)).__next__)
     assert weight.gpu == {"interpreter": 0, "built": 300, "trained": 900}
@@ -265,7 +300,12 @@ def _net():
 
 
 def test_a_cpus_process_has_no_gpu_memory():
-    weight = Weight({"interpreter": 1, "built": 30, "trained": 50}, {"interpreter": 0, "built": 0, "trained": 0}, {"parameters": 8}, 10)
+    weight = Weight(
+        {"interpreter": 1, "built": 30, "trained": 50},
+        {"interpreter": 0, "built": 0, "trained": 0},
+        {"parameters": 8},
+        10,
+    )
     found = Weighed({"numpy": weight}, {})
     assert found.value("numpy", "gpu_bytes") is None and figure(found, "numpy", "host_framework") == 20
 
@@ -279,7 +319,9 @@ def test_kinds_of_operations_are_sums_of_parts():
         Part("1 Linear", "forward", 3.0, floor, (KernelTime("product", 1, 3.0, None),)),
         Part("2 ReLU", "forward", 0.5, floor, (KernelTime("relu", 1, 0.5, None),)),
         Part("loss", "loss", 1.0, floor),
-        Part("1 Linear", "backward", 4.0, floor, (KernelTime("product", 1, 2.5, None), KernelTime("sums", 2, 1.5, None))),
+        Part(
+            "1 Linear", "backward", 4.0, floor, (KernelTime("product", 1, 2.5, None), KernelTime("sums", 2, 1.5, None))
+        ),
     )
     profile = Profile("mlp", "numpy", "a CPU", 64, 10.0, 50, 1e9, 1e9, parts, {"parameters": 7}, 99, {})
     found = Profiled({"numpy": profile}, {}, True)
@@ -287,9 +329,15 @@ def test_kinds_of_operations_are_sums_of_parts():
     def of(measure):
         return figure(found, "numpy", measure)
 
-    assert of("phase:forward+phase:loss") == 4.5 and of("layer:Linear:forward+layer:ReLU") == 3.5 and of("layer:Linear") == 7.0
+    assert (
+        of("phase:forward+phase:loss") == 4.5
+        and of("layer:Linear:forward+layer:ReLU") == 3.5
+        and of("layer:Linear") == 7.0
+    )
     assert of("kernel:product") == 5.5 and of("kernel:sums") == 1.5 and found.value("numpy", "kernel:nothing") is None
-    assert of("rest_seconds") == pytest.approx(1.5) and of("rest_share") == pytest.approx(0.15) and of("achieved") == 5.0
+    assert (
+        of("rest_seconds") == pytest.approx(1.5) and of("rest_share") == pytest.approx(0.15) and of("achieved") == 5.0
+    )
     assert of("phase:update+phase:loss") == 1.0, "a phase that a rung joins with another has no part"
     assert found.value("cupy", "phase:forward") is None
     with pytest.raises(ConfigError):
@@ -359,7 +407,9 @@ def test_hidden_widths_are_swept(swept):
     experiment = parse(SWEPT, "s9").experiments["widths"]
     climbed = experiment.found("widths", folder / "measured")
     assert isinstance(climbed, Climbed)
-    assert [task.net.parameters for task in climbed.sweep.tasks] == [64 * width + width + width * 10 + 10 for width in (4, 8)]
+    assert [task.net.parameters for task in climbed.sweep.tasks] == [
+        64 * width + width + width * 10 + 10 for width in (4, 8)
+    ]
     points = climbed.curve("numpy", "step_seconds")
     assert points is not None and points[0] == [4.0, 8.0]
     with pytest.raises(NetError):
@@ -377,7 +427,10 @@ def test_figures_of_columns_are_set_beside_each_other(swept):
     if four.values[1].here is None:
         assert four.values[2].here is None and table.text.startswith("GPU: ")
     narrow, wide, left = others.rows
-    assert wide.values[1].here == pytest.approx(wide.values[0].here - narrow.values[0].here) and narrow.values[1].here is None
+    assert (
+        wide.values[1].here == pytest.approx(wide.values[0].here - narrow.values[0].here)
+        and narrow.values[1].here is None
+    )
     assert left.reason == "not measured in a first look"
 
 

@@ -1,4 +1,6 @@
-"""What a reproduction of an autoencoder needs: weights that stay, features that are classified, pictures, shares of kernels, and data that cannot be had."""
+"""What a reproduction of an autoencoder needs: weights that stay, features that are classified, pictures, shares of
+kernels, and data that cannot be had.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from warpladder.data.dataset import Dataset
 from warpladder.errors import ConfigError, DataError, DeviceError
 from warpladder.results.profiled import Floor, KernelTime, Part, Profile
 
-pytestmark = pytest.mark.slow  # climbs and trainings; tests/appendix/test_reproduce.py shows the same of a smaller report
+pytestmark = (
+    pytest.mark.slow
+)  # climbs and trainings; tests/appendix/test_reproduce.py shows the same of a smaller report
 
 SMALL = """
 title = "An autoencoder of digits"
@@ -173,7 +177,9 @@ def test_pictures_show_samples_and_reconstructions(whole):
     classes, pairs = section.photos
     assert (classes.title, pairs.title) == ("Classes", "Pairs")
     assert classes.alt == "The first training image of each class of digits: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9."
-    assert pairs.alt.startswith("3 test images of digits above what narrow makes of them after 3 epochs, with a mean squared error of ")
+    assert pairs.alt.startswith(
+        "3 test images of digits above what narrow makes of them after 3 epochs, with a mean squared error of "
+    )
     assert image(pairs).shape[1] < image(classes).shape[1] and image(pairs).std() > 0.05
     assert section.text.startswith("Words. None: full has no weights of naive: ")
 
@@ -203,7 +209,9 @@ def test_an_image_lies_where_it_belongs():
 
     seen = image(Png)
     height, width = seen.shape[:2]
-    assert seen[height // 2, width // 4, :3].tolist() == [1, 0, 0] and seen[height // 2, 3 * width // 4, :3].tolist() == [0, 0, 1]
+    assert seen[height // 2, width // 4, :3].tolist() == [1, 0, 0] and seen[
+        height // 2, 3 * width // 4, :3
+    ].tolist() == [0, 0, 1]
 
 
 def test_colours_and_greys_become_images_and_other_samples_do_not():
@@ -265,7 +273,9 @@ def test_weights_that_are_not_there_yet_are_told_and_made_later(tmp_path):
 
 
 def test_data_that_cannot_be_had_are_told_once_and_the_rest_goes_on(tmp_path, monkeypatch):
-    """A folder without CIFAR-10: its experiments say so in one line each, the others are made, and the data are looked for once."""
+    """A folder without CIFAR-10: its experiments say so in one line each, the others are made, and the data are looked
+    for once.
+    """
     from warpladder.appendix.reproduce import Course
     from warpladder.data import load as load_data
 
@@ -276,18 +286,31 @@ def test_data_that_cannot_be_had_are_told_once_and_the_rest_goes_on(tmp_path, mo
         return load_data(name, **more)
 
     monkeypatch.setattr("warpladder.appendix.reproduce.experiments.load_data", counted)
-    text = SMALL.replace('[svms.nowhere]\ncheckpoint = "full/naive"\nlayer = 2\ndata = "digits"', '[photos.far]\ndata = "cifar10"')
-    text = text.replace('[climbs.rows]\nnet = "narrow"\ndata = "digits"', '[climbs.rows]\nnet = "narrow"\ndata = "cifar10"').replace(
-        '{ label = ["no GPU"], here = "nowhere/svm", measure = "test_accuracy" },', ""
+    text = SMALL.replace(
+        '[svms.nowhere]\ncheckpoint = "full/naive"\nlayer = 2\ndata = "digits"', '[photos.far]\ndata = "cifar10"'
     )
+    text = text.replace(
+        '[climbs.rows]\nnet = "narrow"\ndata = "digits"', '[climbs.rows]\nnet = "narrow"\ndata = "cifar10"'
+    ).replace('{ label = ["no GPU"], here = "nowhere/svm", measure = "test_accuracy" },', "")
     (tmp_path / "empty").mkdir()
     news: list[str] = []
-    found = Course(parse(text, "s9"), tmp_path / "out", False, tmp_path / "empty", Watcher(news=lambda item: news.append(str(item)))).run()
+    found = Course(
+        parse(text, "s9"),
+        tmp_path / "out",
+        False,
+        tmp_path / "empty",
+        Watcher(news=lambda item: news.append(str(item))),
+    ).run()
     reason = f"{tmp_path / 'empty'}: holds no cifar10: "
     assert set(found.missing) == {"rows", "far"} and asked.count("cifar10") == 1
     assert len(found.notes) == 1 and found.notes[0].startswith(f"rows, far: {reason}")
-    assert figures(found)["an epoch"].reason.startswith(reason) and figures(found)["accuracy"].values[0].here is not None
-    assert [each.partition(":")[0] for each in news if "holds no cifar10" in each] == ["rows cannot be made", "far cannot be made"]
+    assert (
+        figures(found)["an epoch"].reason.startswith(reason) and figures(found)["accuracy"].values[0].here is not None
+    )
+    assert [each.partition(":")[0] for each in news if "holds no cifar10" in each] == [
+        "rows cannot be made",
+        "far cannot be made",
+    ]
 
 
 def test_a_first_look_says_what_it_left_out(tmp_path):
@@ -300,7 +323,9 @@ def test_a_first_look_says_what_it_left_out(tmp_path):
 
 def profiled() -> Profiled:
     def part(name, phase, seconds, flops, size, *kernels):
-        return Part(name, phase, seconds, Floor(flops, size), tuple(KernelTime(each, 1, time, None) for each, time in kernels))
+        return Part(
+            name, phase, seconds, Floor(flops, size), tuple(KernelTime(each, 1, time, None) for each, time in kernels)
+        )
 
     parts = (
         part("0 Conv2d, 1 ReLU", "forward", 2.0, 40, 10, ("convolve<3, false>", 1.5), ("add_parts", 0.25)),

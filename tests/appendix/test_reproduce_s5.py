@@ -1,4 +1,6 @@
-"""What reproducing the report of the softmax regression needs: averages as it took them, accuracy against time, gains of one program over another, launches."""
+"""What reproducing the report of the softmax regression needs: averages as it took them, accuracy against time, gains
+of one program over another, launches.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from warpladder.report.figures.alone import alone
 from warpladder.results import History
 from warpladder.results.profiled import LaunchShape
 
-pytestmark = pytest.mark.slow  # climbs and trainings; tests/appendix/test_reproduce.py shows the same of a smaller report
+pytestmark = (
+    pytest.mark.slow
+)  # climbs and trainings; tests/appendix/test_reproduce.py shows the same of a smaller report
 
 TEXT = """
 title = "Softmax on digits"
@@ -120,7 +124,9 @@ def test_a_gain_is_over_what_the_row_names(sizes):
     assert first.values[2].here is None, "it names nothing"
     assert second.values[2].here is not None and second.values[2].here > 0
     assert gpu.values[2].here is None and gpu.reason
-    assert all(row.values[1].here >= row.values[0].here > 0 for row in (first, second)), "two epochs take longer than one"
+    assert all(row.values[1].here >= row.values[0].here > 0 for row in (first, second)), (
+        "two epochs take longer than one"
+    )
 
 
 def test_accuracy_against_time_has_a_marked_point_for_each_size(sizes):
@@ -137,7 +143,9 @@ def test_marks_are_as_many_as_points():
         Series("a", (1.0, 2.0), (1.0, 2.0), marks=("1",))
 
 
-@pytest.mark.parametrize("curve", ["test_accuracy against beauty", "beauty against train_seconds", "a against b against c"])
+@pytest.mark.parametrize(
+    "curve", ["test_accuracy against beauty", "beauty against train_seconds", "a against b against c"]
+)
 def test_a_measure_that_there_is_not_has_no_curve(curve):
     with pytest.raises(ConfigError, match="there is no measure"):
         parse(TEXT, "s9").experiments["sizes"].check("numpy", f"curve:{curve}")
@@ -175,7 +183,9 @@ def test_launches_are_compiled_for_a_gpu_that_is_not_here(tmp_path):
     assert library.rows[0].reason and library.rows[0].values[0].here is None
     assert "shapes" in found.measured
     begun: list[str] = []
-    Course(parse(TEXT, "s9"), tmp_path, False, None, Watcher(begin=lambda name, at, of: begun.append(name))).run(("shapes",))
+    Course(parse(TEXT, "s9"), tmp_path, False, None, Watcher(begin=lambda name, at, of: begun.append(name))).run(
+        ("shapes",)
+    )
     assert begun == [], "what was looked at is not looked at again"
 
 
@@ -191,14 +201,20 @@ def test_without_a_compiler_each_rung_says_why(tmp_path, monkeypatch):
 
 def test_a_librarys_call_is_a_row_without_figures(tmp_path):
     shape = LaunchShape((8, 2, 1), (8, 32, 1), 1024, 31, 512, 0, 0.75)
-    stored = Launches(1, "A100", True, {"library": (Launched("forward", "cublasLt y", None), Launched("loss", "softmax", shape))}, {})
+    stored = Launches(
+        1, "A100", True, {"library": (Launched("forward", "cublasLt y", None), Launched("loss", "softmax", shape))}, {}
+    )
     (tmp_path / "measured").mkdir()
     stored.save(tmp_path / "measured/shapes.json")
     assert load_launches(tmp_path / "measured/shapes.json") == stored
     found = reproduced(tmp_path, "shapes")
     call, kernel = found.sections[0].tables[3].rows
     assert call.label[0] == "cublasLt y" and call.values[0].here is None and "library" in call.remark
-    assert kernel.label == ("softmax", "8 x 2", "8 x 32") and [value.here for value in kernel.values] == [31.0, 1536.0, 0.75]
+    assert kernel.label == ("softmax", "8 x 2", "8 x 32") and [value.here for value in kernel.values] == [
+        31.0,
+        1536.0,
+        0.75,
+    ]
     assert "nothing ran" not in found.sections[0].tables[3].text
 
 
@@ -215,7 +231,11 @@ def test_the_report_has_its_nine_rows_and_a_headline():
         (38, 874), (27, 554), (20.73, 439), (19, 398), (18, 386), (17, 367), (12500, 251360), (10500, 211260), (600, 14610),
     ]  # fmt: skip
     title, row, column = report.headline
-    assert title == results.title and row in {row.label[0] for row in results.rows} and column in {each.head for each in results.columns}
+    assert (
+        title == results.title
+        and row in {row.label[0] for row in results.rows}
+        and column in {each.head for each in results.columns}
+    )
 
 
 @pytest.mark.parametrize("quick", [False, True])

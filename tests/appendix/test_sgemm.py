@@ -87,11 +87,19 @@ def test_the_command_on_the_emulator(tmp_path, capsys):
     stored = json.loads(out.read_text())
     assert stored["machine"]["cpu"] and stored["command"] == "warpladder gemm --size 36 --device emulated"
     found = stored["levels"]
-    assert {row["level"]: row["precision"] for row in found} == {level.name: level.precision.name for level in EVERY_LEVEL}
+    assert {row["level"]: row["precision"] for row in found} == {
+        level.name: level.precision.name for level in EVERY_LEVEL
+    }
     assert all(np.isfinite(row["seconds"]) and row["error"] < 1e-2 for row in found)
     assert all(row["error"] < 1e-6 for row in found if row["precision"] == "fp32")
     said = capsys.readouterr().out
-    assert said.index("pipelined") < said.index("in tf32") < said.index("ring_tf32") < said.index("in bf16") < said.rindex("fragments")
+    assert (
+        said.index("pipelined")
+        < said.index("in tf32")
+        < said.index("ring_tf32")
+        < said.index("in bf16")
+        < said.rindex("fragments")
+    )
     assert all(f"{level.name:17} {level.idea}" in said for level in EVERY_LEVEL)
 
 

@@ -1,4 +1,6 @@
-"""The support vector machine: scikit-learn's labels and decisions from blocks of classes, its memory foretold, and the sentences for what cannot be."""
+"""The support vector machine: scikit-learn's labels and decisions from blocks of classes, its memory foretold, and the
+sentences for what cannot be.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,15 @@ from warpladder.appendix.svm.scaling import fit_scaler, gamma_of, scale
 from warpladder.errors import ArgumentError, ConfigError, DataError, DeviceError, OutOfMemoryError, ResultsError
 from warpladder.results.classes import ClassScores, class_scores
 
-#: libsvm stops where no sample breaks the conditions of the solution by more than this; decisions that differ by less are the same solution.
+#: libsvm stops where no sample breaks the conditions of the solution by more than this; decisions that differ by less
+#: are the same solution.
 TOLERANCE = 1e-3
 
 
 def noisy(samples, width, classes, seed=0, dead=0.3, spread=0.2, shares=None):
-    """Features as a ReLU leaves them, some of which are always 0, of classes that overlap: (samples, width) float32, and labels."""
+    """Features as a ReLU leaves them, some of which are always 0, of classes that overlap: (samples, width) float32,
+    and labels.
+    """
     rng = np.random.default_rng(seed)
     centres = np.random.default_rng(99).normal(0, spread, (classes, width))
     labels = rng.choice(classes, samples, p=shares)
@@ -158,7 +163,11 @@ def test_the_number_of_workers_changes_no_bit():
 
 
 def votes_for(decisions, classes):
-    fitted = Fitted([slice(c, c + 1) for c in range(classes)], [np.ones((1, classes - 1))] * classes, np.zeros(len(pairs_of(classes))))
+    fitted = Fitted(
+        [slice(c, c + 1) for c in range(classes)],
+        [np.ones((1, classes - 1))] * classes,
+        np.zeros(len(pairs_of(classes))),
+    )
     return fitted.votes(np.array(decisions, float)).tolist()
 
 
@@ -242,7 +251,10 @@ def test_both_methods_classify_alike():
     tests, truth = noisy(100, 20, 5, seed=1)
     parts = svm.of_arrays(x, y, "train"), svm.of_arrays(tests, truth, "test")
     told = []
-    found = [svm.classify(*parts, svm.SvmSettings(method=method), progress=lambda *a: told.append(a)) for method in ("sklearn", "blocks")]
+    found = [
+        svm.classify(*parts, svm.SvmSettings(method=method), progress=lambda *a: told.append(a))
+        for method in ("sklearn", "blocks")
+    ]
     taken = StandardScaler().fit(x)
     machine = SVC(C=10).fit(taken.transform(x), y)
     for each in found:
@@ -325,7 +337,10 @@ def test_what_fifty_thousand_samples_take():
     found = room(counts, 10_000, 8192, "blocks", 16, 16 * 10**9)
     assert found.total <= 16 * 10**9 and found.workers >= 4
     assert room(counts, 10_000, 8192, "blocks", 2, 10**12).workers == 2
-    assert chosen_method("auto", "cpu", 50_000, 10_000, 8192) == "blocks" and chosen_method("auto", "cpu", 300, 100, 64) == "sklearn"
+    assert (
+        chosen_method("auto", "cpu", 50_000, 10_000, 8192) == "blocks"
+        and chosen_method("auto", "cpu", 300, 100, 64) == "sklearn"
+    )
 
 
 @pytest.mark.parametrize("method", ["sklearn", "blocks"])
@@ -337,7 +352,8 @@ def test_too_little_memory_is_told_before_any_is_taken(method):
 
     train, test = (svm.Part(what, 8192, np.tile(y, 100), batches) for what in ("train", "test"))
     with pytest.raises(
-        OutOfMemoryError, match=r"20,000 training samples of 8,192 features take .* GB, and 3 GB is allowed: .* --limit \d+00$"
+        OutOfMemoryError,
+        match=r"20,000 training samples of 8,192 features take .* GB, and 3 GB is allowed: .* --limit \d+00$",
     ):
         svm.classify(train, test, svm.SvmSettings(method=method, memory=3 * 10**9))
 
@@ -356,7 +372,9 @@ before = machine.resident_peak()
 found = svm.classify(*parts, svm.SvmSettings(method="blocks", threads=1))
 print(found.predicted_bytes, found.peak_bytes - before)
 """
-    told, taken = map(int, subprocess.run([sys.executable, "-c", body], check=True, capture_output=True, text=True).stdout.split())
+    told, taken = map(
+        int, subprocess.run([sys.executable, "-c", body], check=True, capture_output=True, text=True).stdout.split()
+    )
     assert 50e6 < taken <= told
 
 
@@ -388,7 +406,11 @@ def test_what_does_not_go_together():
         svm.classify(*parts_of((x, np.ones(30, int)), (x, y)))
     with pytest.raises(DataError, match="label -1 is below 0"):
         svm.classify(*parts_of((x, y - 1), (x, y)))
-    for wrong, words in (((x, y[:5]), "as many whole numbers"), ((x, y / 2), "as many whole numbers"), ((x[0], y), "a table of numbers")):
+    for wrong, words in (
+        ((x, y[:5]), "as many whole numbers"),
+        ((x, y / 2), "as many whole numbers"),
+        ((x[0], y), "a table of numbers"),
+    ):
         with pytest.raises(DataError, match=words):
             svm.of_arrays(wrong[0], wrong[1], "train")
     with pytest.raises(DataError, match="limit must be 2 to 30"):
@@ -467,13 +489,19 @@ def test_the_command_scores_a_file(run, kept):
     ):
         assert words in out
     assert sorted(path.name for path in Path("s").iterdir()) == ["confusion.png", "confusion.svg", "results.json"]
-    assert Path("s/confusion.png").read_bytes().startswith(b"\x89PNG") and b"<svg" in Path("s/confusion.svg").read_bytes()
+    assert (
+        Path("s/confusion.png").read_bytes().startswith(b"\x89PNG") and b"<svg" in Path("s/confusion.svg").read_bytes()
+    )
     found = load_svm("s/results.json")
     digits, trained = wl.data.load("digits", limit=300), wl.load(kept / "a.safetensors")
     x, tests = trained.features(digits.train_x, 1), trained.features(digits.test_x, 1)
     _, labels, _ = by_sklearn(x, digits.train_y, tests)
     assert found.test_accuracy == (labels == digits.test_y).mean()
-    assert found.scores.names == tuple("0123456789") and found.command.startswith("warpladder svm ") and found.machine.cores >= 1
+    assert (
+        found.scores.names == tuple("0123456789")
+        and found.command.startswith("warpladder svm ")
+        and found.machine.cores >= 1
+    )
 
 
 def test_features_at_once_and_from_files_are_the_same(run, kept):
@@ -512,7 +540,10 @@ WRONG = {
     "a wrong memory": (["{k}/a1.safetensors", "--memory", "nan"], "--memory wants GB above 0"),
     "too many threads": (["{k}/a1.safetensors", "--threads", "100000"], "threads wants a whole number from 1 to"),
     "a limit of 1": (["{k}/a1.safetensors", "--limit", "1"], "limit must be 2 to 300"),
-    "a layer that is not there": (["--checkpoint", "{k}/a.safetensors", "--layer", "7", "--data", "digits"], "has layers 0 to 3"),
+    "a layer that is not there": (
+        ["--checkpoint", "{k}/a.safetensors", "--layer", "7", "--data", "digits"],
+        "has layers 0 to 3",
+    ),
     "results that are there": (["{k}/a1.safetensors", "--out", "there"], "insist with --overwrite"),
     "a folder that is a file": (["{k}/a1.safetensors", "--out", "text"], "text: cannot be made"),
 }
@@ -566,7 +597,9 @@ def _stopped(inside: str, signum: int) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_while_libsvm_computes(signum, code):
     """libsvm hears of no signal: the command must not wait for its threads, nor end in their memory's fault."""
     done = _stopped("return fit(*a)", signum)
@@ -611,7 +644,9 @@ def test_pictures_without_a_home(home):
         "scores = class_scores(np.array([0, 1, 1]), np.array([0, 1, 0]), ('a $b$', 'c_d'))\n"
         "open('c.svg', 'wb').write(draw_confusion(scores, '$ 1', 'svg')); open('c.png', 'wb').write(draw_confusion(scores, '$ 1', 'png'))"
     )
-    done = subprocess.run([sys.executable, "-c", body], env=hidden | {"HOME": str(place)}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", body], env=hidden | {"HOME": str(place)}, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert b"a $b$" in Path("c.svg").read_bytes() and Path("c.png").read_bytes().startswith(b"\x89PNG")
     assert not place.exists() or not list(place.iterdir())

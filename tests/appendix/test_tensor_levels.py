@@ -91,7 +91,8 @@ def in_bf16(sums: str) -> str:
     return f"for (float& s : {sums}) s = __uint_as_float(two_bf16(s, 0.0f) << 16)"
 
 
-#: What is planted, in which level, by which edits, and at which size and with which factors it must show. The others may show it too.
+#: What is planted, in which level, by which edits, and at which size and with which factors it must show. The others
+#: may show it too.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], tuple[tuple[int, int, int], str]]] = {
     "bf16: sums in bf16, short": (
         "fragments", (("mma_bf16(sum[i][j], of_a[i], of_b[j]);", "{ mma_bf16(sum[i][j], of_a[i], of_b[j]); " + in_bf16("sum[i][j]") + "; }"),),
@@ -155,11 +156,15 @@ BY_DAY = (
 )
 
 
-@pytest.mark.parametrize("liar", [liar if liar in BY_DAY else pytest.param(liar, marks=pytest.mark.slow) for liar in LIARS])
+@pytest.mark.parametrize(
+    "liar", [liar if liar in BY_DAY else pytest.param(liar, marks=pytest.mark.slow) for liar in LIARS]
+)
 def test_liars_are_refused(liar: str) -> None:
     name, edits, (size, kind) = LIARS[liar]
     device: Any = Edited(LEVELS[name].path, *edits)
-    assert (size, kind) in [(shape, each) for shape, kinds in SHAPES for each in kinds], "the command's proof would not see it"
+    assert (size, kind) in [(shape, each) for shape, kinds in SHAPES for each in kinds], (
+        "the command's proof would not see it"
+    )
     with pytest.raises(WarpladderError, match=f"level {name} is wrong at"):
         prove(device, LEVELS[name], *size, kind=kind)
 
@@ -195,7 +200,9 @@ def test_numbers_in_bf16_and_tf32_are_the_nearest() -> None:
     ties = np.array([1 + 2.0**-11, -1 - 2.0**-11], np.float32)
     np.testing.assert_array_equal(held(ties, named("tf32")), [1 + 2.0**-10, -1 - 2.0**-10])
     np.testing.assert_array_equal(held(ties, named("tf32"), even=True), [1, -1])
-    np.testing.assert_array_equal(held(np.array([1 + 3 * 2.0**-11], np.float32), named("tf32"), even=True), [1 + 2.0**-9])
+    np.testing.assert_array_equal(
+        held(np.array([1 + 3 * 2.0**-11], np.float32), named("tf32"), even=True), [1 + 2.0**-9]
+    )
     assert held(x, named("fp32")) is x
     filled = padded(np.ones((2, 9), np.float32))
     assert filled.shape == (2, 16) and (filled[:, :9] == bf16(np.ones(1, np.float32))).all() and not filled[:, 9:].any()

@@ -27,7 +27,22 @@ def test_values(text: str | float, value: float) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "n +", "f(n)", "n.real", "[1]", "'n'", "n if n else 0", "2 ** 9", "1 << 64", "1 << -1", "rate % 2", "n == 1", "1j", "(" * 500],
+    [
+        "",
+        "n +",
+        "f(n)",
+        "n.real",
+        "[1]",
+        "'n'",
+        "n if n else 0",
+        "2 ** 9",
+        "1 << 64",
+        "1 << -1",
+        "rate % 2",
+        "n == 1",
+        "1j",
+        "(" * 500,
+    ],
 )
 def test_what_cannot_be_read(text: str) -> None:
     with pytest.raises(ConfigError, match="cannot read"):

@@ -59,7 +59,10 @@ def test_the_kernels_of_a_file_are_listed_with_a_command_to_begin_with(run: Run,
     assert (code, err) == (0, "")
     assert out.startswith("saxpy.cu has 1 kernel:\n\n  saxpy(const float* x, float* y, float a, int n)\n")
     assert "\nThe file launches:\n\n  saxpy<<<4, 256>>>(nullptr, nullptr, 1.f, 0)\n" in out
-    assert "warpladder check saxpy.cu --grid 4 --block 256 --arg x=1000 --arg y=1000 \\\n      --arg a=1 --arg n=1000\n" in out
+    assert (
+        "warpladder check saxpy.cu --grid 4 --block 256 --arg x=1000 --arg y=1000 \\\n      --arg a=1 --arg n=1000\n"
+        in out
+    )
     assert max(map(len, out.splitlines())) <= 84
     assert ".toml" not in out
     saxpy.with_suffix(".toml").touch()
@@ -67,7 +70,9 @@ def test_the_kernels_of_a_file_are_listed_with_a_command_to_begin_with(run: Run,
 
 
 def test_several_kernels_and_templates(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text("__global__ void a() { extern __shared__ int s[]; }\ntemplate <int N> __global__ void b(int n) {}\n")
+    (tmp_path / "k.cu").write_text(
+        "__global__ void a() { extern __shared__ int s[]; }\ntemplate <int N> __global__ void b(int n) {}\n"
+    )
     code, out, _ = run("k.cu")
     assert code == 0
     assert "has 2 kernels" in out
@@ -90,12 +95,18 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "no such kernel": (("saxpy.cu", "--kernel", "axpy", *LAUNCH), "has no kernel 'axpy'; it has saxpy"),
     "an argument without a value": (("saxpy.cu", *LAUNCH, "--arg", "x"), "--arg wants NAME=WHAT, got 'x'"),
     "an argument twice": (("saxpy.cu", *LAUNCH, "--arg", "x=1", "--arg", "x=2"), "--arg x is given twice"),
-    "an array that is missing": (("saxpy.cu", *LAUNCH, "--arg", "x=1"), "kernel saxpy: nothing says what the array float* y holds"),
+    "an array that is missing": (
+        ("saxpy.cu", *LAUNCH, "--arg", "x=1"),
+        "kernel saxpy: nothing says what the array float* y holds",
+    ),
     "an array that cannot be read": (("saxpy.cu", *LAUNCH, "--arg", "x=float["), "--arg x: cannot read 'float['"),
     "a grid that cannot be read": (("saxpy.cu", "--grid", "4;2", "--block", "1", *ARGUMENTS), "cannot read '4;2'"),
     "a header that nothing stands in for": (("cub.cu",), "cub.cu:1: <cub/cub.cuh> cannot be emulated"),
     "a missing header": (("header.cu",), 'there is no header "mine.h"'),
-    "a launch said twice": (("saxpy.toml", "--grid", "4"), "saxpy.toml says what is launched: --grid would say it twice"),
+    "a launch said twice": (
+        ("saxpy.toml", "--grid", "4"),
+        "saxpy.toml says what is launched: --grid would say it twice",
+    ),
 }
 
 
@@ -198,7 +209,13 @@ def test_faults_for_machines(run: Run, tmp_path: Path) -> None:
     assert code == 1
     assert [problem["kind"] for problem in found["problems"]] == ["race", "out of bounds"]
     race = found["problems"][0]
-    assert (race["array"], race["kernel"], race["launch"], race["seen"], race["count"]) == ("cache", "dot", 1, ["check"], 1)
+    assert (race["array"], race["kernel"], race["launch"], race["seen"], race["count"]) == (
+        "cache",
+        "dot",
+        1,
+        ["check"],
+        1,
+    )
     assert race["places"] == [[str(tmp_path / "dot.cu"), 4], [str(tmp_path / "dot.cu"), 6]]
 
 
@@ -233,16 +250,39 @@ def test_small_faults(run: Run, tmp_path: Path, what: str) -> None:
 
 
 def test_every_kind_of_report_has_a_hint() -> None:
-    kinds = {"race", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask", "deadlock", "launch", "order", "wrong result"}
-    kinds |= {"unfilled", "unwritten", "nothing written", "time limit", "uninitialised local", "trap", "unfinished copy"}
+    kinds = {
+        "race",
+        "out of bounds",
+        "uninitialised",
+        "misaligned",
+        "barrier",
+        "warp mask",
+        "deadlock",
+        "launch",
+        "order",
+        "wrong result",
+    }
+    kinds |= {
+        "unfilled",
+        "unwritten",
+        "nothing written",
+        "time limit",
+        "uninitialised local",
+        "trap",
+        "unfinished copy",
+    }
     kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product"}
     assert set(HINTS) == kinds
 
 
 @emulated
 def test_sums_that_differ_by_rounding_are_a_remark(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text("__global__ void k(const float* x, float* sum) { atomicAdd(sum, x[threadIdx.x]); }\n")
-    code, out, _ = run("k.cu", "--grid", "1", "--block", "1000", "--arg", "x=1000", "--arg", "sum=1:zeros", "--mode", "fast")
+    (tmp_path / "k.cu").write_text(
+        "__global__ void k(const float* x, float* sum) { atomicAdd(sum, x[threadIdx.x]); }\n"
+    )
+    code, out, _ = run(
+        "k.cu", "--grid", "1", "--block", "1000", "--arg", "x=1000", "--arg", "sum=1:zeros", "--mode", "fast"
+    )
     assert code == 0
     assert out.startswith("Remark: sum[0] is ")
     assert "by no more than rounding explains." in " ".join(out.split())
@@ -290,7 +330,9 @@ def test_launches_in_a_row_and_what_they_should_give(run: Run, tmp_path: Path) -
     np.save(tmp_path / "sum.npy", np.array([51], np.float32))
     code, out, _ = run("launches.toml", "--mode", "fast")
     assert code == 1
-    assert out.startswith("1. wrong result on sum, kernel total\n   sum[0] is 50 and should be 51; 1 of 1 numbers differ\n")
+    assert out.startswith(
+        "1. wrong result on sum, kernel total\n   sum[0] is 50 and should be 51; 1 of 1 numbers differ\n"
+    )
     (tmp_path / "launches.toml").write_text(CHAIN_TOML.replace('"(n + 31) / 32"', "3"))  # 4 numbers are never written
     code, out, _ = run("launches.toml", "--mode", "check")
     assert code == 1
@@ -311,7 +353,9 @@ def test_structs_files_and_templates(run: Run, tmp_path: Path) -> None:
 
 @emulated
 def test_what_does_not_compile(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text("float two(float x) { return 2 * x; }\n__global__ void k(float* x) { *x = two(*x); }\n")
+    (tmp_path / "k.cu").write_text(
+        "float two(float x) { return 2 * x; }\n__global__ void k(float* x) { *x = two(*x); }\n"
+    )
     launch = ("k.cu", "--grid", "1", "--block", "1", "--arg", "x=1", "--mode", "fast")
     code, out, err = run(*launch)
     assert (code, out) == (2, "")
@@ -325,12 +369,16 @@ def test_what_does_not_compile(run: Run, tmp_path: Path) -> None:
 
 @emulated
 def test_ctrl_c_ends_a_kernel_that_does_not_end(tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text('__global__ void k(volatile int* x) { printf("started"); while (*x >= 0) *x = (*x + 1) & 1023; }\n')
+    (tmp_path / "k.cu").write_text(
+        '__global__ void k(volatile int* x) { printf("started"); while (*x >= 0) *x = (*x + 1) & 1023; }\n'
+    )
     command = [sys.executable, "-c", "import sys; from warpladder.cli import main; sys.exit(main())", "check", "k.cu"]
     command += ["--grid", "1", "--block", "1", "--arg", "x=1:zeros", "--mode", "fast"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while not (found := [int(child) for child in _children(process.pid) if "warpladder.checker.run" in _command(child)]):
+    while not (
+        found := [int(child) for child in _children(process.pid) if "warpladder.checker.run" in _command(child)]
+    ):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     time.sleep(1)
@@ -341,7 +389,9 @@ def test_ctrl_c_ends_a_kernel_that_does_not_end(tmp_path: Path) -> None:
 
 
 def _children(process: int) -> list[str]:
-    return [child for task in Path(f"/proc/{process}/task").iterdir() for child in (task / "children").read_text().split()]
+    return [
+        child for task in Path(f"/proc/{process}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
 
 
 def _command(process: str) -> str:
@@ -360,9 +410,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "check.md"
 @pytest.mark.slow
 def test_the_tutorial_shows_what_is_printed(run: Run, tmp_path: Path) -> None:
     sources, outputs = (
-        re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL) for kind in ("cuda", "text")
+        re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        for kind in ("cuda", "text")
     )
-    launch = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("warpladder check reduce.cu --grid"))
+    launch = next(
+        line
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if line.startswith("warpladder check reduce.cu --grid")
+    )
     file = tmp_path / "reduce.cu"
     file.write_text(sources[0])
     assert f"$ warpladder check reduce.cu\n{run('reduce.cu')[1]}" == outputs[0]

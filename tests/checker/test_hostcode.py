@@ -106,7 +106,9 @@ def test_kernels_alone_are_left_as_they_are() -> None:
     assert without(text, "k.cu") == text
 
 
-@pytest.mark.parametrize("header", ["<curand_kernel.h>", "<cooperative_groups.h>", '"cub/cub.cuh"', "<cuda/barrier>", "<mma.h>"])
+@pytest.mark.parametrize(
+    "header", ["<curand_kernel.h>", "<cooperative_groups.h>", '"cub/cub.cuh"', "<cuda/barrier>", "<mma.h>"]
+)
 def test_headers_that_nothing_stands_in_for(header: str) -> None:
     with pytest.raises(KernelError, match=r"k\.cu:2: <.*> cannot be emulated; put"):
         without(f"// first\n#include {header}\n", "k.cu")
@@ -129,7 +131,8 @@ def test_headers_that_nobody_finds_are_left_out() -> None:
     text = "#include <gputk_that_is_nowhere.h>\n#include <cmath>\n__device__ int x;\n"
     assert (
         without(text, "k.cu")
-        == ("\n" if why_not() is None else "#include <gputk_that_is_nowhere.h>\n") + "#include <cmath>\n__device__ int x;\n"
+        == ("\n" if why_not() is None else "#include <gputk_that_is_nowhere.h>\n")
+        + "#include <cmath>\n__device__ int x;\n"
     )
 
 

@@ -72,13 +72,19 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown entry": ({"arays": {}}, "unknown entry 'arays'; there are source, values, arrays, launch, expect"),
     "no launch": ({"launch": []}, "describes no launch"),
     "a launch without a grid": ({"launch": [{"kernel": "sums", "block": 1}]}, "launch 1 has no grid"),
-    "an unknown entry of a launch": ({"launch": [{"kernel": "sums", "grid": 1, "block": 1, "args": {}}]}, "unknown entry 'args'"),
+    "an unknown entry of a launch": (
+        {"launch": [{"kernel": "sums", "grid": 1, "block": 1, "args": {}}]},
+        "unknown entry 'args'",
+    ),
     "a name for two things": ({"values": {"x": 1}}, "x is both a value and an array"),
     "a value that is a list": ({"values": {"n": [1]}}, "value n wants a number"),
     "expect of no array": ({"expect": {"y": "y.npy"}}, "expect wants"),
     "expect of no file": ({"expect": {"x": "zeros"}}, "expect wants"),
     "a launch that is no table": ({"launch": [1]}, "launch 1 wants to be a table"),
-    "a size that is a fraction": ({"launch": [{"kernel": "sums", "grid": 0.5, "block": 1}]}, "grid wants a number or text or a list"),
+    "a size that is a fraction": (
+        {"launch": [{"kernel": "sums", "grid": 0.5, "block": 1}]},
+        "grid wants a number or text or a list",
+    ),
 }
 
 
@@ -115,7 +121,10 @@ def test_sizes_are_worked_out() -> None:
 
 def test_several_launches_share_arrays() -> None:
     second = {"kernel": "total", "grid": 1, "block": 32, "arguments": {"n": "blocks", "out": "sum"}}
-    found = planned(arrays={"x": "n", "partial": "blocks", "sum": 1}, launch=[{"kernel": "sums", "grid": "blocks", "block": 256}, second])
+    found = planned(
+        arrays={"x": "n", "partial": "blocks", "sum": 1},
+        launch=[{"kernel": "sums", "grid": "blocks", "block": 256}, second],
+    )
     assert found.launches[1].arguments == ("partial", "sum", 4)
 
 
@@ -136,19 +145,24 @@ def test_fills() -> None:
     assert set(flags.tolist()) == set(range(10))
     again = label(ARRAYS, classes=3).arrays
     assert all(
-        a is not None and b is not None and a.tobytes() == b.tobytes() for a, b in zip(found.arrays.values(), again.values(), strict=True)
+        a is not None and b is not None and a.tobytes() == b.tobytes()
+        for a, b in zip(found.arrays.values(), again.values(), strict=True)
     )
 
 
 def test_bfloat16_and_bool() -> None:
-    found = planned(values={"on": "true"}, arrays={"x": "4:ones"}, launch=[{"kernel": "half_of", "grid": 1, "block": 1}])
+    found = planned(
+        values={"on": "true"}, arrays={"x": "4:ones"}, launch=[{"kernel": "half_of", "grid": 1, "block": 1}]
+    )
     assert found.arrays["x"] is not None
     assert found.arrays["x"].tolist() == [0x3F80] * 4
     assert found.launches[0].arguments == ("x", True)
 
 
 def test_null_pointers() -> None:
-    found = planned(arrays={"x": "n"}, launch=[{"kernel": "sums", "grid": 1, "block": 1, "arguments": {"partial": "null"}}])
+    found = planned(
+        arrays={"x": "n"}, launch=[{"kernel": "sums", "grid": 1, "block": 1, "arguments": {"partial": "null"}}]
+    )
     assert found.launches[0].arguments[1] is None
 
 
@@ -160,9 +174,18 @@ def test_arrays_from_files(tmp_path: Path) -> None:
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
-    "an array that is missing": ({"arrays": {"x": "n"}}, "kernel sums: nothing says what the array float* partial holds"),
-    "a number that is missing": ({"values": {"n": 1, "blocks": 1}}, "kernel sums: nothing says what the number float scale is"),
-    "an array that nothing takes": ({"arrays": {"x": "n", "partial": 4, "y": 3}}, "no kernel that is launched takes the array y"),
+    "an array that is missing": (
+        {"arrays": {"x": "n"}},
+        "kernel sums: nothing says what the array float* partial holds",
+    ),
+    "a number that is missing": (
+        {"values": {"n": 1, "blocks": 1}},
+        "kernel sums: nothing says what the number float scale is",
+    ),
+    "an array that nothing takes": (
+        {"arrays": {"x": "n", "partial": 4, "y": 3}},
+        "no kernel that is launched takes the array y",
+    ),
     "an unknown parameter": (
         {"launch": [{"kernel": "sums", "grid": 1, "block": 1, "arguments": {"y": "x"}}]},
         "has no parameter y; it is sums(const float* x, float* partial, int n, float scale)",
@@ -173,7 +196,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an unknown name": ({"values": {"n": "m"}}, "nothing says what m is"),
     "an empty array": ({"arrays": {"x": "n - 1000", "partial": 4}}, "array x is empty"),
-    "another type": ({"arrays": {"x": "double[n]", "partial": 4}}, "array x is said to be double, and the kernel takes const float* x"),
+    "another type": (
+        {"arrays": {"x": "double[n]", "partial": 4}},
+        "array x is said to be double, and the kernel takes const float* x",
+    ),
     "an unknown type": ({"arrays": {"x": "real[n]", "partial": 4}}, "'real' is no type"),
     "an unknown fill": (
         {"arrays": {"x": "n:ramdom", "partial": 4}},
@@ -181,7 +207,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an empty range": ({"arrays": {"x": "n:random(1, 1)", "partial": 4}}, "wants its low end below its high end"),
     "a missing file": ({"arrays": {"x": "nowhere.npy", "partial": 4}}, "there is no file"),
-    "no kernel named": ({"launch": [{"grid": 1, "block": 1}]}, "has 4 kernels: sums, total, label, half_of; name the one to launch"),
+    "no kernel named": (
+        {"launch": [{"grid": 1, "block": 1}]},
+        "has 4 kernels: sums, total, label, half_of; name the one to launch",
+    ),
     "a kernel that is not there": ({"launch": [{"kernel": "sum", "grid": 1, "block": 1}]}, "has no kernel 'sum'"),
     "a grid that is no size": (
         {"launch": [{"kernel": "sums", "grid": "scale", "block": 1}]},
@@ -200,14 +229,22 @@ def test_descriptions_that_do_not_fit(what: str) -> None:
 
 
 def test_the_same_array_as_two_types() -> None:
-    launches = [{"kernel": "sums", "grid": 1, "block": 1}, {"kernel": "label", "grid": 1, "block": 1, "arguments": {"labels": "x"}}]
-    with pytest.raises(ConfigError, match="array x is float for launch 1, kernel sums, and int for launch 2, kernel label"):
+    launches = [
+        {"kernel": "sums", "grid": 1, "block": 1},
+        {"kernel": "label", "grid": 1, "block": 1, "arguments": {"labels": "x"}},
+    ]
+    with pytest.raises(
+        ConfigError, match="array x is float for launch 1, kernel sums, and int for launch 2, kernel label"
+    ):
         planned(arrays={"x": "n", "partial": 4, "v": 1, "bodies": 1, "flags": 1}, launch=launches)
 
 
 def test_files_of_another_kind(tmp_path: Path) -> None:
     file = tmp_path / "x.npy"
-    for held, message in ((np.zeros(4), "4 numbers of float64, the kernel takes float32"), (np.zeros(0, np.float32), "0 numbers")):
+    for held, message in (
+        (np.zeros(4), "4 numbers of float64, the kernel takes float32"),
+        (np.zeros(0, np.float32), "0 numbers"),
+    ):
         np.save(file, held)
         with pytest.raises(ConfigError, match=message):
             planned(arrays={"x": str(file), "partial": 4})

@@ -15,19 +15,35 @@ SAID = {
     "gcc 12": (
         f"==1==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x62 at pc 0x7f\nREAD of size 4 at 0x62 thread T0{FRAMES}\n"
         "0x62 is located 0 bytes to the right of 4000-byte region [0x61,0x62)\n",
-        ("out of bounds", "a thread reads 4 bytes just behind an array of 4,000 bytes, at dot.cu:15", [("/home/someone/dot.cu", 15)]),
+        (
+            "out of bounds",
+            "a thread reads 4 bytes just behind an array of 4,000 bytes, at dot.cu:15",
+            [("/home/someone/dot.cu", 15)],
+        ),
     ),
     "gcc 13": (
         f"ERROR: AddressSanitizer: heap-buffer-overflow\nWRITE of size 1 at 0x62 thread T0{FRAMES}0x62 is located 8 bytes after 1-byte region [0,1)\n",
-        ("out of bounds", "a thread writes 1 byte 8 bytes behind an array of 1 byte, at dot.cu:15", [("/home/someone/dot.cu", 15)]),
+        (
+            "out of bounds",
+            "a thread writes 1 byte 8 bytes behind an array of 1 byte, at dot.cu:15",
+            [("/home/someone/dot.cu", 15)],
+        ),
     ),
     "before": (
         f"ERROR: AddressSanitizer: heap-buffer-overflow\nREAD of size 16 at 0x62{FRAMES}0x62 is located 4 bytes to the left of 64-byte region [0,1)\n",
-        ("out of bounds", "a thread reads 16 bytes 4 bytes before an array of 64 bytes, at dot.cu:15", [("/home/someone/dot.cu", 15)]),
+        (
+            "out of bounds",
+            "a thread reads 16 bytes 4 bytes before an array of 64 bytes, at dot.cu:15",
+            [("/home/someone/dot.cu", 15)],
+        ),
     ),
     "a wild pointer": (
         f"ERROR: AddressSanitizer: SEGV on unknown address 0x10{FRAMES}",
-        ("out of bounds", "a thread uses memory at an address that belongs to nobody, at dot.cu:15", [("/home/someone/dot.cu", 15)]),
+        (
+            "out of bounds",
+            "a thread uses memory at an address that belongs to nobody, at dot.cu:15",
+            [("/home/someone/dot.cu", 15)],
+        ),
     ),
     "shared memory": (
         f"ERROR: AddressSanitizer: use-after-poison on address 0x10\nWRITE of size 4 at 0x10{FRAMES}",

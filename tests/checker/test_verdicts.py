@@ -1,4 +1,6 @@
-"""`warpladder check` says "no problem found" of honest kernels alone: what cannot be known, or is not done at all, is told."""
+"""`warpladder check` says "no problem found" of honest kernels alone: what cannot be known, or is not done at all, is
+told.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ PLANTED = Path(__file__).parent / "verdicts" / "planted.cu"
 Run = Callable[..., tuple[int, str, str]]
 
 emulated = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-fillable = pytest.mark.skipif(why_not() is not None or not locals.comparable(), reason="g++ 12 can fill local variables")
+fillable = pytest.mark.skipif(
+    why_not() is not None or not locals.comparable(), reason="g++ 12 can fill local variables"
+)
 
 
 @pytest.fixture
@@ -46,7 +50,9 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 def kernel(name: str, grid: int, block: int, *arguments: str) -> list[str]:
     """The options of a launch; an argument begins with dashes where it is an option itself."""
-    given = [word for argument in arguments for word in ([argument] if argument.startswith("--") else ["--arg", argument])]
+    given = [
+        word for argument in arguments for word in ([argument] if argument.startswith("--") else ["--arg", argument])
+    ]
     return ["planted.cu", "--kernel", name, "--grid", str(grid), "--block", str(block), *given]
 
 
@@ -192,7 +198,10 @@ def test_structs_and_vectors_by_value(run: Run, tmp_path: Path) -> None:
     )
     assert run("scaled.toml", "--mode", "fast") == (0, "no problem found: 1 launch, 3 orders", "")
     (tmp_path / "scaled.toml").write_text(
-        (tmp_path / "scaled.toml").read_text().replace('"table.n" = 10', '"table.n" = 11').replace("table.n: un", "10: un")
+        (tmp_path / "scaled.toml")
+        .read_text()
+        .replace('"table.n" = 10', '"table.n" = 11')
+        .replace("table.n: un", "10: un")
     )
     code, out, _ = run("scaled.toml", "--mode", "check")
     assert code == 1
@@ -203,7 +212,9 @@ def test_structs_and_vectors_by_value(run: Run, tmp_path: Path) -> None:
 
 
 @emulated
-def test_one_kernel_is_refused_and_its_neighbours_are_checked(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_kernel_is_refused_and_its_neighbours_are_checked(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = run("planted.cu")
     assert code == 0
     assert "refused: kernel rows of planted.cu: 'float** rows' is a pointer to pointers" in out
@@ -280,7 +291,9 @@ def test_constants_in_a_file_of_launches(run: Run, tmp_path: Path) -> None:
         from_table({"constants": {"taps": []}, "launch": []}, Path("blurred.toml"))
     code, out, _ = run(*kernel("blurred", 4, 32, *BLUR, "--mode=fast", "--order=forward"))
     assert code == 0
-    assert out.startswith("Remark: Nobody has filled __constant__ filter::taps, and only the check mode sees whether it is read.")
+    assert out.startswith(
+        "Remark: Nobody has filled __constant__ filter::taps, and only the check mode sees whether it is read."
+    )
 
 
 STOPPED = """\
@@ -295,8 +308,24 @@ __global__ void k(float* x, int n) {
 @emulated
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(STOPPED)
-    launch = ["k.cu", "--grid", "1", "--block", "32", "--arg", "x=32", "--arg", "n=2", "--mode", "check", "--timeout", "0"]
-    process = subprocess.Popen([*COMMAND, *launch], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    launch = [
+        "k.cu",
+        "--grid",
+        "1",
+        "--block",
+        "32",
+        "--arg",
+        "x=32",
+        "--arg",
+        "n=2",
+        "--mode",
+        "check",
+        "--timeout",
+        "0",
+    ]
+    process = subprocess.Popen(
+        [*COMMAND, *launch], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 120
     while not (found := _running(process.pid)):
         assert time.monotonic() < deadline and process.poll() is None
@@ -316,7 +345,9 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path) -> None:
 
 def _running(process: int) -> list[int]:
     """The processes in which modes run."""
-    children = [child for task in Path(f"/proc/{process}/task").iterdir() for child in (task / "children").read_text().split()]
+    children = [
+        child for task in Path(f"/proc/{process}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
     return [int(child) for child in children if "warpladder.checker.run" in Path(f"/proc/{child}/cmdline").read_text()]
 
 
@@ -341,7 +372,9 @@ def test_a_header_that_has_no_body_stops_only_those_who_need_it(run: Run, tmp_pa
     assert run(*launch, "--kernel", "plain")[0] == 0
     code, out, err = run(*launch, "--kernel", "grouped")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.endswith("grouped.cu:4: 'cg' has not been declared; grouped.cu:1: <cooperative_groups.h> cannot be emulated\n")
+    assert err.endswith(
+        "grouped.cu:4: 'cg' has not been declared; grouped.cu:1: <cooperative_groups.h> cannot be emulated\n"
+    )
 
 
 @emulated
@@ -372,9 +405,13 @@ EXAMPLE = re.compile(r"^```sh\n(warpladder check smooth\.cu .*?)\n```\n\n```text
 
 @fillable
 @pytest.mark.slow
-def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    (source,) = (block for block in re.findall(r"^```cuda\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if "taps" in block)
+    (source,) = (
+        block for block in re.findall(r"^```cuda\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if "taps" in block
+    )
     examples = EXAMPLE.findall(text)
     assert len(examples) == 5
     monkeypatch.chdir(tmp_path)

@@ -92,33 +92,60 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path, made):
 def test_floats_survive_to_the_last_bit():
     for loss in (0.1 + 0.2, 5e-324, 1e308, -0.0, 1 / 3):
         back = decode(encode(example(sums=replace(example().sums, loss=loss, seconds=loss))))
-        assert back.sums.loss is not None and back.sums.loss.hex() == loss.hex() and back.sums.seconds.hex() == loss.hex()
+        assert (
+            back.sums.loss is not None and back.sums.loss.hex() == loss.hex() and back.sums.seconds.hex() == loss.hex()
+        )
 
 
 def test_the_file_holds_state_dict_names_and_a_readable_document():
     document, tensors = apart(encode(example()))
     weights = ["0.bias", "0.weight", "4.bias", "4.weight"]
     assert sorted(tensors) == weights + ["momentum_buffer." + name for name in weights]
-    assert document["net"]["layers"][0] == {"type": "Conv2d", "out_channels": 3, "kernel_size": 3, "stride": 1, "padding": 1}
-    assert document["config"]["optimizer"] == {"name": "SGD", "learning_rate": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}
-    assert document["config"]["schedule"] == {"name": "Constant", "warmup": 0.0} and document["sums"]["loss"] == (7.3).hex()
+    assert document["net"]["layers"][0] == {
+        "type": "Conv2d",
+        "out_channels": 3,
+        "kernel_size": 3,
+        "stride": 1,
+        "padding": 1,
+    }
+    assert document["config"]["optimizer"] == {
+        "name": "SGD",
+        "learning_rate": 0.1,
+        "momentum": 0.9,
+        "nesterov": True,
+        "weight_decay": 0.01,
+    }
+    assert (
+        document["config"]["schedule"] == {"name": "Constant", "warmup": 0.0}
+        and document["sums"]["loss"] == (7.3).hex()
+    )
     assert (document["format"], document["epoch"], document["step"], document["rung"]) == (2, 1, 3, "numpy")
     assert not any(name.startswith("momentum") for name in apart(encode(finished()))[1])
-    assert sorted(apart(encode(adam()))[1]) == weights + [f"{slot}.{name}" for slot in ("exp_avg", "exp_avg_sq") for name in weights]
+    assert sorted(apart(encode(adam()))[1]) == weights + [
+        f"{slot}.{name}" for slot in ("exp_avg", "exp_avg_sq") for name in weights
+    ]
 
 
-@pytest.mark.parametrize("made", [example(), example(MLP, momentum=0.0), finished()], ids=["momentum", "plain", "finished"])
+@pytest.mark.parametrize(
+    "made", [example(), example(MLP, momentum=0.0), finished()], ids=["momentum", "plain", "finished"]
+)
 def test_a_file_from_before_there_were_optimizers_is_read(made):
     document, tensors = apart(encode(made))
     old = former(document, tensors)
-    assert apart(old)[0]["format"] == 1 and "optimizer" not in apart(old)[0]["config"] and apart(old)[0]["config"]["learning_rate"] == 0.1
+    assert (
+        apart(old)[0]["format"] == 1
+        and "optimizer" not in apart(old)[0]["config"]
+        and apart(old)[0]["config"]["learning_rate"] == 0.1
+    )
     assert any(name.startswith("velocity.") for name in apart(old)[1]) == bool(made.slots)
     assert encode(decode(old)) == encode(made)
 
 
 def test_the_number_of_updates_is_where_the_run_stands():
     assert (example().made, finished().made, adam(step=0, sums=Sums()).made) == (10, 21, 7)
-    model = example(config=TrainConfig(epochs=0, momentum=0.9), epoch=0, step=0, history=(), sums=Sums(), finished=True, updates=12)
+    model = example(
+        config=TrainConfig(epochs=0, momentum=0.9), epoch=0, step=0, history=(), sums=Sums(), finished=True, updates=12
+    )
     assert model.made == decode(encode(model)).made == 12 and apart(encode(model))[0]["updates"] == 12
     assert "updates" not in apart(encode(example()))[0]
 
@@ -135,7 +162,10 @@ def test_torch_reads_the_weights(tmp_path, net, momentum):
     torch = pytest.importorskip("torch")
     from safetensors.torch import load_file
 
-    conv, pooled = torch.nn.Conv2d(1, 3, 3, padding=1), (torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 3))
+    conv, pooled = (
+        torch.nn.Conv2d(1, 3, 3, padding=1),
+        (torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 3)),
+    )
     rest = pooled if net is CNN else (torch.nn.Conv2d(3, 1, 3, padding=1),)
     module = torch.nn.Sequential(conv, torch.nn.ReLU(), *rest)
     outputs: list[np.ndarray] = []
@@ -227,8 +257,14 @@ def test_a_right_checksum_does_not_excuse_nonsense(change, words):
     ("change", "words"),
     [
         ({"0.bias": np.array([0, np.nan, 0], np.float32)}, "not finite"),
-        ({"momentum_buffer.0.bias": np.array([0, np.inf, 0], np.float32)}, "holds momentum_buffer 0.bias with numbers that are not finite"),
-        ({"momentum_buffer.0.bias": np.zeros(4, np.float32)}, r"holds momentum_buffer 0.bias of shape \(4,\), its net has \(3,\)"),
+        (
+            {"momentum_buffer.0.bias": np.array([0, np.inf, 0], np.float32)},
+            "holds momentum_buffer 0.bias with numbers that are not finite",
+        ),
+        (
+            {"momentum_buffer.0.bias": np.zeros(4, np.float32)},
+            r"holds momentum_buffer 0.bias of shape \(4,\), its net has \(3,\)",
+        ),
         ({"0.bias": np.zeros(3)}, "its tensors are float32 and float64, which a file of format 2 does not hold"),
         ({"0.bias": np.zeros(3, np.float16)}, "F16, wants F32 or F64"),
         ({"0.bias": np.zeros((3, 1), np.float32)}, r"\(3, 1\)"),
@@ -250,9 +286,14 @@ def test_tensors_must_be_the_nets(change, words):
 def test_momentum_must_be_there_exactly_where_the_settings_have_it():
     document, tensors = apart(encode(example()))
     with pytest.raises(CheckpointError, match=r"holds momentum_buffer .of nothing. *"):
-        decode(together(document, {name: tensor for name, tensor in tensors.items() if not name.startswith("momentum")}))
+        decode(
+            together(document, {name: tensor for name, tensor in tensors.items() if not name.startswith("momentum")})
+        )
     document["config"]["optimizer"] |= {"momentum": 0.0, "nesterov": False}
-    with pytest.raises(CheckpointError, match=r"holds 'momentum_buffer', which its optimizer, SGD 0\.1, weight decay 0\.01, does not keep"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"holds 'momentum_buffer', which its optimizer, SGD 0\.1, weight decay 0\.01, does not keep",
+    ):
         decode(together(document, tensors))
 
 
@@ -307,7 +348,8 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch,
 
     monkeypatch.setattr(os, call, full)
     with pytest.raises(
-        CheckpointError, match=r"c.safetensors' could not be written: No space left on device; the checkpoint of before is still there"
+        CheckpointError,
+        match=r"c.safetensors' could not be written: No space left on device; the checkpoint of before is still there",
     ):
         save(path, finished())
     with pytest.raises(CheckpointError, match=r"No space left on device$"):
@@ -366,7 +408,12 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path, mon
 def test_leftovers_of_the_dead_are_cleaned_and_only_they(tmp_path):
     path = tmp_path / "run[1].safetensors"
     dead, alive = tmp_path / ".run[1].safetensors.0123abcd.tmp", tmp_path / ".run[1].safetensors.ffffffff.tmp"
-    others = [".run1.safetensors.0123abcd.tmp", ".run[1].safetensors.tmp", "run[1].safetensors.0123abcd.tmp", ".other.0123abcd.tmp"]
+    others = [
+        ".run1.safetensors.0123abcd.tmp",
+        ".run[1].safetensors.tmp",
+        "run[1].safetensors.0123abcd.tmp",
+        ".other.0123abcd.tmp",
+    ]
     others += [".run[1].safetensors.0123abcd.tmp2", ".run[1].safetensors.0123ABCD.tmp"]
     for entry in (dead, alive, *(tmp_path / name for name in others)):
         entry.write_bytes(b"half")
@@ -401,7 +448,10 @@ def test_writers_cleaners_and_readers_do_not_disturb_each_other(tmp_path):
     def read() -> None:
         assert path.read_bytes() in contents
 
-    jobs = [lambda content=content: write_atomically(path, content) for content in contents] + [lambda: clean_leftovers(path), read]
+    jobs = [lambda content=content: write_atomically(path, content) for content in contents] + [
+        lambda: clean_leftovers(path),
+        read,
+    ]
     threads = [threading.Thread(target=repeat, args=(job,)) for job in jobs]
     for thread in threads:
         thread.start()

@@ -25,13 +25,17 @@ def weights(net=MLP, seed=1):
 def test_weights_go_out_and_come_back():
     run = wl.train(CNN, data(), CONFIG)
     out = run.state_dict()
-    assert list(out) == ["0.weight", "0.bias", "4.weight", "4.bias"] and all(array.dtype == np.float32 for array in out.values())
+    assert list(out) == ["0.weight", "0.bias", "4.weight", "4.bias"] and all(
+        array.dtype == np.float32 for array in out.values()
+    )
     out["0.weight"][:] = 0
     assert run.params["0.weight"].any(), "what is given away is a copy"
     back = wl.Model.from_state_dict(CNN, run.state_dict(), run.optimizer_state_dict(), scale=1 / 255)
     assert np.array_equal(back.outputs(data().test_x), run.outputs(data().test_x))
     assert facts(back.checkpoint)["slots"] == facts(run.checkpoint)["slots"]
-    assert back.checkpoint.config == wl.TrainConfig(epochs=0, learning_rate=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)
+    assert back.checkpoint.config == wl.TrainConfig(
+        epochs=0, learning_rate=0.1, momentum=0.9, nesterov=True, weight_decay=0.01
+    )
 
 
 def test_a_model_of_given_weights_is_a_checkpoint_like_any_other(tmp_path):
@@ -40,7 +44,11 @@ def test_a_model_of_given_weights_is_a_checkpoint_like_any_other(tmp_path):
     model.save(tmp_path / "model.safetensors")
     loaded = wl.load(tmp_path / "model.safetensors")
     x = data().test_x
-    assert np.array_equal(loaded.outputs(x), model.outputs(x)) and set(loaded.predict(x)) <= set(names) and loaded.history == []
+    assert (
+        np.array_equal(loaded.outputs(x), model.outputs(x))
+        and set(loaded.predict(x)) <= set(names)
+        and loaded.history == []
+    )
     with pytest.raises(CheckpointError, match="belongs to another run"):
         wl.train(MLP, data(), CONFIG, resume=tmp_path / "model.safetensors")
 
@@ -59,7 +67,14 @@ def state(**changes):
 
 def adam(negative=False, step=3, last=3, **changes):
     """The state of an Adam after three updates, three parameters by `step`; settings that are ... are left out."""
-    group = {"lr": 0.1, "betas": (0.9, 0.99), "eps": 1e-7, "weight_decay": 0.0, "amsgrad": False, "decoupled_weight_decay": False}
+    group = {
+        "lr": 0.1,
+        "betas": (0.9, 0.99),
+        "eps": 1e-7,
+        "weight_decay": 0.0,
+        "amsgrad": False,
+        "decoupled_weight_decay": False,
+    }
     group = {name: value for name, value in (group | {"params": [0, 1, 2, 3]} | changes).items() if value is not ...}
     kept = [
         {"step": np.float32(step), "exp_avg": array, "exp_avg_sq": -abs(array) if negative else array**2}
@@ -73,8 +88,16 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "a module": ((MLP, object()), ArgumentError, "wants a Net and a state_dict"),
     "a missing name": ((MLP, dict(list(weights().items())[1:])), CheckpointError, "lacks '1.weight'"),
     "another net's": ((CNN, weights()), CheckpointError, "does not fit net 'small cnn'"),
-    "another shape": ((MLP, weights() | {"3.bias": np.zeros(4)}), CheckpointError, r"3.bias is \(4,\) there, the net's is \(3,\)"),
-    "nan": ((MLP, weights() | {"3.bias": np.full(3, np.nan)}), CheckpointError, "3.bias holds numbers that are not finite"),
+    "another shape": (
+        (MLP, weights() | {"3.bias": np.zeros(4)}),
+        CheckpointError,
+        r"3.bias is \(4,\) there, the net's is \(3,\)",
+    ),
+    "nan": (
+        (MLP, weights() | {"3.bias": np.full(3, np.nan)}),
+        CheckpointError,
+        "3.bias holds numbers that are not finite",
+    ),
     "no optimizer": ((MLP, weights(), {"lr": 1}), CheckpointError, "no optimizer.state_dict"),
     "RMSprop": (
         (MLP, weights(), {"state": {}, "param_groups": [{"lr": 1, "alpha": 0.9, "momentum": 0}]}),
@@ -91,12 +114,24 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
         "does not say whether the optimizer is Adam or",
     ),
     "squares below 0": ((MLP, weights(), adam(negative=True)), CheckpointError, "exp_avg_sq below 0"),
-    "parameters that were updated apart": ((MLP, weights(), adam(step=4)), CheckpointError, "updated some parameters more often"),
-    "half an update": ((MLP, weights(), adam(step=2.5, last=2.5)), CheckpointError, "updated some parameters more often"),
+    "parameters that were updated apart": (
+        (MLP, weights(), adam(step=4)),
+        CheckpointError,
+        "updated some parameters more often",
+    ),
+    "half an update": (
+        (MLP, weights(), adam(step=2.5, last=2.5)),
+        CheckpointError,
+        "updated some parameters more often",
+    ),
     "dampening": ((MLP, weights(), state(dampening=0.5)), ConfigError, "dampening, which SGD here does not have"),
     "maximize": ((MLP, weights(), state(maximize=True)), ConfigError, "maximize"),
     "two groups": ((MLP, weights(), state() | {"param_groups": [{}, {}]}), ConfigError, "2 groups of parameters"),
-    "fewer parameters": ((MLP, weights(), state(params=[0, 1])), CheckpointError, "has 2 parameters, net 'small mlp' has 4"),
+    "fewer parameters": (
+        (MLP, weights(), state(params=[0, 1])),
+        CheckpointError,
+        "has 2 parameters, net 'small mlp' has 4",
+    ),
     "a setting that cannot be": ((MLP, weights(), state(lr=-1.0)), ConfigError, "learning_rate wants"),
 }
 
@@ -136,7 +171,10 @@ def test_an_adam_comes_in_is_kept_and_goes_out(tmp_path, decoupled):
     model = wl.load(tmp_path / "m")
     assert type(model.config.optimizer) is (wl.AdamW if decoupled is True else wl.Adam) and model.checkpoint.made == 3
     out = model.optimizer_state_dict()
-    assert out["param_groups"][0] == {"maximize": False, "decoupled_weight_decay": decoupled is True} | given["param_groups"][0]
+    assert (
+        out["param_groups"][0]
+        == {"maximize": False, "decoupled_weight_decay": decoupled is True} | given["param_groups"][0]
+    )
     for number, entry in given["state"].items():
         assert (
             out["state"][number].keys() == entry.keys()
@@ -158,7 +196,9 @@ def test_an_optimizer_that_pytorch_does_not_have_is_not_told_as_one_of_its():
         """One of somebody's own."""
 
     try:
-        with pytest.raises(ConfigError, match="Signs is none of PyTorch's optimizers that are known here: SGD, Adam, AdamW"):
+        with pytest.raises(
+            ConfigError, match="Signs is none of PyTorch's optimizers that are known here: SGD, Adam, AdamW"
+        ):
             wl.Model(replace(example(MLP), config=wl.TrainConfig(optimizer=Signs(0.1)))).optimizer_state_dict()
     finally:
         del wl.SGD.known["signs"]
@@ -195,7 +235,9 @@ def module(torch):
 
 
 def test_a_run_goes_on_in_pytorch_and_back(torch):
-    """Two epochs here; a step in PyTorch with the weights and momentum of the first is the first step of the second here."""
+    """Two epochs here; a step in PyTorch with the weights and momentum of the first is the first step of the second
+    here.
+    """
     noise = data()
     config = CONFIG.but(batch_size=None, shuffle=False)
     first, second = (wl.train(MLP, noise, config.but(epochs=epochs)) for epochs in (1, 2))
@@ -206,13 +248,17 @@ def test_a_run_goes_on_in_pytorch_and_back(torch):
     for number, entry in saved["state"].items():
         saved["state"][number] = {"momentum_buffer": torch.from_numpy(entry["momentum_buffer"])}
     optimizer.load_state_dict(saved)
-    loss = torch.nn.functional.cross_entropy(net(torch.from_numpy(noise.train_x).float() / 255), torch.from_numpy(noise.train_y).long())
+    loss = torch.nn.functional.cross_entropy(
+        net(torch.from_numpy(noise.train_x).float() / 255), torch.from_numpy(noise.train_y).long()
+    )
     loss.backward()
     optimizer.step()
     back = wl.Model.from_state_dict(MLP, net.state_dict(), optimizer.state_dict(), scale=1 / 255)
     for ours, theirs in together(second, back):
         for name, array in ours.items():
-            assert np.linalg.norm(array - theirs[name]) <= bound("float32", 53 + 16 + 7, steps=2) * np.linalg.norm(array), name
+            assert np.linalg.norm(array - theirs[name]) <= bound("float32", 53 + 16 + 7, steps=2) * np.linalg.norm(
+                array
+            ), name
     assert back.checkpoint.config == config.but(epochs=0, batch_size=64, seed=0, shuffle=True, log_every=None)
 
 
@@ -225,9 +271,13 @@ def together(*models):
 
 @pytest.mark.parametrize("kind", ["Adam", "AdamW"])
 def test_a_run_with_adam_goes_on_in_pytorch_and_back(torch, kind):
-    """Three epochs of one step here, and a fourth there, are four here; settings, counts and running means go both ways."""
+    """Three epochs of one step here, and a fourth there, are four here; settings, counts and running means go both
+    ways.
+    """
     noise = data()
-    config = CONFIG.but(batch_size=None, shuffle=False, optimizer=getattr(wl, kind)(0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1))
+    config = CONFIG.but(
+        batch_size=None, shuffle=False, optimizer=getattr(wl, kind)(0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1)
+    )
     first, second = (wl.train(MLP, noise, config.but(epochs=epochs)) for epochs in (3, 4))
     net = module(torch)
     net.load_state_dict({name: torch.from_numpy(array) for name, array in first.state_dict().items()})
@@ -240,14 +290,18 @@ def test_a_run_with_adam_goes_on_in_pytorch_and_back(torch, kind):
     same = wl.Model.from_state_dict(MLP, net.state_dict(), there, scale=1 / 255)
     assert facts(same.checkpoint)["slots"] == facts(first.checkpoint)["slots"] and same.checkpoint.made == 3
     assert same.checkpoint.config.optimizer == config.optimizer
-    loss = torch.nn.functional.cross_entropy(net(torch.from_numpy(noise.train_x).float() / 255), torch.from_numpy(noise.train_y).long())
+    loss = torch.nn.functional.cross_entropy(
+        net(torch.from_numpy(noise.train_x).float() / 255), torch.from_numpy(noise.train_y).long()
+    )
     loss.backward()
     optimizer.step()
     back = wl.Model.from_state_dict(MLP, net.state_dict(), optimizer.state_dict(), scale=1 / 255)
     assert back.checkpoint.made == second.checkpoint.made == 4
     for ours, theirs in together(second, back):
         for name, array in ours.items():
-            assert np.linalg.norm(array - theirs[name]) <= 4 * bound("float32", 53 + 16 + 7, steps=2) * np.linalg.norm(array), name
+            assert np.linalg.norm(array - theirs[name]) <= 4 * bound("float32", 53 + 16 + 7, steps=2) * np.linalg.norm(
+                array
+            ), name
 
 
 def test_tensors_are_samples_and_labels_too(torch):
@@ -273,7 +327,9 @@ def test_a_module_predicts_what_its_weights_predict_here(torch):
 
 
 def test_a_checkpoint_with_momentum_is_read_by_pytorch_alone(torch, tmp_path):
-    """The recipe of docs/python.md for those who have no warpladder at hand: weights' names begin with the layer's number."""
+    """The recipe of docs/python.md for those who have no warpladder at hand: weights' names begin with the layer's
+    number.
+    """
     from safetensors.torch import load_file
 
     run = wl.train(MLP, data(), CONFIG)
@@ -281,5 +337,7 @@ def test_a_checkpoint_with_momentum_is_read_by_pytorch_alone(torch, tmp_path):
     tensors = load_file(tmp_path / "mlp.safetensors")
     net = module(torch)
     net.load_state_dict({name: tensor for name, tensor in tensors.items() if name[0].isdigit()})
-    buffers = {name.removeprefix("momentum_buffer."): tensor for name, tensor in tensors.items() if not name[0].isdigit()}
+    buffers = {
+        name.removeprefix("momentum_buffer."): tensor for name, tensor in tensors.items() if not name[0].isdigit()
+    }
     assert buffers.keys() == {name for name, _ in net.named_parameters()}

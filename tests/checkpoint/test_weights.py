@@ -53,7 +53,9 @@ def test_what_torch_writes_is_read(tmp_path, kind):
     from safetensors.torch import save_file
 
     conv = torch.nn.Conv2d(1, 3, 3, padding=1)
-    module = torch.nn.Sequential(conv, torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 3))
+    module = torch.nn.Sequential(
+        conv, torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 3)
+    )
     module = module.to(getattr(torch, kind))
     save_file(module.state_dict(), tmp_path / "m.safetensors")
     wanted = np.concatenate([tensor.float().numpy().ravel() for tensor in module.state_dict().values()])
@@ -63,7 +65,10 @@ def test_what_torch_writes_is_read(tmp_path, kind):
 @pytest.mark.parametrize(
     ("named", "words"),
     [
-        (views(MLP, initial(MLP, 1)), r"does not fit net 'small cnn': it lacks '0\.weight, 0\.bias, 4\.weight, 4\.bias' and has besides"),
+        (
+            views(MLP, initial(MLP, 1)),
+            r"does not fit net 'small cnn': it lacks '0\.weight, 0\.bias, 4\.weight, 4\.bias' and has besides",
+        ),
         ({name: array for name, array in NAMED.items() if name != "4.bias"}, r"it lacks '4\.bias'"),
         (dict(NAMED) | {"9.bias": np.zeros(3, np.float32)}, r"it has besides '9\.bias'"),
         (dict(NAMED) | {"4.bias": np.zeros((3, 1), np.float32)}, r"4\.bias is \(3, 1\) there, the net's is \(3,\)"),
@@ -109,7 +114,9 @@ def test_a_file_whose_length_begins_as_a_pickle_is_none(tmp_path):
     """The first eight bytes of a safetensors file say how long its header is: one of 640 bytes begins with 80 02."""
     from safetensors.numpy import save
 
-    content = next(found for size in range(1000) if (found := save(dict(NAMED), {"note": "x" * size})).startswith(b"\x80\x02"))
+    content = next(
+        found for size in range(1000) if (found := save(dict(NAMED), {"note": "x" * size})).startswith(b"\x80\x02")
+    )
     (tmp_path / "s").write_bytes(content)
     assert np.array_equal(read_weights(tmp_path / "s", CNN), FLAT)
 

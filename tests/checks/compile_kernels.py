@@ -1,4 +1,5 @@
-"""Compile every kernel for every architecture that it declares, without a GPU, and fail on errors, spills and unexpected local memory.
+"""Compile every kernel for every architecture that it declares, without a GPU, and fail on errors, spills and
+unexpected local memory.
 
 Instances of templates are those that the rungs ask for on the five networks, and those that a file declares:
 // instance: tiled<16, true>. A kernel that may take local memory says why: // local memory: kernel: reason.
@@ -43,7 +44,9 @@ BATCH = 64
 
 def kernel_rungs() -> list[Rung]:
     """Every rung that trains by kernels, whether it stands in the ladder yet or not."""
-    modules = [importlib.import_module(f"warpladder.rungs.{module.name}") for module in pkgutil.iter_modules(rungs.__path__)]
+    modules = [
+        importlib.import_module(f"warpladder.rungs.{module.name}") for module in pkgutil.iter_modules(rungs.__path__)
+    ]
     return [module.RUNG for module in modules if hasattr(module, "RUNG") and module.RUNG.has("device")]
 
 
@@ -54,7 +57,9 @@ def dataset(net: Net, samples: int) -> Dataset:
 
 
 def bind(rung: Rung, net: Net, device: OfflineDevice) -> None:
-    """Prepare a rung's training steps, of a whole batch and of a last one of 1, on a device that is not here: every launch is checked."""
+    """Prepare a rung's training steps, of a whole batch and of a last one of 1, on a device that is not here: every
+    launch is checked.
+    """
     with mock.patch.object(where, "open_device", lambda name: device):
         state = State(params.initial(net, 0))
         with rung.build(net, TrainConfig(batch_size=BATCH), state) as trainer:
@@ -112,7 +117,9 @@ def local_memory(source: Source, name: str, arch: str, taken: Resources) -> Iter
 
 
 def alone(header: Path) -> list[str]:
-    """What is wrong with a header that no kernel of the package includes: it is there for users' kernels, and has to compile."""
+    """What is wrong with a header that no kernel of the package includes: it is there for users' kernels, and has to
+    compile.
+    """
     with TemporaryDirectory() as folder:
         probe = Path(folder) / "probe.cu"
         probe.write_text(f'#include "{header.name}"\nextern "C" __global__ void probe(int* x) {{ *x = 1; }}\n')
@@ -141,14 +148,20 @@ def main() -> int:
             before = most.get((path, name))
             most[path, name] = taken if before is None or taken.registers > before.registers else before
     for path in files:
-        for template in sorted(set(templates(sources.read(path))) - {name.partition("<")[0] for file, name in most if file == path}):
-            wrong.append(f"{path}: no rung asks for an instance of {template}; declare one: // instance: {template}<...>")
+        for template in sorted(
+            set(templates(sources.read(path))) - {name.partition("<")[0] for file, name in most if file == path}
+        ):
+            wrong.append(
+                f"{path}: no rung asks for an instance of {template}; declare one: // instance: {template}<...>"
+            )
     included = {header for path in files for header in sources.read(path).headers}
     for header in sorted(set(HEADERS.glob("*.cuh")) - included):
         wrong += alone(header)
 
     for (path, name), taken in sorted(most.items()):
-        print(f"{path.relative_to(PACKAGE)}: {name}: {taken.registers} registers, {taken.static_shared} bytes of shared memory")
+        print(
+            f"{path.relative_to(PACKAGE)}: {name}: {taken.registers} registers, {taken.static_shared} bytes of shared memory"
+        )
     print(f"{len(most)} kernels of {len(files)} files, compiled in {time.perf_counter() - began:.1f} s")
     for line in dict.fromkeys(wrong):
         print(f"WRONG: {line}", file=sys.stderr)

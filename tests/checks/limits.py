@@ -59,8 +59,26 @@ def main() -> int:
     check("warpladder --help", seconds([str(BIN / "warpladder"), "--help"]), 0.4, "s")
     with tempfile.TemporaryDirectory() as folder:
         write_mnist_like(Path(folder))
-        for net, rung in (("softmax", "native"), ("mlp", "numpy"), ("mlp", "native"), ("mlp10", "native"), ("cnn", "native")):
-            command = ["train", net, "--data", "mnist", "--data-dir", folder, "--rung", rung, "--epochs", "1", "--no-progress"]
+        for net, rung in (
+            ("softmax", "native"),
+            ("mlp", "numpy"),
+            ("mlp", "native"),
+            ("mlp10", "native"),
+            ("cnn", "native"),
+        ):
+            command = [
+                "train",
+                net,
+                "--data",
+                "mnist",
+                "--data-dir",
+                folder,
+                "--rung",
+                rung,
+                "--epochs",
+                "1",
+                "--no-progress",
+            ]
             peak = peak_bytes([str(BIN / "warpladder"), *command]) / MEGABYTE
             check(f"peak memory of {net} on {rung}, 60,000 images", peak, 400, "MB")
     return 1 if failed else 0

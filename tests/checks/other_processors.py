@@ -16,7 +16,12 @@ import time
 
 import llvmlite.binding as llvm
 
-TESTS = ("tests/proof/test_verify.py", "tests/proof/test_batch_sizes.py", "tests/timing/test_bench.py", "tests/proof/test_precision.py")
+TESTS = (
+    "tests/proof/test_verify.py",
+    "tests/proof/test_batch_sizes.py",
+    "tests/timing/test_bench.py",
+    "tests/proof/test_precision.py",
+)
 
 #: What OpenBLAS calls a processor, what LLVM calls it, and the features that it has to have.
 PROCESSORS = (
@@ -25,16 +30,20 @@ PROCESSORS = (
     ("Haswell", "haswell", {"avx2", "fma", "bmi2"}),
     ("Zen", "znver1", {"avx2", "fma", "bmi2", "sha", "sse4a"}),
     ("SkylakeX", "skylake-avx512", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
-    ("Cooperlake", "cooperlake", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"}),
+    (
+        "Cooperlake",
+        "cooperlake",
+        {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"},
+    ),
 )
 
 
 def taken(environment: dict[str, str]) -> str:
     """The kernels that OpenBLAS takes in this environment."""
-    code = (
-        "import numpy, threadpoolctl; print(*(each['architecture'] for each in threadpoolctl.threadpool_info() if 'architecture' in each))"
-    )
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    code = "import numpy, threadpoolctl; print(*(each['architecture'] for each in threadpoolctl.threadpool_info() if 'architecture' in each))"
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 AT_A_TURN = 2
@@ -55,7 +64,9 @@ def main() -> int:
         else:
             possible.append((blas, cpu))
     if given.turn is not None and possible:
-        possible = [possible[i] for i in sorted({(AT_A_TURN * given.turn + i) % len(possible) for i in range(AT_A_TURN)})]
+        possible = [
+            possible[i] for i in sorted({(AT_A_TURN * given.turn + i) % len(possible) for i in range(AT_A_TURN)})
+        ]
     for blas, cpu in possible:
         # No feature beyond those that the name stands for: numba would add the host's.
         environment = os.environ | {"OPENBLAS_CORETYPE": blas, "NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": ""}
@@ -65,7 +76,11 @@ def main() -> int:
         if subprocess.run(command, env=environment).returncode:
             failed.append(blas)
         print(f"-- {blas}: {time.perf_counter() - began:.0f} s", flush=True)
-    print(f"failed as {', '.join(failed)}" if failed else f"the same results as {', '.join(blas for blas, _ in possible) or 'nobody else'}")
+    print(
+        f"failed as {', '.join(failed)}"
+        if failed
+        else f"the same results as {', '.join(blas for blas, _ in possible) or 'nobody else'}"
+    )
     return 1 if failed else 0
 
 

@@ -69,7 +69,9 @@ def test_the_list_of_commands_cuts_no_sentence(run):
 
 
 def test_python_m_is_the_command():
-    done = subprocess.run([sys.executable, "-m", "warpladder", "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "warpladder", "--version"], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("warpladder 0.")
 
 
@@ -92,17 +94,26 @@ WRONG = {
     "unknown rungs of a climb": (["climb", "mlp", *SMALL, "--rungs", "numpy,elevator"], "there is no rung 'elevator'"),
     "no rungs of a climb": (["climb", "mlp", *SMALL, "--rungs", ","], "--rungs"),
     "a rung named twice": (["climb", "mlp", *SMALL, "--rungs", "numpy,numpy"], "numpy"),
-    "a batch size that is no number": (["train", "mlp", "--data", "digits", "--batch-size", "many"], "wants a whole number or 'full'"),
+    "a batch size that is no number": (
+        ["train", "mlp", "--data", "digits", "--batch-size", "many"],
+        "wants a whole number or 'full'",
+    ),
     "a batch size of 0": (["train", "mlp", "--data", "digits", "--batch-size", "0"], "batch_size wants"),
     "a rate that is no number": (["train", "mlp", "--data", "digits", "--lr", "nan"], "learning_rate wants"),
     "nesterov without momentum": (["train", "mlp", "--data", "digits", "--nesterov"], "nesterov needs a momentum"),
     "a negative seed": (["train", "mlp", "--data", "digits", "--seed", "-1"], "seed"),
     "a limit above the rows": (["train", "mlp", "--data", "digits", "--limit", "99999"], "limit"),
     "a validation set of everything": (["train", "mlp", "--data", "digits", "--validation", "1437"], "validation"),
-    "a folder that is not there": (["train", "mlp", "--data", "mnist", "--data-dir", "nowhere"], "nowhere: does not exist"),
+    "a folder that is not there": (
+        ["train", "mlp", "--data", "mnist", "--data-dir", "nowhere"],
+        "nowhere: does not exist",
+    ),
     "a folder without the set": (["data", "mnist", "--data-dir", "."], "holds no mnist"),
     "no folder for csv": (["data", "csv"], "--data-dir"),
-    "a net that the images are too small for": (["train", "autoencoder", "--data", "csv", "--data-dir", "tiny"], "multiples of 4"),
+    "a net that the images are too small for": (
+        ["train", "autoencoder", "--data", "csv", "--data-dir", "tiny"],
+        "multiples of 4",
+    ),
     "a shape that is none": (["train", "mlp", "--data", "csv", "--data-dir", "tiny", "--shape", "3xx"], "3xx"),
     "a shape for a set that has one": (["train", "mlp", "--data", "digits", "--shape", "1x8x8"], "shape"),
     "no repeats": (["climb", "mlp", *SMALL, "--repeats", "0"], "repeats"),
@@ -115,7 +126,10 @@ WRONG = {
     "a checkpoint in no folder": (["train", "mlp", *SMALL, "--checkpoint", "nowhere/a.safetensors"], "nowhere"),
     "a resume of nothing": (["train", "mlp", *SMALL, "--resume", "none.safetensors"], "none.safetensors"),
     "a resume of another net": (["train", "softmax", *SMALL, "--resume", "{checkpoint}"], "{checkpoint}"),
-    "an output folder that is a file": (["climb", "mlp10", *SMALL, "--rungs", "numpy", "--no-peers", "--out", "text"], "text"),
+    "an output folder that is a file": (
+        ["climb", "mlp10", *SMALL, "--rungs", "numpy", "--no-peers", "--out", "text"],
+        "text",
+    ),
 }
 
 
@@ -168,7 +182,9 @@ cli.group.add_command(click.Command("say", callback=lambda: [click.echo("words")
 sys.exit(cli.main(["say"]))
 """
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", '"$0" -c "$1" | head -c 1', sys.executable, code], capture_output=True, text=True
+        ["bash", "-o", "pipefail", "-c", '"$0" -c "$1" | head -c 1', sys.executable, code],
+        capture_output=True,
+        text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "w", "")
 
@@ -204,7 +220,9 @@ def test_rungs_says_each_reason_once_with_all_who_have_it(run, monkeypatch):
     from warpladder.ladder import LADDER, PEERS
 
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(ladder, "LADDER", tuple(replace(rung, unsupported=lambda net, config: "no GPU is here") for rung in LADDER))
+    monkeypatch.setattr(
+        ladder, "LADDER", tuple(replace(rung, unsupported=lambda net, config: "no GPU is here") for rung in LADDER)
+    )
     monkeypatch.setattr(ladder, "PEERS", tuple(replace(peer, unsupported=lambda net, config: None) for peer in PEERS))
     code, out, _ = run("rungs")
     assert code == 0
@@ -237,7 +255,15 @@ def test_data_lists_the_sets_and_describes_one(run):
 
 @pytest.mark.parametrize(
     "command",
-    [("nets",), ("nets", "autoencoder"), ("rungs",), ("rungs", "--net", "autoencoder"), ("rungs", "graph"), ("data",), ("data", "digits")],
+    [
+        ("nets",),
+        ("nets", "autoencoder"),
+        ("rungs",),
+        ("rungs", "--net", "autoencoder"),
+        ("rungs", "graph"),
+        ("data",),
+        ("data", "digits"),
+    ],
 )
 def test_piped_output_is_plain_and_80_wide(run, command, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -251,7 +277,17 @@ def test_piped_output_is_plain_and_80_wide(run, command, monkeypatch):
 
 def test_train_shows_every_epoch_and_the_score(run):
     code, out, err = run(
-        "train", "mlp10", "--data", "digits", "--epochs", "2", "--batch-size", "full", "--validation", "100", "--no-progress"
+        "train",
+        "mlp10",
+        "--data",
+        "digits",
+        "--epochs",
+        "2",
+        "--batch-size",
+        "full",
+        "--validation",
+        "100",
+        "--no-progress",
     )
     assert (code, err) == (0, "")
     assert "mlp10 on the numpy rung" in out
@@ -269,7 +305,18 @@ def test_a_table_of_many_epochs_leaves_some_out_but_not_the_last(run):
 
 def test_training_in_two_parts_equals_training_in_one(run):
     run("train", "mlp10", *SMALL, "--momentum", "0.9", "--seed", "5", "--checkpoint", "part.safetensors")
-    resumed = ["--data", "digits", "--limit", "200", "--resume", "part.safetensors", "--epochs", "2", "--checkpoint", "both.safetensors"]
+    resumed = [
+        "--data",
+        "digits",
+        "--limit",
+        "200",
+        "--resume",
+        "part.safetensors",
+        "--epochs",
+        "2",
+        "--checkpoint",
+        "both.safetensors",
+    ]
     code, out, _ = run("train", "mlp10", *resumed)
     assert code == 0
     assert "Weights: both.safetensors" in out
@@ -301,7 +348,9 @@ def test_a_run_that_diverges_leaves_no_folder(run):
 
 def test_resume_goes_on_in_its_file(run):
     run("train", "mlp10", *SMALL, "--checkpoint", "c.safetensors")
-    code, out, _ = run("train", "mlp10", "--data", "digits", "--limit", "200", "--resume", "c.safetensors", "--epochs", "3")
+    code, out, _ = run(
+        "train", "mlp10", "--data", "digits", "--limit", "200", "--resume", "c.safetensors", "--epochs", "3"
+    )
     assert code == 0 and "Weights: c.safetensors\n" in out
     assert load_checkpoint("c.safetensors").epoch == 3
     assert [path.name for path in Path().iterdir()] == ["c.safetensors"]
@@ -330,7 +379,13 @@ def test_no_file_is_replaced_unless_one_insists(run, checkpoint, table):
     predict = ("predict", str(checkpoint), table, "--submission", "c.safetensors")
     for command in (again, predict, ("predict", str(checkpoint), table, "--save", "c.safetensors")):
         code, _, err = run(*command)
-        assert code == 2 and err.count("\n") == 1 and "c.safetensors" in err and "is there already" in err and "overwrite" in err
+        assert (
+            code == 2
+            and err.count("\n") == 1
+            and "c.safetensors" in err
+            and "is there already" in err
+            and "overwrite" in err
+        )
         assert Path("c.safetensors").read_bytes() == before
     assert run(*again, "--overwrite")[0] == 0 and load_checkpoint("c.safetensors").net.name == "softmax"
     assert run(*predict, "--overwrite")[0] == 0 and Path("c.safetensors").read_text().startswith("ImageId")
@@ -351,10 +406,23 @@ def test_predict_never_replaces_what_it_reads(run, table, option):
 
 def test_a_new_run_begins_with_the_weights_of_another(run):
     run("train", "mlp10", *SMALL, "--momentum", "0.9", "--checkpoint", "c.safetensors")
-    code, _, err = run("train", "mlp10", "--data", "digits", "--limit", "200", "--resume", "c.safetensors", "--lr", "0.5")
+    code, _, err = run(
+        "train", "mlp10", "--data", "digits", "--limit", "200", "--resume", "c.safetensors", "--lr", "0.5"
+    )
     assert code == 2 and "--from" in err
     code, _, _ = run(
-        "train", "mlp10", "--data", "digits", "--from", "c.safetensors", "--epochs", "0", "--lr", "0.5", "--checkpoint", "d.safetensors"
+        "train",
+        "mlp10",
+        "--data",
+        "digits",
+        "--from",
+        "c.safetensors",
+        "--epochs",
+        "0",
+        "--lr",
+        "0.5",
+        "--checkpoint",
+        "d.safetensors",
     )
     old, new = load_checkpoint("c.safetensors"), load_checkpoint("d.safetensors")
     assert code == 0 and all(np.array_equal(old.params[name], new.params[name]) for name in old.params)
@@ -363,15 +431,31 @@ def test_a_new_run_begins_with_the_weights_of_another(run):
 
 def test_another_optimizer_keeps_the_recipe_but_for_the_rate_and_says_so(run):
     code, out, err = run(
-        "train", "mlp10", *SMALL, "--optimizer", "adam:betas=0.8+0.99", "--schedule", "cosine:warmup=0.5", "--checkpoint", "a"
+        "train",
+        "mlp10",
+        *SMALL,
+        "--optimizer",
+        "adam:betas=0.8+0.99",
+        "--schedule",
+        "cosine:warmup=0.5",
+        "--checkpoint",
+        "a",
     )
     assert (code, err) == (0, "mlp10 is trained with --learning-rate 0.001, as nothing else was said\n")
     assert "Optimizer: Adam 0.001, betas 0.8 0.99; learning rate: cosine, warm-up 0.5 epochs" in out
     config = load_checkpoint("a").config
-    assert config == RECIPES["mlp10"].but(epochs=1, batch_size=32, optimizer=Adam(betas=(0.8, 0.99)), schedule=Cosine(warmup=0.5))
-    for given in (("--optimizer", "adamw", "--lr", "0.01"), ("--optimizer", "adamw:learning-rate=0.01"), ("--optimizer", "sgd")):
+    assert config == RECIPES["mlp10"].but(
+        epochs=1, batch_size=32, optimizer=Adam(betas=(0.8, 0.99)), schedule=Cosine(warmup=0.5)
+    )
+    for given in (
+        ("--optimizer", "adamw", "--lr", "0.01"),
+        ("--optimizer", "adamw:learning-rate=0.01"),
+        ("--optimizer", "sgd"),
+    ):
         code, out, err = run("train", "mlp10", *SMALL, *given, "--no-checkpoint")
-        assert (code, err) == (0, "") and ("AdamW 0.01; learning rate: constant" in out or "SGD 0.1; learning rate: constant" in out)
+        assert (code, err) == (0, "") and (
+            "AdamW 0.01; learning rate: constant" in out or "SGD 0.1; learning rate: constant" in out
+        )
     code, out, err = run(
         "train",
         "mlp10",
@@ -385,7 +469,10 @@ def test_another_optimizer_keeps_the_recipe_but_for_the_rate_and_says_so(run):
         "0.9",
         "--no-checkpoint",
     )
-    assert (code, err) == (0, "") and "SGD 0.1, momentum 0.9, nesterov; learning rate: stepdecay, every 1, gamma 0.5" in out
+    assert (code, err) == (
+        0,
+        "",
+    ) and "SGD 0.1, momentum 0.9, nesterov; learning rate: stepdecay, every 1, gamma 0.5" in out
 
 
 def test_a_run_on_the_command_line_goes_on_as_its_schedule_allows(run):
@@ -444,10 +531,27 @@ def test_interrupted_training_leaves_a_checkpoint_where_none_was_named(run, monk
         )
     assert code == 130 and err.strip().count("\n") == 0
     (kept,) = Path().glob("runs/mlp10-digits-*/mlp10.safetensors")
-    assert err.strip().endswith(f"resume from '{kept}': warpladder train mlp10 --data digits --limit 300 --validation 40 --resume {kept}")
+    assert err.strip().endswith(
+        f"resume from '{kept}': warpladder train mlp10 --data digits --limit 300 --validation 40 --resume {kept}"
+    )
     again = shlex.split(err.partition(": warpladder ")[2])
     assert run(*again)[0] == 0
-    assert run("train", "mlp10", *again[2:-2], "--seed", "3", "--epochs", "4", "--batch-size", "16", "--checkpoint", "whole")[0] == 0
+    assert (
+        run(
+            "train",
+            "mlp10",
+            *again[2:-2],
+            "--seed",
+            "3",
+            "--epochs",
+            "4",
+            "--batch-size",
+            "16",
+            "--checkpoint",
+            "whole",
+        )[0]
+        == 0
+    )
     assert facts(load_checkpoint(kept)) == facts(load_checkpoint("whole"))
 
 
@@ -456,7 +560,20 @@ def test_an_own_net_is_kept_and_resumed_under_its_name(run, monkeypatch, option)
     Path("my nets").mkdir()
     net = 'name = "my net"\nloss = "CrossEntropyLoss"\n[[layers]]\ntype = "Flatten"\n[[layers]]\ntype = "Linear"\nout_features = 10\n'
     Path("my nets/own.toml").write_text(net)
-    asked = [*option, "my nets/own.toml", "--data", "digits", "--limit", "100", "--epochs", "3", "--batch-size", "16", "--lr", "0.1"]
+    asked = [
+        *option,
+        "my nets/own.toml",
+        "--data",
+        "digits",
+        "--limit",
+        "100",
+        "--epochs",
+        "3",
+        "--batch-size",
+        "16",
+        "--lr",
+        "0.1",
+    ]
 
     def interrupt(trainer: Trainer, order: Order, first: int, last: int) -> None:
         if order.epoch == 1:
@@ -473,12 +590,33 @@ def test_an_own_net_is_kept_and_resumed_under_its_name(run, monkeypatch, option)
 
 
 def test_interrupted_training_leaves_a_checkpoint_to_resume(tmp_path):
-    command = [sys.executable, "-c", "import sys; from warpladder.cli import main; sys.exit(main())", "train", "mlp10", "--data", "digits"]
-    command += ["--epochs", "100000", "--batch-size", "1", "--checkpoint", "stopped.safetensors", "--checkpoint-every", "10"]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from warpladder.cli import main; sys.exit(main())",
+        "train",
+        "mlp10",
+        "--data",
+        "digits",
+    ]
+    command += [
+        "--epochs",
+        "100000",
+        "--batch-size",
+        "1",
+        "--checkpoint",
+        "stopped.safetensors",
+        "--checkpoint-every",
+        "10",
+    ]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         try:
             deadline = time.monotonic() + 60
-            while not (tmp_path / "stopped.safetensors").exists() and process.poll() is None and time.monotonic() < deadline:
+            while (
+                not (tmp_path / "stopped.safetensors").exists()
+                and process.poll() is None
+                and time.monotonic() < deadline
+            ):
                 time.sleep(0.05)
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=60)
@@ -504,7 +642,9 @@ def table():
     from warpladder.data import load
 
     x = load("digits").test_x[:7].reshape(7, 64)
-    Path("test.csv").write_text("\n".join([",".join(f"pixel{i}" for i in range(64)), *(",".join(map(str, row)) for row in x.tolist())]))
+    Path("test.csv").write_text(
+        "\n".join([",".join(f"pixel{i}" for i in range(64)), *(",".join(map(str, row)) for row in x.tolist())])
+    )
     return "test.csv"
 
 
@@ -515,7 +655,12 @@ def test_a_full_disk_is_a_line_that_names_the_file(run, checkpoint, table, monke
     monkeypatch.setattr(os, "fsync", full)
     for option in ("--save", "--submission"):
         code, _, err = run("predict", str(checkpoint), table, option, "out")
-        assert code == 2 and err.startswith("warpladder: out: ") and "No space left on device" in err and err.count("\n") == 1
+        assert (
+            code == 2
+            and err.startswith("warpladder: out: ")
+            and "No space left on device" in err
+            and err.count("\n") == 1
+        )
         assert sorted(os.listdir()) == [table]
     code, _, err = run("train", "mlp10", *SMALL, "--checkpoint", "out")
     assert code == 2 and "'out' could not be written: No space left on device" in err
@@ -530,12 +675,25 @@ def test_predict_prints_labels_or_writes_a_submission(run, checkpoint, table):
     assert run("predict", str(checkpoint), table) == (0, "".join(f"{label}\n" for label in expected), "")
     code, out, _ = run("predict", str(checkpoint), table, "--submission", "out.csv", "--save", "logits.npy")
     assert (code, out) == (0, "7 samples: logits.npy\n7 samples: out.csv\n")
-    assert Path("out.csv").read_text() == "ImageId,Label\n" + "".join(f"{i + 1},{label}\n" for i, label in enumerate(expected))
+    assert Path("out.csv").read_text() == "ImageId,Label\n" + "".join(
+        f"{i + 1},{label}\n" for i, label in enumerate(expected)
+    )
     assert np.load("logits.npy").argmax(axis=1).tolist() == expected
 
 
 def test_an_autoencoder_predicts_images(run, table):
-    trained = ["--data", "digits", "--limit", "8", "--epochs", "1", "--batch-size", "8", "--checkpoint", "a.safetensors"]
+    trained = [
+        "--data",
+        "digits",
+        "--limit",
+        "8",
+        "--epochs",
+        "1",
+        "--batch-size",
+        "8",
+        "--checkpoint",
+        "a.safetensors",
+    ]
     assert run("train", "autoencoder", *trained, "--no-progress")[0] == 0
     code, _, err = run("predict", "a.safetensors", table)
     assert code == 2
@@ -557,7 +715,10 @@ def test_climb_writes_results_and_a_page_and_says_where(run):
     results = load_results("found/results.json")
     assert [rung.name for rung in results.timed()] == ["loops", "numpy"]
     assert all(rung.check and rung.check.passed for rung in results.timed())
-    assert results.command == "warpladder climb mlp10 --data digits --limit 200 --rungs loops,numpy --repeats 1 --epochs 1 --batch-size 32"
+    assert (
+        results.command
+        == "warpladder climb mlp10 --data digits --limit 200 --rungs loops,numpy --repeats 1 --epochs 1 --batch-size 32"
+    )
     assert results.config["batch_size"] == 32
 
 
@@ -569,7 +730,9 @@ def test_climb_makes_a_folder_of_its_own_below_runs(run, monkeypatch):
         return example()
 
     monkeypatch.setattr("warpladder.timing.climb", climb)
-    code, out, err = run("climb", "softmax", "--data", "digits", "--validation", "37", "--batch-size", "full", "--budget", "3")
+    code, out, err = run(
+        "climb", "softmax", "--data", "digits", "--validation", "37", "--batch-size", "full", "--budget", "3"
+    )
     assert (code, err) == (1, ""), "the example holds a rung that failed"
     (folder,) = Path("runs").iterdir()
     assert folder.name.startswith("softmax-digits-")

@@ -49,7 +49,10 @@ def test_another_climb_is_not_overwritten_unless_that_is_asked(run):
     before = Path("found/results.json").read_bytes()
     code, out, err = run(*CLIMB, "--out", "found")
     assert (code, out) == (2, "")
-    assert err == "warpladder: found holds another climb (results.json): name another folder with --out, or replace it with --overwrite\n"
+    assert (
+        err
+        == "warpladder: found holds another climb (results.json): name another folder with --out, or replace it with --overwrite\n"
+    )
     assert Path("found/results.json").read_bytes() == before
     assert run(*CLIMB, "--out", "found", "--overwrite")[0] == 0
     assert load("found/results.json").command == load("found/results.json").command.replace(" --overwrite", "")
@@ -92,7 +95,9 @@ def test_a_reader_that_leaves_costs_the_table_and_not_the_files(tmp_path):
     """`warpladder climb ... | head -1`."""
     program = f'"{sys.executable}" -c "import sys; from warpladder.cli import main; sys.exit(main())"'
     climb = shlex.join([*CLIMB, "--repeats", "3", "--out", "found"])
-    done = subprocess.run(["bash", "-c", f"{program} {climb} | head -1"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-c", f"{program} {climb} | head -1"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("numpy ") and done.stderr == ""
     assert [rung.name for rung in load(tmp_path / "found" / "results.json").timed()] == ["numpy"]
     assert (tmp_path / "found" / "report.html").exists()
@@ -121,14 +126,19 @@ def test_rungs_that_cannot_train_here_are_not_counted_among_those_without_a_time
     assert main([*CLIMB, "--out", "found"]) == 130
     can_train = [rung for rung in there.rungs if rung.status != "unsupported"]
     assert len(can_train) < len(there.rungs)
-    assert f"the climb was stopped: {len(there.timed())} of {len(can_train)} rungs have a time" in capsys.readouterr().err
+    assert (
+        f"the climb was stopped: {len(there.timed())} of {len(can_train)} rungs have a time" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
     ("signum", "code"),
     [
         (signal.SIGINT, 130),
-        *(pytest.param(signum, code, marks=pytest.mark.slow) for signum, code in ((signal.SIGTERM, 143), (signal.SIGKILL, -9))),
+        *(
+            pytest.param(signum, code, marks=pytest.mark.slow)
+            for signum, code in ((signal.SIGTERM, 143), (signal.SIGKILL, -9))
+        ),
     ],
     ids=lambda each: str(each),
 )
@@ -139,7 +149,11 @@ def test_a_climb_that_is_stopped_leaves_a_file_and_a_page_that_say_so(signum, co
     with subprocess.Popen(climb, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             deadline = time.monotonic() + 120
-            while process.poll() is None and time.monotonic() < deadline and not (found.exists() and load(found).timed() and page.exists()):
+            while (
+                process.poll() is None
+                and time.monotonic() < deadline
+                and not (found.exists() and load(found).timed() and page.exists())
+            ):
                 time.sleep(0.05)
             process.send_signal(signum)
             out, err = process.communicate(timeout=60)
@@ -149,9 +163,14 @@ def test_a_climb_that_is_stopped_leaves_a_file_and_a_page_that_say_so(signum, co
     results, html, stopped = load(found), page.read_text(), load(found).stopped
     assert results.timed() and stopped
     assert stopped.startswith("still under way when this was written, " if signum == signal.SIGKILL else "stopped, ")
-    told = stopped if signum != signal.SIGKILL else "still under way when this was written, "  # the page is written after the file
+    told = (
+        stopped if signum != signal.SIGKILL else "still under way when this was written, "
+    )  # the page is written after the file
     assert f"This climb did not come to its end: {told}" in html
-    assert sorted(path.name for path in found.parent.iterdir() if path.name[0] != ".") == ["report.html", "results.json"]
+    assert sorted(path.name for path in found.parent.iterdir() if path.name[0] != ".") == [
+        "report.html",
+        "results.json",
+    ]
     if signum != signal.SIGKILL:
         assert "This climb did not come to its end" in " ".join(out.split()) and "All of it: found/results.json" in out
         assert err.strip() == f"warpladder: the climb was stopped: {len(results.timed())} of 2 rungs have a time"
@@ -209,14 +228,32 @@ def test_quick_is_a_few_short_repetitions(monkeypatch, run):
 # What is trained, swept
 
 
-SWEEP = ["climb", "mlp10", *SMALL[:4], "--epochs", "1", "--rungs", "loops,numpy", "--repeats", "1", "--budget", "0.05", "--quick"]
+SWEEP = [
+    "climb",
+    "mlp10",
+    *SMALL[:4],
+    "--epochs",
+    "1",
+    "--rungs",
+    "loops,numpy",
+    "--repeats",
+    "1",
+    "--budget",
+    "0.05",
+    "--quick",
+]
 
 
 def test_a_sweep_of_what_is_trained_has_a_task_for_each_combination(run):
     words = ["--sweep", "batch_size=32,full", "--sweep", "hidden=6,12", "--sweep", "threads=1"]
     code, out, err = run(*SWEEP, *words, "--out", "found")
     assert code == 0, err
-    headings = ["batch_size=32, hidden=6", "batch_size=32, hidden=12", "batch_size=full, hidden=6", "batch_size=full, hidden=12"]
+    headings = [
+        "batch_size=32, hidden=6",
+        "batch_size=32, hidden=12",
+        "batch_size=full, hidden=6",
+        "batch_size=full, hidden=12",
+    ]
     lines = out.splitlines()
     for heading in headings:  # once above the rows as they come, once above the table
         assert lines.count(heading) == 2
@@ -231,7 +268,9 @@ def test_a_sweep_of_what_is_trained_has_a_task_for_each_combination(run):
         assert sorted(shlex.split(results.command)) == sorted(["warpladder", *SWEEP, *words])
     page = Path("found/report.html").read_text()
     assert all(f"<h2>{heading}</h2>" in page for heading in headings) and page.count("<h2>All tasks</h2>") == 1
-    assert all(page.count(f"<h2>{part}, {heading}</h2>") == 1 for part in ("Verdicts", "Do it again") for heading in headings)
+    assert all(
+        page.count(f"<h2>{part}, {heading}</h2>") == 1 for part in ("Verdicts", "Do it again") for heading in headings
+    )
     table = found.table()
     assert "All tasks" in table and all(heading in table.splitlines() for heading in headings)
     with pytest.raises(ResultsError, match=r"holds several tasks: warpladder\.results\.sweep\.load reads them"):
@@ -255,8 +294,16 @@ def test_sweeps_of_samples_rates_and_optimizers_reach_the_training(run):
     assert run(*shorter, *words, "--out", "found")[0] == 0
     found = sweep.load("found/results.json")
     assert found.headings[0] == "limit=64, learning_rate=0.01, optimizer=sgd:momentum=0.9, shuffle=no, loss_every=2"
-    seen: Any = [(each.data.train, each.config["optimizer"], each.config["shuffle"], each.config["loss_every"]) for each in found.tasks]
-    assert [(n, optimizer["learning_rate"]) for n, optimizer, *_ in seen] == [(64, 0.01), (64, 0.5), (128, 0.01), (128, 0.5)]
+    seen: Any = [
+        (each.data.train, each.config["optimizer"], each.config["shuffle"], each.config["loss_every"])
+        for each in found.tasks
+    ]
+    assert [(n, optimizer["learning_rate"]) for n, optimizer, *_ in seen] == [
+        (64, 0.01),
+        (64, 0.5),
+        (128, 0.01),
+        (128, 0.5),
+    ]
     assert all(optimizer["momentum"] == 0.9 and (shuffle, every) == (False, 2) for _, optimizer, shuffle, every in seen)
 
 
@@ -292,7 +339,9 @@ def test_a_sweep_that_is_stopped_keeps_the_tasks_before(run, monkeypatch):
     first, second = found.tasks
     assert not first.stopped and len(first.timed()) == 2
     assert second.stopped and len(second.timed()) == 1 and second.rungs[0].status == "missing"
-    assert "batch_size=32: not reached" in out and "batch_size=32: not reached." in Path("found/report.html").read_text()
+    assert (
+        "batch_size=32: not reached" in out and "batch_size=32: not reached." in Path("found/report.html").read_text()
+    )
 
 
 def test_a_rung_that_can_train_some_of_the_tasks_is_listed_where_it_cannot(run):

@@ -40,7 +40,11 @@ def test_a_page_stands_beside_its_results_or_where_it_is_asked_for(run):
 def test_several_are_compared_under_the_names_that_tell_them_apart(run):
     assert run("before/results.json", "after/results.json", str(PROFILE), "-o", "page.html")[0] == 0
     text = Path("page.html").read_text()
-    assert "<h2>Comparison</h2>" in text and "<h2>before: mlp on mnist</h2>" in text and "<h2>after: mlp on mnist</h2>" in text
+    assert (
+        "<h2>Comparison</h2>" in text
+        and "<h2>before: mlp on mnist</h2>" in text
+        and "<h2>after: mlp on mnist</h2>" in text
+    )
     assert "gemm: " in text and "thin_forward" in text
 
 
@@ -67,7 +71,9 @@ def test_what_is_no_results_file_is_one_line_and_costs_no_page(name, content, me
         name = "foreign.html"
         Path(name).write_bytes(content)
     code, out, err = run("before/results.json", name, "-o", "page.html", "--overwrite")
-    assert (code, out) == (2, "") and err.startswith(f"warpladder: {name}: ") and message in err and err.count("\n") == 1
+    assert (
+        (code, out) == (2, "") and err.startswith(f"warpladder: {name}: ") and message in err and err.count("\n") == 1
+    )
     assert Path("page.html").read_text() == "the old page"
 
 
@@ -88,15 +94,28 @@ def test_profiles_come_back_with_peaks_that_are_not_known(tmp_path):
     text = (tmp_path / "profile.json").read_text()
     assert '"bytes_per_second": null' in text
     back = parse(text.encode())
-    assert back.bytes_per_second != back.bytes_per_second and replace(back, bytes_per_second=found.bytes_per_second) == found
+    assert (
+        back.bytes_per_second != back.bytes_per_second
+        and replace(back, bytes_per_second=found.bytes_per_second) == found
+    )
     assert parse(text.replace("null", "NaN", 1).encode()).step_seconds == found.step_seconds, "as older files have it"
 
 
 @pytest.mark.parametrize(
-    "change", [{"step_seconds": 0}, {"samples": 0}, {"flops_per_second": 1e300}, {"memory": {"a": -1}}, {"parts": [1]}, {"more": 1}]
+    "change",
+    [
+        {"step_seconds": 0},
+        {"samples": 0},
+        {"flops_per_second": 1e300},
+        {"memory": {"a": -1}},
+        {"parts": [1]},
+        {"more": 1},
+    ],
 )
 def test_a_damaged_profile_is_one_typed_line(change, run):
     tree = {"schema": 1, **json.loads(json.dumps(asdict(load_profile(PROFILE))))} | change
     Path("p.json").write_text(json.dumps(tree))
     code, _, err = run("before/results.json", "p.json", "-o", "page.html")
-    assert code == 2 and err.startswith("warpladder: p.json: ") and err.count("\n") == 1 and not Path("page.html").exists()
+    assert (
+        code == 2 and err.startswith("warpladder: p.json: ") and err.count("\n") == 1 and not Path("page.html").exists()
+    )

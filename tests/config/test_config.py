@@ -65,7 +65,9 @@ def test_a_copy_with_changes():
 
 def test_a_setting_of_the_optimizer_alone_changes_the_one_that_there_is():
     config = TrainConfig(optimizer=Adam(0.1), learning_rate=0.2, betas=(0.8, 0.9))
-    assert config.optimizer == Adam(0.2, betas=(0.8, 0.9)) and config.but(eps=1e-3).optimizer == Adam(0.2, betas=(0.8, 0.9), eps=1e-3)
+    assert config.optimizer == Adam(0.2, betas=(0.8, 0.9)) and config.but(eps=1e-3).optimizer == Adam(
+        0.2, betas=(0.8, 0.9), eps=1e-3
+    )
     with pytest.raises(ConfigError, match="Adam has no momentum; it has learning_rate, betas, eps, weight_decay"):
         config.but(momentum=0.9)
 

@@ -46,7 +46,11 @@ def test_what_a_text_means(kind, text, wanted):
         (Optimizer, "adam:beta1=0.9", "Adam has no beta1; it has learning_rate, betas, eps, weight_decay"),
         (Optimizer, "adam:momentum=0.9", "Adam has no momentum; it has"),
         (Optimizer, "sgd:betas=0.9+0.99", "SGD has no betas; it has learning_rate, momentum, nesterov, weight_decay"),
-        (Optimizer, "adam:eps", "settings of the optimizer are written as in 'adam:betas=0.9+0.99:eps=1e-7', got 'eps'"),
+        (
+            Optimizer,
+            "adam:eps",
+            "settings of the optimizer are written as in 'adam:betas=0.9+0.99:eps=1e-7', got 'eps'",
+        ),
         (Optimizer, "adam:eps=", "settings of the optimizer are written as in"),
         (Optimizer, "adam:eps=1:eps=2", "eps of the optimizer is given twice"),
         (Optimizer, "adam:eps=0", "eps wants a number of at least 1e-30, got 0"),
@@ -59,7 +63,11 @@ def test_what_a_text_means(kind, text, wanted):
         (Schedule, "cosin", "there is no schedule 'cosin': did you mean 'cosine'"),
         (Schedule, "onecycle", "there is no schedule 'onecycle': there are constant, cosine, stepdecay"),
         (Schedule, "cosine:gamma=1", "Cosine has no gamma; it has warmup, least, epochs"),
-        (Schedule, "step:every", "settings of the schedule are written as in 'cosine:warmup=1:least=1e-5', got 'every'"),
+        (
+            Schedule,
+            "step:every",
+            "settings of the schedule are written as in 'cosine:warmup=1:least=1e-5', got 'every'",
+        ),
         (Schedule, "step:every=0", "every wants a number of epochs above 0"),
         (Schedule, "cosine:warmup=-1", "warmup wants a finite number of at least 0, got -1.0"),
     ],
@@ -91,5 +99,13 @@ things = st.one_of(
 @given(things)
 def test_what_is_written_is_read(thing):
     kind: Any = Optimizer if isinstance(thing, Optimizer) else Schedule
-    other = Adam() if isinstance(thing, SGD) else SGD() if kind is Optimizer else Cosine() if isinstance(thing, Constant) else Constant()
+    other = (
+        Adam()
+        if isinstance(thing, SGD)
+        else SGD()
+        if kind is Optimizer
+        else Cosine()
+        if isinstance(thing, Constant)
+        else Constant()
+    )
     assert read(kind, write(thing), other) == thing

@@ -25,12 +25,16 @@ def header(pixels: int, label: bool = True) -> str:
     return ",".join((["label"] if label else []) + [f"pixel{i}" for i in range(pixels)])
 
 
-def write(folder: Path, pixels: int = 784, labelled_test: bool = False, rows: int = 40) -> tuple[np.ndarray, np.ndarray]:
+def write(
+    folder: Path, pixels: int = 784, labelled_test: bool = False, rows: int = 40
+) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(pixels)
     train = np.column_stack([rng.integers(0, 10, rows), rng.integers(0, 256, (rows, pixels))])
     test = np.column_stack([rng.integers(0, 10, 7), rng.integers(0, 256, (7, pixels))])
     (folder / "train.csv").write_text(text(train, header(pixels)))
-    (folder / "test.csv").write_text(text(test, header(pixels)) if labelled_test else text(test[:, 1:], header(pixels, False)))
+    (folder / "test.csv").write_text(
+        text(test, header(pixels)) if labelled_test else text(test[:, 1:], header(pixels, False))
+    )
     return train, test
 
 
@@ -47,7 +51,11 @@ def test_kaggle_files(tmp_path):
 def test_a_labelled_test_file(tmp_path):
     _, test = write(tmp_path, labelled_test=True)
     data = load("csv", data_dir=tmp_path)
-    assert data.test_y is not None and np.array_equal(data.test_y, test[:, 0]) and np.array_equal(data.test_x.reshape(7, -1), test[:, 1:])
+    assert (
+        data.test_y is not None
+        and np.array_equal(data.test_y, test[:, 0])
+        and np.array_equal(data.test_x.reshape(7, -1), test[:, 1:])
+    )
 
 
 @pytest.mark.parametrize("name", ["digit-recognizer/train.csv", "train.csv.gz", "mnist_train.csv"])
@@ -84,7 +92,9 @@ cells = st.integers(0, 255)
 
 @settings(deadline=None)
 @given(
-    st.integers(1, 6).flatmap(lambda columns: st.lists(st.lists(cells, min_size=columns, max_size=columns), min_size=1, max_size=30)),
+    st.integers(1, 6).flatmap(
+        lambda columns: st.lists(st.lists(cells, min_size=columns, max_size=columns), min_size=1, max_size=30)
+    ),
     st.data(),
 )
 def test_any_table_is_read_back(rows, data):

@@ -27,10 +27,14 @@ def files(folder, train, test):
 
 
 def test_names_of_classes_in_a_table_of_pixels(tmp_path):
-    data = load("csv", data_dir=files(tmp_path, 'label,a,b\ncat,1,2\n Füchse ,3,4\n"cat",5,6\n', "label,a,b\nFüchse,7,8\n"))
+    data = load(
+        "csv", data_dir=files(tmp_path, 'label,a,b\ncat,1,2\n Füchse ,3,4\n"cat",5,6\n', "label,a,b\nFüchse,7,8\n")
+    )
     assert data.class_names == ("Füchse", "cat") and data.train_y is not None and data.test_y is not None
     assert data.train_y.tolist() == [1, 0, 1] and data.test_y.tolist() == [0] and data.classes == 2
-    assert data.train_x.tolist() == [[1, 2], [3, 4], [5, 6]] and data.train_x.dtype == np.uint8 and data.scale == 1 / 255
+    assert (
+        data.train_x.tolist() == [[1, 2], [3, 4], [5, 6]] and data.train_x.dtype == np.uint8 and data.scale == 1 / 255
+    )
 
 
 HEADINGS = {
@@ -62,7 +66,10 @@ words = st.text(st.characters(categories=["L"]), min_size=1, max_size=8)
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.tuples(words, st.floats(-1e6, 1e6, width=32), st.integers(0, 255)), min_size=1, max_size=20), st.booleans())
+@given(
+    st.lists(st.tuples(words, st.floats(-1e6, 1e6, width=32), st.integers(0, 255)), min_size=1, max_size=20),
+    st.booleans(),
+)
 def test_any_table_of_names_and_numbers_is_read_back(rows, titled):
     text = ("label,a,b\n" if titled else "") + "".join(f"{name},{number!r},{whole}\n" for name, number, whole in rows)
     found = table.read_table(from_bytes(text.encode()), names=True, numbers=True)
@@ -73,9 +80,24 @@ def test_any_table_of_names_and_numbers_is_read_back(rows, titled):
 
 
 BAD = {
-    "a number among names": ("cat,7,2\ncat,7,2\n3,1,2\n", None, True, "line 3, column 1: '3' is a number where a row before has a name"),
-    "an empty name": ("a,x,y\ncat,1,2\n,1,2\n", None, True, "line 3, column 1: the cell is empty where the name of a class"),
-    "a name among numbers": ("a,x,y\n1,1,2\ncat,1,2\n", None, True, "line 3, column 1 ('a'): 'cat' is not a finite number"),
+    "a number among names": (
+        "cat,7,2\ncat,7,2\n3,1,2\n",
+        None,
+        True,
+        "line 3, column 1: '3' is a number where a row before has a name",
+    ),
+    "an empty name": (
+        "a,x,y\ncat,1,2\n,1,2\n",
+        None,
+        True,
+        "line 3, column 1: the cell is empty where the name of a class",
+    ),
+    "a name among numbers": (
+        "a,x,y\n1,1,2\ncat,1,2\n",
+        None,
+        True,
+        "line 3, column 1 ('a'): 'cat' is not a finite number",
+    ),
     "a label last": (
         "a,b,kind\n1,2,cat\n",
         None,
@@ -92,17 +114,32 @@ BAD = {
     "infinity": ("label,a,b\ncat,1e999,2\n", None, True, "line 2, column 2 ('a'): '1e999' is not a finite number"),
     "beyond float32": ("label,a,b\ncat,1e39,2\n", None, True, "'1e39' is not a finite number"),
     "too few cells": ("label,a,b\ncat,1\n", None, True, "line 2 has 2 cells where the lines before it have 3"),
-    "an empty cell": ("label,a,b\ncat,,2\n", None, True, "line 2, column 2 ('a'): the cell is empty where a finite number is wanted"),
+    "an empty cell": (
+        "label,a,b\ncat,,2\n",
+        None,
+        True,
+        "line 2, column 2 ('a'): the cell is empty where a finite number is wanted",
+    ),
     "a label with a fraction": ("label,a,b\n1.5,1,2\n", None, True, "whole numbers from 0, or names; it holds 1.5"),
     "a label below 0": ("label,a,b\n-1,1,2\n", None, True, "whole numbers from 0, or names; it holds -1"),
-    "a name that training never saw": ("cat,1,2\n", "dog,1,2\n", True, "'dog', the label of sample 0, is none of the classes: 'cat'"),
+    "a name that training never saw": (
+        "cat,1,2\n",
+        "dog,1,2\n",
+        True,
+        "'dog', the label of sample 0, is none of the classes: 'cat'",
+    ),
     "numbers where training has names": (
         "cat,1,2\n",
         "1,1,2\n",
         True,
         "labels are numbers, but in the training table they are names, 'cat'",
     ),
-    "names where training has numbers": ("1,1,2\n", "cat,1,2\n", True, "labels are names, 'cat' first, but the classes are numbers"),
+    "names where training has numbers": (
+        "1,1,2\n",
+        "cat,1,2\n",
+        True,
+        "labels are names, 'cat' first, but the classes are numbers",
+    ),
     "names that are no labels": ("1,1,2,3\n", "cat,1,2\n", True, "column 1 holds names, 'cat' first"),
 }
 
@@ -131,11 +168,18 @@ FEATURES = "species,length,width\nrose,-1.5,1e3\ntulip,.5,+2000\nrose,2.5,1500.\
 
 def test_features_are_standardised_by_the_rows_that_train(tmp_path):
     data = load("csv", data_dir=files(tmp_path, FEATURES, "length,width\n0.5,1500\n"), standardize=True)
-    assert data.train_x.tolist() == [[-1.5, 1000], [0.5, 2000], [2.5, 1500]] and data.in_shape == (2,) and data.scale == 1.0
+    assert (
+        data.train_x.tolist() == [[-1.5, 1000], [0.5, 2000], [2.5, 1500]]
+        and data.in_shape == (2,)
+        and data.scale == 1.0
+    )
     assert data.standard is not None and data.standard.mean == (0.5, 1500.0) and data.test_y is None
     assert data.standardized().test_x.tolist() == [[0.0, 0.0]]
     part = load("csv", data_dir=tmp_path, standardize=True, limit=2)
-    assert part.standard is not None and part.standard.mean == tuple(part.train_x.mean(axis=0).tolist()) != data.standard.mean
+    assert (
+        part.standard is not None
+        and part.standard.mean == tuple(part.train_x.mean(axis=0).tolist()) != data.standard.mean
+    )
 
 
 def test_four_features_are_no_picture(tmp_path):
@@ -169,10 +213,20 @@ def test_samples_to_predict_have_names_or_none(tmp_path):
 
 def test_names_in_arrays():
     made = arrays(
-        np.zeros((3, 2)), np.array(["b", "a", "b"], dtype=object), np.zeros((1, 2)), ["a"], valid_x=np.zeros((1, 2)), valid_y=["b"]
+        np.zeros((3, 2)),
+        np.array(["b", "a", "b"], dtype=object),
+        np.zeros((1, 2)),
+        ["a"],
+        valid_x=np.zeros((1, 2)),
+        valid_y=["b"],
     )
     assert made.class_names == ("a", "b") and made.train_y is not None and made.train_y.tolist() == [1, 0, 1]
-    assert made.test_y is not None and made.test_y.tolist() == [0] and made.valid_y is not None and made.valid_y.tolist() == [1]
+    assert (
+        made.test_y is not None
+        and made.test_y.tolist() == [0]
+        and made.valid_y is not None
+        and made.valid_y.tolist() == [1]
+    )
     with pytest.raises(DataError, match="test labels: 'c', the label of sample 0, is none of the classes: 'a, b'"):
         arrays(np.zeros((2, 2)), ["a", "b"], np.zeros((1, 2)), ["c"])
     with pytest.raises(DataError, match="2 names of classes, and labels above 1"):
@@ -207,12 +261,17 @@ def test_what_looks_like_channels_last(shape, last):
 def test_arrays_with_their_channels_last():
     x = np.arange(2 * 6 * 5 * 3, dtype=np.uint8).reshape(2, 6, 5, 3)
     with pytest.raises(
-        DataError, match=r"shape \(2, 6, 5, 3\), which looks like NHWC .* layout='NHWC' moves the channels, 'NCHW' insists"
+        DataError,
+        match=r"shape \(2, 6, 5, 3\), which looks like NHWC .* layout='NHWC' moves the channels, 'NCHW' insists",
     ) as caught:
         arrays(x, [0, 1], x, [0, 1])
     assert "\n" not in str(caught.value)
     moved = arrays(x, [0, 1], x, [0, 1], layout="NHWC")
-    assert moved.in_shape == (3, 6, 5) and np.array_equal(moved.train_x, x.transpose(0, 3, 1, 2)) and moved.train_x.flags.c_contiguous
+    assert (
+        moved.in_shape == (3, 6, 5)
+        and np.array_equal(moved.train_x, x.transpose(0, 3, 1, 2))
+        and moved.train_x.flags.c_contiguous
+    )
     assert arrays(x, [0, 1], x, [0, 1], layout="NCHW").in_shape == (6, 5, 3)
     with pytest.raises(DataError, match="layout wants 'NCHW' or 'NHWC', got 'HWC'"):
         arrays(x, [0, 1], x, [0, 1], layout="HWC")

@@ -110,14 +110,22 @@ def test_a_failed_download_leaves_nothing_and_names_three_ways_out(server, tmp_p
     message = str(caught.value)
     assert not (tmp_path / "cache" / "set").exists()
     assert "\n" not in message and "127.0.0.1: " in message
-    for way_out in ("--data-dir", "WARPLADDER_DATA", "get online", "--data digits", "'warpladder data --fetch set --data-dir FOLDER'"):
+    for way_out in (
+        "--data-dir",
+        "WARPLADDER_DATA",
+        "get online",
+        "--data digits",
+        "'warpladder data --fetch set --data-dir FOLDER'",
+    ):
         assert way_out in message
 
 
 def test_each_failure_is_told(server):
     with pytest.raises(DataError) as caught:
         fetch.fetch_all("set", [remote(server, "missing", "cut", "wrong")], progress=False)
-    assert "127.0.0.1: HTTP 404; 127.0.0.1: broke off; 127.0.0.1: sent something else (wrong sha256)" in str(caught.value)
+    assert "127.0.0.1: HTTP 404; 127.0.0.1: broke off; 127.0.0.1: sent something else (wrong sha256)" in str(
+        caught.value
+    )
 
 
 def test_offline():
@@ -196,14 +204,20 @@ def served(server, tmp_path, monkeypatch) -> np.ndarray:
     Mirrors.files = {path.name: path.read_bytes() for path in (tmp_path / "origin").iterdir()}
     sums = [hashlib.sha256(Mirrors.files[f"{name}.gz"]).hexdigest() for name in mnist_like.NAMES]
     remotes = mnist_like.remotes((f"{server}/good/",), sums)
-    sources = [replace(source, remotes=remotes if source.name in ("mnist", "fashion") else ()) for source in data.SOURCES]
+    sources = [
+        replace(source, remotes=remotes if source.name in ("mnist", "fashion") else ()) for source in data.SOURCES
+    ]
     monkeypatch.setattr(data, "SOURCES", tuple(sources))
     monkeypatch.chdir(tmp_path)
     return x
 
 
 def test_what_is_fetched_is_what_is_loaded():
-    for source, remotes in ((mnist.SOURCE, mnist.REMOTES), (fashion.SOURCE, fashion.REMOTES), (cifar10.SOURCE, (cifar10.REMOTE,))):
+    for source, remotes in (
+        (mnist.SOURCE, mnist.REMOTES),
+        (fashion.SOURCE, fashion.REMOTES),
+        (cifar10.SOURCE, (cifar10.REMOTE,)),
+    ):
         assert source.remotes == remotes
 
 
@@ -211,7 +225,9 @@ def test_a_folder_that_was_fetched_serves_a_machine_without_a_network(served, tm
     assert main(["data", "--fetch", "mnist", "--data-dir", "class/data"]) == 0
     out, _ = capsys.readouterr()
     size = sum(len(content) for content in Mirrors.files.values())
-    assert out.splitlines()[0] == f"mnist: 4 files, {size / 1e6:,.1f} MB, sums right, in {tmp_path / 'class/data/mnist'}"
+    assert (
+        out.splitlines()[0] == f"mnist: 4 files, {size / 1e6:,.1f} MB, sums right, in {tmp_path / 'class/data/mnist'}"
+    )
     assert f"copy {tmp_path / 'class/data'} there, and name the copy with --data-dir or WARPLADDER_DATA" in out
     Mirrors.files, asked = {}, sum(Mirrors.asked.values())
     (tmp_path / "class").rename(tmp_path / "copied")

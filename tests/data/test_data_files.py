@@ -55,7 +55,13 @@ LAYOUTS = [
         ("fashion", (".", "fashion", "FashionMNIST/raw", "fashion-mnist")),
     )
     for folder in folders
-    for pack, end, dot in ((RAW, "", False), (ZIPPED, ".gz", False), (RAW, "", True), (ZIPPED, "", False), (RAW, ".gz", True))
+    for pack, end, dot in (
+        (RAW, "", False),
+        (ZIPPED, ".gz", False),
+        (RAW, "", True),
+        (ZIPPED, "", False),
+        (RAW, ".gz", True),
+    )
 ]
 
 
@@ -240,7 +246,10 @@ def test_a_folder_that_does_not_exist_or_is_a_file(tmp_path, monkeypatch):
 def test_a_gzip_bomb_is_stopped(tmp_path):
     bomb = tmp_path / "bomb"
     bomb.write_bytes(gzip.compress(bytes(5_000_000)))
-    with reader.opened(bomb, limit=1_000_000) as source, pytest.raises(DataError, match="unpacks to more than 1,000,000 bytes"):
+    with (
+        reader.opened(bomb, limit=1_000_000) as source,
+        pytest.raises(DataError, match="unpacks to more than 1,000,000 bytes"),
+    ):
         source.rest()
 
 
@@ -346,7 +355,10 @@ BAD_ARCHIVES = {
     "cut off": (GOOD_ARCHIVE[:-5000], "truncated gzip"),
     "tar cut off": (gzip.decompress(GOOD_ARCHIVE)[:5000], "damaged or cut off"),
     "batch missing": (archive({k: v for k, v in BATCHES.items() if "3" not in k}), "does not hold data_batch_3.bin"),
-    "batch cut off": (archive(BATCHES | {cifar10.TEST: BATCHES[cifar10.TEST][:-1]}), "test_batch.bin: 12,291 bytes are not whole records"),
+    "batch cut off": (
+        archive(BATCHES | {cifar10.TEST: BATCHES[cifar10.TEST][:-1]}),
+        "test_batch.bin: 12,291 bytes are not whole records",
+    ),
 }
 
 

@@ -88,7 +88,8 @@ def test_every_row_is_as_likely():
     counts = np.zeros(100, int)
     for seed in range(400):
         counts[rows_of(split(numbered(), limit=25, seed=seed).train_x)] += 1
-    # 100 rows, each drawn with p = 1/4 in 400 trials without replacement: chi-square of 99 degrees of freedom, 1e-6 quantile 181.
+    # 100 rows, each drawn with p = 1/4 in 400 trials without replacement: chi-square of 99 degrees of freedom, 1e-6
+    # quantile 181.
     assert ((counts - 100) ** 2 / 75).sum() * 99 / 100 < 181
 
 

@@ -77,8 +77,8 @@ def test_the_bits_do_not_change():
 def test_positions_are_even_over_epochs_and_seeds():
     """How often sample i stands at position p, over many keys.
 
-    The counts of permutations add up in rows and columns: (n - 1) / n times the sum of squares is chi-squared with (n - 1)^2
-    degrees of freedom. The keys are fixed, so five standard deviations are crossed always or never.
+    The counts of permutations add up in rows and columns: (n - 1) / n times the sum of squares is chi-squared with (n -
+    1)^2 degrees of freedom. The keys are fixed, so five standard deviations are crossed always or never.
     """
     n, keys = 10, 4000
     counts = np.zeros((n, n))
@@ -100,7 +100,9 @@ def test_without_shuffle_it_is_the_stored_order():
     assert np.array_equal(Order(3, 4, 10, shuffle=False).indices(2, 7), np.arange(2, 7))
 
 
-@pytest.mark.parametrize(("seed", "epoch", "n"), [(-1, 0, 5), (0, -1, 5), (0, 0, 0), (2**32, 0, 5), (0, 2**32, 5), (0, 0, 2**31 + 1)])
+@pytest.mark.parametrize(
+    ("seed", "epoch", "n"), [(-1, 0, 5), (0, -1, 5), (0, 0, 0), (2**32, 0, 5), (0, 2**32, 5), (0, 0, 2**31 + 1)]
+)
 def test_keys_outside_32_bits_are_refused(seed, epoch, n):
     with pytest.raises(ValueError, match="an order wants"):
         Order(seed, epoch, n)

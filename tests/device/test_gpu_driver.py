@@ -1,4 +1,5 @@
-"""The GPU layer on a driver that pretends (tests/support/pretended_driver.c): what it asks of the driver, and what it makes of its errors.
+"""The GPU layer on a driver that pretends (tests/support/pretended_driver.c): what it asks of the driver, and what it
+makes of its errors.
 
 Kernels do nothing there; tests/gpu runs them on a GPU.
 """
@@ -19,7 +20,9 @@ pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scr
 COMPILER = shutil.which("cc")
 pytestmark = [
     pytest.mark.nvrtc,
-    pytest.mark.skipif(COMPILER is None or sys.platform != "linux", reason="the pretended driver needs Linux and a C compiler"),
+    pytest.mark.skipif(
+        COMPILER is None or sys.platform != "linux", reason="the pretended driver needs Linux and a C compiler"
+    ),
 ]
 
 BEGIN = """
@@ -55,13 +58,20 @@ def pretended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("driver")
     (folder / "scale.cu").write_text(KERNEL)
     source = Path(__file__).with_name("pretended_driver.c")
-    subprocess.run([str(COMPILER), "-O1", "-shared", "-fPIC", "-o", folder / "libcuda.so.1", source, "-ldl"], check=True)
+    subprocess.run(
+        [str(COMPILER), "-O1", "-shared", "-fPIC", "-o", folder / "libcuda.so.1", source, "-ldl"], check=True
+    )
     return folder
 
 
 def run(pretended: Path, code: str, **wrong: object) -> list[str]:
     """The lines that a program prints on the pretended driver."""
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(pretended), "XDG_CACHE_HOME": str(pretended), "PATH": "/usr/bin:/bin"}
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(pretended),
+        "XDG_CACHE_HOME": str(pretended),
+        "PATH": "/usr/bin:/bin",
+    }
     environment |= {f"PRETEND_{name}": str(value) for name, value in wrong.items()}
     program = (BEGIN + code).replace("KERNEL", str(pretended / "scale.cu"))
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
@@ -122,7 +132,13 @@ assert gpu.why_not() is None
 print(gpu.facts())
 """
     (said,) = run(pretended, code)
-    for part in ("'name': 'Pretended GPU'", "'capability': '9.0'", "'multiprocessors': 132", "'cuda': '13.0'", "'clock_mhz': None"):
+    for part in (
+        "'name': 'Pretended GPU'",
+        "'capability': '9.0'",
+        "'multiprocessors': 132",
+        "'cuda': '13.0'",
+        "'clock_mhz': None",
+    ):
         assert part in said
 
 
@@ -145,7 +161,10 @@ kernel.bind(4, 32, x, y, 1, 1.0, 1, cooperative=True, cluster=2).send()
 
 
 def test_shared_memory_beyond_the_default_is_asked_for_once(pretended: Path) -> None:
-    code = DEVICE + "for shared in (1000, 50_000, 60_000, 50_000, 60_000):\n    kernel.bind(1, 32, x, y, 8, 1.0, 1, shared=shared)"
+    code = (
+        DEVICE
+        + "for shared in (1000, 50_000, 60_000, 50_000, 60_000):\n    kernel.bind(1, 32, x, y, 8, 1.0, 1, shared=shared)"
+    )
     assert run(pretended, code) == ["attribute 8 = 50000", "attribute 8 = 60000"]
 
 

@@ -1,4 +1,6 @@
-"""What the GPU layer does without a GPU: kernels are compiled and kept, and launches are checked before they could be sent."""
+"""What the GPU layer does without a GPU: kernels are compiled and kept, and launches are checked before they could be
+sent.
+"""
 
 from __future__ import annotations
 
@@ -103,14 +105,20 @@ def test_local_memory_and_spills_are_seen(tmp_path: Path) -> None:
 
 
 def test_kernels_in_namespaces_and_static_ones(tmp_path: Path) -> None:
-    text = "namespace mine { __global__ void inner(int* y) { *y = 1; } }\nstatic __global__ void outer(int* y) { *y = 2; }"
+    text = (
+        "namespace mine { __global__ void inner(int* y) { *y = 1; } }\nstatic __global__ void outer(int* y) { *y = 2; }"
+    )
     binary = built(tmp_path, text, "mine::inner", "outer")
     assert set(binary.resources) == {"mine::inner", "outer"}
 
 
 def test_a_mistake_is_named_by_file_and_line(tmp_path: Path) -> None:
     with pytest.raises(KernelError) as caught:
-        built(tmp_path, '\n\nextern "C" __global__ void wrong(float* y) {\n    y[0] = nothing;\n    y[1] = more;\n}\n', "wrong")
+        built(
+            tmp_path,
+            '\n\nextern "C" __global__ void wrong(float* y) {\n    y[0] = nothing;\n    y[1] = more;\n}\n',
+            "wrong",
+        )
     assert str(caught.value) == f'{tmp_path / "some.cu"}:4: identifier "nothing" is undefined (and 1 more)'
 
 
@@ -177,7 +185,9 @@ def test_what_a_source_declares(tmp_path: Path) -> None:
         ("// arch: sm_90a\n", (10, 0), None),
     ],
 )
-def test_the_architecture_that_a_gpu_gets(tmp_path: Path, declared: str, capability: tuple[int, int], wanted: str | None) -> None:
+def test_the_architecture_that_a_gpu_gets(
+    tmp_path: Path, declared: str, capability: tuple[int, int], wanted: str | None
+) -> None:
     source = sources.read(write(tmp_path, declared + ADD))
     if wanted is None:
         with pytest.raises(KernelError, match="is written for"):
@@ -297,7 +307,9 @@ def test_the_oldest_entries_go_when_there_are_too_many(kept: Path) -> None:
     assert sorted(entry.name for entry in kept.iterdir()) == ["middle.cubin", "new.cubin"]
 
 
-def test_without_a_folder_kernels_are_still_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compilations: list[str]) -> None:
+def test_without_a_folder_kernels_are_still_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compilations: list[str]
+) -> None:
     monkeypatch.setattr(cache, "folder", lambda: None)
     source = sources.read(write(tmp_path, ADD))
     assert cache.compiled(source, ("add",), "sm_90").cubin
@@ -322,13 +334,23 @@ def device() -> OfflineDevice:
 
 
 def test_s1s_silent_failure_is_an_error_before_anything_is_sent(tmp_path: Path, device: OfflineDevice) -> None:
-    """Report S1 launched blocks of 16 x 16 x 16 threads. They never ran, nobody asked for the error, and training went on."""
+    """Report S1 launched blocks of 16 x 16 x 16 threads. They never ran, nobody asked for the error, and training went
+    on.
+    """
     kernel = device.kernel(write(tmp_path, ADD), "add")
     x, y = arrays(device, 100, 100)
     with pytest.raises(LaunchError) as caught:
         kernel.bind(7, (16, 16, 16), x, y, 100)
     message = str(caught.value)
-    for part in ("kernel add ", "4,096 threads", "1,024", "grid (7, 1, 1)", "block (16, 16, 16)", "0 bytes dynamic", "H100"):
+    for part in (
+        "kernel add ",
+        "4,096 threads",
+        "1,024",
+        "grid (7, 1, 1)",
+        "block (16, 16, 16)",
+        "0 bytes dynamic",
+        "H100",
+    ):
         assert part in message
     assert "\n" not in message
 
@@ -351,7 +373,12 @@ def test_s1s_silent_failure_is_an_error_before_anything_is_sent(tmp_path: Path, 
     ],
 )
 def test_launches_that_cannot_be(
-    tmp_path: Path, device: OfflineDevice, grid: int | tuple[int, ...], block: int | tuple[int, ...], options: dict, words: str
+    tmp_path: Path,
+    device: OfflineDevice,
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
+    options: dict,
+    words: str,
 ) -> None:
     kernel = device.kernel(write(tmp_path, ADD), "add")
     with pytest.raises(LaunchError, match=words):
@@ -462,14 +489,22 @@ def test_what_is_foreseen_is_compiled_with_the_first_that_has_to_be(
         device.kernel(path, "scaled<4>")  # nobody foresaw it
     assert len(compilations) == 4 and asked == [0]
     begin, end = lines
-    assert begin.startswith("Compiling 3 kernels with ") and str(cache.folder()) in begin and end.startswith("Compiled in ")
+    assert (
+        begin.startswith("Compiling 3 kernels with ")
+        and str(cache.folder()) in begin
+        and end.startswith("Compiled in ")
+    )
     fresh(monkeypatch)
     with OfflineDevice("sm_90").expecting(foreseen, lines.append):
         OfflineDevice("sm_90").kernel(path, "scaled<3>")
-    assert len(compilations) == 4 and asked == [0] and len(lines) == 2  # all are kept: nothing is foreseen, and nothing said
+    assert (
+        len(compilations) == 4 and asked == [0] and len(lines) == 2
+    )  # all are kept: nothing is foreseen, and nothing said
 
 
-def test_what_is_kept_is_not_compiled_ahead(tmp_path: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_is_not_compiled_ahead(
+    tmp_path: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, FAMILY)
     OfflineDevice("sm_90").kernel(path, "scaled<1>")
     fresh(monkeypatch)
@@ -481,7 +516,9 @@ def test_what_is_kept_is_not_compiled_ahead(tmp_path: Path, compilations: list[s
     assert len(compilations) == 3
 
 
-def test_kernels_are_compiled_on_as_many_threads_as_there_are_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_are_compiled_on_as_many_threads_as_there_are_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, meeting = write(tmp_path, FAMILY), threading.Barrier(3)
     real = compile.compile
 

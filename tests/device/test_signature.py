@@ -45,7 +45,12 @@ def test_pointers(text: str) -> None:
 
 
 def test_const_is_what_is_pointed_to() -> None:
-    assert [p.const for p in kernel("const float* a, float const* b, float* const c, const int n").parameters] == [True, True, False, True]
+    assert [p.const for p in kernel("const float* a, float const* b, float* const c, const int n").parameters] == [
+        True,
+        True,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +71,12 @@ def test_numbers(text: str, dtype: str) -> None:
 
 @pytest.mark.parametrize(
     "before",
-    ["typedef unsigned char u8;", "using u8 = unsigned char;", "using byte = std::uint8_t;\nusing u8 = byte;", "#define u8 unsigned char"],
+    [
+        "typedef unsigned char u8;",
+        "using u8 = unsigned char;",
+        "using byte = std::uint8_t;\nusing u8 = byte;",
+        "#define u8 unsigned char",
+    ],
 )
 def test_names_of_the_source_itself(before: str) -> None:
     (parameter,) = kernel("const u8* x", before).parameters
@@ -211,7 +221,11 @@ def test_structs_have_the_layout_that_a_compiler_gives_them(tmp_path: Path) -> N
         kind = resolve(name, STRUCTS)
         assert kind is not None and kind.dtype.fields is not None
         wanted += [kind.size, kind.alignment, *(field[1] for field in kind.dtype.fields.values())]
-        prints += [f"sizeof({name})", f"alignof({name})", *(f"offsetof({name}, {field})" for field in kind.dtype.fields)]
+        prints += [
+            f"sizeof({name})",
+            f"alignof({name})",
+            *(f"offsetof({name}, {field})" for field in kind.dtype.fields),
+        ]
     body = "".join(f'printf("%zu ", {what});' for what in prints)
     file = tmp_path / "layout.cpp"
     file.write_text(f"#include <cstdio>\n#include <cstddef>\n{vectors}\n{STRUCTS}\nint main() {{ {body} }}")
@@ -233,9 +247,16 @@ def array(shape: tuple[int, ...], dtype: Any, address: int = 256) -> tuple[Any, 
 
 @pytest.mark.parametrize(
     ("text", "shape", "address", "fits"),
-    [("float3* x", (6,), 256, True), ("float3* x", (7,), 256, False), ("float4* x", (8,), 260, False), ("float2* x", (8,), 264, True)],
+    [
+        ("float3* x", (6,), 256, True),
+        ("float3* x", (7,), 256, False),
+        ("float4* x", (8,), 260, False),
+        ("float2* x", (8,), 264, True),
+    ],
 )
-def test_vectors_want_their_alignment_and_whole_values(text: str, shape: tuple[int, ...], address: int, fits: bool) -> None:
+def test_vectors_want_their_alignment_and_whole_values(
+    text: str, shape: tuple[int, ...], address: int, fits: bool
+) -> None:
     device, given = array(shape, np.float32, address)
     if fits:
         assert kernel(text).pack(device, (given,)) == (address,)

@@ -34,9 +34,19 @@ SAMPLES = Path(__file__).parent / "emulator" / "correct" / "warpgroups.cu"
             {"rows": (1, 2, 4)},
             r"images \(images, rows, columns, channels\) are wanted, got an array of shape \(8, 32\)",
         ),
-        ((2, 3, 4, 32), np.float32, {"rows": 8}, r"with rows and columns is wanted, got an array of shape \(2, 3, 4, 32\)"),
+        (
+            (2, 3, 4, 32),
+            np.float32,
+            {"rows": 8},
+            r"with rows and columns is wanted, got an array of shape \(2, 3, 4, 32\)",
+        ),
         ((2, 3, 4, 32), np.float32, {"rows": (2, 16, 16)}, "a tile has 1 to 256 rows, got 2 x 16 x 16"),
-        ((2, 3, 4, 33), np.uint16, {"rows": (1, 8, 8)}, "rows have to begin at multiples of 16 bytes, and they are 66 long"),
+        (
+            (2, 3, 4, 33),
+            np.uint16,
+            {"rows": (1, 8, 8)},
+            "rows have to begin at multiples of 16 bytes, and they are 66 long",
+        ),
         ((8, 32), np.uint16, {"rows": 8, "to_tf32": True}, "only floats are rounded to tf32, got uint16"),
     ],
 )
@@ -82,11 +92,15 @@ def test_a_description_has_no_words_for_a_map(tmp_path, capsys):
         '#include "bulk.cuh"\nextern "C" __global__ void mapped(const __grid_constant__ TensorMap map, float* y) { y[0] = 1.0f; }\n'
     )
     assert main(["check", str(source), "--grid", "1", "--block", "32", "--arg", "y=32"]) == 2
-    assert "kernel mapped takes a tensor map, for which a description has no words" in " ".join(capsys.readouterr().err.split())
+    assert "kernel mapped takes a tensor map, for which a description has no words" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_a_tile_of_other_axes_than_its_map_has_is_refused():
     device = EmulatedDevice()
     out = device.zeros((8, 64), np.uint16)
     with pytest.raises(KernelError, match=r"for a tile of 4 axes by a tensor map that has 2"):
-        device.kernel(SAMPLES, "pixels<8>").bind(1, 32, device.tensor_map(device.zeros((8, 64), np.uint16), 8), out, 0, 0, 0, 0).send()
+        device.kernel(SAMPLES, "pixels<8>").bind(
+            1, 32, device.tensor_map(device.zeros((8, 64), np.uint16), 8), out, 0, 0, 0, 0
+        ).send()

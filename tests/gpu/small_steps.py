@@ -39,8 +39,9 @@ def _convolution(outputs: int) -> tuple[Conv2d, ReLU]:
     return Conv2d(out_channels=outputs, kernel_size=3, padding=1), ReLU()
 
 
-#: Nets whose convolutions are wide enough for products of warpgroups on Hopper, with batches that keep half of its multiprocessors busy: net, batch, samples.
-#: An autoencoder, with an enlarged last layer of few outputs; and a slight first layer that packs its pixels for the one behind it.
+#: Nets whose convolutions are wide enough for products of warpgroups on Hopper, with batches that keep half of its
+#: multiprocessors busy: net, batch, samples. An autoencoder, with an enlarged last layer of few outputs; and a slight
+#: first layer that packs its pixels for the one behind it.
 WIDE: tuple[tuple[Net, int, int], ...] = (
     (
         Net(

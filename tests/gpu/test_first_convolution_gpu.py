@@ -1,4 +1,5 @@
-"""A net's first convolution on a GPU's tensor cores: right by float64 at the autoencoder's size too, in nets proven, the emulator's bits, and timed.
+"""A net's first convolution on a GPU's tensor cores: right by float64 at the autoencoder's size too, in nets proven,
+the emulator's bits, and timed.
 
 python -m pytest -q -s tests/gpu/test_first_convolution_gpu.py     also prints the times
 """
@@ -76,16 +77,24 @@ def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_times(device: GpuDevice, precision: str) -> None:
-    """Of the autoencoder's first layer at batch 256, launch by launch: beside what y and dy take to pass through memory, than which nothing can be faster."""
+    """Of the autoencoder's first layer at batch 256, launch by launch: beside what y and dy take to pass through
+    memory, than which nothing can be faster.
+    """
     n, (o, high, wide) = 256, WIDE.pooled
-    x, w, b = device.array(np.ones((n, *WIDE.picture), np.float32)), device.array(np.ones((o, 3, 3, 3), np.float32)), device.zeros((o,))
+    x, w, b = (
+        device.array(np.ones((n, *WIDE.picture), np.float32)),
+        device.array(np.ones((o, 3, 3, 3), np.float32)),
+        device.zeros((o,)),
+    )
     y, winner, packed = (
         device.zeros((n, o, high, wide)),
         device.zeros((n, o, high, wide), np.uint8),
         device.zeros((n, high, wide, o), np.uint16),
     )
     owner, shape = OnDevice(device, 256), (WIDE.picture, WIDE.written, 3, 1)
-    forward = first.FirstConvolution(owner, *shape, precision).launches(n, x, w, b, y, winner, packed if precision == "bf16" else None)
+    forward = first.FirstConvolution(owner, *shape, precision).launches(
+        n, x, w, b, y, winner, packed if precision == "bf16" else None
+    )
     backward = first.FirstGradient(owner, *shape, n, precision).launches(
         n, x, y, winner, Gradients(device.zeros(w.shape), device.zeros((o,)))
     )
@@ -94,5 +103,9 @@ def test_times(device: GpuDevice, precision: str) -> None:
     for launch in (*forward, *backward):
         assert isinstance(launch, Launch)
         seconds = float(np.median(timed(device, [launch])))
-        print(f"{precision}: {launch.name} grid {launch.grid}: {1e6 * seconds:.1f} us; y or dy through memory {1e6 * floor:.1f} us")
-        assert launch.name.startswith("finish") or seconds >= floor / 2, "half of them may still be in the second-level cache"
+        print(
+            f"{precision}: {launch.name} grid {launch.grid}: {1e6 * seconds:.1f} us; y or dy through memory {1e6 * floor:.1f} us"
+        )
+        assert launch.name.startswith("finish") or seconds >= floor / 2, (
+            "half of them may still be in the second-level cache"
+        )

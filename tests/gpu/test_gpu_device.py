@@ -130,7 +130,8 @@ def test_every_kind_of_number_arrives(device: GpuDevice, path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_name", "dtype"), [("float", np.float32), ("double", np.float64), ("int", np.int32), ("unsigned char", np.uint8)]
+    ("type_name", "dtype"),
+    [("float", np.float32), ("double", np.float64), ("int", np.int32), ("unsigned char", np.uint8)],
 )
 def test_instances_of_templates(device: GpuDevice, path: Path, type_name: str, dtype: type) -> None:
     y = device.zeros((32,), dtype)
@@ -312,7 +313,9 @@ def test_clusters(device: GpuDevice, tmp_path: Path) -> None:
 
 def test_s1s_silent_failure_is_an_error(device: GpuDevice, path: Path) -> None:
     _, x, y = pair(device, 100)
-    with pytest.raises(LaunchError, match=r"4,096 threads a block, and .* takes 1,024 \(grid \(7, 1, 1\), block \(16, 16, 16\)"):
+    with pytest.raises(
+        LaunchError, match=r"4,096 threads a block, and .* takes 1,024 \(grid \(7, 1, 1\), block \(16, 16, 16\)"
+    ):
         device.kernel(path, "axpy").bind(7, (16, 16, 16), x, y, 100, 1.0)
     assert not y.download().any()
 
@@ -407,7 +410,13 @@ for what in (device.synchronize, y.download, lambda: device.empty((4,)), launch.
 def test_a_kernel_that_strays_is_an_error_in_every_later_call(path: Path) -> None:
     """In a process of its own, which loses the GPU."""
     command = [sys.executable, "-c", BROKEN, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 4

@@ -1,4 +1,6 @@
-"""Batches of more than 2^31 numbers on a GPU: places in them need 64 bits. Nine gigabytes an array, 40 at most for one test."""
+"""Batches of more than 2^31 numbers on a GPU: places in them need 64 bits. Nine gigabytes an array, 40 at most for one
+test.
+"""
 
 from __future__ import annotations
 

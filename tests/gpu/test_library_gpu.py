@@ -93,7 +93,14 @@ class Bound:
     """A layer of a table, alone, on random inputs; what it should write is NaN."""
 
     def __init__(
-        self, device: Device, table: KernelTable, layer: Layer, in_shape: Shape, capacity: int, n: int, relu: bool = False
+        self,
+        device: Device,
+        table: KernelTable,
+        layer: Layer,
+        in_shape: Shape,
+        capacity: int,
+        n: int,
+        relu: bool = False,
     ) -> None:
         random = np.random.default_rng(1)
         shapes, out_shape = layer.param_shapes(in_shape), layer.out_shape(in_shape)
@@ -168,7 +175,10 @@ def test_layers_of_the_nets(device: Device, name: str, layer: Layer, in_shape: S
     ):
         got = found[array][:n] if array in ("y", "dx") else found[array]
         error = np.linalg.norm(got - wanted) / np.linalg.norm(scale)
-        print(f"\n{name} {n} of {capacity}: {array} off by {error:.1e} of its terms, {bound('float32', length):.1e} allowed", end="")
+        print(
+            f"\n{name} {n} of {capacity}: {array} off by {error:.1e} of its terms, {bound('float32', length):.1e} allowed",
+            end="",
+        )
         close(got, wanted, scale, bound("float32", length), array)
 
 
@@ -181,7 +191,9 @@ def test_times_beside_the_naive_kernels(device: Device, name: str, layer: Layer,
     line = [f"\n{name} {n}:"]
     for phase in ("forward", "backward"):
         naive_calls, library_calls = getattr(ours.op, phase)(whole(n)), getattr(theirs.op, phase)(whole(n))
-        line.append(f"{phase} naive {microseconds(device, naive_calls):.1f} us, library {microseconds(device, library_calls):.1f} us")
+        line.append(
+            f"{phase} naive {microseconds(device, naive_calls):.1f} us, library {microseconds(device, library_calls):.1f} us"
+        )
         line.append("(" + ", ".join(f"{call.name} {microseconds(device, [call]):.1f}" for call in library_calls) + ")")
     print(" ".join(line))
     print("  ", told(theirs.op), end="")
@@ -237,7 +249,8 @@ def test_the_softmax(device: Device, n: int, classes: int) -> None:
         wanted = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     assert np.isnan(found[1]).all() if n > 2 else True, "NaN was swallowed"
     rows = np.isfinite(x).all(axis=1)
-    # logits of 1e30 lose their differences where the maximum and the logarithm are added before they are subtracted, as cuDNN does for many classes
+    # logits of 1e30 lose their differences where the maximum and the logarithm are added before they are subtracted, as
+    # cuDNN does for many classes
     rounding = 1e-5 + 2.0**-23 * abs(x[rows].astype(float)).max(axis=1, keepdims=True)
     assert (abs(found[rows] - wanted[rows]) <= rounding + 1e-5 * abs(wanted[rows])).all()
 
@@ -317,7 +330,9 @@ def test_graphs_replay_the_same_bits(device: Device, net: Net) -> None:
 
 
 @pytest.mark.parametrize(
-    ("net", "batch"), [(nets.softmax(), 128), (nets.mlp(), 64), (nets.mlp10(), 1000), (nets.cnn(), 64), (nets.autoencoder(), 1)], ids=str
+    ("net", "batch"),
+    [(nets.softmax(), 128), (nets.mlp(), 64), (nets.mlp10(), 1000), (nets.cnn(), 64), (nets.autoencoder(), 1)],
+    ids=str,
 )
 def test_steps_beside_the_resident_kernels(device: Device, net: Net, batch: int) -> None:
     """Each operation given to the libraries in turn, as S5's rows have it; steps in graphs."""
@@ -340,5 +355,7 @@ def test_steps_beside_the_resident_kernels(device: Device, net: Net, batch: int)
                 end = device.stream.record()
                 end.synchronize()
                 taken.append(end.seconds_since(begin) / 4)
-            line.append(f"{'+'.join(operations) or 'none'} {1e6 * statistics.median(taken):.1f} us ({theirs} of {len(calls)} calls)")
+            line.append(
+                f"{'+'.join(operations) or 'none'} {1e6 * statistics.median(taken):.1f} us ({theirs} of {len(calls)} calls)"
+            )
     print(" ".join([line[0], ", ".join(line[1:])]), end="")

@@ -24,10 +24,17 @@ from warpladder.trainers.base import State, Trainer
 
 pytestmark = pytest.mark.skipif(driver.no_gpu() is not None, reason=str(driver.no_gpu()))
 
-#: Precisions that a climb times where somebody names them; "compile" with fp16 is what people call compiled with automatic mixed precision.
+#: Precisions that a climb times where somebody names them; "compile" with fp16 is what people call compiled with
+#: automatic mixed precision.
 PRECISE = tuple(
     find(f"torch:device=cuda:{options}")
-    for options in ("precision=fp64", "precision=tf32", "precision=bf16", "mode=graph:precision=fp16", "mode=compile:precision=fp16")
+    for options in (
+        "precision=fp64",
+        "precision=tf32",
+        "precision=bf16",
+        "mode=graph:precision=fp16",
+        "mode=compile:precision=fp16",
+    )
 )
 PEERS = (*pytorch.GPU_PEERS, *jax.GPU_PEERS, *PRECISE)
 peers = pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
@@ -56,7 +63,9 @@ def test_proven(peer: Rung, net: Net) -> None:
         pytest.skip("compiled for each shape of each case: two nets have to do")
     if reason := peer.unsupported(net, EVERYTHING):
         pytest.skip(reason)
-    verdict = verify(peer.build, net, EVERYTHING, bitwise=not peer.deviations, precision=peer.precision, transforms=peer.transforms)
+    verdict = verify(
+        peer.build, net, EVERYTHING, bitwise=not peer.deviations, precision=peer.precision, transforms=peer.transforms
+    )
     assert verdict.passed, verdict.reason
 
 
@@ -79,12 +88,21 @@ def test_proven_with_every_optimizer(peer: Rung, optimizer: Optimizer, schedule:
     net, config = nets.mlp((1, 8, 8)), TrainConfig(batch_size=4, optimizer=optimizer, schedule=schedule)
     if reason := peer.unsupported(net, config):
         pytest.skip(reason)
-    verdict = verify(peer.build, net, config, bitwise=not peer.deviations, precision=peer.precision, transforms=peer.transforms)
+    verdict = verify(
+        peer.build, net, config, bitwise=not peer.deviations, precision=peer.precision, transforms=peer.transforms
+    )
     assert verdict.passed, verdict.reason
 
 
 @pytest.mark.parametrize(
-    "name", ["torch-gpu-graph-tf32", "jax-gpu-tf32", "torch-gpu-graph-bf16", "jax-gpu-bf16", *(peer.name for peer in PRECISE[1:])]
+    "name",
+    [
+        "torch-gpu-graph-tf32",
+        "jax-gpu-tf32",
+        "torch-gpu-graph-bf16",
+        "jax-gpu-bf16",
+        *(peer.name for peer in PRECISE[1:]),
+    ],
 )
 def test_coarse_products_are_used(name: str) -> None:
     """What names a coarser format must not pass as float32: it would not be the peer that its time is taken for."""
@@ -96,17 +114,23 @@ def test_coarse_products_are_used(name: str) -> None:
 
 @peers
 def test_an_epoch_of_many_blocks(peer: Rung) -> None:
-    """Blocks of every length and a partial batch, in one range and in several, end in nearly the same weights as on the CPU."""
+    """Blocks of every length and a partial batch, in one range and in several, end in nearly the same weights as on the
+    CPU.
+    """
     net, config = nets.mlp((1, 8, 8)), TrainConfig(batch_size=8, learning_rate=0.05)
     drawn = case(net, config, seed=1, samples=8 * 150 + 3)
     with build(peer, net, config, drawn.state) as found, find("numpy").build(net, config, drawn.state) as wanted:
         for trainer in (found, wanted):
             trainer.load(drawn.dataset)
         logs = [found.run(drawn.order, 0, 151), wanted.run(drawn.order, 0, 151)]
-        far = {"fp64": 1e-4, "fp32": 1e-4, "bf16": 5e-2}.get(peer.precision, 1e-2)  # of a trajectory, which a proof does not follow
+        far = {"fp64": 1e-4, "fp32": 1e-4, "bf16": 5e-2}.get(
+            peer.precision, 1e-2
+        )  # of a trajectory, which a proof does not follow
         assert np.abs(logs[0].loss / logs[1].loss - 1).max() <= far
         assert logs[0].size.tolist() == logs[1].size.tolist()
-        assert np.linalg.norm(found.state().params - wanted.state().params) <= far * np.linalg.norm(wanted.state().params)
+        assert np.linalg.norm(found.state().params - wanted.state().params) <= far * np.linalg.norm(
+            wanted.state().params
+        )
         once = found.state().params
         found.set_state(drawn.state)
         for first, last in ((0, 1), (1, 70), (70, 150), (150, 151)):

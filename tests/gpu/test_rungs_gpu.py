@@ -60,7 +60,9 @@ def test_proven_on_full_batches(rung: Rung) -> None:
     ids=["Adam", "AdamW and a cosine", "SGD and steps"],
 )  # fmt: skip
 @pytest.mark.parametrize("batch", [7, None])
-def test_proven_with_every_optimizer(rung: Rung, net: Net, optimizer: Optimizer, schedule: Schedule, batch: int | None) -> None:
+def test_proven_with_every_optimizer(
+    rung: Rung, net: Net, optimizer: Optimizer, schedule: Schedule, batch: int | None
+) -> None:
     verdict = verify(rung.build, net, TrainConfig(batch_size=batch, optimizer=optimizer, schedule=schedule))
     assert verdict.passed, verdict.reason
     assert verdict.error <= verdict.bound
@@ -76,7 +78,9 @@ def test_proven_at_every_block_size(net: Net, size: int) -> None:
 @of(ALL)
 def test_what_is_closed_is_free_without_the_garbage_collector(rung: Rung, net: Net) -> None:
     drawn = case(net, TrainConfig(batch_size=7), seed=1, samples=17)
-    with rung.build(net, drawn.config, drawn.state) as first:  # a library's first use leaves garbage that knows who asked for it
+    with rung.build(
+        net, drawn.config, drawn.state
+    ) as first:  # a library's first use leaves garbage that knows who asked for it
         first.load(drawn.dataset)
         first.run(drawn.order, 0, 3)
     gc.collect()

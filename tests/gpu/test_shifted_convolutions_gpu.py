@@ -1,4 +1,6 @@
-"""Convolutions of few outputs whose products come first and shifts afterwards, on a GPU: right by float64, and the emulator's bits."""
+"""Convolutions of few outputs whose products come first and shifts afterwards, on a GPU: right by float64, and the
+emulator's bits.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,13 @@ def device() -> Iterator[GpuDevice]:
 @pytest.mark.parametrize("kind", ["normal", "positive", "huge", "tiny", "far apart"])
 def test_y_dx_dw_and_db(device: GpuDevice, kind: str, precision: str) -> None:
     """Blocks have one image each, then several: a GPU has fewer multiprocessors than the last shape images."""
-    for o, image, n in ((3, (64, 5, 3), 3), (4, (128, 16, 16), 3), (1, (64, 4, 4), 1), (2, (320, 3, 6), 2), (3, (256, 16, 16), 300)):
+    for o, image, n in (
+        (3, (64, 5, 3), 3),
+        (4, (128, 16, 16), 3),
+        (1, (64, 4, 4), 1),
+        (2, (320, 3, 6), 2),
+        (3, (256, 16, 16), 300),
+    ):
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))
 
 
@@ -67,4 +75,6 @@ def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
         asked = Asked(conv(o, 3, padding=1), image, n, precision, enlarged=True)
         found, wanted = (Bound(each, asked, drawn(asked), below=True).send() for each in (device, emulated))
         for name, got in found.items():
-            np.testing.assert_array_equal(got.view(np.uint32), wanted[name].view(np.uint32), err_msg=f"{name} of {asked}")
+            np.testing.assert_array_equal(
+                got.view(np.uint32), wanted[name].view(np.uint32), err_msg=f"{name} of {asked}"
+            )

@@ -1,4 +1,6 @@
-"""Tensor cores on a GPU: what the emulator takes for their arithmetic is theirs, to the bit, and every level of `warpladder gemm` on them is right."""
+"""Tensor cores on a GPU: what the emulator takes for their arithmetic is theirs, to the bit, and every level of
+`warpladder gemm` on them is right.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ def step(device: Device, kind: int, a: np.ndarray, b: np.ndarray, d: np.ndarray)
 
 def words(rng: np.random.Generator, kind: int, rows: int, spread: int) -> np.ndarray:
     """Rows of eight words: pairs in half or bf16, or floats; exponents lie `spread` apart, some numbers are 0."""
-    x = np.ldexp(rng.standard_normal((rows, 8 if kind == 2 else 16)), rng.integers(-spread, spread + 1, (rows, 8 if kind == 2 else 16)))
+    x = np.ldexp(
+        rng.standard_normal((rows, 8 if kind == 2 else 16)),
+        rng.integers(-spread, spread + 1, (rows, 8 if kind == 2 else 16)),
+    )
     x[rng.random(x.shape) < 0.1] = 0
     single = np.ascontiguousarray(x, np.float32)
     if kind == 0:
@@ -81,7 +86,9 @@ def test_the_emulators_warpgroups_are_hoppers_to_the_bit(kind: int, device: GpuD
 
 
 @pytest.mark.parametrize("run", hopper_samples.CASES, ids=lambda run: run.__name__)
-def test_tiles_barriers_and_warpgroups_do_on_the_gpu_what_they_do_in_the_emulator(run: Callable[[Any], None], device: GpuDevice) -> None:
+def test_tiles_barriers_and_warpgroups_do_on_the_gpu_what_they_do_in_the_emulator(
+    run: Callable[[Any], None], device: GpuDevice
+) -> None:
     if device.capability != (9, 0):
         pytest.skip("wgmma is Hopper's alone")
     run(SimpleNamespace(device=device, put=device.array))

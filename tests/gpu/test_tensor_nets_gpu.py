@@ -1,6 +1,8 @@
-"""The rung tensor on a GPU, net by net in each precision: proven, the same bits every time and after a resumption, and on tensor cores by its profile.
+"""The rung tensor on a GPU, net by net in each precision: proven, the same bits every time and after a resumption, and
+on tensor cores by its profile.
 
-python -m pytest -q --hypothesis-seed=7 tests/gpu/test_tensor_nets_gpu.py     draws other nets; --hypothesis-profile=night five times as many
+python -m pytest -q --hypothesis-seed=7 tests/gpu/test_tensor_nets_gpu.py     draws other nets;
+--hypothesis-profile=night five times as many
 """
 
 from __future__ import annotations
@@ -39,12 +41,19 @@ five = pytest.mark.parametrize("net", FIVE, ids=lambda net: net.name)
 @rungs
 @pytest.mark.parametrize("portion", range(5))
 def test_drawn_nets_are_proven(portion: int, rung: Rung, request: pytest.FixtureRequest) -> None:
-    """A hundred nets, 25 in each precision, chains of linear layers and nets with convolutions; in each portion some can be judged."""
+    """A hundred nets, 25 in each precision, chains of linear layers and nets with convolutions; in each portion some
+    can be judged.
+    """
     judged = 0
     number = int(request.config.getoption("--hypothesis-seed") or 0)
 
     @seed(100 * number + 10 * portion + RUNGS.index(rung))
-    @settings(max_examples=max(1, settings().max_examples // 20), deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=max(1, settings().max_examples // 20),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(drawn=st.one_of(chains(), cases()))
     def agree_on(drawn: Case) -> None:
         nonlocal judged
@@ -60,7 +69,9 @@ def test_drawn_nets_are_proven(portion: int, rung: Rung, request: pytest.Fixture
 @rungs
 @five
 def test_the_same_bits_every_time_and_after_a_resumption(net: Net, rung: Rung) -> None:
-    """Two epochs with a partial last batch, over and over, and from what stood in the midst of the first one, in a trainer of its own."""
+    """Two epochs with a partial last batch, over and over, and from what stood in the midst of the first one, in a
+    trainer of its own.
+    """
     config = TrainConfig(batch_size=64, learning_rate=0.01, momentum=0.9)
     drawn = case(net, config, seed=1, samples=200)
     orders, ends = [Order(1, epoch, 200) for epoch in range(2)], set()
@@ -83,19 +94,27 @@ def test_the_same_bits_every_time_and_after_a_resumption(net: Net, rung: Rung) -
 
 @rungs
 @five
-def test_the_profile_shows_that_products_run_on_tensor_cores(net: Net, rung: Rung, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At least 95 % of the FLOPs of products of matrices, by the machine code that this GPU runs and with the tiles that were timed here."""
+def test_the_profile_shows_that_products_run_on_tensor_cores(
+    net: Net, rung: Rung, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At least 95 % of the FLOPs of products of matrices, by the machine code that this GPU runs and with the tiles
+    that were timed here.
+    """
     monkeypatch.setattr(warpladder.timing.profile, "PATIENCE", 0.02)
     monkeypatch.setattr(kernels, "LEAST", 2e-4)
     config = TrainConfig(batch_size=64, learning_rate=0.01)
     found = profile(rung, net, case(net, config, seed=1, samples=200).dataset, config)
     assert found.tensor_share is not None and 0.95 <= found.tensor_share <= 1
     multiplying = {kernel.name for part in found.parts for kernel in part.kernels if kernel.tensor}
-    assert multiplying and all(name.startswith(("multiply", "convolve", "correlate")) for name in multiplying), multiplying
+    assert multiplying and all(name.startswith(("multiply", "convolve", "correlate")) for name in multiplying), (
+        multiplying
+    )
 
 
 def proven(rung: Rung, net: Net, batch: int | None) -> None:
-    """By the bounds of the rung's precision; in coarse ones there may be no sample by which anybody could be judged, which is said."""
+    """By the bounds of the rung's precision; in coarse ones there may be no sample by which anybody could be judged,
+    which is said.
+    """
     verdict = verify(rung.build, net, TrainConfig(batch_size=batch, momentum=0.9), precision=rung.precision)
     if rung.precision != "fp32" and not verdict.judged:
         pytest.skip(verdict.reason)
@@ -103,7 +122,8 @@ def proven(rung: Rung, net: Net, batch: int | None) -> None:
     assert verdict.error <= verdict.bound
 
 
-#: The five nets as large as a float64 reference can follow in seconds. In S1's net on 14 x 14 pixels the same layers stay outside of tensor cores as on 28 x 28.
+#: The five nets as large as a float64 reference can follow in seconds. In S1's net on 14 x 14 pixels the same layers
+#: stay outside of tensor cores as on 28 x 28.
 SMALL = (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn((1, 14, 14)), nets.autoencoder((3, 4, 4)))
 
 

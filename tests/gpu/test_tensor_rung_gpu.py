@@ -1,4 +1,5 @@
-"""The rung tensor on a GPU: its products are right and have the emulator's bits, it is proven on nets of full size, and timed beside graph.
+"""The rung tensor on a GPU: its products are right and have the emulator's bits, it is proven on nets of full size, and
+timed beside graph.
 
 python -m pytest -q -s tests/gpu/test_tensor_rung_gpu.py     also prints the times
 """
@@ -121,13 +122,21 @@ def test_the_emulator_has_the_same_bits(layout: str, precision: str, device: Gpu
     for tile in tiles_of(device):
         for seed in range(5):
             rng = np.random.default_rng([seed])
-            a, b = (np.ldexp(rng.normal(size=s), rng.integers(-60, 60, (s[0], 1))).astype(np.float32) for s in ((70, 133), (133, 75)))
+            a, b = (
+                np.ldexp(rng.normal(size=s), rng.integers(-60, 60, (s[0], 1))).astype(np.float32)
+                for s in ((70, 133), (133, 75))
+            )
             found = [multiplied(on, Asked(layout, precision, tile), a, b) for on in (device, emulated)]
             np.testing.assert_array_equal(found[0].view(np.uint32), found[1].view(np.uint32), f"{tile}, seed {seed}")
 
 
 #: In coarse formats hardly a sample of the larger nets is fit to judge by.
-PROVEN = [(rung, net, batch) for rung in RUNGS for net in (NETS if rung.precision == "fp32" else NETS[:3]) for batch in (1, 7, 64, 512)]
+PROVEN = [
+    (rung, net, batch)
+    for rung in RUNGS
+    for net in (NETS if rung.precision == "fp32" else NETS[:3])
+    for batch in (1, 7, 64, 512)
+]
 
 
 @pytest.mark.parametrize(("rung", "net", "batch"), PROVEN, ids=lambda each: str(getattr(each, "name", each)))
@@ -160,7 +169,9 @@ def test_many_runs_give_the_same_bits(rung: Rung) -> None:
 
 @pytest.mark.parametrize("batch", [512, 64, 4096])
 def test_times_of_the_wide_perceptron(batch: int) -> None:
-    """A step of tensor in each precision beside graph's, and at batch 512 each product alone; none may be faster than the arithmetic allows."""
+    """A step of tensor in each precision beside graph's, and at batch 512 each product alone; none may be faster than
+    the arithmetic allows.
+    """
     config, samples = TrainConfig(batch_size=batch, learning_rate=0.01), 60_000 // batch * batch
     drawn = case(WIDE, config, seed=1, samples=samples)
     steps = samples // batch
@@ -184,14 +195,18 @@ def test_times_of_the_wide_perceptron(batch: int) -> None:
                 f"batch {batch}, {rung.name}: {1e6 * step:.1f} us a step, {WIDE.train_flops * batch / step / 1e12:.1f} TFLOP/s; floor {1e6 * floor:.1f} us"
             )
             assert step >= floor
-            products = [call for call in trainer.program(trainer.parts()[0]) if isinstance(call, Launch) and of_linear(call)]
+            products = [
+                call for call in trainer.program(trainer.parts()[0]) if isinstance(call, Launch) and of_linear(call)
+            ]
             for launch in products if batch == 512 else ():
                 each = timed(trainer.device, [launch])
                 print(f"    {launch.name} grid {launch.grid}: {1e6 * sorted(each)[len(each) // 2]:.1f} us")
 
 
 def of_linear(launch: Launch) -> bool:
-    """Whether a launch belongs to a linear layer: it may be sent again and again, and nothing counts it. Samples are found by the step's number, which is."""
+    """Whether a launch belongs to a linear layer: it may be sent again and again, and nothing counts it. Samples are
+    found by the step's number, which is.
+    """
     return launch.kernel.source.path.parent.name == "linear" and not launch.name.startswith("pack_samples")
 
 
@@ -214,7 +229,9 @@ def test_the_emulator_has_the_same_bits_of_convolutions(precision: str, device: 
         asked = Convolution(*shape, precision)
         found = [convolved(on, asked, drawn(asked)) for on in (device, emulated)]
         for name in found[0]:
-            np.testing.assert_array_equal(found[0][name].view(np.uint32), found[1][name].view(np.uint32), f"{name} of {asked}")
+            np.testing.assert_array_equal(
+                found[0][name].view(np.uint32), found[1][name].view(np.uint32), f"{name} of {asked}"
+            )
 
 
 #: The whole autoencoder on small images: its proof at full size takes the reference minutes.
@@ -262,4 +279,6 @@ def test_times_of_nets_with_convolutions(net: Net, batch: int, steps: int) -> No
             print(
                 f"{net.name}, batch {batch}, {rung.name}: {1e6 * step:.1f} us a step, {net.train_flops * batch / step / 1e12:.1f} TFLOP/s"
             )
-            assert step >= net.train_flops * batch / peak / 3  # an enlargement is folded into the weights: 4/9 of its FLOPs
+            assert (
+                step >= net.train_flops * batch / peak / 3
+            )  # an enlargement is folded into the weights: 4/9 of its FLOPs

@@ -83,4 +83,6 @@ def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
         asked = Asked(conv(64, 3, padding=1), (128, 5, 11), 3, precision, enlarged=enlarged)
         found, wanted = (Bound(each, asked, drawn(asked)).send() for each in (device, emulated))
         for name, got in found.items():
-            np.testing.assert_array_equal(got.view(np.uint32), wanted[name].view(np.uint32), err_msg=f"{name}, enlarged: {enlarged}")
+            np.testing.assert_array_equal(
+                got.view(np.uint32), wanted[name].view(np.uint32), err_msg=f"{name}, enlarged: {enlarged}"
+            )

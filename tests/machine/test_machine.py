@@ -37,7 +37,9 @@ def test_the_peak_is_plausible(facts):
 def test_the_peak_grows_with_the_threads():
     if processors.COUNT < 2:
         pytest.skip("one core")
-    one, two = (max(peaks) for peaks in zip(*((machine.fma_peak(1), machine.fma_peak(2)) for _ in range(TURNS)), strict=True))
+    one, two = (
+        max(peaks) for peaks in zip(*((machine.fma_peak(1), machine.fma_peak(2)) for _ in range(TURNS)), strict=True)
+    )
     assert 1.5 * one <= two <= 2.2 * one
 
 
@@ -96,7 +98,8 @@ def fake_cgroups(folder, monkeypatch, groups, **files):
         ("0::/\n", {"cpu_0max": "max 100000\n"}, math.inf, 64),
         ("0::/\n", {"cpu_0max": "rubbish"}, math.inf, 64),
         ("0::/\n", {}, math.inf, 64),
-        ("0::/slice/unit\n", {"slice__unit__cpu_0max": "max 100000", "slice__cpu_0max": "400000 100000"}, 4.0, 4),  # an outer group's
+        # an outer group's
+        ("0::/slice/unit\n", {"slice__unit__cpu_0max": "max 100000", "slice__cpu_0max": "400000 100000"}, 4.0, 4),
         ("0::/slice/unit\n", {"slice__unit__cpu_0max": "300000 100000", "slice__cpu_0max": "800000 100000"}, 3.0, 3),
         ("0::/../elsewhere\n", {"cpu_0max": "500000 100000"}, 5.0, 5),  # seen from inside of a name space
         ("5:cpu,cpuacct:/docker/ab\n0::/\n", {"cpu__cpu_0cfs_quota_us": "250000\n", "cpu__cpu_0cfs_period_us": "100000\n"}, 2.5, 3),

@@ -31,7 +31,9 @@ def test_the_five_nets_have_the_reports_parameters(net, parameters, out_shape):
 
 def test_flops_counted_by_hand():
     assert nets.mlp().flops == 2 * (784 * 256 + 256 * 10)
-    assert nets.mlp().train_flops == 2 * (2 * 784 * 256 + 3 * 256 * 10), "the first layer's input gradient is never computed"
+    assert nets.mlp().train_flops == 2 * (2 * 784 * 256 + 3 * 256 * 10), (
+        "the first layer's input gradient is never computed"
+    )
     first, second, third = 2 * 9 * 16 * 26 * 26, 2 * 9 * 16 * 32 * 24 * 24, 2 * 4608 * 10
     assert nets.cnn().flops == first + second + third
     assert nets.cnn().train_flops == 2 * first + 3 * second + 3 * third
@@ -120,7 +122,12 @@ IMPOSSIBLE = {
         CrossEntropyLoss(),
         r"CrossEntropyLoss wants logits .*\(4, 6, 6\)",
     ),
-    "an autoencoder of another size": ((1, 8, 8), (Conv2d(out_channels=4, kernel_size=3),), MSELoss(), "differ in size"),
+    "an autoencoder of another size": (
+        (1, 8, 8),
+        (Conv2d(out_channels=4, kernel_size=3),),
+        MSELoss(),
+        "differ in size",
+    ),
     "no channels": ((0, 8, 8), (Flatten(), Linear(out_features=2)), CrossEntropyLoss(), "in_shape wants"),
     "two dimensions": ((8, 8), (Flatten(), Linear(out_features=2)), CrossEntropyLoss(), "in_shape wants"),
     "something else as a layer": ((4,), (Linear,), CrossEntropyLoss(), "layer 0: .* is not a layer"),

@@ -58,7 +58,10 @@ def test_initial_weights_are_he_normal_and_biases_zero():
 def test_initial_weights_are_these_bits_on_every_platform():
     flat = initial(nets.cnn(), seed=0)
     assert flat.dtype == np.float32
-    assert hashlib.sha256(flat.astype("<f4").tobytes()).hexdigest() == "873bf405d5d3c673a9faf48e2b6cda673f83b3432ff343fb522856b993b58ee8"
+    assert (
+        hashlib.sha256(flat.astype("<f4").tobytes()).hexdigest()
+        == "873bf405d5d3c673a9faf48e2b6cda673f83b3432ff343fb522856b993b58ee8"
+    )
     assert not np.array_equal(flat, initial(nets.cnn(), seed=1))
 
 

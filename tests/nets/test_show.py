@@ -1,4 +1,6 @@
-"""How nets, data sets, runs and climbs show themselves: a short table, in a notebook an HTML table with every word escaped."""
+"""How nets, data sets, runs and climbs show themselves: a short table, in a notebook an HTML table with every word
+escaped.
+"""
 
 from __future__ import annotations
 
@@ -66,13 +68,17 @@ def test_a_data_set_shows_its_parts_and_what_a_net_sees():
         ["test", "labelled", "360", "0", "16"],
     ]
     x = np.zeros((2, 3))
-    assert "2 classes ('a, b'), a net sees (x - mean) / std" in repr(wl.data.arrays(x, ["a", "b"], x[:0], None, standardize=True))
+    assert "2 classes ('a, b'), a net sees (x - mean) / std" in repr(
+        wl.data.arrays(x, ["a", "b"], x[:0], None, standardize=True)
+    )
 
 
 def test_a_run_shows_its_epochs():
     run = wl.train(MLP, data(), CONFIG)
     first, heads, *rows = repr(run).splitlines()
-    assert first.startswith("Run: net 'small mlp' on 'noise' by the numpy rung, 3 of 3 epochs; test loss ") and first.endswith("%")
+    assert first.startswith(
+        "Run: net 'small mlp' on 'noise' by the numpy rung, 3 of 3 epochs; test loss "
+    ) and first.endswith("%")
     assert heads.split("  ")[1:2] == ["epoch"] and len(rows) == 3 and f"{run.history[2].train_loss:.4g}" in rows[2]
     many = wl.train(MLP, data(), CONFIG.but(epochs=100))
     assert len(repr(many).splitlines()) <= 15 and repr(many).splitlines()[-1].split()[0] == "100"
@@ -102,7 +108,11 @@ def test_cells_of_a_notebook_are_escaped(tmp_path):
     made = wl.data.arrays(x, [EVIL, "b"], x, [EVIL, "b"], name=EVIL)
     run = wl.train(net, made, CONFIG)
     results = example()
-    results = replace(results, net=replace(results.net, name=EVIL), rungs=tuple(replace(r, title=EVIL, reason=EVIL) for r in results.rungs))
+    results = replace(
+        results,
+        net=replace(results.net, name=EVIL),
+        rungs=tuple(replace(r, title=EVIL, reason=EVIL) for r in results.rungs),
+    )
     for shown in (net, made, run, wl.Model(run.checkpoint), results):
         html = shown._repr_html_()
         assert "<script" not in html
@@ -119,7 +129,10 @@ def test_a_climbs_cell_has_every_figure_of_the_table():
 
 
 def test_text_and_html_of_a_small_table():
-    assert as_text("t", ("a", "b", "c"), [("1", "x", "10")], ("", "sum", "7")) == "t\n  a  b     c\n  1  x    10\n     sum   7"
+    assert (
+        as_text("t", ("a", "b", "c"), [("1", "x", "10")], ("", "sum", "7"))
+        == "t\n  a  b     c\n  1  x    10\n     sum   7"
+    )
     assert cells(as_html("t", ("a",), [("1\n2",)], ("s",), below="n")) == [
         ("caption", "t"), ("th", "a"), ("td", "1"), ("td", "2"), ("th", "s"), ("p", "n"),
     ]  # fmt: skip

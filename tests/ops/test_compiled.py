@@ -43,7 +43,13 @@ def copy(tmp_path: Path) -> Path:
 
 def run(package: Path, code: str = "import warpladder.ops.probe_outer", **more: str) -> str:
     home = package.parent.parent
-    environment = {**os.environ, "PYTHONPATH": str(package.parent), "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), **more}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(package.parent),
+        "HOME": str(home),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        **more,
+    }
     environment.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -69,7 +75,9 @@ def test_an_edit_of_comments_docstrings_and_lines_compiles_nothing(copy: Path) -
     assert run(copy) == "21 0\n"
     outer = copy / "ops" / "probe_outer.py"
     outer.write_text(
-        f'"""Another docstring."""\n\n# and a comment\n{OUTER}'.replace("def outer(x):", 'def outer(x):\n    """Twice and one."""')
+        f'"""Another docstring."""\n\n# and a comment\n{OUTER}'.replace(
+            "def outer(x):", 'def outer(x):\n    """Twice and one."""'
+        )
     )
     inner = copy / "ops" / "probe_inner.py"
     inner.write_text("\n\n" + inner.read_text().replace("return", "# said\n    return"))
@@ -105,16 +113,29 @@ def test_functions_of_one_name_keep_their_own_code(copy: Path) -> None:
 
 def test_what_the_compiler_sees_decides() -> None:
     said = module.meaning(b"def f(x):\n    return x + 1\n")
-    assert said == module.meaning(b'"""Of f."""\n\n# why\ndef f(x):\n    """Add."""\n    return (x\n            + 1)  # one\n')
-    for other in (b"def f(x):\n    return x + 2\n", b"def g(x):\n    return x + 1\n", b"@h\ndef f(x):\n    return x + 1\n", b"def f(x:"):
+    assert said == module.meaning(
+        b'"""Of f."""\n\n# why\ndef f(x):\n    """Add."""\n    return (x\n            + 1)  # one\n'
+    )
+    for other in (
+        b"def f(x):\n    return x + 2\n",
+        b"def g(x):\n    return x + 1\n",
+        b"@h\ndef f(x):\n    return x + 1\n",
+        b"def f(x:",
+    ):
         assert module.meaning(other) != said
     assert module.meaning(b'def f(x):\n    y = "a"\n') != module.meaning(b'def f(x):\n    y = "b"\n')
 
 
 def test_a_full_disk_costs_a_warning_and_not_the_run(copy: Path) -> None:
     code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)); import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-    said = run(copy, code + "import warpladder.ops.probe_outer", PYTHONDONTWRITEBYTECODE="1")  # Python would leave its own files cut short
-    assert said.startswith("21 0\n") and said.count("UserWarning: compiled code cannot be kept") == 1 and "File too large" in said
+    said = run(
+        copy, code + "import warpladder.ops.probe_outer", PYTHONDONTWRITEBYTECODE="1"
+    )  # Python would leave its own files cut short
+    assert (
+        said.startswith("21 0\n")
+        and said.count("UserWarning: compiled code cannot be kept") == 1
+        and "File too large" in said
+    )
 
 
 def test_without_a_place_for_it_everything_works(copy: Path) -> None:

@@ -51,7 +51,9 @@ def having(*keys: tuple[type, ...], dear: tuple[type, ...] = ()) -> KernelTable:
 
 
 def test_several_layers_in_one_segment_are_cheaper_than_in_several() -> None:
-    table = replace(naive.TABLE, segments={**naive.TABLE.segments, (Conv2d, ReLU): Costing, (Conv2d, ReLU, MaxPool2d): Costing})
+    table = replace(
+        naive.TABLE, segments={**naive.TABLE.segments, (Conv2d, ReLU): Costing, (Conv2d, ReLU, MaxPool2d): Costing}
+    )
     found = table.cut(nodes_of(nets.cnn()))
     assert found is not None
     assert [(part.numbers, kind) for part, kind in found[1:-1]] == [
@@ -61,7 +63,17 @@ def test_several_layers_in_one_segment_are_cheaper_than_in_several() -> None:
 
 
 #: How each rung's table cuts the layers of the five nets; Flatten computes nothing.
-RUNS = ["Conv2d+ReLU", "MaxPool2d", "Conv2d+ReLU", "MaxPool2d", "Conv2d+ReLU", "Upsample2d", "Conv2d+ReLU", "Upsample2d", "Conv2d"]
+RUNS = [
+    "Conv2d+ReLU",
+    "MaxPool2d",
+    "Conv2d+ReLU",
+    "MaxPool2d",
+    "Conv2d+ReLU",
+    "Upsample2d",
+    "Conv2d+ReLU",
+    "Upsample2d",
+    "Conv2d",
+]
 FOLDED = ["Conv2d+ReLU+MaxPool2d"] * 2 + ["Conv2d+ReLU", "Upsample2d+Conv2d+ReLU", "Upsample2d+Conv2d"]
 FUSED = [
     ["Linear"], ["Linear+ReLU", "Linear"], ["Linear+ReLU", "Linear"], ["Conv2d+ReLU", "Conv2d+ReLU", "MaxPool2d", "Linear"], RUNS,
@@ -71,7 +83,11 @@ ALONE = [
     [type(layer).__name__ for layer in make().layers if not isinstance(layer, Flatten)]
     for make in (nets.softmax, nets.mlp, nets.mlp10, nets.cnn, nets.autoencoder)
 ]
-THEIRS = [["Linear"], *(["Linear", "ReLU", "Linear"] for _ in range(2)), *FUSED[3:]]  # cuDNN's convolutions take a ReLU along
+THEIRS = [
+    ["Linear"],
+    *(["Linear", "ReLU", "Linear"] for _ in range(2)),
+    *FUSED[3:],
+]  # cuDNN's convolutions take a ReLU along
 TABLES = {
     "naive": (naive.TABLE, ALONE), "resident": (resident.TABLE, ALONE), "library": (library.table(OPERATIONS), THEIRS),
     "tiled": (tiled.TABLE, FUSED), "gemm": (gemm.TABLE, POOLED),
@@ -95,8 +111,18 @@ def test_the_layers_of_the_five_nets(name: str) -> None:
         (nets.softmax(), 64, ["Gather+Linear+CrossEntropyLoss"], ["Linear+CrossEntropyLoss"]),
         (nets.mlp10(), 64, ["Gather+Linear+ReLU+Linear+CrossEntropyLoss"], ["Linear+ReLU", "Linear+CrossEntropyLoss"]),
         (nets.mlp(), 64, ["Gather+Linear+ReLU", "Linear+CrossEntropyLoss"], ["Linear+ReLU", "Linear+CrossEntropyLoss"]),
-        (nets.mlp(), 5000, ["Gather", "Linear+ReLU", "Linear+CrossEntropyLoss"], ["Linear+ReLU", "Linear+CrossEntropyLoss"]),
-        (nets.cnn(), 64, ["Gather", *POOLED[3][:-1], "Linear+CrossEntropyLoss"], [*POOLED[3][:-1], "Linear+CrossEntropyLoss"]),
+        (
+            nets.mlp(),
+            5000,
+            ["Gather", "Linear+ReLU", "Linear+CrossEntropyLoss"],
+            ["Linear+ReLU", "Linear+CrossEntropyLoss"],
+        ),
+        (
+            nets.cnn(),
+            64,
+            ["Gather", *POOLED[3][:-1], "Linear+CrossEntropyLoss"],
+            [*POOLED[3][:-1], "Linear+CrossEntropyLoss"],
+        ),
         (nets.autoencoder(), 64, ["Gather", *FOLDED, "MSELoss"], [*FOLDED, "MSELoss"]),
     ],
     ids=lambda value: getattr(value, "name", ""),
@@ -110,10 +136,15 @@ def test_the_graph_rung_gathers_with_the_first_layer_and_ends_with_the_loss(
 
 def test_a_lone_layer_is_left_to_its_loss() -> None:
     """The stem of one layer and the loss alone take more launches than the gathering alone and the head."""
-    table = replace(graphed.TABLE, segments={key: kind for key, kind in graphed.TABLE.segments.items() if kind is not ThinChain})
+    table = replace(
+        graphed.TABLE, segments={key: kind for key, kind in graphed.TABLE.segments.items() if kind is not ThinChain}
+    )
     assert cut(table, nodes_of(nets.softmax())) == ["Gather", "Linear+CrossEntropyLoss"]
     assert cut(table, nodes_of(nets.mlp10())) == ["Gather+Linear+ReLU", "Linear+CrossEntropyLoss"]
-    assert cut(table, nodes_of(nets.softmax(classes=17))) == ["Gather+Linear", "CrossEntropyLoss"]  # too many outputs for a head
+    assert cut(table, nodes_of(nets.softmax(classes=17))) == [
+        "Gather+Linear",
+        "CrossEntropyLoss",
+    ]  # too many outputs for a head
 
 
 def test_a_node_that_nothing_takes_is_named() -> None:
@@ -138,14 +169,20 @@ def test_a_way_is_found_that_the_longest_first_segment_would_miss() -> None:
     assert cut(table, nodes_of(net, gathers=False)) == ["Conv2d", "ReLU+MaxPool2d", "MSELoss"]
 
 
-FOLLOWED = Net("followed", (1, 4, 4), (Upsample2d(scale_factor=1), Conv2d(out_channels=1, kernel_size=1), ReLU()), MSELoss())
+FOLLOWED = Net(
+    "followed", (1, 4, 4), (Upsample2d(scale_factor=1), Conv2d(out_channels=1, kernel_size=1), ReLU()), MSELoss()
+)
 PIECES = ((Upsample2d,), (Conv2d,), (ReLU,), (MSELoss,), (Upsample2d, Conv2d), (Conv2d, ReLU))
 
 
 def test_of_equally_cheap_ways_that_with_the_longer_first_segments_is_taken() -> None:
     nodes = nodes_of(FOLLOWED, gathers=False)
     assert cut(having(*PIECES), nodes) == ["Upsample2d+Conv2d", "ReLU", "MSELoss"]
-    assert cut(having(*reversed(PIECES)), nodes) == ["Upsample2d+Conv2d", "ReLU", "MSELoss"]  # whatever stands first in the table
+    assert cut(having(*reversed(PIECES)), nodes) == [
+        "Upsample2d+Conv2d",
+        "ReLU",
+        "MSELoss",
+    ]  # whatever stands first in the table
     everything = Upsample2d, Conv2d, ReLU
     assert cut(having(*PIECES, everything, dear=everything), nodes) == ["Upsample2d+Conv2d", "ReLU", "MSELoss"]
 
@@ -156,7 +193,15 @@ def test_cheaper_segments_win_over_longer_ones() -> None:
     assert cut(having(*PIECES, (Upsample2d, Conv2d, ReLU)), nodes) == ["Upsample2d+Conv2d+ReLU", "MSELoss"]
 
 
-FLAT_TABLE = having((Gather,), (ReLU,), (Linear,), (ReLU, Linear), (Gather, ReLU, Linear), (CrossEntropyLoss,), (Linear, CrossEntropyLoss))
+FLAT_TABLE = having(
+    (Gather,),
+    (ReLU,),
+    (Linear,),
+    (ReLU, Linear),
+    (Gather, ReLU, Linear),
+    (CrossEntropyLoss,),
+    (Linear, CrossEntropyLoss),
+)
 
 
 def test_a_flatten_that_changes_shapes_is_never_inside_a_segment() -> None:
@@ -166,7 +211,10 @@ def test_a_flatten_that_changes_shapes_is_never_inside_a_segment() -> None:
     last = Linear(out_features=3)
     assert of(ReLU(), Flatten(), last) == ["Gather", "ReLU", "Linear+CrossEntropyLoss"]
     assert of(Flatten(), ReLU(), last) == ["Gather+ReLU+Linear", "CrossEntropyLoss"]
-    assert of(ReLU(), Flatten(), last, in_shape=(9,)) == ["Gather+ReLU+Linear", "CrossEntropyLoss"]  # it does nothing there
+    assert of(ReLU(), Flatten(), last, in_shape=(9,)) == [
+        "Gather+ReLU+Linear",
+        "CrossEntropyLoss",
+    ]  # it does nothing there
 
 
 def test_a_flatten_counts_among_the_layers_of_the_segment_around_it() -> None:
@@ -177,7 +225,9 @@ def test_a_flatten_counts_among_the_layers_of_the_segment_around_it() -> None:
 
 
 def test_what_a_segment_refuses_is_computed_by_others() -> None:
-    """A pool that is not 2 x 2 does not go with its convolution, and more outputs than registers hold do not go with their loss."""
+    """A pool that is not 2 x 2 does not go with its convolution, and more outputs than registers hold do not go with
+    their loss.
+    """
     from warpladder.device.emulator import EmulatedDevice
 
     net = Net(

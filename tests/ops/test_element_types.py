@@ -1,4 +1,6 @@
-"""What stands between two segments may be of another element type than float32: carried by the cut, allocated, counted, and proven."""
+"""What stands between two segments may be of another element type than float32: carried by the cut, allocated, counted,
+and proven.
+"""
 
 from __future__ import annotations
 
@@ -116,10 +118,18 @@ def test_arrays_and_their_gradients_are_of_the_type_and_their_bytes_are_counted(
         planned, held = cut.sizes(4, train=True), trainer.memory()
         planned.pop("input")
         assert held["activations"] + held["gradients"] - trainer.grads.nbytes == sum(planned.values())
-        distinct = {a.address: a.nbytes for a in (*arrays.values.values(), *arrays.gradients.values()) if a.address != arrays.x.address}  # type: ignore[union-attr]
+        distinct = {
+            a.address: a.nbytes
+            for a in (*arrays.values.values(), *arrays.gradients.values())
+            if a.address != arrays.x.address
+        }  # type: ignore[union-attr]
         assert sum(distinct.values()) == sum(planned.values())
-        assert planned["output of layer 0 (Linear)"] == planned["gradient of layer 0 (Linear)"] == 8 * 4 * net.shapes[1][0]
-        assert planned["output of layer 1 (ReLU)"] == 4 * 4 * net.shapes[2][0]  # no room of its input's, which is of another type
+        assert (
+            planned["output of layer 0 (Linear)"] == planned["gradient of layer 0 (Linear)"] == 8 * 4 * net.shapes[1][0]
+        )
+        assert (
+            planned["output of layer 1 (ReLU)"] == 4 * 4 * net.shapes[2][0]
+        )  # no room of its input's, which is of another type
 
 
 @pytest.mark.parametrize("trainer", [KernelTrainer, GraphedTrainer], ids=["launches", "graphs"])

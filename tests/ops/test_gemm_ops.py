@@ -1,4 +1,6 @@
-"""The gemm kernels beyond the cases that every kernel has: every tile, sums cut into parts, folded enlargements, pools, few channels."""
+"""The gemm kernels beyond the cases that every kernel has: every tile, sums cut into parts, folded enlargements, pools,
+few channels.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
     ((Conv2d(out_channels=70, kernel_size=3), R), (1, 9, 12)),  # more outputs than a block has
     ((Conv2d(out_channels=6, kernel_size=2, stride=2, padding=1),), (5, 7, 4)),
     ((Conv2d(out_channels=5, kernel_size=2, padding=2), R, P), (5, 9, 12)),
-    ((Conv2d(out_channels=3, kernel_size=17, padding=8), R), (9, 3, 4)),  # kernels too large for a block's shared memory
+    (
+        (Conv2d(out_channels=3, kernel_size=17, padding=8), R),
+        (9, 3, 4),
+    ),  # kernels too large for a block's shared memory
     ((U, Conv2d(out_channels=7, kernel_size=3, padding=1), R), (12, 4, 3)),
     ((U, Conv2d(out_channels=3, kernel_size=3, padding=1)), (9, 4, 4)),  # all classes at once
     ((Upsample2d(scale_factor=3), Conv2d(out_channels=4, kernel_size=3, padding=1)), (2, 3, 2)),
@@ -83,15 +88,20 @@ CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
 @emulated
 @pytest.mark.parametrize(("layers", "in_shape"), CONVOLUTIONS)
 @pytest.mark.parametrize(
-    ("capacity", "n"), [pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(5, 2, marks=pytest.mark.nightly), (19, 18)]
+    ("capacity", "n"),
+    [pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(5, 2, marks=pytest.mark.nightly), (19, 18)],
 )
 @pytest.mark.parametrize("want_dx", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_convolutions(device: Device, layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool) -> None:
+def test_convolutions(
+    device: Device, layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool
+) -> None:
     check(device, GemmConv2d, layers, in_shape, capacity, n, want_dx, 256)
 
 
 @emulated
-@pytest.mark.parametrize(("capacity", "n"), [(1, 1), pytest.param(5, 2, marks=pytest.mark.nightly), (67, 67), (700, 650)])
+@pytest.mark.parametrize(
+    ("capacity", "n"), [(1, 1), pytest.param(5, 2, marks=pytest.mark.nightly), (67, 67), (700, 650)]
+)
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (13, 3), (4, 10), (256, 10), (20, 16), (133, 17), (64, 72)])
 @pytest.mark.parametrize("after", [(), pytest.param((R,), marks=pytest.mark.slow)], ids=["", "ReLU"])
 def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int, after: tuple[Layer, ...]) -> None:
@@ -125,7 +135,9 @@ def test_every_tile_multiplies(tile: Tile) -> None:
 
 @emulated
 @pytest.mark.parametrize(
-    "tile", [pytest.param(tile, marks=[pytest.mark.slow] if number % 3 else []) for number, tile in enumerate(CANDIDATES)], ids=str
+    "tile",
+    [pytest.param(tile, marks=[pytest.mark.slow] if number % 3 else []) for number, tile in enumerate(CANDIDATES)],
+    ids=str,
 )
 def test_every_tile_convolves(tile: Tile) -> None:
     device, n = sized(132), 5
@@ -186,7 +198,14 @@ def test_the_same_bits_whatever_came_before(op: type[Segment], layers: tuple[Lay
             send(segment.prepare(whole(n)))
             send(segment.forward(whole(n)))
             send(segment.backward(whole(n)))
-            found.append((n, on[1].download()[:n].tobytes(), *(on[i].download().tobytes() for i in (6, 7)), on[2].download()[:n].tobytes()))
+            found.append(
+                (
+                    n,
+                    on[1].download()[:n].tobytes(),
+                    *(on[i].download().tobytes() for i in (6, 7)),
+                    on[2].download()[:n].tobytes(),
+                )
+            )
     for n in (30, 7, 1):
         assert len({bits[1:] for bits in found if bits[0] == n}) == 1
 
@@ -199,7 +218,10 @@ def test_the_same_bits_whatever_came_before(op: type[Segment], layers: tuple[Lay
         ((Conv2d(out_channels=6, kernel_size=3, stride=2), R), (5, 7, 8)),
         ((U, Conv2d(out_channels=20, kernel_size=3, padding=1), R), (9, 4, 4)),
         ((Conv2d(out_channels=5, kernel_size=3, padding=1), R), (2, 4, 4)),
-        ((Conv2d(out_channels=7, kernel_size=2, stride=2), R), (2, 5, 5)),  # its input gradient computes all classes at once
+        (
+            (Conv2d(out_channels=7, kernel_size=2, stride=2), R),
+            (2, 5, 5),
+        ),  # its input gradient computes all classes at once
     ],
 )
 def test_a_relus_gradient_on_the_way(multiprocessors: int, layers: tuple[Layer, ...], in_shape: Shape) -> None:
@@ -227,7 +249,9 @@ def test_a_relus_gradient_on_the_way(multiprocessors: int, layers: tuple[Layer, 
 
 @emulated
 @pytest.mark.parametrize(
-    "layers", [(Conv2d(out_channels=2, kernel_size=1), R), (Conv2d(out_channels=2, kernel_size=1), R, P)], ids=["ReLU", "pool"]
+    "layers",
+    [(Conv2d(out_channels=2, kernel_size=1), R), (Conv2d(out_channels=2, kernel_size=1), R, P)],
+    ids=["ReLU", "pool"],
 )
 def test_nan_goes_on(layers: tuple[Layer, ...]) -> None:
     """A NaN that ReLU or a pool swallowed would hide that training has diverged."""
@@ -264,7 +288,8 @@ def test_winners_are_read_only_where_a_thread_can_keep_all_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "k"), [(1, 1, 1), (64, 256, 784), (4096, 4096, 4096), (128, 65536, 2304), (10, 784, 59000), (3, 5, 10**6)]
+    ("m", "n", "k"),
+    [(1, 1, 1), (64, 256, 784), (4096, 4096, 4096), (128, 65536, 2304), (10, 784, 59000), (3, 5, 10**6)],
 )
 def test_plans_cover_the_sums(m: int, n: int, k: int) -> None:
     found = plans(m, n, k, H200, room=10**7)

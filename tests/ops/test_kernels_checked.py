@@ -1,10 +1,11 @@
-"""Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and under AddressSanitizer each night.
+"""Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and
+under AddressSanitizer each night.
 
-Most of the time goes into compiling, for the checker above all. scripts/test runs each chain of layers and each net at one of its sizes,
-but half of those with a convolution; .ci/run the others, the reverse order, and under the checker one of the sizes; scripts/nightly the checker at
-every size.
-The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one. Each mode
-runs in a process of its own, which a test that asks for it starts.
+Most of the time goes into compiling, for the checker above all. scripts/test runs each chain of layers and each net at
+one of its sizes, but half of those with a convolution; .ci/run the others, the reverse order, and under the checker one
+of the sizes; scripts/nightly the checker at every size.
+The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one.
+Each mode runs in a process of its own, which a test that asks for it starts.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ SHOWS_MOST = frozenset(
 
 
 def telling_chains() -> Iterator[str]:
-    """Of each segment with a convolution the half of the chains of layers that show most, since each wants kernels of its own; of other segments all."""
+    """Of each segment with a convolution the half of the chains of layers that show most, since each wants kernels of
+    its own; of other segments all.
+    """
     segments: dict[str, list[str]] = {}
     for case in reversed(RISING):
         if case.name in SHOWS_MOST:
@@ -80,11 +83,17 @@ def turn(mode: str, case: KernelCase) -> str:
 
 
 MARKS = {"day": [], "slow": [pytest.mark.slow], "nightly": [pytest.mark.nightly]}
-EVERY = [pytest.param(mode, case, id=f"{mode}-{case.name}", marks=MARKS[turn(mode, case)]) for mode in MODES for case in CASES]
+EVERY = [
+    pytest.param(mode, case, id=f"{mode}-{case.name}", marks=MARKS[turn(mode, case)])
+    for mode in MODES
+    for case in CASES
+]
 
 
 class Runs:
-    """The modes, in processes. AddressSanitizer is slow to compile for: it gets as many cases as it takes to launch each kernel."""
+    """The modes, in processes. AddressSanitizer is slow to compile for: it gets as many cases as it takes to launch
+    each kernel.
+    """
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], Outcome] = {}
@@ -109,7 +118,11 @@ class Runs:
         return {name: found.get(name, {"error": died}) for name in cases}
 
     def _asan(self) -> Outcome:
-        kernels = {name: set(outcome.get("kernels", ())) for part in ("day", "slow") for name, outcome in self[PLAIN, part].items()}
+        kernels = {
+            name: set(outcome.get("kernels", ()))
+            for part in ("day", "slow")
+            for name, outcome in self[PLAIN, part].items()
+        }
         left, chosen = set().union(*kernels.values()), []
         while left:
             name = max(kernels, key=lambda name: (len(kernels[name] & left), " 1 of 1" not in name))
@@ -137,7 +150,9 @@ def test_kernels(mode: str, case: KernelCase, runs: Runs) -> None:
 
 @pytest.mark.slow
 def test_every_kernel_of_the_package_is_launched_by_some_case(runs: Runs) -> None:
-    launched = {name for part in ("day", "slow") for found in runs[PLAIN, part].values() for name in found.get("kernels", ())}
+    launched = {
+        name for part in ("day", "slow") for found in runs[PLAIN, part].values() for name in found.get("kernels", ())
+    }
     there = {name for file in (PACKAGE / "ops").rglob("*.cu") for name in names(source.read(file))}
     assert there - launched == set()
     assert {level.path for level in EVERY_LEVEL} >= set((PACKAGE / "gemm").rglob("*.cu"))

@@ -1,4 +1,6 @@
-"""The library rung without the libraries: how it is chosen, what it asks of them, and what it says where they are missing."""
+"""The library rung without the libraries: how it is chosen, what it asks of them, and what it says where they are
+missing.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +62,17 @@ def test_one_operation_at_a_time(one: str) -> None:
     assert (table.segments[Linear,] is LibraryLinear) == (one == "linear")
     assert ((Conv2d, ReLU) in table.segments) == (one == "conv2d")
     assert (table.segments[CrossEntropyLoss,] is LibraryCrossEntropy) == (one == "cross_entropy")
-    others = {key: kind for key, kind in table.segments.items() if kind not in (LibraryLinear, LibraryConv2d, LibraryCrossEntropy)}
+    others = {
+        key: kind
+        for key, kind in table.segments.items()
+        if kind not in (LibraryLinear, LibraryConv2d, LibraryCrossEntropy)
+    }
     assert others.items() <= plain.segments.items() and table.segments.keys() >= plain.segments.keys()
-    assert (table.update, table.segments[Gather,], table.accumulate) == (plain.update, plain.segments[Gather,], plain.accumulate)
+    assert (table.update, table.segments[Gather,], table.accumulate) == (
+        plain.update,
+        plain.segments[Gather,],
+        plain.accumulate,
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,7 +91,12 @@ def test_what_is_missing_is_said_in_a_line(
     if said is None:
         assert reason is None
     else:
-        assert reason is not None and said in reason and "pip install 'warpladder[cuda13]'" in reason and "\n" not in reason
+        assert (
+            reason is not None
+            and said in reason
+            and "pip install 'warpladder[cuda13]'" in reason
+            and "\n" not in reason
+        )
 
 
 def test_the_emulator_has_no_libraries() -> None:
@@ -151,7 +166,9 @@ NETS = (
 @pytest.mark.parametrize("operations", [OPERATIONS, ("linear",)], ids=["all", "linear"])
 def test_training_is_proven(device: Device, net: nets.Net, operations: tuple[str, ...]) -> None:
     verdict = verify(
-        lambda net, config, state: KernelTrainer(net, config, state, device, library.table(operations), "resident"), net, CONFIG
+        lambda net, config, state: KernelTrainer(net, config, state, device, library.table(operations), "resident"),
+        net,
+        CONFIG,
     )
     assert verdict.passed, verdict.reason
 
@@ -192,7 +209,10 @@ def test_a_graph_takes_no_samples_from_the_host(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_graph_of_calls_says_so() -> None:
-    assert "CUDA graph" in RUNG.but(graph=True).title and RUNG.but(graph=False).title == RUNG.but(feed="sync").title == RUNG.title
+    assert (
+        "CUDA graph" in RUNG.but(graph=True).title
+        and RUNG.but(graph=False).title == RUNG.but(feed="sync").title == RUNG.title
+    )
 
 
 @emulated
@@ -241,10 +261,15 @@ def test_a_step_is_made_of_calls(device: Device) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "fine"), [("1.25.0", True), ("1.25", True), (None, True), ("1.32.0", False), ("1.250.1", False), ("1.2.5", False)]
+    ("found", "fine"),
+    [("1.25.0", True), ("1.25", True), (None, True), ("1.32.0", False), ("1.250.1", False), ("1.2.5", False)],
 )
-def test_another_release_of_the_frontend_is_refused_in_a_line(found: str | None, fine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1.32 made handles objects: the rung crashed in its proof with "cannot be converted to pointer". What pyproject asks for is what is accepted."""
+def test_another_release_of_the_frontend_is_refused_in_a_line(
+    found: str | None, fine: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1.32 made handles objects: the rung crashed in its proof with "cannot be converted to pointer". What pyproject
+    asks for is what is accepted.
+    """
     monkeypatch.setattr(gpu_library, "find_spec", lambda name: object())
     monkeypatch.setattr(gpu_library, "_release", lambda: found)
     reason = gpu_library.why_not(cublas=True, cudnn=True)

@@ -1,4 +1,6 @@
-"""Every naive kernel, run by the emulator, against the reference: ragged shapes, outputs full of NaN, several block sizes."""
+"""Every naive kernel, run by the emulator, against the reference: ragged shapes, outputs full of NaN, several block
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,16 @@ def bound_to(device: Device, layer: Layer, buffers: Buffers, block: int) -> Segm
 class Case:
     """A segment of one layer on random inputs; all that it should write, and all rows that it should not read, are NaN."""
 
-    def __init__(self, device: Device, layer: Layer, in_shape: Shape, capacity: int, n: int, block: int = 64, want_dx: bool = True) -> None:
+    def __init__(
+        self,
+        device: Device,
+        layer: Layer,
+        in_shape: Shape,
+        capacity: int,
+        n: int,
+        block: int = 64,
+        want_dx: bool = True,
+    ) -> None:
         shapes, out_shape = layer.param_shapes(in_shape), layer.out_shape(in_shape)
         self.device, self.layer, self.n, self.block = device, layer, n, block
         self.x, self.dy = normal(1, capacity, *in_shape), normal(2, capacity, *out_shape)
@@ -83,7 +94,9 @@ class Case:
     def op(self) -> Segment:
         up = self.device.array
         weights = (up(self.w), up(self.b), self.dw, self.db) if hasattr(self, "w") else ()
-        return bound_to(self.device, self.layer, Buffers(up(self.x), self.y, self.dx, up(self.dy), *weights), self.block)
+        return bound_to(
+            self.device, self.layer, Buffers(up(self.x), self.y, self.dx, up(self.dy), *weights), self.block
+        )
 
     def run(self) -> tuple[np.ndarray, np.ndarray | None]:
         """y and dx of the samples in use; no other row was written."""
@@ -141,7 +154,9 @@ CONVOLUTIONS = [
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize(("capacity", "n"), BATCHES)
 @pytest.mark.parametrize(("layer", "in_shape"), CONVOLUTIONS)
-def test_conv2d(device: Device, block: int, layer: Conv2d, in_shape: Shape, capacity: int, n: int, want_dx: bool = True) -> None:
+def test_conv2d(
+    device: Device, block: int, layer: Conv2d, in_shape: Shape, capacity: int, n: int, want_dx: bool = True
+) -> None:
     s, p = layer.stride, layer.padding
     case = Case(device, layer, in_shape, capacity, n, block, want_dx)
     y, found_dx = case.run()
@@ -165,7 +180,9 @@ def test_conv2d_sums_over_many_samples(device: Device) -> None:
     test_conv2d(device, 64, Conv2d(out_channels=2, kernel_size=2, padding=1), (1, 2, 3), 700, 613)
 
 
-@pytest.mark.parametrize("layer", [Linear(out_features=3), Conv2d(out_channels=3, kernel_size=2)], ids=["linear", "conv2d"])
+@pytest.mark.parametrize(
+    "layer", [Linear(out_features=3), Conv2d(out_channels=3, kernel_size=2)], ids=["linear", "conv2d"]
+)
 def test_again_after_a_larger_batch(device: Device, layer: Layer) -> None:
     """Nothing of an earlier batch stays in the scratch memory."""
     in_shape = (2, 3, 4) if isinstance(layer, Conv2d) else (5,)
@@ -191,7 +208,11 @@ def test_relu(device: Device, block: int, in_shape: Shape, capacity: int, n: int
     x[0].flat[0] = -0.0
     x[n:] = dy[n:] = np.nan
     on_x, on_dy = device.array(x), device.array(dy)
-    t = Buffers(on_x, on_x, on_dy, on_dy) if in_place else Buffers(on_x, nan(device, *x.shape), nan(device, *x.shape), on_dy)
+    t = (
+        Buffers(on_x, on_x, on_dy, on_dy)
+        if in_place
+        else Buffers(on_x, nan(device, *x.shape), nan(device, *x.shape), on_dy)
+    )
     op = bound_to(device, ReLU(), t, block)
     send(op.forward(whole(n)))
     y = t.y.download()
@@ -226,7 +247,9 @@ POOLS = [
 @pytest.mark.parametrize(("capacity", "n"), BATCHES)
 @pytest.mark.parametrize(("layer", "in_shape"), POOLS)
 @pytest.mark.parametrize("ties", [False, True])
-def test_maxpool2d(device: Device, block: int, layer: MaxPool2d, in_shape: Shape, capacity: int, n: int, ties: bool) -> None:
+def test_maxpool2d(
+    device: Device, block: int, layer: MaxPool2d, in_shape: Shape, capacity: int, n: int, ties: bool
+) -> None:
     case = Case(device, layer, in_shape, capacity, n, block)
     if ties:
         case.x[:n] = np.round(case.x[:n])
@@ -301,13 +324,24 @@ def entry(log: Log, step: int) -> tuple[float, int]:
     return float(loss[step]), int(correct[step])
 
 
-def cross_entropy_of(device: Device, table: KernelTable, x: np.ndarray, label: np.ndarray, log: Log, block: int) -> LossSegment:
+def cross_entropy_of(
+    device: Device, table: KernelTable, x: np.ndarray, label: np.ndarray, log: Log, block: int
+) -> LossSegment:
     on_x, on_label, dx = device.array(x), device.array(label), nan(device, *x.shape)
     return for_loss(table.segments[CrossEntropyLoss,], device, CrossEntropyLoss(), on_x, on_label, dx, log, block)
 
 
 def mse_of(device: Device, x: np.ndarray, target: np.ndarray, log: Log, block: int) -> LossSegment:
-    return for_loss(TABLE.segments[MSELoss,], device, MSELoss(), device.array(x), device.array(target), nan(device, *x.shape), log, block)
+    return for_loss(
+        TABLE.segments[MSELoss,],
+        device,
+        MSELoss(),
+        device.array(x),
+        device.array(target),
+        nan(device, *x.shape),
+        log,
+        block,
+    )
 
 
 tables = pytest.mark.parametrize("table", [naive.TABLE, resident.TABLE], ids=["naive", "resident"])
@@ -318,7 +352,9 @@ tables = pytest.mark.parametrize("table", [naive.TABLE, resident.TABLE], ids=["n
 @pytest.mark.parametrize(("capacity", "n"), [*BATCHES, (300, 211)])
 @pytest.mark.parametrize("classes", [2, 10, 33])
 @pytest.mark.parametrize("slices", [1, 2])
-def test_cross_entropy(device: Device, table: KernelTable, block: int, capacity: int, n: int, classes: int, slices: int) -> None:
+def test_cross_entropy(
+    device: Device, table: KernelTable, block: int, capacity: int, n: int, classes: int, slices: int
+) -> None:
     """Every logit has its gradient, whatever the block size: S1's kernel left 384 of 640 out."""
     x = 3 * normal(1, capacity, classes)
     x[0, :] = 1.0  # all equal: the first one counts
@@ -396,7 +432,9 @@ def test_mse_of_more_numbers_than_threads(device: Device) -> None:
 @pytest.mark.parametrize("limit", [None, 0.5])
 @pytest.mark.parametrize("at", [None, 2])
 def test_update(device: Device, optimizer: Optimizer, limit: float | None, at: int | None) -> None:
-    """Every optimizer: with one row of numbers for all steps, and with the row of the step that the log has moved on from."""
+    """Every optimizer: with one row of numbers for all steps, and with the row of the step that the log has moved on
+    from.
+    """
     case = drawn(optimizer, 1001, limit)
     on_w, on_slots = device.array(case.w), tuple(device.array(slot) for slot in case.slots)
     update = TABLE.update(device, case.config, on_w, device.array(case.g), on_slots, 64)
@@ -425,7 +463,15 @@ def test_sgd_keeps_what_is_not_finite(device: Device, limit: float | None) -> No
 @pytest.mark.parametrize(("n", "batch", "offset", "step"), [(1, 1, 0, 0), (9, 9, 0, 3), (4, 10, 6, 2), (33, 40, 5, 0)])
 @pytest.mark.parametrize("shuffle", [True, False, None])
 def test_gather(
-    device: Device, dtype: type, shape: Shape, labelled: bool, n: int, batch: int, offset: int, step: int, shuffle: bool | None
+    device: Device,
+    dtype: type,
+    shape: Shape,
+    labelled: bool,
+    n: int,
+    batch: int,
+    offset: int,
+    step: int,
+    shuffle: bool | None,
 ) -> None:
     """To the bit: every rung starts from the same numbers. None of the orders takes the rows as they stand."""
     random = np.random.default_rng(0)
@@ -433,7 +479,9 @@ def test_gather(
     labels = random.integers(0, 10, 40).astype(np.int32)
     order = Order(7, 1, 40, bool(shuffle))
     x, target = nan(device, n + 1, *shape), device.array(np.full(n + 1, -1, np.int32))
-    samples = stored(device, source, 1 / 255, labels if labelled else None, None if shuffle is None else order.words, step)
+    samples = stored(
+        device, source, 1 / 255, labels if labelled else None, None if shuffle is None else order.words, step
+    )
     op = for_gather(TABLE.segments[Gather,], device, samples, x, target if labelled else None, batch, 64)
     send(op.forward(Slice(n, batch, offset)))
     first = step * batch + offset
@@ -445,7 +493,8 @@ def test_gather(
 
 
 @pytest.mark.parametrize(
-    ("seed", "epoch", "n"), [(0, 0, 1), (0, 0, 2), (1, 0, 3), (2, 5, 64), (2**32 - 1, 7, 1000), (3, 2**32 - 1, 4097), (9, 1, 60_000)]
+    ("seed", "epoch", "n"),
+    [(0, 0, 1), (0, 0, 2), (1, 0, 3), (2, 5, 64), (2**32 - 1, 7, 1000), (3, 2**32 - 1, 4097), (9, 1, 60_000)],
 )
 def test_the_order_is_the_hosts(device: Device, seed: int, epoch: int, n: int) -> None:
     """Every position, bit for bit."""
@@ -496,7 +545,9 @@ def test_sums(device: Device, rows: int, columns: int, more: int) -> None:
 
 
 def test_long_sums_round_little(device: Device) -> None:
-    """Of 60,000 equal terms each addition errs to the same side. One thread after the other, they are off by 6e-4; in slabs they are not."""
+    """Of 60,000 equal terms each addition errs to the same side. One thread after the other, they are off by 6e-4; in
+    slabs they are not.
+    """
     n, terms = 60_000, np.float32(0.1)
     x, dy = np.full((n, 1), terms), np.ones((n, 1), np.float32)
     dw, db = nan(device, 1, 1), nan(device, 1)

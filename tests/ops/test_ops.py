@@ -39,7 +39,9 @@ def close(found: np.ndarray, wanted: np.ndarray, terms: np.ndarray, length: int)
     assert error <= bound("float32", length) * scale, f"{error / scale:.1e} of the terms"
 
 
-def bind(table: OpTable, layer: Layer, in_shape: Shape, capacity: int, n: int, want_dx: bool = True) -> tuple[Op, Buffers]:
+def bind(
+    table: OpTable, layer: Layer, in_shape: Shape, capacity: int, n: int, want_dx: bool = True
+) -> tuple[Op, Buffers]:
     """An op on random inputs; all that it should write, and all rows that it should not read, are NaN."""
     out_shape = layer.out_shape(in_shape)
     shapes = layer.param_shapes(in_shape)
@@ -171,7 +173,12 @@ def test_maxpool2d(table: OpTable, layer: MaxPool2d, in_shape: Shape, capacity: 
     assert np.array_equal(t.y[:n], maxpool2d.forward(t.x[:n], k, s))
     op.backward(n)
     dy = t.dy[:n].astype(float)
-    close(t.dx[:n], maxpool2d.backward(t.x[:n].astype(float), k, s, dy), maxpool2d.backward(t.x[:n].astype(float), k, s, abs(dy)), k**2)
+    close(
+        t.dx[:n],
+        maxpool2d.backward(t.x[:n].astype(float), k, s, dy),
+        maxpool2d.backward(t.x[:n].astype(float), k, s, abs(dy)),
+        k**2,
+    )
     untouched(t, n)
 
 
@@ -208,7 +215,9 @@ def test_cross_entropy(table: OpTable, capacity: int, n: int, classes: int) -> N
     op.forward(n)
     op.backward(n)
     x64 = x[:n].astype(float)
-    assert abs(op.loss[0] - cross_entropy.forward(x64, label[:n])) <= bound("float32", classes + n) * (1 + 2 * abs(x64).max())
+    assert abs(op.loss[0] - cross_entropy.forward(x64, label[:n])) <= bound("float32", classes + n) * (
+        1 + 2 * abs(x64).max()
+    )
     assert op.correct[0] == cross_entropy.correct(x64, label[:n])
     dx = cross_entropy.backward(x64, label[:n])
     one_hot = np.eye(classes)[label[:n]] / n

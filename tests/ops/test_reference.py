@@ -29,8 +29,8 @@ from warpladder.proof.reference import ReferenceTrainer
 from warpladder.trainers.base import State
 
 EPSILON = 1e-6
-#: A central difference over EPSILON is off by EPSILON^2 of the third derivative and by the roundoff of f over EPSILON: about 1e-9 of f.
-#: torch.autograd.gradcheck passes 1e-3 at the same step.
+#: A central difference over EPSILON is off by EPSILON^2 of the third derivative and by the roundoff of f over EPSILON:
+#: about 1e-9 of f. torch.autograd.gradcheck passes 1e-3 at the same step.
 CLOSE = 1e-6
 
 
@@ -66,9 +66,9 @@ def test_linear() -> None:
 
 
 def test_linear_is_w_x_plus_b() -> None:
-    assert linear.forward(np.array([[1.0, 2.0]]), np.array([[3.0, 5.0], [7.0, 11.0]]), np.array([100.0, 200.0])).tolist() == [
-        [113.0, 229.0]
-    ]
+    assert linear.forward(
+        np.array([[1.0, 2.0]]), np.array([[3.0, 5.0], [7.0, 11.0]]), np.array([100.0, 200.0])
+    ).tolist() == [[113.0, 229.0]]
 
 
 @pytest.mark.parametrize(("k", "stride", "padding"), [(1, 1, 0), (3, 1, 1), (2, 2, 0), (3, 2, 2), (2, 3, 1), (4, 1, 3)])
@@ -83,7 +83,9 @@ def test_conv2d(k: int, stride: int, padding: int, inputs: int, outputs: int) ->
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(2, 3), (5, 2)])
-def test_conv2d_of_a_sample_has_the_same_bits_whatever_stands_beside_it(inputs: int, outputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conv2d_of_a_sample_has_the_same_bits_whatever_stands_beside_it(
+    inputs: int, outputs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, w, b, dy = normal(7, inputs, 6, 6), normal(outputs, inputs, 3, 3), normal(outputs), normal(7, outputs, 4, 4)
     y, (dx, dw, db) = conv2d.forward(x, w, b, 1, 0), conv2d.backward(x, w, dy, 1, 0)
     monkeypatch.setattr(conv2d, "AT_ONCE", 1)  # a sample at a time
@@ -113,7 +115,9 @@ def test_relu_has_no_slope_at_zero() -> None:
 def test_maxpool2d(k: int, stride: int) -> None:
     x = RANDOM.permutation(2 * 3 * 7 * 6).reshape(2, 3, 7, 6).astype(float)
     r = normal(*maxpool2d.forward(x, k, stride).shape)
-    assert same(maxpool2d.backward(x, k, stride, r), gradient(lambda v: float((maxpool2d.forward(v, k, stride) * r).sum()), x))
+    assert same(
+        maxpool2d.backward(x, k, stride, r), gradient(lambda v: float((maxpool2d.forward(v, k, stride) * r).sum()), x)
+    )
 
 
 def test_maxpool2d_gives_the_first_among_equals_the_gradient() -> None:
@@ -196,7 +200,9 @@ def test_gradients_of_whole_nets(drawn: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "net", [nets.softmax((1, 8, 8)), nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), nets.autoencoder((1, 4, 4))], ids=lambda n: n.name
+    "net",
+    [nets.softmax((1, 8, 8)), nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), nets.autoencoder((1, 4, 4))],
+    ids=lambda n: n.name,
 )
 def test_training_lowers_the_loss(net: Net) -> None:
     drawn = case(net, TrainConfig(batch_size=4, learning_rate=1e-3), seed=3, samples=10)
@@ -207,14 +213,19 @@ def test_training_lowers_the_loss(net: Net) -> None:
     assert np.average(logs[-1].loss, weights=logs[-1].size) < np.average(logs[0].loss, weights=logs[0].size)
 
 
-@pytest.mark.parametrize("net", [nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), nets.autoencoder((1, 4, 4))], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "net", [nets.mlp((1, 8, 8)), nets.cnn((1, 8, 8)), nets.autoencoder((1, 4, 4))], ids=lambda n: n.name
+)
 def test_parts_add_up_to_a_batch(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = case(net, TrainConfig(), seed=3, samples=10)
     reference = ReferenceTrainer(net, drawn.config, drawn.state)
     reference.load(drawn.dataset)
     x, y = reference.batch(np.arange(10))
     loss, correct, gradient = reference.gradients(x, y)
-    parts = [reference.gradients(x[some], None if y is None else y[some], of=10) for some in (slice(0, 3), slice(3, 4), slice(4, 10))]
+    parts = [
+        reference.gradients(x[some], None if y is None else y[some], of=10)
+        for some in (slice(0, 3), slice(3, 4), slice(4, 10))
+    ]
     assert sum(part[0] for part in parts) == pytest.approx(loss, rel=1e-14)
     assert sum(part[1] for part in parts) == correct
     assert np.linalg.norm(sum(part[2] for part in parts) - gradient) <= 1e-14 * np.linalg.norm(gradient)
@@ -236,7 +247,9 @@ def test_margins_find_the_switch() -> None:
     flat[:4] = 1.0, 0.0, 0.0, 1.0
     assert reference.margins(np.array([[1.0], [3.0]])).tolist() == [np.inf, 1.0]
     reference = ReferenceTrainer(two, TrainConfig(), State(flat))
-    assert reference.margins(np.array([[1e-6, np.sqrt(2)], [1.0, -1.0], [0.0, 1.0]])) == pytest.approx([1e-6, 1.0, np.sqrt(2)])
+    assert reference.margins(np.array([[1e-6, np.sqrt(2)], [1.0, -1.0], [0.0, 1.0]])) == pytest.approx(
+        [1e-6, 1.0, np.sqrt(2)]
+    )
 
 
 def test_run_before_load_and_foreign_shapes_are_refused() -> None:

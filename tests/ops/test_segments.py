@@ -49,7 +49,9 @@ def test_a_fused_op_from_outside_is_proven() -> None:
 
 @emulated
 @pytest.mark.parametrize("right, wrong", [("won = i;", "won = 3 - i;"), ("float best = 0.0f;", "float best = -1.0f;")])
-def test_a_fused_op_that_is_wrong_is_caught(right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fused_op_that_is_wrong_is_caught(
+    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = relu_pool.SOURCE.read_text()
     assert right in text
     source = tmp_path / "relu_pool.cu"
@@ -69,7 +71,9 @@ def test_a_fused_op_takes_the_place_of_two_segments_where_it_can() -> None:
             return [type(segment).__name__ for segment in trainer.chain.segments]
 
     assert kinds(NET).count("ReLUPool") == 1 and "NaiveMaxPool2d" not in kinds(NET)
-    overlapping = replace(NET, layers=tuple(nets.MaxPool2d(3, 1) if isinstance(layer, nets.MaxPool2d) else layer for layer in NET.layers))
+    overlapping = replace(
+        NET, layers=tuple(nets.MaxPool2d(3, 1) if isinstance(layer, nets.MaxPool2d) else layer for layer in NET.layers)
+    )
     assert "ReLUPool" not in kinds(overlapping)
 
 
@@ -91,14 +95,19 @@ def test_what_runs_beside_other_launches_is_what_nobody_waits_for(batch: int) ->
     assert ("finish_weights", True) in names and ("sum_gradient", True) in names
     assert ("rectify_gradient", True) not in names and ("spread_gradient", True) not in names
     head = stages(nets.mlp(), graphed.TABLE, batch)
-    assert [where for stage, where in zip(head, beside(head), strict=True) if stage.phase == "backward"] == [[True], [False]]
+    assert [where for stage, where in zip(head, beside(head), strict=True) if stage.phase == "backward"] == [
+        [True],
+        [False],
+    ]
 
 
 @pytest.mark.parametrize("table", [gemm.TABLE, graphed.TABLE], ids=["gemm", "graph"])
 @pytest.mark.parametrize("net", [nets.mlp((1, 4, 4)), DEEP], ids=lambda net: net.name)
 @emulated
 def test_launches_beside_others_may_come_last(net: Net, table: KernelTable) -> None:
-    """As late as a graph may send them: behind everything else of the step. The bits are the same; a launch that somebody waits for changes them."""
+    """As late as a graph may send them: behind everything else of the step. The bits are the same; a launch that
+    somebody waits for changes them.
+    """
 
     def trained(moved: bool, waited_for: bool = False) -> bytes:
         config = wl.TrainConfig(batch_size=5, learning_rate=0.1)

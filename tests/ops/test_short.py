@@ -46,7 +46,9 @@ DEVICE = device()
 SMALL = device(shared=27 << 10)  # room for 256 inputs at a time
 
 
-@pytest.mark.parametrize(("inputs", "outputs", "n"), [(1, 17, 1), (131, 33, 65), (132, 36, 64), (1100, 20, 3), (68, 41, 250)])
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "n"), [(1, 17, 1), (131, 33, 65), (132, 36, 64), (1100, 20, 3), (68, 41, 250)]
+)
 @pytest.mark.parametrize("on", [DEVICE, SMALL], ids=["all inputs at once", "some at a time"])
 def test_both_passes(on: EmulatedDevice, inputs: int, outputs: int, n: int) -> None:
     check(on, GemmLinear, (Linear(out_features=outputs), ReLU()), (inputs,), n + 2, n, False, 256)
@@ -77,9 +79,13 @@ def gathered(on: EmulatedDevice, inputs: int, dtype: type, labelled: bool) -> li
     return found
 
 
-@pytest.mark.parametrize(("inputs", "dtype", "labelled"), [(784, np.uint8, True), (35, np.uint8, False), (1100, np.float32, True)])
+@pytest.mark.parametrize(
+    ("inputs", "dtype", "labelled"), [(784, np.uint8, True), (35, np.uint8, False), (1100, np.float32, True)]
+)
 @pytest.mark.parametrize("on", [DEVICE, SMALL], ids=["all inputs at once", "some at a time"])
-def test_the_first_layer_gathers_its_samples_to_the_bit(on: EmulatedDevice, inputs: int, dtype: type, labelled: bool) -> None:
+def test_the_first_layer_gathers_its_samples_to_the_bit(
+    on: EmulatedDevice, inputs: int, dtype: type, labelled: bool
+) -> None:
     found = gathered(on, inputs, dtype, labelled)
     for name, stem, apart in zip(("x", "target", "y"), found[:3], found[3:], strict=True):
         assert stem.tobytes() == apart.tobytes(), name
@@ -87,7 +93,10 @@ def test_the_first_layer_gathers_its_samples_to_the_bit(on: EmulatedDevice, inpu
 
 
 def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() -> None:
-    runs = [b"".join(a.tobytes() for a in gathered(device(order=order), 35, np.uint8, True)) for order in ("forward", "reverse", "random")]
+    runs = [
+        b"".join(a.tobytes() for a in gathered(device(order=order), 35, np.uint8, True))
+        for order in ("forward", "reverse", "random")
+    ]
     assert len(set(runs)) == 1
     gathered(device(mode="check"), 35, np.uint8, True)  # raises at the first report
 
@@ -99,7 +108,9 @@ def build(net: Net, config: TrainConfig, state: State) -> Trainer:
 RUNG = Rung("short", "", "", build)
 CONFIG = TrainConfig(batch_size=7, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2)
 NETS = (
-    Net("labelled", (1, 5, 7), (Flatten(), Linear(out_features=20), ReLU(), Linear(out_features=4)), CrossEntropyLoss()),
+    Net(
+        "labelled", (1, 5, 7), (Flatten(), Linear(out_features=20), ReLU(), Linear(out_features=4)), CrossEntropyLoss()
+    ),
     Net("itself", (12,), (Linear(out_features=18), ReLU(), Linear(out_features=12)), MSELoss()),
     Net("one layer", (12,), (Linear(out_features=12),), MSELoss()),
 )

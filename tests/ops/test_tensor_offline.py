@@ -1,4 +1,6 @@
-"""The levels on tensor cores as machine code: for Ampere, Hopper and Blackwell, launched as a GPU of each would be asked to."""
+"""The levels on tensor cores as machine code: for Ampere, Hopper and Blackwell, launched as a GPU of each would be
+asked to.
+"""
 
 from __future__ import annotations
 
@@ -66,13 +68,16 @@ HALF, BF16 = (f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32" for kin
 #: By precision: the instruction that its products are made of.
 INSTRUCTIONS = {"fp32": HALF, "fp16": HALF, "bf16": BF16, "tf32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"}
 
-#: Multiply-adds of SGD's step for the four parameters that a thread updates at a time: weight decay, momentum, Nesterov's.
+#: Multiply-adds of SGD's step for the four parameters that a thread updates at a time: weight decay, momentum,
+#: Nesterov's.
 UPDATE = 4 * 3
 
 
 @pytest.fixture
 def assembled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The assembler's text (PTX) of each source that the test compiles, in their order. In none of them does a product of warpgroups wait for the one before it."""
+    """The assembler's text (PTX) of each source that the test compiles, in their order. In none of them does a product
+    of warpgroups wait for the one before it.
+    """
     texts: list[str] = []
 
     def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
@@ -87,17 +92,28 @@ def assembled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     ("arch", "precision"),
     [
-        pytest.param(arch, precision, marks=[] if (arch, precision) in (("sm_80", "bf16"), ("sm_90", "fp32")) else [pytest.mark.nightly])
+        pytest.param(
+            arch,
+            precision,
+            marks=[] if (arch, precision) in (("sm_80", "bf16"), ("sm_90", "fp32")) else [pytest.mark.nightly],
+        )
         for arch in ("sm_80", "sm_90", "sm_100")
         for precision in packed.FORMATS
     ],
 )
-def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(arch: str, precision: str, assembled: list[str]) -> None:
-    """No spills, as many blocks to a multiprocessor as each tile counts on; all of a record's products by mma, fewer multiply-adds than sums; none to pack."""
+def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(
+    arch: str, precision: str, assembled: list[str]
+) -> None:
+    """No spills, as many blocks to a multiprocessor as each tile counts on; all of a record's products by mma, fewer
+    multiply-adds than sums; none to pack.
+    """
     kind, limits = packed.FORMATS[precision], OfflineDevice(arch).limits
     asked = [(tile, packed.Formats.alike(kind)) for tile in TILES]
     if precision == "fp32":  # and of bytes, whose products are two: y's in a large tile, dw's in a small one
-        asked += [(TILES[0], packed.Formats(kind, packed.EXACT, kind)), (TILES[-1], packed.Formats(kind, kind, packed.EXACT))]
+        asked += [
+            (TILES[0], packed.Formats(kind, packed.EXACT, kind)),
+            (TILES[-1], packed.Formats(kind, kind, packed.EXACT)),
+        ]
     names = [tile.kernel(formats) for tile, formats in asked]
     found = compiler.compile(sources.read(tensor_tiles.SOURCE), tuple(names), arch)
     for name, (tile, formats) in zip(names, asked, strict=True):
@@ -107,7 +123,11 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(a
         assert blocks_per_multiprocessor((tile.threads, 1, 1), tile.shared_of(formats), taken, limits) >= 1, name
         text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
         sums = tile.tm // 16 * (tile.tn // 8)  # fragments of C that a warp has, four numbers a lane
-        assert text.count(INSTRUCTIONS[precision]) == text.count("mma.sync") == formats.products * kind.terms // kind.mma * sums, name
+        assert (
+            text.count(INSTRUCTIONS[precision])
+            == text.count("mma.sync")
+            == formats.products * kind.terms // kind.mma * sums
+        ), name
         assert text.count("fma.rn.f32") <= 4 * sums * kind.scales + UPDATE, name
     compiler.compile(sources.read(packed.SOURCE), (f"pack<{kind.name}>",), arch)
     products, packing = assembled
@@ -115,10 +135,13 @@ def test_the_products_of_linear_layers_fit_and_are_of_tensor_core_instructions(a
 
 
 @pytest.mark.parametrize(
-    "precision", [pytest.param(name, marks=[] if name in ("fp32", "bf16") else [pytest.mark.nightly]) for name in packed.FORMATS]
+    "precision",
+    [pytest.param(name, marks=[] if name in ("fp32", "bf16") else [pytest.mark.nightly]) for name in packed.FORMATS],
 )
 def test_the_products_of_linear_layers_by_warpgroups_fit(precision: str, assembled: list[str]) -> None:
-    """No register is spilled, a block fits a multiprocessor with its ring, and all products of a record, or of its 32 terms with one scale, are wgmma."""
+    """No register is spilled, a block fits a multiprocessor with its ring, and all products of a record, or of its 32
+    terms with one scale, are wgmma.
+    """
     kind, limits = packed.FORMATS[precision], OfflineDevice("sm_90").limits
     asked = [(tile, packed.Formats.alike(kind)) for tile in OF_WARPGROUPS]
     if precision == "fp32":
@@ -131,31 +154,46 @@ def test_the_products_of_linear_layers_by_warpgroups_fit(precision: str, assembl
     for name, (tile, formats) in zip(names, asked, strict=True):
         taken = found.resources[name]
         assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
-        assert blocks_per_multiprocessor((tile.threads, 1, 1), tile.shared_of(formats), taken, limits) >= tile.resident, name
+        assert (
+            blocks_per_multiprocessor((tile.threads, 1, 1), tile.shared_of(formats), taken, limits) >= tile.resident
+        ), name
         text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
-        assert text.count("wgmma.mma_async") == formats.products * min(kind.terms, 32 if kind.scaled else 64) // kind.mma, name
-        assert "mma.sync" not in text and text.count("fma.rn.f32") == (tile.tn // 2 if kind.scaled else 0) + UPDATE, name
+        assert (
+            text.count("wgmma.mma_async") == formats.products * min(kind.terms, 32 if kind.scaled else 64) // kind.mma
+        ), name
+        assert "mma.sync" not in text and text.count("fma.rn.f32") == (tile.tn // 2 if kind.scaled else 0) + UPDATE, (
+            name
+        )
 
 
 @pytest.mark.parametrize(
     ("arch", "precision"),
     [
-        pytest.param(arch, precision, marks=[] if (arch, precision) in (("sm_90", "fp32"), ("sm_80", "bf16")) else [pytest.mark.nightly])
+        pytest.param(
+            arch,
+            precision,
+            marks=[] if (arch, precision) in (("sm_90", "fp32"), ("sm_80", "bf16")) else [pytest.mark.nightly],
+        )
         for arch in ("sm_80", "sm_90", "sm_100")
         for precision in of_convolutions.FORMATS
     ],
 )
-def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(arch: str, precision: str, assembled: list[str]) -> None:
-    """As many blocks to a multiprocessor as the model counts on; all products of a tap by mma, and no more multiply-adds than sums besides.
+def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
+    arch: str, precision: str, assembled: list[str]
+) -> None:
+    """As many blocks to a multiprocessor as the model counts on; all products of a tap by mma, and no more
+    multiply-adds than sums besides.
 
-    No sums are spilled: with 64 outputs up to eight words that a block reads once in a stage may be, which a third block is worth (docs/rungs/tensor-conv2d.md).
+    No sums are spilled: with 64 outputs up to eight words that a block reads once in a stage may be, which a third
+    block is worth (docs/rungs/tensor-conv2d.md).
     """
     kind, instruction = of_convolutions.FORMATS[precision].name, INSTRUCTIONS[precision]
     steps = (
         of_convolutions.DEPTH // (8 if precision == "tf32" else 16) * (3 if precision == "fp32" else 1)
     )  # instructions for a tap's 32 terms
     limits = OfflineDevice(arch).limits
-    # By kernel: threads of a block, blocks to a multiprocessor, and fragments of sums that a warp has, of 16 x 8 numbers.
+    # By kernel: threads of a block, blocks to a multiprocessor, and fragments of sums that a warp has, of 16 x 8
+    # numbers.
     forward = {
         f"convolve<{kind}, {bn}, {few}>": (of_convolutions.THREADS, of_convolutions.RESIDENT, bn // 4)
         for bn in of_convolutions.WIDTHS
@@ -179,13 +217,21 @@ def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(ar
 @pytest.mark.parametrize(
     ("arch", "precision"),
     [
-        pytest.param(arch, precision, marks=[] if (arch, precision) in (("sm_90", "fp32"), ("sm_80", "bf16")) else [pytest.mark.nightly])
+        pytest.param(
+            arch,
+            precision,
+            marks=[] if (arch, precision) in (("sm_90", "fp32"), ("sm_80", "bf16")) else [pytest.mark.nightly],
+        )
         for arch in ("sm_80", "sm_90", "sm_100")
         for precision in ("fp32", "bf16", "fp16")
     ],
 )
-def test_the_products_of_few_channels_are_short_code_on_tensor_cores(arch: str, precision: str, assembled: list[str]) -> None:
-    """A tap's products stand once in the code of y and dx, and a row of taps' in that of dw; a block's registers fit; no sums are spilled."""
+def test_the_products_of_few_channels_are_short_code_on_tensor_cores(
+    arch: str, precision: str, assembled: list[str]
+) -> None:
+    """A tap's products stand once in the code of y and dx, and a row of taps' in that of dw; a block's registers fit;
+    no sums are spilled.
+    """
     kind, instruction = narrow.FORMATS[precision].name, INSTRUCTIONS[precision]
     steps = 3 if precision == "fp32" else 1  # instructions for 16 terms of a fragment
     limits = OfflineDevice(arch).limits
@@ -194,18 +240,25 @@ def test_the_products_of_few_channels_are_short_code_on_tensor_cores(arch: str, 
         f"convolve_narrow<{kind}, 16, 32, false, true>": (narrow.WARPS, 4),
         f"convolve_narrow<{kind}, 32, 16, true, false>": (narrow.WARPS, 8),
     }
-    backward = {f"correlate_narrow<{kind}, 3, 32, true>": (narrow.WEIGHT_WARPS, 24), f"correlate_narrow<{kind}, 5, 32, false>": (10, 24)}
+    backward = {
+        f"correlate_narrow<{kind}, 3, 32, true>": (narrow.WEIGHT_WARPS, 24),
+        f"correlate_narrow<{kind}, 5, 32, false>": (10, 24),
+    }
     for path, kernels in ((narrow.SOURCE, forward), (narrow.WEIGHTS, backward)):
         found = compiler.compile(sources.read(path), tuple(kernels), arch)
         for name, (warps, products) in kernels.items():
             taken = found.resources[name]
             assert taken.local <= (0 if "true" in name else 32), name
-            assert taken.static_shared <= narrow.STATIC and blocks_per_multiprocessor((32 * warps, 1, 1), 0, taken, limits) >= 1, name
+            assert (
+                taken.static_shared <= narrow.STATIC
+                and blocks_per_multiprocessor((32 * warps, 1, 1), 0, taken, limits) >= 1
+            ), name
             text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
             assert text.count(instruction) == text.count("mma.sync") == steps * products, name
 
 
-#: The five nets, and who runs them: two of them, of linear layers and of convolutions, say it for every change in a precision each, all at night.
+#: The five nets, and who runs them: two of them, of linear layers and of convolutions, say it for every change in a
+#: precision each, all at night.
 FIVE = [
     pytest.param(
         net,
@@ -220,7 +273,9 @@ FIVE = [
 
 @pytest.mark.parametrize(("net", "precision"), FIVE)
 def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, precision: str) -> None:
-    """By NVRTC's assembler text, at full size: at least 95 % of the product FLOPs. Where the emulator runs here, it tells the same of each kernel."""
+    """By NVRTC's assembler text, at full size: at least 95 % of the product FLOPs. Where the emulator runs here, it
+    tells the same of each kernel.
+    """
     drawn = case(net, TrainConfig(batch_size=64), seed=1, samples=70)
     told: list[dict[str, bool]] = []
     for device in (OfflineDevice("sm_90"), *([EmulatedDevice()] if why_not() is None else [])):
@@ -230,45 +285,65 @@ def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, preci
             share = tensor_share(trainer, full(trainer))
             assert share is not None and 0.95 <= share <= 1
             calls = [call for call in trainer.program(full(trainer)) if isinstance(call, Launch)]
-            told.append({call.name.partition("<")[0]: call.kernel.tensor for call in calls})  # Hopper has tiles of its own
+            told.append(
+                {call.name.partition("<")[0]: call.kernel.tensor for call in calls}
+            )  # Hopper has tiles of its own
     assert told[0] == told[-1] and any(told[0].values()) and not all(told[0].values())
 
 
-#: Bytes of a kernel's machine code, at most. `convolve<BF16, 2>` once had 154 kB, and its sums took far longer on their way out than those of a kernel of 70 kB:
-#: docs/rungs/tensor-conv2d.md.
+#: Bytes of a kernel's machine code, at most. `convolve<BF16, 2>` once had 154 kB, and its sums took far longer on their
+#: way out than those of a kernel of 70 kB: docs/rungs/tensor-conv2d.md.
 MOST_CODE = 64 << 10
 
 
 def code_size(cubin: bytes, symbol: str) -> int:
     """Bytes of a kernel's machine code: the size of its section in the ELF file."""
     (table,), (each, count, names) = struct.unpack_from("<Q", cubin, 0x28), struct.unpack_from("<HHH", cubin, 0x3A)
-    sections = [struct.unpack_from("<IIQQQQ", cubin, table + each * i) for i in range(count)]  # name, type, flags, address, offset, size
+    sections = [
+        struct.unpack_from("<IIQQQQ", cubin, table + each * i) for i in range(count)
+    ]  # name, type, flags, address, offset, size
     text = cubin[sections[names][4] :]
     (size,) = (section[5] for section in sections if text[section[0] :].startswith(f".text.{symbol}\0".encode()))
     return int(size)
 
 
 def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:
-    """No register is spilled, a block fits a multiprocessor with its shared memory, its code fits the instruction cache, and all products are wgmma."""
+    """No register is spilled, a block fits a multiprocessor with its shared memory, its code fits the instruction
+    cache, and all products are wgmma.
+    """
     limits = OfflineDevice("sm_90").limits
     for path, staged, names in (
-        (warpgroups.SOURCE, warpgroups.STAGED, ("convolve<BF16, 1>", "convolve<BF16, 2>", "convolve<SPLIT, 1>", "convolve<HALF, 1>")),
+        (
+            warpgroups.SOURCE,
+            warpgroups.STAGED,
+            ("convolve<BF16, 1>", "convolve<BF16, 2>", "convolve<SPLIT, 1>", "convolve<HALF, 1>"),
+        ),
         (warpgroups.WEIGHTS, 0, ("correlate<BF16, 2>", "correlate<SPLIT, 1>", "correlate<HALF, 1>")),
     ):
         found = compiler.compile(sources.read(path), names, "sm_90a")
         for name in names:
             taken, pieces = found.resources[name], int(name[-2])
             assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
-            assert blocks_per_multiprocessor((warpgroups.THREADS, 1, 1), warpgroups.RING + 1024 + staged, taken, limits) == 1, name
+            assert (
+                blocks_per_multiprocessor((warpgroups.THREADS, 1, 1), warpgroups.RING + 1024 + staged, taken, limits)
+                == 1
+            ), name
             assert 0 < code_size(found.cubin, found.symbols[name]) <= MOST_CODE, name
             text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
-            products, additions = text.count("wgmma.mma_async"), text.count("fma.rn.f32")  # of a loop that may be unrolled
-            assert products > 0 and products % (12 if "SPLIT" in name else 4 * pieces) == 0 and ".m16n8k" not in text, name
+            products, additions = (
+                text.count("wgmma.mma_async"),
+                text.count("fma.rn.f32"),
+            )  # of a loop that may be unrolled
+            assert products > 0 and products % (12 if "SPLIT" in name else 4 * pieces) == 0 and ".m16n8k" not in text, (
+                name
+            )
             assert additions == 0 if "BF16" in name else additions >= 64, (name, additions)
 
 
 def test_convolutions_of_few_outputs_fit(assembled: list[str]) -> None:
-    """Products come before shifts: no register is spilled, no product waits for the one before it, and as many as a chunk of channels takes are wgmma."""
+    """Products come before shifts: no register is spilled, no product waits for the one before it, and as many as a
+    chunk of channels takes are wgmma.
+    """
     device = OfflineDevice("sm_90")
     for path, kernel, way, forms in (
         (shifted.SOURCE, "convolve_shifted", 1, ("",)),
@@ -280,7 +355,9 @@ def test_convolutions_of_few_outputs_fit(assembled: list[str]) -> None:
             taken = found.resources[name]
             assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0), name
             text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
-            products = text.count("wgmma.mma_async")  # of 64 terms four, thrice in halves; dw's four pieces may be a loop in SPLIT
+            products = text.count(
+                "wgmma.mma_async"
+            )  # of 64 terms four, thrice in halves; dw's four pieces may be a loop in SPLIT
             assert products in ((12 * way, 12 * min(way, 2)) if "SPLIT" in name else (4 * way,)), (name, products)
     layer = shifted.ShiftedConvolution(OnDevice(device, 256), (256, 16, 16), (4, 32, 32), 256, "fp32", trains=True)
     x, y, w, b = (device.empty(shape) for shape in ((256, 256, 16, 16), (256, 4, 32, 32), (4, 256, 3, 3), (4,)))
@@ -290,14 +367,28 @@ def test_convolutions_of_few_outputs_fit(assembled: list[str]) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_90", pytest.param("sm_80", marks=pytest.mark.nightly)])
 def test_a_first_layers_fragments_stay_in_registers(arch: str, assembled: list[str]) -> None:
-    """No spills, two blocks of y to a multiprocessor and one of dw; all products of 16 outputs, and of 16 windows by 64 outputs, are mma."""
+    """No spills, two blocks of y to a multiprocessor and one of dw; all products of 16 outputs, and of 16 windows by 64
+    outputs, are mma.
+    """
     limits, picture, written = OfflineDevice(arch).limits, (3, 32, 32), (256, 32, 32)
     for precision in ("fp32", "bf16"):
         kind = first.FORMATS[precision]
         products, windows = 3 if kind.copies == 2 else 1, kind.windows // 64  # that a lane has
         for path, name, shared, blocks, steps in (
-            (first.FORWARD, f"convolve_first<{kind.name}>", first._shared_forward(picture, 1, 34, 1, 256, kind), 2, 2 * windows * 2 * 2),
-            (first.WEIGHTS, f"correlate_first<{kind.name}, 2>", first._shared_weights(picture, 1, 3, 34, written, kind, 2), 1, 4 * 4 * 4),
+            (
+                first.FORWARD,
+                f"convolve_first<{kind.name}>",
+                first._shared_forward(picture, 1, 34, 1, 256, kind),
+                2,
+                2 * windows * 2 * 2,
+            ),
+            (
+                first.WEIGHTS,
+                f"correlate_first<{kind.name}, 2>",
+                first._shared_weights(picture, 1, 3, 34, written, kind, 2),
+                1,
+                4 * 4 * 4,
+            ),
         ):
             found = compiler.compile(sources.read(path), (name,), arch)
             taken = found.resources[name]

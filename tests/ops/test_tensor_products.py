@@ -1,10 +1,24 @@
-"""Products of packed factors on tensor cores: right in every tile, layout and precision, at any size of the numbers; what is a little wrong is found."""
+"""Products of packed factors on tensor cores: right in every tile, layout and precision, at any size of the numbers;
+what is a little wrong is found.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from tensor_tools import EVERY_TILE, IN_BF16, LAYOUTS, PRECISIONS, Asked, Edited, multiplied, prove, prove_with_bytes, size_of, unaligned
+from tensor_tools import (
+    EVERY_TILE,
+    IN_BF16,
+    LAYOUTS,
+    PRECISIONS,
+    Asked,
+    Edited,
+    multiplied,
+    prove,
+    prove_with_bytes,
+    size_of,
+    unaligned,
+)
 
 from warpladder.appendix.gemm.proof import KINDS
 from warpladder.device import Limits
@@ -50,7 +64,9 @@ def test_sums_of_every_length(device: EmulatedDevice, precision: str) -> None:
 @precisions
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, precision: str, kind: str) -> None:
-    """Factors of 2^100 and of 2^-100, and rows and columns of which one is 2^60 times another; rows that begin nowhere in particular."""
+    """Factors of 2^100 and of 2^-100, and rows and columns of which one is 2^60 times another; rows that begin nowhere
+    in particular.
+    """
     for number, size in enumerate(((70, 67, 45), (1, 1, 1), (7, 10, 33), (64, 64, 64))):
         asked = Asked(tuple(LAYOUTS)[number % 3], precision, MIDDLE)
         prove(device, asked, *size, kind)
@@ -63,12 +79,18 @@ def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, precision:
 )  # fmt: skip
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_fp32s_whole_range(device: EmulatedDevice, of_a: float, of_b: float, precision: str) -> None:
-    """Each number within a few roundings of |A| |B|, or of the smallest that a float is made of: fp16 needs no scale of the loss."""
+    """Each number within a few roundings of |A| |B|, or of the smallest that a float is made of: fp16 needs no scale of
+    the loss.
+    """
     rng = np.random.default_rng(1)
-    a, b = ((rng.uniform(-1, 1, size) * scale).astype(np.float32) for size, scale in (((21, 70), of_a), ((70, 18), of_b)))
+    a, b = (
+        (rng.uniform(-1, 1, size) * scale).astype(np.float32) for size, scale in (((21, 70), of_a), ((70, 18), of_b))
+    )
     found = multiplied(device, Asked("dx", precision), a, b).astype(float)
     off = abs(found - a.astype(float) @ b.astype(float))
-    unit = 2.0**-21 if precision == "fp32" else 2.0**-9.9  # of a product of two halves: each is off by half of its last bit, 2^-11
+    unit = (
+        2.0**-21 if precision == "fp32" else 2.0**-9.9
+    )  # of a product of two halves: each is off by half of its last bit, 2^-11
     limit = unit * (abs(a).astype(float) @ abs(b).astype(float)) + 2.0**-149 * (1 + abs(b).astype(float).sum(axis=0))
     assert np.isfinite(found).all() and (off <= limit).all()
 
@@ -114,7 +136,9 @@ def test_bytes_are_exact_and_take_two_products(device: EmulatedDevice, asked: As
 
 
 @pytest.mark.parametrize(
-    "edit", [("FORMAT == SPLIT ? 0 : 2;", "2;"), ("product == 1 && B == EXACT", "product == 0 && B == EXACT")], ids=["high", "wrong"]
+    "edit",
+    [("FORMAT == SPLIT ? 0 : 2;", "2;"), ("product == 1 && B == EXACT", "product == 0 && B == EXACT")],
+    ids=["high", "wrong"],
 )
 def test_without_the_low_half_beside_bytes_a_product_is_refused(device: EmulatedDevice, edit: tuple[str, str]) -> None:
     with pytest.raises(WarpladderError, match="wrong at"):
@@ -168,7 +192,10 @@ def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice, precision
 
 @pytest.mark.parametrize(
     "precision",
-    [pytest.param("fp32", marks=pytest.mark.slow), *(pytest.param(name, marks=pytest.mark.nightly) for name in ("tf32", "fp16"))],
+    [
+        pytest.param("fp32", marks=pytest.mark.slow),
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("tf32", "fp16")),
+    ],
 )
 def test_the_checker_finds_nothing(precision: str) -> None:
     rng = np.random.default_rng(5)
@@ -184,21 +211,38 @@ def test_the_checker_finds_nothing(precision: str) -> None:
 def test_the_model_cuts_every_product_into_whole_records(processors: int) -> None:
     limits = Limits("some GPU", multiprocessors=processors)
     for kind in FORMATS.values():
-        for m, n, k in ((512, 1024, 784), (10, 1024, 512), (512, 10, 1024), (1, 1, 1), (59_000, 10, 784), (10, 784, 59_000)):
+        for m, n, k in (
+            (512, 1024, 784),
+            (10, 1024, 512),
+            (512, 10, 1024),
+            (1, 1, 1),
+            (59_000, 10, 784),
+            (10, 784, 59_000),
+        ):
             planned = PackedPlanned(lambda _, shape=(m, n, k): shape, limits, 1, Formats.alike(kind))  # type: ignore[misc]
             for plan in planned.options(1):
                 assert plan.parts == ceil_div(ceil_div(k, kind.terms), plan.depth)
                 tiles = ceil_div(m, plan.tile.bm) * ceil_div(n, plan.tile.bn)
-                assert plan.parts == 1 or (tiles <= planned.counters and tiles * plan.parts * plan.tile.bm * plan.tile.bn <= planned.room)
+                assert plan.parts == 1 or (
+                    tiles <= planned.counters and tiles * plan.parts * plan.tile.bm * plan.tile.bn <= planned.room
+                )
             assert any(plan.parts == 1 for plan in planned.options(1))
-    large = PackedPlanned(lambda n: (n, 1024, 1024), Limits("a large GPU", multiprocessors=132), 512, Formats.alike(FORMATS["fp32"]))
-    blocks = {n: ceil_div(n, (plan := large(n)).tile.bm) * ceil_div(1024, plan.tile.bn) * plan.parts for n in (16, 64, 512)}
+    large = PackedPlanned(
+        lambda n: (n, 1024, 1024), Limits("a large GPU", multiprocessors=132), 512, Formats.alike(FORMATS["fp32"])
+    )
+    blocks = {
+        n: ceil_div(n, (plan := large(n)).tile.bm) * ceil_div(1024, plan.tile.bn) * plan.parts for n in (16, 64, 512)
+    }
     assert min(blocks.values()) >= 64, "blocks for half of the multiprocessors at least, also where samples are few"
 
 
-#: What undoes the scale of a line of A; and each number of a pair scaled once more where it is packed, along rows and across them.
+#: What undoes the scale of a line of A; and each number of a pair scaled once more where it is packed, along rows and
+#: across them.
 OF_A = "of_a[16 * i + l / 2 * 8]"
-TWICE = tuple((f"{x} * by, {y} * by", f"{x} * by * by, {y} * by * by") for x, y in (("v[i][0]", "v[i][1]"), ("v[0][q]", "v[1][q]")))
+TWICE = tuple(
+    (f"{x} * by, {y} * by", f"{x} * by * by, {y} * by * by")
+    for x, y in (("v[i][0]", "v[i][1]"), ("v[0][q]", "v[1][q]"))
+)
 #: What is planted, in which precision, by which edits, and with which factors and how many terms it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int]] = {
     "the low half of A dropped": ("fp32", (("FORMAT == SPLIT ? 0 : 2;", "FORMAT == SPLIT ? 1 : 2;"),), "normal", 92),

@@ -1,4 +1,6 @@
-"""The tensor rung: proven on nets of linear layers in each precision, on tiny and huge gradients; what lies about its precision is caught."""
+"""The tensor rung: proven on nets of linear layers in each precision, on tiny and huge gradients; what lies about its
+precision is caught.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,19 @@ from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import RungError
 from warpladder.ladder import find
 from warpladder.machine.peaks import TENSOR, Peaks
-from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, Net, ReLU, Shape, Upsample2d, params
+from warpladder.nets import (
+    Conv2d,
+    CrossEntropyLoss,
+    Layer,
+    Linear,
+    MaxPool2d,
+    MSELoss,
+    Net,
+    ReLU,
+    Shape,
+    Upsample2d,
+    params,
+)
 from warpladder.ops.conv2d.tensor.general import general as of_convolutions
 from warpladder.ops.linear.tensor import packed as of_linear_layers
 from warpladder.ops.linear.tensor.tiles import SOURCE
@@ -50,11 +64,14 @@ PLAIN = find("tensor", device="emulated")
 DEEP = Net(
     "deep", (97,), (Linear(out_features=131), ReLU(), Linear(out_features=1), Linear(out_features=70), ReLU(), Linear(out_features=2)), CrossEntropyLoss()
 )  # fmt: skip
-CODER = Net("coder", (1, 5, 9), (nets.Flatten(), Linear(out_features=33), ReLU(), Linear(out_features=45), ReLU()), MSELoss())
+CODER = Net(
+    "coder", (1, 5, 9), (nets.Flatten(), Linear(out_features=33), ReLU(), Linear(out_features=45), ReLU()), MSELoss()
+)
 NETS = (nets.softmax((1, 8, 8)), nets.mlp((1, 8, 8)), nets.mlp10((1, 8, 8)), DEEP, CODER)
 MLP = NETS[1]
 FIVE = (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn(), nets.autoencoder())
-#: For gradients of any size: linear layers, and convolutions with the window, the stride and the enlargement of the package's nets.
+#: For gradients of any size: linear layers, and convolutions with the window, the stride and the enlargement of the
+#: package's nets.
 LINE = Net("line", (40,), (Linear(out_features=70), ReLU(), Linear(out_features=40)), MSELoss())
 IMAGE = Net(
     "image", (3, 6, 6),
@@ -68,7 +85,9 @@ slow = pytest.mark.slow
 
 
 def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
-    """Who runs this: a full batch of the wider nets, whose proof has one of 70,001 samples, takes the emulator minutes; other batches on further nets repeat."""
+    """Who runs this: a full batch of the wider nets, whose proof has one of 70,001 samples, takes the emulator minutes;
+    other batches on further nets repeat.
+    """
     if batch is None:
         return [slow] if net is NETS[0] else [pytest.mark.nightly]
     if batch == 7:
@@ -95,15 +114,24 @@ def test_proven(net: Net, batch: int | None) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("rung", [PLAIN, find("numpy")], ids=lambda rung: rung.name)
 def test_a_full_batch_of_the_deep_net_cannot_be_judged_whoever_trains_it(rung: Rung) -> None:
-    """Of 70,001 terms of a bias's gradient plain fp32 code, adding one after the other, loses more than the proof lets its samples lose."""
+    """Of 70,001 terms of a bias's gradient plain fp32 code, adding one after the other, loses more than the proof lets
+    its samples lose.
+    """
     verdict = verify(rung.build, DEEP, TrainConfig(batch_size=None, momentum=0.9, weight_decay=1e-3))
     assert not verdict.judged and not verdict.passed
-    assert verdict.reason.startswith("cannot judge: far data") and "plain fp32 code itself" in verdict.reason, verdict.reason
+    assert verdict.reason.startswith("cannot judge: far data") and "plain fp32 code itself" in verdict.reason, (
+        verdict.reason
+    )
 
 
 @pytest.mark.parametrize("precision", [pytest.param("tf32", marks=slow), "bf16", pytest.param("fp16", marks=slow)])
 @pytest.mark.parametrize(
-    "net", [pytest.param(net, id=net.name, marks=[] if net is DEEP else [pytest.mark.nightly]) for net in NETS if net is not CODER]
+    "net",
+    [
+        pytest.param(net, id=net.name, marks=[] if net is DEEP else [pytest.mark.nightly])
+        for net in NETS
+        if net is not CODER
+    ],
 )
 def test_proven_in_coarser_precisions(net: Net, precision: str) -> None:
     """But the net that ends in a ReLU: in bf16 none of its samples is fit to judge by."""
@@ -127,20 +155,26 @@ def test_proven_with_other_optimizers(name: str) -> None:
 
 @st.composite
 def chains(draw: st.DrawFn) -> Case:
-    """Up to six layers of Linear and ReLU under either loss, wider than a tile now and then, with settings and some samples."""
+    """Up to six layers of Linear and ReLU under either loss, wider than a tile now and then, with settings and some
+    samples.
+    """
     layers = [draw(flat_layers()) for _ in range(draw(st.integers(0, 5)))]
     if draw(st.booleans()):
         layers.insert(draw(st.integers(0, len(layers))), Linear(out_features=draw(st.integers(60, 140))))
     inputs, loss = draw(st.integers(1, 90)), MSELoss() if draw(st.booleans()) else CrossEntropyLoss()
     last = Linear(out_features=inputs if isinstance(loss, MSELoss) else draw(st.integers(2, 12)))
     net = Net("drawn", (inputs,), (*layers, last), loss)
-    return case(net, draw(configs()), draw(st.integers(0, 2**16)), draw(st.integers(1, 11)), as_bytes=draw(st.booleans()))
+    return case(
+        net, draw(configs()), draw(st.integers(0, 2**16)), draw(st.integers(1, 11)), as_bytes=draw(st.booleans())
+    )
 
 
 def test_steps_of_drawn_chains() -> None:
     usual = settings().max_examples
 
-    @settings(max_examples=usual // 5 if usual <= 100 else usual, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(
+        max_examples=usual // 5 if usual <= 100 else usual, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
     @given(drawn=chains())
     def agree_on(drawn: Case) -> None:
         assume(compare_epoch(PLAIN, drawn) or not drawn.steps)
@@ -152,13 +186,16 @@ def test_steps_of_drawn_chains() -> None:
 @pytest.mark.parametrize(
     ("net", "scale"),
     [
-        pytest.param(net, scale, id=f"{net.name}-{scale:g}", marks=[] if net is LINE or scale == 1e-15 else [pytest.mark.nightly])
+        pytest.param(
+            net, scale, id=f"{net.name}-{scale:g}", marks=[] if net is LINE or scale == 1e-15 else [pytest.mark.nightly]
+        )
         for net in (LINE, IMAGE)
         for scale in (1e-15, 1e-8, 1.0, 1e8, 1e10)
     ],
 )
 def test_gradients_of_any_size(net: Net, scale: float, precision: str) -> None:
-    """Samples of 1e-15 make gradients of 1e-30, those of 1e10 some of 1e20; a momentum that began at zero holds the gradient, at a rate of 0 all of it.
+    """Samples of 1e-15 make gradients of 1e-30, those of 1e10 some of 1e20; a momentum that began at zero holds the
+    gradient, at a rate of 0 all of it.
 
     In fp16 without a ReLU: numbers near zero may end on its other side there.
     """
@@ -172,15 +209,25 @@ def test_gradients_of_any_size(net: Net, scale: float, precision: str) -> None:
             view *= scale  # so that what enters a layer is as small or large as what enters the net
     x = (drawn.dataset.train_x * scale).astype(np.float32)
     data = Dataset("scaled", x, None, x, None, 1.0)
-    found, wanted = (_gradient(build, net, config, start, data) for build in (PLAIN.but(precision=precision).build, ReferenceTrainer))
-    limit = bound(precision, 40 + 70 + 40 + 23 + 40 if net.name == "line" else 3 * 9 + 9 * 9 + 3 * 9 + 23 * 9 + 23 * 36, products=5)
+    found, wanted = (
+        _gradient(build, net, config, start, data) for build in (PLAIN.but(precision=precision).build, ReferenceTrainer)
+    )
+    limit = bound(
+        precision,
+        40 + 70 + 40 + 23 + 40 if net.name == "line" else 3 * 9 + 9 * 9 + 3 * 9 + 23 * 9 + 23 * 36,
+        products=5,
+    )
     for name, truth in params.views(net, wanted).items():
         got = params.views(net, found)[name].astype(float)
-        assert np.linalg.norm((got - truth) / abs(truth).max()) <= limit * np.linalg.norm(truth / abs(truth).max()), name
+        assert np.linalg.norm((got - truth) / abs(truth).max()) <= limit * np.linalg.norm(truth / abs(truth).max()), (
+            name
+        )
     assert 0.01 * scale**2 <= abs(params.views(net, wanted)["0.weight"]).max() <= 100 * scale**2
 
 
-def _gradient(build: Callable[..., Trainer], net: Net, config: TrainConfig, start: np.ndarray, data: Dataset) -> np.ndarray:
+def _gradient(
+    build: Callable[..., Trainer], net: Net, config: TrainConfig, start: np.ndarray, data: Dataset
+) -> np.ndarray:
     with build(net, config, State(start, {"momentum_buffer": np.zeros_like(start)})) as trainer:
         trainer.load(data)
         trainer.run(Order(0, 0, len(data.train_x), shuffle=False), 0, 1)
@@ -197,8 +244,14 @@ LIARS = {
     "the low halves of B dropped": ("fp32", ("++product)", "product += FORMAT == SPLIT ? 2 : 1)")),
     "a scale not undone": ("fp32", ("* undo_a, undo_b,", "* DOWN, undo_b,")),
     "sums in bf16": ("fp32", ("undo_b, sum[i][j][l]);", f"undo_b, sum[i][j][l]); {IN_BF16}")),
-    "a scale undone twice": ("fp32", ("of_a[16 * i + l / 2 * 8]", "of_a[16 * i + l / 2 * 8] * of_a[16 * i + l / 2 * 8]")),
-    "a scale undone twice, of one half": ("fp16", ("of_a[16 * i + l / 2 * 8]", "of_a[16 * i + l / 2 * 8] * of_a[16 * i + l / 2 * 8]")),
+    "a scale undone twice": (
+        "fp32",
+        ("of_a[16 * i + l / 2 * 8]", "of_a[16 * i + l / 2 * 8] * of_a[16 * i + l / 2 * 8]"),
+    ),
+    "a scale undone twice, of one half": (
+        "fp16",
+        ("of_a[16 * i + l / 2 * 8]", "of_a[16 * i + l / 2 * 8] * of_a[16 * i + l / 2 * 8]"),
+    ),
     "a scale not undone, of one half": ("fp16", ("* undo_a, undo_b,", "* DOWN, undo_b,")),
     "factors in bf16 for tf32": ("tf32", ("enum { SPLIT", "#define to_tf32(x) two_bf16(0.0f, x)\nenum { SPLIT")),
 }
@@ -214,7 +267,9 @@ BETWEEN = {
 }
 
 
-@pytest.mark.parametrize("liar", [pytest.param(liar, marks=[] if liar.startswith("the gradient") else [slow]) for liar in BETWEEN])
+@pytest.mark.parametrize(
+    "liar", [pytest.param(liar, marks=[] if liar.startswith("the gradient") else [slow]) for liar in BETWEEN]
+)
 def test_what_is_wrong_between_two_products_is_caught(liar: str) -> None:
     honest: Any = EmulatedDevice()
     edited: Any = Edited(honest, BETWEEN[liar])
@@ -231,7 +286,9 @@ def test_products_that_lie_about_their_precision_are_caught(liar: str) -> None:
     honest: Any = EmulatedDevice()
     edited: Any = Edited(honest, edit)
     verdict = verify(on(edited, precision), MLP, TrainConfig(batch_size=7), precision=precision)
-    assert not verdict.passed and verdict.reason.startswith(("update", "slots", "predict", "loss", "correct")), verdict.reason
+    assert not verdict.passed and verdict.reason.startswith(("update", "slots", "predict", "loss", "correct")), (
+        verdict.reason
+    )
 
 
 class Rounding(GraphedTrainer):
@@ -247,11 +304,18 @@ class Rounding(GraphedTrainer):
         return (
             logs[0]
             if len(logs) == 1
-            else StepLog(*(np.concatenate([getattr(log, k) for log in logs] or [np.zeros(0)]) for k in ("loss", "correct", "size")))
+            else StepLog(
+                *(
+                    np.concatenate([getattr(log, k) for log in logs] or [np.zeros(0)])
+                    for k in ("loss", "correct", "size")
+                )
+            )
         )
 
 
-@pytest.mark.parametrize("precision", ["fp32", pytest.param("tf32", marks=slow), "bf16", pytest.param("fp16", marks=slow)])
+@pytest.mark.parametrize(
+    "precision", ["fp32", pytest.param("tf32", marks=slow), "bf16", pytest.param("fp16", marks=slow)]
+)
 def test_master_weights_that_are_rounded_are_caught(precision: str) -> None:
     device = EmulatedDevice()
 
@@ -270,7 +334,9 @@ OTHER_KERNELS = {
 
 
 def thin(net: Net) -> bool:
-    """Whether the last layer is one with the loss, and is multiplied by FMA: it is thin, and has 2 % of the net's product FLOPs at most."""
+    """Whether the last layer is one with the loss, and is multiplied by FMA: it is thin, and has 2 % of the net's
+    product FLOPs at most.
+    """
     last = net.layers[-1]
     small = 3 * last.flops(net.shapes[-2]) <= 0.02 * net.train_flops
     return isinstance(net.loss, CrossEntropyLoss) and isinstance(last, Linear) and last.out_features <= MOST and small
@@ -279,7 +345,9 @@ def thin(net: Net) -> bool:
 @pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
 @pytest.mark.parametrize("batch", [1, 7, 200])
 def test_every_product_of_a_step_is_on_tensor_cores(net: Net, batch: int) -> None:
-    """Three launches for each layer, two for the first; every other launch is none of the kernels that multiply, but for a thin last layer with its loss."""
+    """Three launches for each layer, two for the first; every other launch is none of the kernels that multiply, but
+    for a thin last layer with its loss.
+    """
     drawn = case(net, TrainConfig(batch_size=batch), seed=1, samples=450)
     for processors in (1, 132):
         device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=processors)
@@ -289,14 +357,20 @@ def test_every_product_of_a_step_is_on_tensor_cores(net: Net, batch: int) -> Non
                 names = [_file_and_name(call) for call in trainer.program(part)]
                 products = [name for file, name in names if file == SOURCE.name]
                 linear = sum(isinstance(layer, Linear) for layer in net.layers) - thin(net)
-                assert len(products) == max(0, 3 * linear - 1) and all(name.startswith("multiply<SPLIT") for name in products)
+                assert len(products) == max(0, 3 * linear - 1) and all(
+                    name.startswith("multiply<SPLIT") for name in products
+                )
                 others = {name.partition("<")[0] for file, name in names if file != SOURCE.name}
                 calls = [call for call in trainer.program(part) if isinstance(call, Launch)]
-                head = {call.name.partition("<")[0] for call in calls if call.kernel.source.path.parent.name == "thin_chain"}
+                head = {
+                    call.name.partition("<")[0] for call in calls if call.kernel.source.path.parent.name == "thin_chain"
+                }
                 assert others - head <= OTHER_KERNELS and bool(head) == thin(net)
 
 
-@pytest.mark.parametrize(("stored", "precision", "exact"), [(np.uint8, "fp32", 2), (np.float32, "fp32", 0), (np.uint8, "bf16", 0)])
+@pytest.mark.parametrize(
+    ("stored", "precision", "exact"), [(np.uint8, "fp32", 2), (np.float32, "fp32", 0), (np.uint8, "bf16", 0)]
+)
 def test_samples_that_are_bytes_stay_exact_in_fp32(stored: type, precision: str, exact: int) -> None:
     """y and dw of the first layer take two products for one; of samples that are floats, three."""
     drawn = case(MLP, TrainConfig(batch_size=7), seed=1, samples=20)
@@ -306,7 +380,9 @@ def test_samples_that_are_bytes_stay_exact_in_fp32(stored: type, precision: str,
         trainer.load(samples)
         names = [_file_and_name(call)[1] for part in trainer.parts()[:1] for call in trainer.program(part)]
     assert sum(name.startswith("multiply<") and "EXACT" in name for name in names) == exact
-    assert sum(name.startswith("pack_samples<EXACT, unsigned char>") for name in names) == (2 if exact else 0)  # y's factor, and dw's
+    assert sum(name.startswith("pack_samples<EXACT, unsigned char>") for name in names) == (
+        2 if exact else 0
+    )  # y's factor, and dw's
 
 
 @pytest.mark.parametrize("hardware", [None, "Clockwork, compute capability 9.0"], ids=["", "tuned"])
@@ -324,7 +400,9 @@ def test_its_memory_is_told_and_let_go_at_once(net: Net, hardware: str | None) -
                 trainer.program(part)
             assert sum(trainer.memory().values()) == sum(device.held.values()) > sum(before.values())
             found = trainer.tuned.records if trainer.tuned is not None else ()
-            assert bool(found) == (hardware is not None and net is MLP) and {record.op for record in found} <= {"TensorLinear"}
+            assert bool(found) == (hardware is not None and net is MLP) and {record.op for record in found} <= {
+                "TensorLinear"
+            }
             trainer.close()
             assert device.held == before | dict.fromkeys(device.held.keys() - before.keys(), 0)
     finally:
@@ -389,7 +467,9 @@ def test_nets_with_other_products_are_refused_in_a_line() -> None:
     assert PLAIN.unsupported(net, TrainConfig()) == said == find("tensor").unsupported(net, TrainConfig())
     pooled = Net("pooled", (1, 8, 8), (MaxPool2d(2), nets.Flatten(), Linear(out_features=2)), CrossEntropyLoss())
     multiplying = {segment.__name__ for nodes, segment in TABLE.segments.items() if {Conv2d, Linear} & {*nodes}}
-    assert multiplying == {"TensorLinear", "TensorConv2d", "TensorConv2dLoss", "SmallHead"}, "nothing falls back in silence"
+    assert multiplying == {"TensorLinear", "TensorConv2d", "TensorConv2dLoss", "SmallHead"}, (
+        "nothing falls back in silence"
+    )
     assert tuple(of_convolutions.FORMATS) == tuple(of_linear_layers.FORMATS) == PRECISIONS
     for precision in PRECISIONS:
         rung = PLAIN.but(precision=precision)
@@ -410,7 +490,11 @@ def test_a_gpu_without_the_instructions_is_refused_in_a_line(
 def test_its_precisions_and_the_peak_that_its_floor_is_taken_at() -> None:
     named = find("tensor:precision=bfloat16")
     assert (named.name, named.precision, named.unit) == ("tensor:precision=bf16", "bf16", TENSOR)
-    assert (find("tensor").precision, find("tensor:precision=fp32").precision, find("tensor").unit) == ("fp32", "fp32", TENSOR)
+    assert (find("tensor").precision, find("tensor:precision=fp32").precision, find("tensor").unit) == (
+        "fp32",
+        "fp32",
+        TENSOR,
+    )
     with pytest.raises(RungError, match="precision wants 'fp32' or 'tf32' or 'bf16' or 'fp16', got 'fp64'"):
         find("tensor:precision=fp64")
     peaks = Peaks((9, 0), 132, 1.98e9)

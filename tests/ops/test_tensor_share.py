@@ -1,4 +1,6 @@
-"""What share of the product FLOPs runs on tensor cores, by the kernels' machine code: at least 95 % for the five nets; a fallback shows; profiles tell it."""
+"""What share of the product FLOPs runs on tensor cores, by the kernels' machine code: at least 95 % for the five nets;
+a fallback shows; profiles tell it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ FIVE = (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn(), nets.autoencoder()
 HEADED = Net("headed", (160,), (Linear(out_features=96), ReLU(), Linear(out_features=2)), CrossEntropyLoss())
 
 
-def share(net: Net, device: Device, precision: str = "fp32", table: KernelTable = TABLE, batch: int | None = 7) -> float | None:
+def share(
+    net: Net, device: Device, precision: str = "fp32", table: KernelTable = TABLE, batch: int | None = 7
+) -> float | None:
     """Of a full step of a net whose samples lie on the device; nothing is sent."""
     drawn = case(net, TrainConfig(batch_size=batch), seed=1, samples=9)
     with GraphedTrainer(net, drawn.config, drawn.state, device, table, precision=precision) as trainer:
@@ -51,7 +55,9 @@ def share(net: Net, device: Device, precision: str = "fp32", table: KernelTable 
 
 
 def turn(net: Net, precision: str) -> list[pytest.MarkDecorator]:
-    """Who runs this: fp32 and bf16 by day; the autoencoder in fp16, of cnn's kernels and fp32's forms of others, at night."""
+    """Who runs this: fp32 and bf16 by day; the autoencoder in fp16, of cnn's kernels and fp32's forms of others, at
+    night.
+    """
     if precision in ("fp32", "bf16"):
         return []
     return [pytest.mark.nightly if (net.name, precision) == ("autoencoder", "fp16") else pytest.mark.slow]
@@ -65,7 +71,9 @@ def test_the_five_nets_multiply_on_tensor_cores(net: Net, precision: str) -> Non
     found = share(net, EmulatedDevice(), precision)
     assert found is not None and pytest.approx(1 - HEAD - FIRST) == 0.95 and 0.95 <= found <= 1
     if net.name in ("softmax", "autoencoder"):
-        assert found == 1, "the one's only layer is thin, and all that there is; the other's first one has outputs enough"
+        assert found == 1, (
+            "the one's only layer is thin, and all that there is; the other's first one has outputs enough"
+        )
 
 
 def test_the_share_is_what_is_left_by_a_head_outside_of_tensor_cores() -> None:
@@ -73,11 +81,17 @@ def test_the_share_is_what_is_left_by_a_head_outside_of_tensor_cores() -> None:
     assert share(HEADED, EmulatedDevice()) == 2 * 160 * 96 / (2 * 160 * 96 + 3 * 96 * 2) >= 1 - HEAD
     wider = replace(HEADED, layers=(*HEADED.layers[:-1], Linear(out_features=3)))
     assert share(wider, EmulatedDevice()) == 1
-    assert products(HEADED, 0) == (2 * 160 * 96,) * 2 and products(HEADED, 1) == () and products(HEADED, 2) == (2 * 96 * 2,) * 3
+    assert (
+        products(HEADED, 0) == (2 * 160 * 96,) * 2
+        and products(HEADED, 1) == ()
+        and products(HEADED, 2) == (2 * 96 * 2,) * 3
+    )
 
 
 @pytest.mark.parametrize(("size", "outputs", "outside"), [(12, 32, (6,)), (28, 8, (6,)), (28, 32, (0, 6))])
-def test_a_first_convolution_of_few_terms_stays_outside_where_it_is_small(size: int, outputs: int, outside: tuple[int, ...]) -> None:
+def test_a_first_convolution_of_few_terms_stays_outside_where_it_is_small(
+    size: int, outputs: int, outside: tuple[int, ...]
+) -> None:
     """Layers of S1's net that multiply-adds compute, for images of a size and a second convolution of so many outputs."""
     whole = nets.cnn((1, size, size))
     net = replace(whole, layers=(*whole.layers[:2], Conv2d(out_channels=outputs, kernel_size=3), *whole.layers[3:]))
@@ -122,9 +136,24 @@ def test_both_kinds_of_instructions_are_known(name: str) -> None:
     assert not any(launch.kernel.tensor for launch in plain.bind(device, *floats))
 
 
-def test_profiles_tell_it_in_a_file_and_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str], small_climbs: None) -> None:
+def test_profiles_tell_it_in_a_file_and_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], small_climbs: None
+) -> None:
     out = tmp_path / "profile.json"
-    asked = ["profile", "mlp", "--data", "digits", "--rung", "tensor", "--device", "emulated", "--batch-size", "3", "--out", str(out)]
+    asked = [
+        "profile",
+        "mlp",
+        "--data",
+        "digits",
+        "--rung",
+        "tensor",
+        "--device",
+        "emulated",
+        "--batch-size",
+        "3",
+        "--out",
+        str(out),
+    ]
     assert main(asked) == 0
     said = " ".join(capsys.readouterr().out.split())
     found = load_profile(out)
@@ -136,11 +165,16 @@ def test_profiles_tell_it_in_a_file_and_on_the_terminal(tmp_path: Path, capsys: 
 
 def test_a_files_share_is_checked_and_older_files_have_none(tmp_path: Path) -> None:
     known = replace(
-        made_up(), tensor_share=0.981, parts=(replace(made_up().parts[0], kernels=(KernelTime("multiply", 1, 1e-6, None, True),)),)
+        made_up(),
+        tensor_share=0.981,
+        parts=(replace(made_up().parts[0], kernels=(KernelTime("multiply", 1, 1e-6, None, True),)),),
     )
     save(known, tmp_path / "p.json")
     raw = (tmp_path / "p.json").read_bytes()
-    assert parse(raw) == known and parse(raw.replace(b'"tensor_share": 0.981', b'"tensor_share": null')).tensor_share is None
+    assert (
+        parse(raw) == known
+        and parse(raw.replace(b'"tensor_share": 0.981', b'"tensor_share": null')).tensor_share is None
+    )
     for wrong in (b"1.5", b"-0.1"):
         with pytest.raises(ResultsError, match="tensor_share wants a share from 0 to 1"):
             parse(raw.replace(b'"tensor_share": 0.981', b'"tensor_share": ' + wrong))
@@ -151,5 +185,9 @@ def test_the_page_tells_it_beside_each_kernel() -> None:
     known = replace(made_up(), tensor_share=0.981, parts=(replace(made_up().parts[0], kernels=kernels),))
     climb = load(STORED / "h200" / "climb-cnn" / "results.json")
     with_it, without = (page(climb, profiles=[each]) for each in (known, replace(known, tensor_share=None)))
-    assert "98.1% of the FLOPs of its products of matrices" in with_it and with_it.count(">tensor cores<") == 1 and ">yes<" in with_it
+    assert (
+        "98.1% of the FLOPs of its products of matrices" in with_it
+        and with_it.count(">tensor cores<") == 1
+        and ">yes<" in with_it
+    )
     assert "of its products of matrices" not in without and ">tensor cores<" not in without

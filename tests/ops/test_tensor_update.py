@@ -1,4 +1,6 @@
-"""The update where a weight gradient is finished, and packed by a linear layer's product: the bits of a launch of its own, and what is wrong with it is caught."""
+"""The update where a weight gradient is finished, and packed by a linear layer's product: the bits of a launch of its
+own, and what is wrong with it is caught.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ from warpladder.trainers.graphed import GraphedTrainer
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 #: Every setting of SGD, so that an epoch has whole graphs and a partial last batch.
-SETTINGS = TrainConfig(batch_size=7, epochs=2, learning_rate=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2, clip_value=0.01)
+SETTINGS = TrainConfig(
+    batch_size=7, epochs=2, learning_rate=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2, clip_value=0.01
+)
 PLAIN = TrainConfig(batch_size=7, epochs=2, learning_rate=0.1)
 
 UPDATING = (TensorLinear, SmallHead, TensorConv2d)
@@ -70,8 +74,12 @@ SETTINGS_OF = {"every setting": SETTINGS, "the rate alone": PLAIN}
         for name, config in SETTINGS_OF.items()
     ],
 )
-def test_the_same_bits_as_by_a_launch_of_its_own(net: Net, precision: str, config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However an epoch is cut into graphs: the first step of each prepares, and the others find what the step before has left."""
+def test_the_same_bits_as_by_a_launch_of_its_own(
+    net: Net, precision: str, config: TrainConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However an epoch is cut into graphs: the first step of each prepares, and the others find what the step before
+    has left.
+    """
     device, drawn = EmulatedDevice(), case(net, config, seed=3, samples=40)
     fused = trained(drawn, device, precision)
     assert trained(drawn, device, precision, cuts=(1, 4)) == fused
@@ -101,7 +109,9 @@ def test_a_later_step_packs_no_weights_where_sgd_has_one_rate(config: TrainConfi
 
 
 def test_the_least_that_a_step_must_do_has_each_update_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the gradient is finished, it need not be read again: four bytes less for each parameter, and the same arithmetic."""
+    """Where the gradient is finished, it need not be read again: four bytes less for each parameter, and the same
+    arithmetic.
+    """
     drawn = case(MLP, SETTINGS, seed=3, samples=40)
 
     def floor() -> tuple[int, int]:
@@ -122,12 +132,18 @@ LIARS = {
     "gradients are packed in place of weights": ("store_four(own, w, each, wide);", "", PLAIN),
     "momentum is not kept": ("if (flat.sgd.momentum != 0.0f) store_four(flat", "if (false) store_four(flat", SETTINGS),
     "momentum is not read": ("if (flat.sgd.momentum != 0.0f) moved", "if (false) moved", SETTINGS),
-    "nothing is clipped": ("sgd_update(w.x, clip(gradient.x, flat.limit)", "sgd_update(w.x, gradient.x", SETTINGS.but(clip_value=1e-4)),
+    "nothing is clipped": (
+        "sgd_update(w.x, clip(gradient.x, flat.limit)",
+        "sgd_update(w.x, gradient.x",
+        SETTINGS.but(clip_value=1e-4),
+    ),
     "weights are not stored": ("store_four(flat.params + at, w,", "store_four(flat.params + at, moved,", PLAIN),
 }
 
 
-@pytest.mark.parametrize("liar", [pytest.param(liar, marks=[] if liar.startswith("gradients") else [pytest.mark.slow]) for liar in LIARS])
+@pytest.mark.parametrize(
+    "liar", [pytest.param(liar, marks=[] if liar.startswith("gradients") else [pytest.mark.slow]) for liar in LIARS]
+)
 def test_what_is_wrong_with_the_update_is_caught(liar: str) -> None:
     before, after, config = LIARS[liar]
     edited: Any = Edited(EmulatedDevice(), (before, after))

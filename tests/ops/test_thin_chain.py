@@ -1,4 +1,6 @@
-"""Whole steps of thin nets in two or three kernels, on the emulator: against the reference, checked, and in every way that samples are divided."""
+"""Whole steps of thin nets in two or three kernels, on the emulator: against the reference, checked, and in every way
+that samples are divided.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,12 @@ def device(**how: Any) -> EmulatedDevice:
 
 DEVICE = device()
 CONFIG = TrainConfig(batch_size=7, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2)
-NETS = (nets.softmax((1, 8, 8)), nets.mlp10((1, 8, 8)), nets.softmax((1, 5, 7), classes=3), nets.mlp10((1, 5, 7), classes=16))
+NETS = (
+    nets.softmax((1, 8, 8)),
+    nets.mlp10((1, 8, 8)),
+    nets.softmax((1, 5, 7), classes=3),
+    nets.mlp10((1, 5, 7), classes=16),
+)
 
 
 def build(net: Net, config: TrainConfig, state: State) -> Trainer:
@@ -61,7 +68,8 @@ def test_steps(net: Net, batch: int | None) -> None:
         assert [stage.phase for stage in trainer.stages(whole(trainer.batch))] == ["step"]  # the update is part of it
 
 
-#: More inputs than a stage of the forward pass has, in rows that begin on a boundary of 16 bytes or not, and more than a block of the gradient has.
+#: More inputs than a stage of the forward pass has, in rows that begin on a boundary of 16 bytes or not, and more than
+#: a block of the gradient has.
 LONGER = (nets.mlp10((1, 12, 12), classes=3), nets.softmax((1, 10, 10)), nets.softmax((1, 25, 25), classes=2))
 
 
@@ -185,9 +193,13 @@ def _trained(drawn: Case, device: EmulatedDevice) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "net", [*(pytest.param(net, marks=pytest.mark.slow) for net in NETS[:2]), nets.mlp((1, 5, 5))], ids=lambda net: net.name
+    "net",
+    [*(pytest.param(net, marks=pytest.mark.slow) for net in NETS[:2]), nets.mlp((1, 5, 5))],
+    ids=lambda net: net.name,
 )
-def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent(
+    net: Net, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(many, "SLAB", 4)
     for few in (1000, 2):
         monkeypatch.setattr(launches, "FEW", few)

@@ -1,4 +1,6 @@
-"""The tiled kernels beyond the cases that every kernel has: many tiles, cut sums, long stages, odd plans; in three orders of threads, to the same bits."""
+"""The tiled kernels beyond the cases that every kernel has: many tiles, cut sums, long stages, odd plans; in three
+orders of threads, to the same bits.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +83,12 @@ def test_work_divided_as_on_a_large_gpu(orders: list[Device], case: KernelCase) 
         case.run(device)
 
 
-def run(device: Device, layer: Layer, in_shape: Shape, capacity: int, n: int, block: int, rectify: bool) -> dict[str, np.ndarray]:
-    """All that a segment writes, from random inputs; rows that it must not read are NaN, and so is all that it should write."""
+def run(
+    device: Device, layer: Layer, in_shape: Shape, capacity: int, n: int, block: int, rectify: bool
+) -> dict[str, np.ndarray]:
+    """All that a segment writes, from random inputs; rows that it must not read are NaN, and so is all that it should
+    write.
+    """
     layers: tuple[Layer, ...] = (layer, ReLU()) if rectify else (layer,)
     shapes = layer.param_shapes(in_shape)
     x, dy = normal(1, capacity, *in_shape), normal(2, capacity, *layer.out_shape(in_shape))
@@ -93,7 +99,9 @@ def run(device: Device, layer: Layer, in_shape: Shape, capacity: int, n: int, bl
     send(op.forward(whole(n)))
     send(op.backward(whole(n)))
     device.synchronize()
-    return {"x": x, "gradient": dy, "w": w, "b": b} | {name: getattr(t, name).download() for name in ("y", "dx", "dw", "db")}
+    return {"x": x, "gradient": dy, "w": w, "b": b} | {
+        name: getattr(t, name).download() for name in ("y", "dx", "dw", "db")
+    }
 
 
 def check(layer: Layer, n: int, rectify: bool, found: dict[str, np.ndarray]) -> None:
@@ -119,7 +127,8 @@ def check(layer: Layer, n: int, rectify: bool, found: dict[str, np.ndarray]) -> 
         assert np.isnan(found[name][n:]).all(), f"rows of {name} were written beyond the {n} in use"
 
 
-#: Several tiles each way, several stages of channels, more filters than a block has, halos wider than the image, kernels that come in rows.
+#: Several tiles each way, several stages of channels, more filters than a block has, halos wider than the image,
+#: kernels that come in rows.
 CONVOLUTIONS = [
     (Conv2d(out_channels=20, kernel_size=3), (17, 20, 19)),
     (Conv2d(out_channels=33, kernel_size=3, padding=1), (5, 33, 35)),
@@ -150,12 +159,19 @@ def test_conv2d(device: Device, layer: Conv2d, in_shape: Shape, block: int, rect
         check(layer, n, rectify, run(device, layer, in_shape, capacity, n, block, rectify))
 
 
-@pytest.mark.parametrize(("inputs", "outputs", "capacity", "n"), [(200, 70, 5, 5), (3, 1, 700, 650), (31, 33, 64, 2), (1000, 2, 3, 1)])
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "capacity", "n"), [(200, 70, 5, 5), (3, 1, 700, 650), (31, 33, 64, 2), (1000, 2, 3, 1)]
+)
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("rectify", [False, True])
 def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int, block: int, rectify: bool) -> None:
     """The third has more parts than the batch has samples: a part that is left with none adds nothing."""
-    check(Linear(out_features=outputs), n, rectify, run(device, Linear(out_features=outputs), (inputs,), capacity, n, block, rectify))
+    check(
+        Linear(out_features=outputs),
+        n,
+        rectify,
+        run(device, Linear(out_features=outputs), (inputs,), capacity, n, block, rectify),
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,7 +183,9 @@ def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int
     ],
 )
 def test_every_weight_of_s1s_net_has_its_gradient(orders: list[Device], layer: Layer, in_shape: Shape, n: int) -> None:
-    """S1's program moves 144 of 4,608 weights of its second convolution, and none of its first. And to the same bits, however threads take turns."""
+    """S1's program moves 144 of 4,608 weights of its second convolution, and none of its first. And to the same bits,
+    however threads take turns.
+    """
     found = [run(device, layer, in_shape, n, n, 256, rectify=True) for device in orders for _ in range(2)]
     check(layer, n, True, found[0])
     assert (found[0]["dw"] != 0).all() and (found[0]["db"] != 0).all()
@@ -235,12 +253,17 @@ def test_a_warps_pixels_stand_in_different_banks(height: int, width: int) -> Non
     st.tuples(st.integers(1, 300), st.integers(1, 40), st.integers(1, 40)), st.integers(1, 300), st.integers(1, 9), st.integers(1, 5),
     st.integers(0, 9), st.sampled_from([32, 96, 256, 1024]), st.sampled_from([*THREADS]), st.booleans(),
 )  # fmt: skip
-def test_every_plan_fits(in_shape: Shape, filters: int, k: int, stride: int, padding: int, block: int, each: int, backward: bool) -> None:
+def test_every_plan_fits(
+    in_shape: Shape, filters: int, k: int, stride: int, padding: int, block: int, each: int, backward: bool
+) -> None:
     if min(in_shape[1:]) + 2 * padding < k:
         return
     c, h, w = in_shape
     o, oh, ow = Conv2d(out_channels=filters, kernel_size=k, stride=stride, padding=padding).out_shape(in_shape)
-    forward, back = Correlated(c, h, w, o, oh, ow, k, stride, 1, padding), Correlated(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding)
+    forward, back = (
+        Correlated(c, h, w, o, oh, ow, k, stride, 1, padding),
+        Correlated(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding),
+    )
     shape = back if backward else forward
     found = fit(OfflineLimits(), shape, each, min(block, THREADS[each]))  # type: ignore[arg-type]
     assert isinstance(found, Plan)
@@ -285,7 +308,9 @@ def test_kernels_of_the_five_nets_fit_every_architecture(arch: str) -> None:
             with KernelTrainer(net, drawn.config, drawn.state, device, TABLE, "resident", block) as trainer:
                 trainer.load(drawn.dataset)
                 assert trainer.chain is not None
-                assert trainer.chain.forward(whole(batch)) and trainer.chain.backward(whole(batch))  # each was held to the device's limits
+                assert trainer.chain.forward(whole(batch)) and trainer.chain.backward(
+                    whole(batch)
+                )  # each was held to the device's limits
     for (path, name), kernel in device.kernels.items():
         found = kernel.resources
         assert (found.spill_stores, found.spill_loads, found.local) == (0, 0, 0), f"{path.name} {name}: {found}"
@@ -308,7 +333,9 @@ def losses(device: Device, loss: Loss, x: np.ndarray, target: np.ndarray, block:
     return op, step
 
 
-@pytest.mark.parametrize(("n", "classes", "block"), [(9000, 3, 32), (70, 100, 256), (5, 31, 96), (5, 32, 1024), (33, 1, 64)])
+@pytest.mark.parametrize(
+    ("n", "classes", "block"), [(9000, 3, 32), (70, 100, 256), (5, 31, 96), (5, 32, 1024), (33, 1, 64)]
+)
 def test_cross_entropy(orders: list[Device], n: int, classes: int, block: int) -> None:
     """More samples than warps, more classes than lanes, ties across lanes; the same bits in every order."""
     x = np.round(2 * normal(1, n, classes))
@@ -348,7 +375,13 @@ def test_mse(orders: list[Device], shape: tuple[int, ...], block: int) -> None:
         wanted = mse.forward(x.astype(float), target.astype(float))
         loss, dx = step.loss.download()[1], op.dx.download()
         assert abs(loss - wanted) <= bound("float32", x.size) * wanted
-        close(dx, mse.backward(x.astype(float), target.astype(float)), 2 * (abs(x) + abs(target)) / x.size, bound("float32", 3), "dx")
+        close(
+            dx,
+            mse.backward(x.astype(float), target.astype(float)),
+            2 * (abs(x) + abs(target)) / x.size,
+            bound("float32", 3),
+            "dx",
+        )
         bits.add((dx.tobytes(), loss.tobytes()))
     assert len(bits) == 1
 
@@ -357,7 +390,9 @@ def test_mse(orders: list[Device], shape: tuple[int, ...], block: int) -> None:
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=named)
 @pytest.mark.parametrize("limit", [None, 0.5])
 def test_update(device: Device, size: int, optimizer: Optimizer, limit: float | None) -> None:
-    """Four at a time; what four does not divide, and two slots of what the device holds at once, one at a time; a NaN stays one."""
+    """Four at a time; what four does not divide, and two slots of what the device holds at once, one at a time; a NaN
+    stays one.
+    """
     case = drawn(optimizer, size, limit)
     case.g[-1] = np.nan
     on_w, on_slots = device.array(case.w), tuple(device.array(slot) for slot in case.slots)
@@ -383,11 +418,15 @@ def rung(device: Device) -> Iterator[Rung]:
     yield Rung("tiled", "", "", build)
 
 
-STEPS = [(net, *how) for net in ZOO for how in ((4, 64), *(() if net.name == "autoencoder" else ((1, 256), (None, 1024))))]
+STEPS = [
+    (net, *how) for net in ZOO for how in ((4, 64), *(() if net.name == "autoencoder" else ((1, 256), (None, 1024))))
+]
 
 
 @pytest.mark.parametrize(("net", "batch", "block"), STEPS, ids=lambda value: getattr(value, "name", str(value)))
 def test_steps_of_the_five_nets(rung: Rung, net: Net, batch: int | None, block: int) -> None:
     """Every step of an epoch, the last partial batch among them, against the float64 reference from the same state."""
     config = TrainConfig(batch_size=batch, learning_rate=1e-4, momentum=0.9)
-    assert compare_epoch(replace(rung, build=partial(rung.build, block_size=block)), clear_of_switches(net, config, 6)) > 0
+    assert (
+        compare_epoch(replace(rung, build=partial(rung.build, block_size=block)), clear_of_switches(net, config, 6)) > 0
+    )

@@ -1,4 +1,6 @@
-"""Products of packed factors by warpgroups of Hopper (wgmma): right in every tile and precision, alone and in a cluster; what is a little wrong is found."""
+"""Products of packed factors by warpgroups of Hopper (wgmma): right in every tile and precision, alone and in a
+cluster; what is a little wrong is found.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,17 @@ from typing import cast
 
 import numpy as np
 import pytest
-from tensor_tools import EVERY_WARPGROUP_TILE, PRECISIONS, Asked, Edited, multiplied, prove, prove_with_bytes, size_of, unaligned
+from tensor_tools import (
+    EVERY_WARPGROUP_TILE,
+    PRECISIONS,
+    Asked,
+    Edited,
+    multiplied,
+    prove,
+    prove_with_bytes,
+    size_of,
+    unaligned,
+)
 
 from warpladder.config import TrainConfig
 from warpladder.device import Limits
@@ -18,7 +30,15 @@ from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.ops.engine.segments import Segment
 from warpladder.ops.linear.tensor.packed import FORMATS, Formats
-from warpladder.ops.linear.tensor.tiles import OF_WARPGROUPS, SOURCE, TILES, WARPGROUPS, PackedPlanned, WarpgroupTile, tiles_of
+from warpladder.ops.linear.tensor.tiles import (
+    OF_WARPGROUPS,
+    SOURCE,
+    TILES,
+    WARPGROUPS,
+    PackedPlanned,
+    WarpgroupTile,
+    tiles_of,
+)
 from warpladder.proof import verify
 from warpladder.trainers.tuning.candidates import Tiles
 
@@ -49,9 +69,13 @@ def test_every_tile_multiplies(device: EmulatedDevice, asked: Asked) -> None:
     prove(device, asked, *size_of(asked.tile))
 
 
-@pytest.mark.parametrize("precision", [pytest.param(name, marks=[pytest.mark.slow] if name == "tf32" else []) for name in PRECISIONS])
+@pytest.mark.parametrize(
+    "precision", [pytest.param(name, marks=[pytest.mark.slow] if name == "tf32" else []) for name in PRECISIONS]
+)
 def test_sums_of_every_length_and_size(device: EmulatedDevice, precision: str) -> None:
-    """Also rows and columns of which one is 2^60 times another, at no address in particular, and sums that go around the ring many times."""
+    """Also rows and columns of which one is 2^60 times another, at no address in particular, and sums that go around
+    the ring many times.
+    """
     for k in (1, 16, 31, 33, 64, 65, 129, 400):
         prove(device, Asked("dx", precision, TURNS), 19, 11, k, "positive")
     prove(device, Asked("y", precision, TURNS), 5, 9, 4096, "positive")
@@ -66,7 +90,9 @@ def test_bytes_lie_in_lines_of_64_bytes(device: EmulatedDevice, layout: str, exa
 
 
 def test_parts_and_shares_are_added_in_order(device: EmulatedDevice) -> None:
-    """The same bits in any order of threads and blocks, in a cluster and alone; bias and ReLU ride along, and NaN goes on."""
+    """The same bits in any order of threads and blocks, in a cluster and alone; bias and ReLU ride along, and NaN goes
+    on.
+    """
     rng = np.random.default_rng(4)
     a, b, bias = (rng.normal(size=size).astype(np.float32) for size in ((70, 200), (200, 130), (130,)))
     a[4, 4] = np.nan
@@ -78,11 +104,14 @@ def test_parts_and_shares_are_added_in_order(device: EmulatedDevice) -> None:
 
 
 @pytest.mark.parametrize(
-    "precision", [pytest.param(name, marks=[] if name in ("fp32", "bf16") else [pytest.mark.slow]) for name in PRECISIONS]
+    "precision",
+    [pytest.param(name, marks=[] if name in ("fp32", "bf16") else [pytest.mark.slow]) for name in PRECISIONS],
 )
 @pytest.mark.parametrize("tile", OF_WARPGROUPS, ids=lambda tile: str(tile).replace(", ", "x"))
 def test_the_checker_finds_nothing(tile: WarpgroupTile, precision: str) -> None:
-    """Sums that go twice around the ring and further: what waits for the wrong time around, or is read too late, shows from the second one on."""
+    """Sums that go twice around the ring and further: what waits for the wrong time around, or is read too late, shows
+    from the second one on.
+    """
     k = 2 * tile.stages * FORMATS[precision].terms + 5
     rng = np.random.default_rng(5)
     a, b = rng.normal(size=(70, k)).astype(np.float32), rng.normal(size=(k, 67)).astype(np.float32)
@@ -93,7 +122,9 @@ def test_the_checker_finds_nothing(tile: WarpgroupTile, precision: str) -> None:
 
 
 def test_warpgroups_that_share_stages_are_refused() -> None:
-    """Four in turn on a ring of six: a warpgroup's third record is the second one of a stage whose first one another has waited for. It hung on an H200."""
+    """Four in turn on a ring of six: a warpgroup's third record is the second one of a stage whose first one another
+    has waited for. It hung on an H200.
+    """
     shared = "STAGES % SHARES == 0"
     rng = np.random.default_rng(6)
     a, b = rng.normal(size=(64, 13 * 64)).astype(np.float32), rng.normal(size=(13 * 64, 64)).astype(np.float32)
@@ -101,7 +132,9 @@ def test_warpgroups_that_share_stages_are_refused() -> None:
     with pytest.raises(WarpladderError, match="stages of its own"):
         multiplied(EmulatedDevice(), Asked("y", "bf16", tile), a, b)
     with pytest.raises(KernelError, match="does not know that phase 0 has ended"):
-        multiplied(cast(EmulatedDevice, Edited(EmulatedDevice("check"), (shared, "true"))), Asked("y", "bf16", tile), a, b)
+        multiplied(
+            cast(EmulatedDevice, Edited(EmulatedDevice("check"), (shared, "true"))), Asked("y", "bf16", tile), a, b
+        )
 
 
 #: How the kernel waits for a stage, how it adds in bf16, and where it asks for its part of A's panel.
@@ -116,9 +149,27 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int, bool]] = {
     "the low half of B dropped": ("fp32", (("(product == 1 ? 4 : 0)", "0"),), "normal", 92, False),
     "the scale of B not undone": ("fp32", (("(l % 2 ? undo_b[j].y : undo_b[j].x) * UP", "UP"),), "normal", 92, False),
     "a neighbour's scale undone": ("fp32", (("undo[line + 8] * DOWN", "undo[line] * DOWN"),), "far apart", 92, False),
-    "the first half's scales undone": ("fp16", (("stage * UNDO + first / 32 * (BM + BN)", "stage * UNDO"),), "far apart", 92, True),
-    "the last record left out": ("bf16", (("min(records - from, depth)", "min(records - from - 1, depth)"),), "normal", 92, False),
-    "a share left out": ("bf16", (("other < SHARES - 1; ++other", "other < SHARES - 2; ++other"),), "normal", 92, False),
+    "the first half's scales undone": (
+        "fp16",
+        (("stage * UNDO + first / 32 * (BM + BN)", "stage * UNDO"),),
+        "far apart",
+        92,
+        True,
+    ),
+    "the last record left out": (
+        "bf16",
+        (("min(records - from, depth)", "min(records - from - 1, depth)"),),
+        "normal",
+        92,
+        False,
+    ),
+    "a share left out": (
+        "bf16",
+        (("other < SHARES - 1; ++other", "other < SHARES - 2; ++other"),),
+        "normal",
+        92,
+        False,
+    ),
     "sums in bf16": (
         "bf16",
         ((ADDS, f"{ADDS}, sum[0][j][l] = __uint_as_float(two_bf16(sum[0][j][l], 0.0f) << 16)"),),
@@ -129,15 +180,25 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int, bool]] = {
     "a phase too early": ("bf16", ((PHASE, PHASE.replace("parity", "parity ^ 1")),), "normal", 92, True),
     "always the first phase": ("bf16", ((PHASE, PHASE.replace("parity", "0")),), "normal", 900, False),
     "a panel's half where the other belongs": ("bf16", OTHER_HALF, "normal", 92, False),
-    "a panel for this block alone": ("bf16", (("((1u << CN) - 1) << across_m * CN", "1u << rank"),), "normal", 92, True),
+    "a panel for this block alone": (
+        "bf16",
+        (("((1u << CN) - 1) << across_m * CN", "1u << rank"),),
+        "normal",
+        92,
+        True,
+    ),
 }
 
 
-@pytest.mark.parametrize("liar", [pytest.param(liar, marks=[] if LIARS[liar][-1] else [pytest.mark.slow]) for liar in LIARS])
+@pytest.mark.parametrize(
+    "liar", [pytest.param(liar, marks=[] if LIARS[liar][-1] else [pytest.mark.slow]) for liar in LIARS]
+)
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     """By a number that is wrong, or because somebody waits for what never comes."""
     precision, edits, kind, k, _ = LIARS[liar]
-    with pytest.raises((WarpladderError, AssertionError), match=r"wrong at|never written|waits|wait for|lacks|bytes|has arrived"):
+    with pytest.raises(
+        (WarpladderError, AssertionError), match=r"wrong at|never written|waits|wait for|lacks|bytes|has arrived"
+    ):
         prove(Edited(device, *edits), Asked("dw", precision, TURNS), 70, 67, k, kind)  # type: ignore[arg-type]
 
 
@@ -152,13 +213,17 @@ def test_the_model_keeps_both_kernels_and_whole_clusters() -> None:
     limits = Limits("a large GPU", multiprocessors=132)
     for kind in FORMATS.values():
         for m, n, k in ((512, 1024, 784), (1000, 10, 512), (1, 1, 1), (10, 784, 59_000)):
-            planned = PackedPlanned(lambda _, shape=(m, n, k): shape, limits, 1, Formats.alike(kind), (*TILES, *OF_WARPGROUPS))  # type: ignore[misc]
+            planned = PackedPlanned(
+                lambda _, shape=(m, n, k): shape, limits, 1, Formats.alike(kind), (*TILES, *OF_WARPGROUPS)
+            )  # type: ignore[misc]
             kinds = {type(plan.tile) for plan in planned.options(1)}
             assert len(kinds) == 2
             for tile in OF_WARPGROUPS:
                 blocks, (down, across) = tile.blocks(m, n), tile.cluster
                 assert blocks % (down * across) == 0 and blocks * tile.bm * tile.bn >= m * n
-    wide = PackedPlanned(lambda n: (n, 1024, 1024), limits, 512, Formats.alike(FORMATS["bf16"]), (*TILES, *OF_WARPGROUPS))
+    wide = PackedPlanned(
+        lambda n: (n, 1024, 1024), limits, 512, Formats.alike(FORMATS["bf16"]), (*TILES, *OF_WARPGROUPS)
+    )
     assert isinstance(wide(512).tile, WarpgroupTile)
     timed = Tiles(0, cast(Segment, SimpleNamespace(products={"y": wide})), 512, "y").candidates()
     assert {plan.tile.kind for plan in timed} == {tile.kind for tile in (*TILES, *OF_WARPGROUPS)} and len(timed) <= 6, (
@@ -177,9 +242,13 @@ NET = Net(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", [pytest.param(name, marks=[] if name == "fp32" else [pytest.mark.nightly]) for name in PRECISIONS])
+@pytest.mark.parametrize(
+    "precision", [pytest.param(name, marks=[] if name == "fp32" else [pytest.mark.nightly]) for name in PRECISIONS]
+)
 def test_a_net_of_them_is_proven(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the precision's bounds, in fp32 of bytes; every product is one of warpgroups, as the model has it for a large GPU."""
+    """By the precision's bounds, in fp32 of bytes; every product is one of warpgroups, as the model has it for a large
+    GPU.
+    """
     asked: set[str] = set()
     honest = EmulatedDevice.kernel
 

@@ -1,4 +1,6 @@
-"""The definitions of the optimizers and schedules are torch.optim's: `reference.py` and the rates, in float64, against PyTorch's own."""
+"""The definitions of the optimizers and schedules are torch.optim's: `reference.py` and the rates, in float64, against
+PyTorch's own.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def test_steps_are_torch_optim_s(name: str, clip: float | None) -> None:
             near(found, made.state[tensor][slot].numpy())
 
 
-@pytest.mark.parametrize("optimizer", [SGD(0.1, momentum=0.9), Adam(0.1), AdamW(0.1, weight_decay=0.1)], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "optimizer", [SGD(0.1, momentum=0.9), Adam(0.1), AdamW(0.1, weight_decay=0.1)], ids=lambda each: each.name
+)
 def test_steps_at_rates_that_vary_are_torch_optim_s(optimizer: Optimizer) -> None:
     """Momentum and means are kept apart from the rate: what it was at earlier steps does not matter to later ones."""
     random, config = np.random.default_rng(4), TrainConfig(optimizer=optimizer)
@@ -126,7 +130,9 @@ def test_cosine_is_cosine_annealing_lr(least: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "schedule", [Constant(warmup=2.0), Cosine(warmup=2.0), StepDecay(every=3, warmup=1.5)], ids=lambda each: type(each).__name__
+    "schedule",
+    [Constant(warmup=2.0), Cosine(warmup=2.0), StepDecay(every=3, warmup=1.5)],
+    ids=lambda each: type(each).__name__,
 )
 def test_a_warm_up_rises_in_a_straight_line_as_linear_lr(schedule: Schedule) -> None:
     """From one step's share on; behind it the schedule is as without, but that a cosine begins where the warm-up ends."""

@@ -1,4 +1,6 @@
-"""A peer from outside of the package: PyTorch as its tutorials have it, a Sequential, autograd and an optimizer of torch.optim."""
+"""A peer from outside of the package: PyTorch as its tutorials have it, a Sequential, autograd and an optimizer of
+torch.optim.
+"""
 
 from __future__ import annotations
 
@@ -72,4 +74,11 @@ def unsupported(net, config):
     return None
 
 
-RUNG = Rung("tutorial", "PyTorch as in its tutorials", "A Sequential, autograd and torch.optim.", Tutorial, unsupported, peer=True)
+RUNG = Rung(
+    "tutorial",
+    "PyTorch as in its tutorials",
+    "A Sequential, autograd and torch.optim.",
+    Tutorial,
+    unsupported,
+    peer=True,
+)

@@ -1,4 +1,6 @@
-"""The order of an epoch as peers work it out on their devices, to the number what the host does; and programs as long as an epoch."""
+"""The order of an epoch as peers work it out on their devices, to the number what the host does; and programs as long
+as an epoch.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_drawn_orders(found: Any, order: Order) -> None:
 
 
 @pytest.mark.parametrize("peer", ["jax", "torch"])
-def test_more_samples_than_the_device_shuffles_are_ordered_by_the_host(peer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_samples_than_the_device_shuffles_are_ordered_by_the_host(
+    peer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if peer == "torch":
         pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
         monkeypatch.setattr("warpladder.peers.torch_order.MOST", 50)

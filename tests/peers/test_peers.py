@@ -41,7 +41,9 @@ def graph(net: Net, config: TrainConfig, state: State, **options: Any) -> Traine
     return GraphTrainer(net, config, state, device="cpu", **options)
 
 
-def graph_with(net: Net, config: TrainConfig, state: State, functions: Callable[[Any], dict[str, Any]], **options: Any) -> Trainer:
+def graph_with(
+    net: Net, config: TrainConfig, state: State, functions: Callable[[Any], dict[str, Any]], **options: Any
+) -> Trainer:
     """The same with functions of `torch.nn.functional` in place of its own, which `functions` is given."""
     from warpladder.peers import torch_graph, torch_net
 
@@ -106,7 +108,9 @@ def mixed_bf16(net: Net, config: TrainConfig, state: State) -> Trainer:
     return TorchTrainer(net, config, state, precision="bf16", threads=1)
 
 
-def stand_in(name: str, build: Callable[[Net, TrainConfig, State], Trainer], precision: str = "fp32", like: str = "torch") -> Rung:
+def stand_in(
+    name: str, build: Callable[[Net, TrainConfig, State], Trainer], precision: str = "fp32", like: str = "torch"
+) -> Rung:
     """A peer of the GPU as it is on the CPU, for tests; `like` names the peer of the CPU whose limits it has."""
     return Rung(name, name, "", build, find(like).unsupported, precision=precision)
 
@@ -160,14 +164,18 @@ def test_an_epoch_is_the_reference_s(peer: Rung, net: Net, setting: str) -> None
         assert np.abs(found.loss / wanted.loss - 1).max() <= 1e-4
         assert found.correct.tolist() == wanted.correct.tolist()
         # weights, not updates: these tell a wrong optimizer or batch, and compare_epoch the rest
-        error = np.linalg.norm(trainer.state().params - reference.state().params) / np.linalg.norm(reference.state().params)
+        error = np.linalg.norm(trainer.state().params - reference.state().params) / np.linalg.norm(
+            reference.state().params
+        )
         assert error <= bound("float32", 1000, steps=drawn.steps)
 
 
 @pytest.mark.parametrize(
     "peer", [find("torch", threads=1), find("torch:images=last", threads=1), *STAND_INS[:2]], ids=lambda peer: peer.name
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])  # many drawn nets have no convolution
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+)  # many drawn nets have no convolution
 @given(drawn=cases())
 def test_steps_of_drawn_nets(peer: Rung, drawn: Case) -> None:
     """The check that our own rungs pass: each tensor's update, at a rate at which it dwarfs the weights."""
@@ -219,7 +227,9 @@ OPTIMIZERS = {
     "adam and decay": PLAIN.but(optimizer=Adam(0.02, weight_decay=0.1), clip_value=0.1),
     "adamw": PLAIN.but(optimizer=AdamW(0.02, weight_decay=0.5)),
     "sgd by cosine": PLAIN.but(schedule=Cosine(warmup=0.5), epochs=2),
-    "nesterov by steps": PLAIN.but(momentum=0.9, nesterov=True, weight_decay=0.01, schedule=StepDecay(every=0.4, gamma=0.5)),
+    "nesterov by steps": PLAIN.but(
+        momentum=0.9, nesterov=True, weight_decay=0.01, schedule=StepDecay(every=0.4, gamma=0.5)
+    ),
     "adam by cosine": PLAIN.but(optimizer=Adam(0.02), schedule=Cosine(warmup=0.5, least=1e-3), epochs=2),
     "adamw by cosine": PLAIN.but(optimizer=AdamW(0.02, weight_decay=0.5), schedule=Cosine(warmup=0.5), epochs=2),
 }
@@ -229,13 +239,21 @@ def small(peer: Rung) -> Net:
     """A net that the peer can train."""
     if peer.name == "sklearn":
         return Net("small", (9,), (Linear(out_features=7), ReLU(), Linear(out_features=4)), CrossEntropyLoss())
-    return Net("small", (1, 6, 6), (Conv2d(out_channels=3, kernel_size=3), ReLU(), Flatten(), Linear(out_features=4)), CrossEntropyLoss())
+    return Net(
+        "small",
+        (1, 6, 6),
+        (Conv2d(out_channels=3, kernel_size=3), ReLU(), Flatten(), Linear(out_features=4)),
+        CrossEntropyLoss(),
+    )
 
 
 def agree(found: State, wanted: State, steps: int) -> None:
     """Parameters and every slot, after so many steps from the same state."""
     assert found.step == wanted.step and found.slots.keys() == wanted.slots.keys()
-    for ours, theirs in ((found.params, wanted.params), *((found.slots[name], wanted.slots[name]) for name in found.slots)):
+    for ours, theirs in (
+        (found.params, wanted.params),
+        *((found.slots[name], wanted.slots[name]) for name in found.slots),
+    ):
         assert ours.dtype == np.float32
         error = np.linalg.norm(ours - theirs) / np.linalg.norm(theirs)
         assert error <= bound("float32", 1000, steps=steps)
@@ -265,7 +283,11 @@ def test_every_optimizer_and_schedule_steps_as_the_reference(peer: Rung, name: s
         for each in (trainer, reference):
             each.load(drawn.dataset)
         agree(trainer.state(), drawn.state, 1)
-        for order, first, last in ((drawn.order, 0, 10), (replace(drawn.order, epoch=1), 0, 3), (replace(drawn.order, epoch=1), 3, 5)):
+        for order, first, last in (
+            (drawn.order, 0, 10),
+            (replace(drawn.order, epoch=1), 0, 3),
+            (replace(drawn.order, epoch=1), 3, 5),
+        ):
             found, wanted = trainer.run(order, first, last), reference.run(order, first, last)
             assert np.abs(found.loss / wanted.loss - 1).max() <= 1e-4
             agree(trainer.state(), reference.state(), trainer.state().step - 3)
@@ -276,7 +298,9 @@ def test_every_optimizer_and_schedule_steps_as_the_reference(peer: Rung, name: s
 
 
 @pytest.mark.parametrize(
-    "peer", [peer for peer in STEPPING if peer.name in ("jax", "graph", "compiled", "torch")], ids=lambda peer: peer.name
+    "peer",
+    [peer for peer in STEPPING if peer.name in ("jax", "graph", "compiled", "torch")],
+    ids=lambda peer: peer.name,
 )
 @pytest.mark.parametrize("name", ["momentum", "adam by cosine"])
 @pytest.mark.usefixtures("uncompiled")
@@ -302,7 +326,9 @@ def test_what_the_peers_have_no_step_for(monkeypatch: pytest.MonkeyPatch) -> Non
     net = nets.mlp((1, 8, 8))
     assert find("torch").unsupported(net, PLAIN.but(optimizer=Adagrad(0.1))) is None
     graphs = pytorch.TorchOptions(device="cuda", mode="graph")
-    assert "SGD, Adam and AdamW, not of Adagrad" in str(pytorch.unsupported(net, PLAIN.but(optimizer=Adagrad(0.1)), graphs))
+    assert "SGD, Adam and AdamW, not of Adagrad" in str(
+        pytorch.unsupported(net, PLAIN.but(optimizer=Adagrad(0.1)), graphs)
+    )
     monkeypatch.setattr(Adagrad, "slots", ("total",))
     assert "torch.optim.Adagrad keeps sum" in str(find("torch").unsupported(net, PLAIN.but(optimizer=Adagrad(0.1))))
 
@@ -321,12 +347,16 @@ def test_what_the_peers_have_no_step_for(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_settings_of_one_rule_share_jax_s_programs() -> None:
-    """Whether a setting is 0 decides which arithmetic there is; its value is no part of the program, which cannot take it for one."""
+    """Whether a setting is 0 decides which arithmetic there is; its value is no part of the program, which cannot take
+    it for one.
+    """
     pytest.importorskip("jax", reason="jax is not installed: pip install jax")
     from warpladder.peers.jax_steps import Rule
 
     rule = Rule.of(PLAIN.but(optimizer=Adam(0.1, weight_decay=0.2)))
-    assert rule == Rule.of(PLAIN.but(optimizer=Adam(0.3, betas=(0.5, 0.6), eps=1e-3, weight_decay=0.4), schedule=Cosine()))
+    assert rule == Rule.of(
+        PLAIN.but(optimizer=Adam(0.3, betas=(0.5, 0.6), eps=1e-3, weight_decay=0.4), schedule=Cosine())
+    )
     assert hash(rule) == hash(Rule.of(PLAIN.but(optimizer=Adam(0.3, weight_decay=0.4))))
     assert rule != Rule.of(PLAIN.but(optimizer=AdamW(0.1, weight_decay=0.2)))
     assert rule != Rule.of(PLAIN.but(optimizer=Adam(0.1)))
@@ -339,7 +369,8 @@ def test_settings_of_one_rule_share_jax_s_programs() -> None:
 
 @peers
 @pytest.mark.parametrize(
-    "setting", ["plain", pytest.param("nesterov", marks=pytest.mark.nightly), pytest.param("full", marks=pytest.mark.slow)]
+    "setting",
+    ["plain", pytest.param("nesterov", marks=pytest.mark.nightly), pytest.param("full", marks=pytest.mark.slow)],
 )
 def test_proof(peer: Rung, setting: str) -> None:
     """The proof that a climb asks for before it times anything."""
@@ -370,7 +401,9 @@ def test_a_step_in_fp16_that_overflows_is_left_out_and_halves_the_scale(
 
     monkeypatch.setattr(torch, "compile", lambda function, **how: function)  # what inductor is given, as it stands
     drawn = case(nets.mlp((1, 8, 8)), TrainConfig(batch_size=4, optimizer=optimizer), seed=2, samples=40)
-    with GraphTrainer(drawn.net, drawn.config, drawn.state, device="cpu", precision="fp16", compiled=compiled) as trainer:
+    with GraphTrainer(
+        drawn.net, drawn.config, drawn.state, device="cpu", precision="fp16", compiled=compiled
+    ) as trainer:
         trainer.load(drawn.dataset)
         scale: Any = trainer.scale
         before, first = trainer.state(), float(scale.scale)
@@ -393,7 +426,9 @@ def test_a_step_in_fp16_that_overflows_is_left_out_and_halves_the_scale(
 
 @pytest.mark.parametrize("net", [ZOO[3], NARROW], ids=["cnn", "autoencoder"])
 def test_convolutions_in_another_form_are_proven_on_samples_that_stand_it(net: Net) -> None:
-    """On data that only direct sums compute exactly an honest program in Fourier's form falls on other sides of switches."""
+    """On data that only direct sums compute exactly an honest program in Fourier's form falls on other sides of
+    switches.
+    """
     pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
     config = PLAIN.but(momentum=0.9, clip_value=5.0)
     verdict = verify(fourier, net, config, transforms=True)
@@ -405,7 +440,9 @@ def test_convolutions_in_another_form_are_proven_on_samples_that_stand_it(net: N
 def test_training_goes_on_after_weights_that_are_not_finite() -> None:
     """scikit-learn raises there; a trainer lets its log tell."""
     drawn = case(nets.mlp((1, 8, 8)), PLAIN, seed=4, samples=8)
-    with find("sklearn").build(drawn.net, drawn.config, replace(drawn.state, params=np.full_like(drawn.state.params, np.nan))) as trainer:
+    with find("sklearn").build(
+        drawn.net, drawn.config, replace(drawn.state, params=np.full_like(drawn.state.params, np.nan))
+    ) as trainer:
         trainer.load(drawn.dataset)
         assert not np.isfinite(trainer.run(drawn.order, 0, 2).loss).any()
 
@@ -455,7 +492,12 @@ def test_what_the_peers_cannot_train() -> None:
     assert "schedule" in str(sklearn.unsupported(nets.mlp(), PLAIN.but(momentum=0.9, schedule=Cosine())))
     assert (
         sklearn.unsupported(
-            Net("deep", (4,), (Linear(out_features=5), ReLU(), Linear(out_features=3), ReLU(), Linear(out_features=4)), CrossEntropyLoss()),
+            Net(
+                "deep",
+                (4,),
+                (Linear(out_features=5), ReLU(), Linear(out_features=3), ReLU(), Linear(out_features=4)),
+                CrossEntropyLoss(),
+            ),
             PLAIN,
         )
         is None
@@ -478,7 +520,9 @@ def test_peers_on_a_gpu_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
     for peer in pytorch.GPU_PEERS:
         assert "no GPU" in str(peer.unsupported(nets.mlp(), PLAIN))
     for missing, said in (("jax", "pip install"), ("jax_cuda13_plugin", "CUDA plugin")):
-        monkeypatch.setattr("warpladder.peers.jax.find_spec", lambda name, missing=missing: not name.startswith(missing[:7]) or None)
+        monkeypatch.setattr(
+            "warpladder.peers.jax.find_spec", lambda name, missing=missing: not name.startswith(missing[:7]) or None
+        )
         for peer in jax.GPU_PEERS:
             assert said in str(peer.unsupported(nets.mlp(), PLAIN))
     monkeypatch.setattr("warpladder.peers.jax.find_spec", lambda name: True)
@@ -513,20 +557,29 @@ def test_jax_does_not_promise_a_number_of_threads() -> None:
         (TrainConfig(batch_size=9), 5, (1,), 0),
     ],
 )
-def test_blocks_cover_every_range_of_steps_once(config: TrainConfig, samples: int, lengths: tuple[int, ...], partial: int) -> None:
+def test_blocks_cover_every_range_of_steps_once(
+    config: TrainConfig, samples: int, lengths: tuple[int, ...], partial: int
+) -> None:
     blocks = Blocks.of(config, samples, most=10)
     assert (blocks.lengths, blocks.partial) == (lengths, partial)
     steps = config.steps(samples)
     for first in range(steps + 1):
         for last in range(first, steps + 1):
             found = list(blocks.cut(first, last))
-            assert [step for block in found for step in range(block.first, block.first + block.steps)] == list(range(first, last))
+            assert [step for block in found for step in range(block.first, block.first + block.steps)] == list(
+                range(first, last)
+            )
             for block in found:
                 assert all(
-                    min(blocks.batch, samples - step * blocks.batch) == block.size for step in range(block.first, block.first + block.steps)
+                    min(blocks.batch, samples - step * blocks.batch) == block.size
+                    for step in range(block.first, block.first + block.steps)
                 )
     assert blocks.whole == {(block.steps, block.size) for block in blocks.cut(0, steps)}
-    assert list(Blocks.of(TrainConfig(batch_size=4), 26, most=4).cut(0, 7)) == [Block(0, 4, 4), Block(4, 2, 4), Block(6, 1, 2)]
+    assert list(Blocks.of(TrainConfig(batch_size=4), 26, most=4).cut(0, 7)) == [
+        Block(0, 4, 4),
+        Block(4, 2, 4),
+        Block(6, 1, 2),
+    ]
 
 
 def test_an_epoch_is_one_block_and_its_partial_batch_and_a_range_is_a_few() -> None:
@@ -587,7 +640,9 @@ def test_both_kinds_of_pools_give_a_tie_to_the_first_in_jax(size: int, k: int) -
     from warpladder.peers.jax_steps import pool, pool_apart
 
     rng = np.random.default_rng(0)
-    x = jnp.asarray(rng.integers(0, 3, (4, size, size, 5)), jnp.bfloat16)  # of three numbers most windows hold two that are equal
+    x = jnp.asarray(
+        rng.integers(0, 3, (4, size, size, 5)), jnp.bfloat16
+    )  # of three numbers most windows hold two that are equal
     (a, back_a), (b, back_b) = vjp(lambda x: pool(x, k, k), x), vjp(lambda x: pool_apart(x, k), x)
     dy = jnp.asarray(rng.integers(1, 9, a.shape), jnp.bfloat16)
     assert np.array_equal(a, b)

@@ -44,7 +44,10 @@ def test_public_methods_of_models_are_described_with_their_arguments(page):
     for name, held in vars(wl.Model).items():
         if inspect.isfunction(held) and not name.startswith("_"):
             assert f"**`Model.{name}(" in page
-    assert "**`Model.score(x, y=None)`**" in page and "warpladder.Conv2d(*, out_channels, kernel_size, stride=1, padding=0)" in page
+    assert (
+        "**`Model.score(x, y=None)`**" in page
+        and "warpladder.Conv2d(*, out_channels, kernel_size, stride=1, padding=0)" in page
+    )
 
 
 def test_nothing_of_sphinx_is_left(page):

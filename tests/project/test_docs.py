@@ -14,7 +14,9 @@ from warpladder.cli import group
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    path for path in ROOT.rglob("*.md") if not any(part.startswith(".") or part == "local" for part in path.relative_to(ROOT).parts)
+    path
+    for path in ROOT.rglob("*.md")
+    if not any(part.startswith(".") or part == "local" for part in path.relative_to(ROOT).parts)
 )
 
 

@@ -1,7 +1,9 @@
-"""What users add from outside of the package, without a change in it, proven by the package's own proof; and a mistake in each, which the proof finds.
+"""What users add from outside of the package, without a change in it, proven by the package's own proof; and a mistake
+in each, which the proof finds.
 
-CONTRIBUTING.md leads here: an optimizer is the folder adagrad/, layers are leakyrelu/ and avgpool2d/, another way to compute a layer, in a rung with an
-option, is blocked.py, a kernel stridedrelu/, a peer tutorial.py, a data set moons.py.
+CONTRIBUTING.md leads here: an optimizer is the folder adagrad/, layers are leakyrelu/ and avgpool2d/, another way to
+compute a layer, in a rung with an option, is blocked.py, a kernel stridedrelu/, a peer tutorial.py, a data set
+moons.py.
 """
 
 from __future__ import annotations
@@ -40,7 +42,16 @@ from warpladder.timing.task import Task
 pytestmark = pytest.mark.usefixtures("small_climbs")
 
 HERE = Path(__file__).parents[1] / "outside"
-RUNGS = ["loops", "numpy", "native", "naive:device=emulated", "tiled:device=emulated", "graph:device=emulated", "torch", "jax"]
+RUNGS = [
+    "loops",
+    "numpy",
+    "native",
+    "naive:device=emulated",
+    "tiled:device=emulated",
+    "graph:device=emulated",
+    "torch",
+    "jax",
+]
 emulated = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 
@@ -103,7 +114,8 @@ CONFIG = wl.TrainConfig(batch_size=7, epochs=3, optimizer=Adagrad(0.05), schedul
 
 #: On emulated rungs an optimizer is the same file: graph by day, naive and tiled in .ci/run.
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name.startswith(("naive:", "tiled:")) else []) for name in RUNGS]
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name.startswith(("naive:", "tiled:")) else []) for name in RUNGS],
 )
 @pytest.mark.usefixtures("cases_once")
 def test_an_optimizer_and_a_schedule_of_one_s_own_are_proven_on_every_rung(name: str) -> None:
@@ -160,7 +172,11 @@ def test_a_file_that_a_rung_needs_and_that_is_not_there_is_said(tmp_path, monkey
     config = wl.TrainConfig(optimizer=halfway.Halfway())
     start = case(net, CONFIG, 1, 9).state
     for name, file in (("numpy", "array.py"), ("loops", "loops.py"), ("native", "loops.py"), ("naive", "step.cu")):
-        reason = find(name, device="emulated").unsupported(net, config) if name == "naive" else find(name).unsupported(net, config)
+        reason = (
+            find(name, device="emulated").unsupported(net, config)
+            if name == "naive"
+            else find(name).unsupported(net, config)
+        )
         if why_not() is None or name != "naive":
             assert reason is not None and file in reason and "Halfway" in reason, reason
     with pytest.raises(wl.WarpladderError, match=r"Halfway.*reference\.py"):
@@ -236,8 +252,14 @@ def test_a_layer_s_mistake_is_found(planted, file: str, old: str, new: str, rung
 
 
 def test_what_cannot_train_a_layer_says_so() -> None:
-    said = {name: find(name).unsupported(POOLED, SGD) for name in ("native", "naive:device=emulated", "cupy", "jax", "sklearn")}
-    assert said["native"] == "it compiles Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten, and has nothing for LeakyReLU"
+    said = {
+        name: find(name).unsupported(POOLED, SGD)
+        for name in ("native", "naive:device=emulated", "cupy", "jax", "sklearn")
+    }
+    assert (
+        said["native"]
+        == "it compiles Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten, and has nothing for LeakyReLU"
+    )
     assert "layer AvgPool2d has no cuda.py in its folder" in str(said["naive:device=emulated"])
     assert "layer AvgPool2d has no jax.py in its folder" in str(said["jax"])
     assert all(said.values())
@@ -260,7 +282,8 @@ def test_a_checkpoint_says_which_layers_it_lacks_and_where_they_come_from(tmp_pa
     wl.train(POOLED, wl.data.load("digits", limit=50), SGD.but(epochs=0), checkpoint=tmp_path / "a.safetensors")
     monkeypatch.delitem(Layer.known, "LeakyReLU")
     with pytest.raises(
-        wl.WarpladderError, match=r"layer 1: LeakyReLU is not a layer of warpladder's but comes from leakyrelu: import that first"
+        wl.WarpladderError,
+        match=r"layer 1: LeakyReLU is not a layer of warpladder's but comes from leakyrelu: import that first",
     ) as told:
         wl.load(tmp_path / "a.safetensors")
     assert "\n" not in str(told.value)
@@ -287,9 +310,14 @@ def test_a_checkpoint_says_which_layers_it_lacks_and_where_they_come_from(tmp_pa
 )  # fmt: skip
 def test_a_wrong_layer_is_one_line(tmp_path, text: str, words: str) -> None:
     file = tmp_path / "sharp.py"
-    file.write_text(f"from dataclasses import dataclass\nimport warpladder as wl\nfrom warpladder.nets import Layer\n{text}\n")
+    file.write_text(
+        f"from dataclasses import dataclass\nimport warpladder as wl\nfrom warpladder.nets import Layer\n{text}\n"
+    )
     with pytest.raises(wl.WarpladderError) as told:
-        wl.train(wl.load_net(file), wl.data.arrays(np.ones((9, 8), np.float32), [0, 1, 0] * 3, np.ones((1, 8), np.float32), [0]))
+        wl.train(
+            wl.load_net(file),
+            wl.data.arrays(np.ones((9, 8), np.float32), [0, 1, 0] * 3, np.ones((1, 8), np.float32), [0]),
+        )
     assert words in str(told.value) and "\n" not in str(told.value)
 
 
@@ -340,12 +368,29 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def test_a_climb_proves_them_together(run, folder) -> None:
-    (folder / "peer.py").write_text((folder / "blocked.py").read_text().replace('name="blocked"', 'name="other", peer=True'))
-    words = ["--data", "./moons.py", "--rungs", "numpy,./blocked.py,./peer.py", "--sweep", "columns=7", "--epochs", "0", "--repeats", "1"]
+    (folder / "peer.py").write_text(
+        (folder / "blocked.py").read_text().replace('name="blocked"', 'name="other", peer=True')
+    )
+    words = [
+        "--data",
+        "./moons.py",
+        "--rungs",
+        "numpy,./blocked.py,./peer.py",
+        "--sweep",
+        "columns=7",
+        "--epochs",
+        "0",
+        "--repeats",
+        "1",
+    ]
     code, out, err = run("climb", "--net", "soft.py", *words, "--batch-size", "64", "--out", "found")
     assert code == 0, out + err
     found = load_results("found/results.json")
-    assert [(rung.name, rung.peer) for rung in found.timed()] == [("numpy", False), ("blocked:columns=7", False), ("other:columns=7", True)]
+    assert [(rung.name, rung.peer) for rung in found.timed()] == [
+        ("numpy", False),
+        ("blocked:columns=7", False),
+        ("other:columns=7", True),
+    ]
     assert found.data.name == "moons" and all(rung.check is not None and rung.check.passed for rung in found.rungs)
     assert all(rung.peak_rss_bytes for rung in found.rungs), "processes of their own know the layers"
     assert "climb soft.py --data ./moons.py --rungs numpy,./blocked.py" in found.command
@@ -362,7 +407,9 @@ def test_a_proof_with_something_from_outside_is_never_kept(tmp_path, monkeypatch
 
 def test_a_rung_s_mistake_is_found(folder) -> None:
     text = (folder / "blocked.py").read_text()
-    (folder / "wrong.py").write_text(text.replace("x.shape[1], self.columns)", "x.shape[1] - x.shape[1] % self.columns, self.columns)"))
+    (folder / "wrong.py").write_text(
+        text.replace("x.shape[1], self.columns)", "x.shape[1] - x.shape[1] % self.columns, self.columns)")
+    )
     verdict = wl.verify(load("wrong.py").but(columns=7).build, mlp10((1, 8, 8)), SGD)
     assert not verdict.passed and verdict.judged, verdict.reason
 
@@ -375,10 +422,19 @@ def test_commands_know_the_layers_of_a_net_s_file(run, folder, monkeypatch) -> N
     for kind in ("LeakyReLU", "AvgPool2d"):
         monkeypatch.delitem(Layer.known, kind)
     code, _, err = run("evaluate", "a.safetensors", "--data", "digits")
-    assert code == 2 and err.count("\n") == 1 and "AvgPool2d is not a layer of warpladder's but comes from avgpool2d" in err, err
-    monkeypatch.setattr(Layer, "known", Layer.known | LAYERS)  # as the file's imports do in a process that has not run it yet
+    assert (
+        code == 2
+        and err.count("\n") == 1
+        and "AvgPool2d is not a layer of warpladder's but comes from avgpool2d" in err
+    ), err
+    monkeypatch.setattr(
+        Layer, "known", Layer.known | LAYERS
+    )  # as the file's imports do in a process that has not run it yet
     assert run("evaluate", "a.safetensors", "--net", "soft.py", "--data", "digits")[0] == 0
-    assert run("train", "--net", "soft.py", *small[:4], "--resume", "a.safetensors", "--epochs", "2", "--no-progress")[0] == 0
+    assert (
+        run("train", "--net", "soft.py", *small[:4], "--resume", "a.safetensors", "--epochs", "2", "--no-progress")[0]
+        == 0
+    )
 
 
 def test_the_layer_and_the_data_set_of_the_pages_work(tmp_path, monkeypatch) -> None:
@@ -432,7 +488,9 @@ def test_a_peer_of_one_s_own_is_proven_and_its_mistake_is_found(tmp_path) -> Non
     peer, net = load(HERE / "tutorial.py"), mlp10((1, 8, 8))
     verdict = wl.verify(peer.build, net, SGD)
     assert verdict.passed and is_peer(peer), verdict.reason
-    (tmp_path / "wrong.py").write_text((HERE / "tutorial.py").read_text().replace("            self.optimizer.zero_grad()\n", ""))
+    (tmp_path / "wrong.py").write_text(
+        (HERE / "tutorial.py").read_text().replace("            self.optimizer.zero_grad()\n", "")
+    )
     assert not wl.verify(load(tmp_path / "wrong.py").build, net, SGD).passed
 
 

@@ -1,4 +1,6 @@
-"""The defects of the reports' programs, rebuilt in examples/findings: each trains, and each is refused for what it does wrong."""
+"""The defects of the reports' programs, rebuilt in examples/findings: each trains, and each is refused for what it does
+wrong.
+"""
 
 from __future__ import annotations
 

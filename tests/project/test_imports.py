@@ -110,7 +110,9 @@ def test_the_rule_sees_every_kind_of_import(tmp_path, monkeypatch):
     ):
         file.write_text(line)
         assert faults(file) == ["ops/relu/array.py imports trainers"], line
-    file.write_text("import numpy\nfrom ...nets import Net\nfrom ..base import Op\nfrom ...data.dataset import pixels\nfrom . import loops")
+    file.write_text(
+        "import numpy\nfrom ...nets import Net\nfrom ..base import Op\nfrom ...data.dataset import pixels\nfrom . import loops"
+    )
     assert faults(file) == []
 
 

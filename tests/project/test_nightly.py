@@ -1,4 +1,6 @@
-"""What scripts/nightly asks for: its steps are commands that stand-ins write down here; `scripts/nightly 1000` shows that the commands themselves start."""
+"""What scripts/nightly asks for: its steps are commands that stand-ins write down here; `scripts/nightly 1000` shows
+that the commands themselves start.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,20 @@ from large_batches import BATCHES
 from sweep_proofs import NETS, Row
 
 ROOT = Path(__file__).parents[2]
-STEPS = ["tests", "kept", "combinations", "bare", "honest", "heavy", "liars", "heavy-liars", "processors", "kills", "adam-kills", "fuzz"]
+STEPS = [
+    "tests",
+    "kept",
+    "combinations",
+    "bare",
+    "honest",
+    "heavy",
+    "liars",
+    "heavy-liars",
+    "processors",
+    "kills",
+    "adam-kills",
+    "fuzz",
+]
 RECORD = '#!/bin/sh\necho "$0 $@" >> called\n[ ! -e fails ] || ! echo "$0 $@" | grep -q -f fails\n'
 
 pytestmark = pytest.mark.skipif(not Path("/bin/sh").exists(), reason="needs a POSIX shell")
@@ -90,7 +105,9 @@ def test_a_step_that_fails_is_named_and_the_others_are_run(night: Night) -> None
     assert re.findall(r"^-- (\S+): \d+ s$", done.stdout, re.M) == STEPS
 
 
-@pytest.mark.parametrize("arguments", [("--only", "nope"), ("--only",), ("--seed", "-1"), ("--seed", "08"), ("--seed",), ("0",), ("soon",)])
+@pytest.mark.parametrize(
+    "arguments", [("--only", "nope"), ("--only",), ("--seed", "-1"), ("--seed", "08"), ("--seed",), ("0",), ("soon",)]
+)
 def test_wrong_arguments_are_told_before_anything_is_run(night: Night, arguments: tuple[str, ...]) -> None:
     done = night(*arguments)
     assert done.returncode == 2
@@ -100,7 +117,11 @@ def test_wrong_arguments_are_told_before_anything_is_run(night: Night, arguments
 
 
 def test_heavy_rows_and_the_shares_of_liars_take_turns_that_meet() -> None:
-    heavy = [row for row in (Row(data, net, batch) for data in ("digits", "mnist") for net in NETS for batch in BATCHES) if row.heavy(None)]
+    heavy = [
+        row
+        for row in (Row(data, net, batch) for data in ("digits", "mnist") for net in NETS for batch in BATCHES)
+        if row.heavy(None)
+    ]
     assert Row("mnist", "cnn", 10_000) in heavy
     assert Row("mnist", "cnn", 64) not in heavy
     assert len(heavy) % 2 == 1  # else half of the liars' shares, which are eight, would never meet half of the rows

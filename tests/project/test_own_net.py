@@ -52,7 +52,9 @@ kernel_size = 2
     assert wl.load_net(written("a.toml", text)) == wl.Net("my net", (1, 8, 8), layers, wl.CrossEntropyLoss())
 
 
-@pytest.mark.parametrize("text", [WHOLE.replace("\n", "\r\n"), b"\xef\xbb\xbf" + WHOLE.encode()], ids=["Windows line ends", "a BOM"])
+@pytest.mark.parametrize(
+    "text", [WHOLE.replace("\n", "\r\n"), b"\xef\xbb\xbf" + WHOLE.encode()], ids=["Windows line ends", "a BOM"]
+)
 def test_name_and_shape_may_be_left_out(text):
     net = wl.load_net(written("tiny.toml", text), (1, 4, 4))
     assert (net.name, net.in_shape, net.out_shape) == ("tiny", (1, 4, 4), (10,))
@@ -106,25 +108,49 @@ TOML = {
     "a name that is no text": ("name = 7\n" + WHOLE, "name wants text"),
     "a name that is a path": ('name = "../x"\n' + WHOLE, "the name '../x' will not do"),
     "a name that the ladder has": ('name = "mlp"\n' + WHOLE, "is that of another net"),
-    "a shape that is no list": ('in_shape = "1x8x8"\n' + WHOLE, "in_shape wants a list of whole numbers, as [1, 28, 28], got '1x8x8'"),
+    "a shape that is no list": (
+        'in_shape = "1x8x8"\n' + WHOLE,
+        "in_shape wants a list of whole numbers, as [1, 28, 28], got '1x8x8'",
+    ),
     "a shape of fractions": ("in_shape = [1.5]\n" + WHOLE, "in_shape wants a list of whole numbers"),
     "a shape of truths": ("in_shape = [true]\n" + WHOLE, "in_shape wants a list of whole numbers"),
     "a shape of two": ("in_shape = [8, 8]\n" + WHOLE, "in_shape wants (features,) or (channels, height, width)"),
     "one bracket": (LOSS + '[layers]\ntype = "Flatten"', "write [[layers]], with two brackets"),
     "layers that are none": (LOSS + "layers = [1]", "layer 0: has no type"),
     "no type": (WHOLE + "[[layers]]\nout_features = 3", "layer 2: has no type"),
-    "an unknown layer": (WHOLE.replace("Linear", "linear"), "layer 1: there is no layer 'linear' (did you mean 'Linear'?): there are"),
-    "a layer like none": (WHOLE.replace("Linear", "Attention"), "layer 1: there is no layer 'Attention': there are Linear, Conv2d"),
-    "an unknown keyword": (WHOLE.replace("out_features", "out_feature"), "Linear has no 'out_feature' (did you mean 'out_features'?)"),
+    "an unknown layer": (
+        WHOLE.replace("Linear", "linear"),
+        "layer 1: there is no layer 'linear' (did you mean 'Linear'?): there are",
+    ),
+    "a layer like none": (
+        WHOLE.replace("Linear", "Attention"),
+        "layer 1: there is no layer 'Attention': there are Linear, Conv2d",
+    ),
+    "an unknown keyword": (
+        WHOLE.replace("out_features", "out_feature"),
+        "Linear has no 'out_feature' (did you mean 'out_features'?)",
+    ),
     "a keyword too many": (
         WHOLE.replace('"Flatten"', '"Flatten"\nstart_dim = 1'),
         "layer 0: Flatten has no 'start_dim': it has no settings",
     ),
     "a missing keyword": (WHOLE.replace("out_features = 10", ""), "layer 1: Linear wants out_features"),
-    "an inferred keyword": (WHOLE + "in_features = 64", "layer 1: Linear infers in_features from what enters it: leave it out"),
-    "a keyword of another type": (WHOLE.replace("= 10", '= "ten"'), "layer 1: Linear(out_features='ten'): wants a whole number"),
-    "a width of 0": (WHOLE.replace("= 10", "= 0"), "layer 1: Linear(out_features=0): wants a whole number of at least 1"),
-    "a width beyond all memory": (WHOLE.replace("= 10", "= 9223372036854775807"), "parameters, and no memory holds more than"),
+    "an inferred keyword": (
+        WHOLE + "in_features = 64",
+        "layer 1: Linear infers in_features from what enters it: leave it out",
+    ),
+    "a keyword of another type": (
+        WHOLE.replace("= 10", '= "ten"'),
+        "layer 1: Linear(out_features='ten'): wants a whole number",
+    ),
+    "a width of 0": (
+        WHOLE.replace("= 10", "= 0"),
+        "layer 1: Linear(out_features=0): wants a whole number of at least 1",
+    ),
+    "a width beyond all memory": (
+        WHOLE.replace("= 10", "= 9223372036854775807"),
+        "parameters, and no memory holds more than",
+    ),
     "layers that do not fit": (WHOLE.replace("Flatten", "ReLU"), "layer 1: Linear wants a flat input"),
     "nothing to train": (LOSS + '[[layers]]\ntype = "Flatten"', "no layer with parameters"),
     "Latin-1": ("# Netz f\xfcr \xdcbung\n".encode("latin-1") + WHOLE.encode(), "line 1: is not UTF-8 text"),
@@ -184,7 +210,9 @@ def test_the_page_on_nets_says_what_works():
     page = ROOT / "docs" / "own-net.md"
     (toml,), (python, *_, use) = code(page, "toml"), code(page, "python")
     assert wl.load_net(written("mine.toml", toml), (1, 8, 8)).shapes[1] == (16, 8, 8)
-    assert wl.load_net(written("mine.toml", toml.replace("# in_shape", "in_shape").replace("# name", "name"))).in_shape == (1, 28, 28)
+    assert wl.load_net(
+        written("mine.toml", toml.replace("# in_shape", "in_shape").replace("# name", "name"))
+    ).in_shape == (1, 28, 28)
     assert wl.load_net(written("funnel.py", python), (1, 8, 8), 7).out_shape == (7,)
     written("mine.toml", toml)
     exec(compile(use, "own-net.md", "exec"), {})
@@ -235,19 +263,28 @@ WRONG = {
     "two nets": (["train", "mlp", "--net", "own.toml", *SMALL], "there are two nets, mlp and --net own.toml"),
     "no net": (["train", *SMALL], "Missing argument 'NET'"),
     "a file that is not there": (["train", "--net", "none.toml", *SMALL], "none.toml: there is no such file"),
-    "a file that is not there, before any download": (["train", "none.py", "--data", "nothing"], "none.py: there is no such file"),
+    "a file that is not there, before any download": (
+        ["train", "none.py", "--data", "nothing"],
+        "none.py: there is no such file",
+    ),
     "a name that is a file's": (
         ["train", "own", *SMALL],
         "'own' is not one of 'softmax', 'mlp', 'mlp10', 'cnn', 'autoencoder'; did you mean the file, --net own.toml?",
     ),
     "a folder": (["train", "--net", "./", *SMALL], "./: is a folder"),
-    "a file of another kind": (["train", "--net", "./own.json", *SMALL], "own.json: a net is read from a .toml or a .py file"),
+    "a file of another kind": (
+        ["train", "--net", "./own.json", *SMALL],
+        "own.json: a net is read from a .toml or a .py file",
+    ),
     "a file that is wrong": (["climb", "--net", "wrong.toml", *SMALL], "wrong.toml: there is no loss"),
     "data of another shape": (
         ["train", "--net", "large.toml", *SMALL],
         "net 'large' takes samples of shape (1, 28, 28), digits has (1, 8, 8)",
     ),
-    "data of more classes": (["train", "--net", "narrow.toml", *SMALL], "net 'narrow' has 3 outputs, but digits has labels up to 9"),
+    "data of more classes": (
+        ["train", "--net", "narrow.toml", *SMALL],
+        "net 'narrow' has 3 outputs, but digits has labels up to 9",
+    ),
     "no shape": (["nets", "own.toml"], "in_shape"),
 }
 

@@ -1,4 +1,6 @@
-"""Rungs from files: proven, timed, profiled and trained with as the ladder's own; and what each kind of wrong file says."""
+"""Rungs from files: proven, timed, profiled and trained with as the ladder's own; and what each kind of wrong file
+says.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,22 @@ def test_the_rung_of_the_page_is_proven_timed_and_weighed(run):
     assert [rung.name for rung in results.timed()] == ["numpy", "mine"]
     mine = results.rungs[1]
     assert mine.check is not None and mine.check.passed and mine.same_bits is not False and not mine.peer
-    assert mine.peak_rss_bytes is not None and mine.held_bytes is not None and mine.held_bytes["parameters"] == 4 * results.net.parameters
+    assert (
+        mine.peak_rss_bytes is not None
+        and mine.held_bytes is not None
+        and mine.held_bytes["parameters"] == 4 * results.net.parameters
+    )
     assert mine.test_accuracy == results.rungs[0].test_accuracy
     assert "--rungs numpy,./mine.py" in results.command
 
 
 def changes() -> list[tuple[str, str, str]]:
-    """What the page changes in its rung, and what the proof then says: figures left out, since they depend on the sums of the machine's BLAS."""
-    said = {"np.float32(n)": ("np.float32(batch)", "update of 3.")}  # its weight or its bias: which is further off depends on BLAS too
+    """What the page changes in its rung, and what the proof then says: figures left out, since they depend on the sums
+    of the machine's BLAS.
+    """
+    said = {
+        "np.float32(n)": ("np.float32(batch)", "update of 3.")
+    }  # its weight or its bias: which is further off depends on BLAS too
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if match := re.match(r"\| `(.+)` \| `(.+)` \| `(.+?)`", line):
             old, new, words = match.groups()
@@ -105,7 +115,10 @@ def test_rungs_of_the_ladder_are_called_what_they_were():
 def test_a_checkpoint_of_such_a_rung_wants_the_file_again(run):
     trained = ["train", "mlp10", *SMALL, "--rung", "./mine.py", "--checkpoint", "a.safetensors", "--no-progress"]
     assert run(*trained)[0] == 0
-    for arguments in (["evaluate", "a.safetensors", "--data", "digits"], ["train", "mlp10", *SMALL, "--resume", "a.safetensors"]):
+    for arguments in (
+        ["evaluate", "a.safetensors", "--data", "digits"],
+        ["train", "mlp10", *SMALL, "--resume", "a.safetensors"],
+    ):
         code, _, err = run(*arguments)
         assert code == 2 and "trained by the rung 'mine', which is none of warpladder's" in err and err.count("\n") == 1
     assert run("evaluate", "a.safetensors", "--data", "digits", "--rung", "./mine.py")[0] == 0
@@ -116,12 +129,16 @@ def test_a_checkpoint_of_such_a_rung_wants_the_file_again(run):
 def test_the_kernel_of_the_page_is_proven_and_taken_apart(run):
     Path("linear.cu").write_text(code(PAGE, "cuda")[0])
     Path("kernel.py").write_text(KERNEL)
-    status, out, _ = run("climb", "mlp10", *SMALL, "--device", "emulated", "--rungs", "./kernel.py", "--repeats", "1", "--out", "found")
+    status, out, _ = run(
+        "climb", "mlp10", *SMALL, "--device", "emulated", "--rungs", "./kernel.py", "--repeats", "1", "--out", "found"
+    )
     assert status == 0, out
     (found,) = load_results("found/results.json").rungs
     assert found.name == "my-linear:device=emulated" and found.check is not None and found.check.passed
     config = wl.TrainConfig(batch_size=64)
-    told = profile(find("kernel.py:device=emulated"), wl.nets.mlp10((1, 8, 8)), wl.data.load("digits", limit=150), config)
+    told = profile(
+        find("kernel.py:device=emulated"), wl.nets.mlp10((1, 8, 8)), wl.data.load("digits", limit=150), config
+    )
     assert "my_linear" in {kernel.name for part in told.parts for kernel in part.kernels}
 
 
@@ -130,7 +147,9 @@ def test_the_options_of_the_page_are_a_rungs(run):
     words = ["--rungs", "numpy,./wide.py", "--sweep", "width=1,4", "--epochs", "0", "--repeats", "1", "--out", "wide"]
     assert run("climb", "mlp10", *SMALL, *words)[0] == 0
     assert [rung.name for rung in load_results("wide/results.json").rungs] == ["numpy", "mine:width=1", "mine:width=4"]
-    code, out, _ = run("train", "mlp10", *SMALL, "--rung", "./wide.py:width=4:way=short", "--epochs", "1", "--no-checkpoint")
+    code, out, _ = run(
+        "train", "mlp10", *SMALL, "--rung", "./wide.py:width=4:way=short", "--epochs", "1", "--no-checkpoint"
+    )
     assert code == 0 and "columns of a thread: 4" in out
 
 
@@ -162,28 +181,46 @@ WRONG = {
     "no Python": ("RUNG = (", "a.py, line 1: is not Python: "),
     "no RUNG": ("rung = 1", "a.py: defines no RUNG: end it with RUNG = Rung("),
     "a RUNG that is none": ("RUNG = 'numpy'", "a.py: RUNG wants to be a warpladder.ladder.Rung, got str"),
-    "an import that is not there": ("import triton_of_my_own", "a.py, line 1: ModuleNotFoundError: No module named 'triton_of_my_own'"),
+    "an import that is not there": (
+        "import triton_of_my_own",
+        "a.py, line 1: ModuleNotFoundError: No module named 'triton_of_my_own'",
+    ),
     "an error": (HEAD + "x = 1\ny = x / 0\n" + RUNG, "a.py, line 3: ZeroDivisionError"),
     "a Rung without its idea": (HEAD + 'RUNG = Rung("a", "title")', "a.py, line 2: TypeError"),
     "a name that the ladder has": (HEAD + RUNG.replace('"a"', '"numpy"'), "the name 'numpy' is that of a rung or peer"),
-    "a name that a peer has": (HEAD + RUNG.replace('"a"', '"torch-gpu"'), "the name 'torch-gpu' is that of a rung or peer"),
-    "a name with a comma": (HEAD + RUNG.replace('"a"', '"a,b"'), "name wants letters, digits, - and _, at most 40, got 'a,b'"),
+    "a name that a peer has": (
+        HEAD + RUNG.replace('"a"', '"torch-gpu"'),
+        "the name 'torch-gpu' is that of a rung or peer",
+    ),
+    "a name with a comma": (
+        HEAD + RUNG.replace('"a"', '"a,b"'),
+        "name wants letters, digits, - and _, at most 40, got 'a,b'",
+    ),
     "a name that is none": (HEAD + RUNG.replace('"a"', "3"), "name wants a line of text, got 3"),
     "a title of two lines": (HEAD + RUNG.replace("title", "a\\nb"), "title wants a line of text"),
     "a build that is none": (HEAD + RUNG.replace("print", "None"), "build wants a function, got None"),
-    "an unknown precision": (HEAD + RUNG.replace("print", "print, precision='fp8'"), "precision wants one of fp64, fp32, tf32"),
+    "an unknown precision": (
+        HEAD + RUNG.replace("print", "print, precision='fp8'"),
+        "precision wants one of fp64, fp32, tf32",
+    ),
     "an unknown option": (
         HEAD + RUNG.replace("print", "print, options=('speed',)"),
         "options wants an object of a class derived from warpladder.ladder.Options",
     ),
-    "deviations that are text": (HEAD + RUNG.replace("print", "print, deviations='none'"), "deviations wants a tuple of texts"),
+    "deviations that are text": (
+        HEAD + RUNG.replace("print", "print, deviations='none'"),
+        "deviations wants a tuple of texts",
+    ),
 }
 
 
 @pytest.mark.parametrize(("text", "words"), WRONG.values(), ids=WRONG)
 def test_a_wrong_file_is_one_line(run, text, words):
     Path("a.py").write_text(text)
-    for arguments in (["climb", "mlp10", *SMALL, "--rungs", "numpy,./a.py"], ["train", "mlp10", *SMALL, "--rung", "a.py"]):
+    for arguments in (
+        ["climb", "mlp10", *SMALL, "--rungs", "numpy,./a.py"],
+        ["train", "mlp10", *SMALL, "--rung", "a.py"],
+    ):
         code, out, err = run(*arguments)
         assert (code, out) == (2, "") and err.startswith("warpladder: ") and err.count("\n") == 1 and words in err, err
 
@@ -207,7 +244,8 @@ def test_a_file_without_its_ending_is_meant():
 def test_functions_of_a_rung_that_fail_name_their_line(run):
     Path("mine.py").write_text(
         MINE.replace(
-            "    if not isinstance(net.loss, CrossEntropyLoss)", "    net.loss.nothing\n    if not isinstance(net.loss, CrossEntropyLoss)"
+            "    if not isinstance(net.loss, CrossEntropyLoss)",
+            "    net.loss.nothing\n    if not isinstance(net.loss, CrossEntropyLoss)",
         )
     )
     code, _, err = run("climb", "mlp10", *SMALL, "--rungs", "mine.py")
@@ -219,7 +257,11 @@ def test_functions_of_a_rung_that_fail_name_their_line(run):
 def test_a_trainer_that_lacks_a_method_is_one_line(run):
     Path("mine.py").write_text(MINE.replace("def predict(", "def predicted("))
     code, _, err = run("train", "mlp10", *SMALL, "--rung", "mine.py", "--no-progress")
-    assert code == 2 and err.startswith("warpladder: mine.py: TypeError: Can't instantiate abstract class Mine") and "predict" in err, err
+    assert (
+        code == 2
+        and err.startswith("warpladder: mine.py: TypeError: Can't instantiate abstract class Mine")
+        and "predict" in err
+    ), err
 
 
 def test_a_rung_that_does_not_know_a_net_says_so(run):
@@ -234,4 +276,6 @@ def test_a_trainer_that_fails_is_a_failed_row_and_no_end_of_the_climb(run):
     mine, numpy = load_results("found/results.json").rungs
     line = MINE[: MINE.index("self.update(order.n)")].count("\n") + 1
     assert (mine.status, numpy.status) == ("failed", "timed")
-    assert f"raised TypeError in mine.py, line {line}: Mine.update() missing 1 required positional argument" in mine.reason, mine.reason
+    assert (
+        f"raised TypeError in mine.py, line {line}: Mine.update() missing 1 required positional argument" in mine.reason
+    ), mine.reason

@@ -28,7 +28,10 @@ def run_with(tmp_path):
         fake.write_text(python)
         fake.chmod(0o755)
         return subprocess.run(
-            [tmp_path / "scripts" / "setup"], env={"PYTHON": str(fake), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True
+            [tmp_path / "scripts" / "setup"],
+            env={"PYTHON": str(fake), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
         )
 
     return run

@@ -1,4 +1,6 @@
-"""What NVIDIA's compute-sanitizer looks at on a GPU (gpu/small_steps.py): a step of it reaches each file of kernels that a rung can launch on Hopper."""
+"""What NVIDIA's compute-sanitizer looks at on a GPU (gpu/small_steps.py): a step of it reaches each file of kernels
+that a rung can launch on Hopper.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,12 @@ def test_every_file_of_kernels_is_reached(small_steps: ModuleType, monkeypatch: 
 
     monkeypatch.setattr(device, "kernel", kernel)
     monkeypatch.setattr(where, "open_device", lambda name: device)
-    for rung in (variant for each in LADDER if each.has("device") and each.name != "library" for variant in small_steps.variants(each)):
+    for rung in (
+        variant
+        for each in LADDER
+        if each.has("device") and each.name != "library"
+        for variant in small_steps.variants(each)
+    ):
         for _, arguments in small_steps.work(rung):
             batch, samples = arguments.get("batch", 5), arguments.get("samples", 13)
             config = TrainConfig(batch_size=batch, optimizer=arguments.get("optimizer", small_steps.NESTEROV))

@@ -1,4 +1,6 @@
-"""What people type and hand over by mistake, all over the product: one line that names what, where and what to do, and never a traceback."""
+"""What people type and hand over by mistake, all over the product: one line that names what, where and what to do, and
+never a traceback.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ pytestmark = pytest.mark.usefixtures("small_climbs")
 
 DIGITS = ["--data", "digits", "--limit", "200"]
 ONE = [*DIGITS, "--epochs", "1"]
-TRAIN, CLIMB, PREDICT = ["train", "mlp10", *ONE], ["climb", "mlp10", *ONE, "--rungs", "numpy"], ["predict", "c.safetensors"]
+TRAIN, CLIMB, PREDICT = (
+    ["train", "mlp10", *ONE],
+    ["climb", "mlp10", *ONE, "--rungs", "numpy"],
+    ["predict", "c.safetensors"],
+)
 
 ROWS = b"\n".join([b"1" + b",0" * 64] * 3) + b"\n"
 KERNEL = b"__global__ void k(float *a) { a[0] = 1; }\n"
@@ -176,7 +182,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("case", TYPED)
-def test_what_is_typed_by_mistake(place: Path, case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_typed_by_mistake(
+    place: Path, case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(place)
     monkeypatch.delenv("WARPLADDER_DATA", raising=False)
     before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
@@ -233,7 +241,10 @@ def setting(**values: Any) -> wl.TrainConfig:
 
 
 def whole_numbers() -> dict[str, np.ndarray]:
-    return {name: np.zeros(array.shape, np.int64) for name, array in wl.train(MLP, data(), CONFIG.but(epochs=0)).params.items()}
+    return {
+        name: np.zeros(array.shape, np.int64)
+        for name, array in wl.train(MLP, data(), CONFIG.but(epochs=0)).params.items()
+    }
 
 
 @pytest.mark.parametrize("case", CALLED)
@@ -278,7 +289,9 @@ def test_a_rate_on_samples_that_nobody_scaled(layers: tuple, loss: Any, diverges
         assert wl.train(net, scaled, config).history
 
 
-def test_a_byte_order_mark_is_no_mistake(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_byte_order_mark_is_no_mistake(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(place)
     marked = [Path("marked.csv"), Path("marked.cu")]
     try:
@@ -295,7 +308,9 @@ def test_a_byte_order_mark_is_no_mistake(place: Path, monkeypatch: pytest.Monkey
 # Places that cannot be written
 
 
-def typed(folder: Path, *arguments: str, limit: int | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def typed(
+    folder: Path, *arguments: str, limit: int | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own; `limit` is the most bytes that a file may have, as on a disk that is full."""
 
     def full() -> None:
@@ -305,16 +320,27 @@ def typed(folder: Path, *arguments: str, limit: int | None = None, **environment
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit or 0, limit or 0))
 
     command = [sys.executable, "-c", "import sys; from warpladder.cli import main; sys.exit(main())", *arguments]
-    kept = {} if limit is None else {"PYTHONDONTWRITEBYTECODE": "1"}  # Python itself would leave modules behind that are cut short
+    kept = (
+        {} if limit is None else {"PYTHONDONTWRITEBYTECODE": "1"}
+    )  # Python itself would leave modules behind that are cut short
     return subprocess.run(
-        command, cwd=folder, env=os.environ | kept | environment, capture_output=True, text=True, preexec_fn=None if limit is None else full
+        command,
+        cwd=folder,
+        env=os.environ | kept | environment,
+        capture_output=True,
+        text=True,
+        preexec_fn=None if limit is None else full,
     )
 
 
-def test_a_cache_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cache_that_cannot_be_written_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As what is compiled without a writable HOME; test_compiled.py has the warning itself."""
     words = "compiled code cannot be kept in /home/me/.cache (Read-only file system): every start compiles it again"
-    monkeypatch.setitem(group.commands, "warn", click.Command("warn", callback=lambda: warnings.warn(words, stacklevel=1)))
+    monkeypatch.setitem(
+        group.commands, "warn", click.Command("warn", callback=lambda: warnings.warn(words, stacklevel=1))
+    )
     assert (main(["warn"]), *capsys.readouterr()) == (0, "", f"warpladder: {words}\n")
 
 
@@ -327,7 +353,9 @@ def test_a_full_disk_is_one_line_that_names_the_file(place: Path, tmp_path: Path
     done = typed(tmp_path, *TRAIN, limit=100)
     assert "Test: loss" in done.stdout, "what was trained is shown before it is lost"
     assert (
-        done.returncode == 2 and done.stderr.count("\n") == 1 and "mlp10.safetensors' could not be written: File too large" in done.stderr
+        done.returncode == 2
+        and done.stderr.count("\n") == 1
+        and "mlp10.safetensors' could not be written: File too large" in done.stderr
     )
     done = typed(tmp_path, "profile", "mlp10", *DIGITS, "--out", "profile.json", limit=100)
     assert (done.returncode, done.stderr) == (2, "warpladder: profile.json: File too large\n")
@@ -336,6 +364,13 @@ def test_a_full_disk_is_one_line_that_names_the_file(place: Path, tmp_path: Path
 def test_a_folder_below_which_nothing_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     done = typed(tmp_path, *TRAIN)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and done.stderr.startswith("warpladder: runs/mlp10-digits-")
-    assert "cannot be made" in done.stderr and "name a file with --checkpoint, or keep nothing with --no-checkpoint" in done.stderr
+    assert (
+        done.returncode == 2
+        and done.stderr.count("\n") == 1
+        and done.stderr.startswith("warpladder: runs/mlp10-digits-")
+    )
+    assert (
+        "cannot be made" in done.stderr
+        and "name a file with --checkpoint, or keep nothing with --no-checkpoint" in done.stderr
+    )
     assert typed(tmp_path, *TRAIN, "--no-checkpoint").returncode == 0

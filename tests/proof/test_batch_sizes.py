@@ -1,4 +1,5 @@
-"""The proof at the batch sizes that a class tries: honest rungs pass, and liars whose fault shrinks with the batch do not.
+"""The proof at the batch sizes that a class tries: honest rungs pass, and liars whose fault shrinks with the batch do
+not.
 
 `tests/support/sweep_proofs.py` does the same with more seeds, nets and rungs, and with every liar.
 """
@@ -25,7 +26,8 @@ DIGITS, BLOTS = load("digits"), images(4096)
 BIG = tuple(batch for batch in BATCHES if batch is None or batch > 64)
 DAY = (255, 1000, 4096, None)  # in scripts/test the last two, in .ci/run all of these; the others repeat them
 SOME = [
-    batch if batch in DAY[2:] else pytest.param(batch, marks=pytest.mark.slow if batch in DAY else pytest.mark.nightly) for batch in BIG
+    batch if batch in DAY[2:] else pytest.param(batch, marks=pytest.mark.slow if batch in DAY else pytest.mark.nightly)
+    for batch in BIG
 ]
 
 

@@ -1,6 +1,8 @@
-"""Kernels that do not do their work, as those of S1 did, are caught by the proof: on the emulator, and on a GPU where there is one.
+"""Kernels that do not do their work, as those of S1 did, are caught by the proof: on the emulator, and on a GPU where
+there is one.
 
-Every kernel of a training step is made to lie in turn: it is never sent, it is sent with too few blocks, or only the first time.
+Every kernel of a training step is made to lie in turn: it is never sent, it is sent with too few blocks, or only the
+first time.
 """
 
 from __future__ import annotations
@@ -83,13 +85,17 @@ def sent_once(kernel: Kernel, bind: Callable[..., Launch], arguments: tuple[Any,
     return Once(bind(*arguments, **more))
 
 
-def without_the_last_block(kernel: Kernel, bind: Callable[..., Launch], arguments: tuple[Any, ...], more: dict[str, Any]) -> Launch:
+def without_the_last_block(
+    kernel: Kernel, bind: Callable[..., Launch], arguments: tuple[Any, ...], more: dict[str, Any]
+) -> Launch:
     grid, *rest = arguments
     x, *others = (grid,) if isinstance(grid, int) else grid
     return bind((max(1, x - 1), *others), *rest, **more)
 
 
-def of_one_block(kernel: Kernel, bind: Callable[..., Launch], arguments: tuple[Any, ...], more: dict[str, Any]) -> Launch:
+def of_one_block(
+    kernel: Kernel, bind: Callable[..., Launch], arguments: tuple[Any, ...], more: dict[str, Any]
+) -> Launch:
     """S1 started 256 threads for 640 logits."""
     return bind(1, *arguments[1:], **more)
 
@@ -164,15 +170,24 @@ def test_the_honest_kernels_pass(device: type[Device], table: KernelTable) -> No
 
 @pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.__name__)
 def test_a_launch_that_cannot_be_is_refused_before_it_is_sent(device: type[Device]) -> None:
-    """S1's optimized program asked for 16 x 16 x 16 threads a block; the launch failed, nobody asked, and a layer was never trained."""
+    """S1's optimized program asked for 16 x 16 x 16 threads a block; the launch failed, nobody asked, and a layer was
+    never trained.
+    """
 
-    def too_many(kernel: Kernel, bind: Callable[..., Launch], arguments: tuple[Any, ...], more: dict[str, Any]) -> Launch:
+    def too_many(
+        kernel: Kernel, bind: Callable[..., Launch], arguments: tuple[Any, ...], more: dict[str, Any]
+    ) -> Launch:
         return bind(arguments[0], (16, 16, 16), *arguments[2:], **more)
 
     liar = lying(device, "conv2d_input_gradient", too_many)
     drawn = case(NET, CONFIG, seed=1, samples=12)
     trainer = KernelTrainer(NET, CONFIG, drawn.state, liar, NAIVE, "resident", BLOCK)
-    with trainer, pytest.raises(LaunchError, match=r"conv2d_input_gradient.*4,096 threads a block.*1,024.*grid .*block .16, 16, 16."):
+    with (
+        trainer,
+        pytest.raises(
+            LaunchError, match=r"conv2d_input_gradient.*4,096 threads a block.*1,024.*grid .*block .16, 16, 16."
+        ),
+    ):
         trainer.load(drawn.dataset)  # which binds every launch of an epoch
     assert not verify(build_on(liar, NAIVE), NET, CONFIG).passed
 

@@ -1,4 +1,6 @@
-"""Every rung and peer with every optimizer and schedule: proven. By day each pair of rung, net, optimizer, schedule and batch; at night all of them."""
+"""Every rung and peer with every optimizer and schedule: proven. By day each pair of rung, net, optimizer, schedule and
+batch; at night all of them.
+"""
 
 from __future__ import annotations
 

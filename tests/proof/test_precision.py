@@ -1,4 +1,6 @@
-"""Trainers that say that they round the factors of their products are proven with that format's bounds, which still catch all that is worse."""
+"""Trainers that say that they round the factors of their products are proven with that format's bounds, which still
+catch all that is worse.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,12 @@ def rounding(precision: str) -> partial[Rounding]:
 
 #: bf16 before all nets, the other formats before one; .ci/run has the rest.
 ROUNDED = [
-    pytest.param(precision, net, id=f"{precision}-{net.name}", marks=[] if precision == "bf16" or net is MLP else [pytest.mark.slow])
+    pytest.param(
+        precision,
+        net,
+        id=f"{precision}-{net.name}",
+        marks=[] if precision == "bf16" or net is MLP else [pytest.mark.slow],
+    )
     for precision in COARSE
     for net in (nets.softmax((1, 8, 8)), MLP, nets.cnn((1, 8, 8)), CODER, SQUARE)
 ]
@@ -87,7 +94,9 @@ def test_honest_rounding_passes_as_what_it_is(precision: str, net: Net) -> None:
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize(("precision", "claimed"), [("tf32", "fp32"), ("fp16", "fp32"), ("bf16", "fp32"), ("bf16", "tf32")])
+@pytest.mark.parametrize(
+    ("precision", "claimed"), [("tf32", "fp32"), ("fp16", "fp32"), ("bf16", "fp32"), ("bf16", "tf32")]
+)
 def test_rounding_does_not_pass_as_a_finer_one(precision: str, claimed: str) -> None:
     verdict = verify(rounding(precision), MLP, TrainConfig(batch_size=8), precision=claimed)
     assert not verdict.passed
@@ -95,7 +104,9 @@ def test_rounding_does_not_pass_as_a_finer_one(precision: str, claimed: str) -> 
 
 
 @pytest.mark.parametrize("liar", (*LIARS, *WRONG_STEPS), ids=str)
-@pytest.mark.parametrize("precision", [pytest.param(name, marks=[] if name == "bf16" else [pytest.mark.slow]) for name in SMALLER])
+@pytest.mark.parametrize(
+    "precision", [pytest.param(name, marks=[] if name == "bf16" else [pytest.mark.slow]) for name in SMALLER]
+)
 @pytest.mark.usefixtures("cases_once")
 def test_liars_are_caught_in_coarse_formats_too(precision: str, liar: Liar) -> None:
     config = TrainConfig(batch_size=8).but(**liar.settings)
@@ -109,7 +120,9 @@ def test_liars_are_caught_in_coarse_formats_too(precision: str, liar: Liar) -> N
 
 @pytest.mark.parametrize(("precision", "seed"), [("bf16", 34), ("bf16", 39), ("fp16", 13), ("tf32", 9)])
 def test_a_sample_is_not_predicted_alone_for_one_lucky_witness(precision: str, seed: int) -> None:
-    """With these seeds honest rounding was refused: samples were chosen by the size of all outputs, and judged by that of the chosen ones."""
+    """With these seeds honest rounding was refused: samples were chosen by the size of all outputs, and judged by that
+    of the chosen ones.
+    """
     net = Net("narrow", (8,), (Linear(out_features=2), Linear(out_features=8), ReLU()), MSELoss())
     verdict = verify(rounding(precision), net, TrainConfig(batch_size=2), seed=seed, precision=precision)
     assert verdict.passed, verdict.reason
@@ -117,7 +130,9 @@ def test_a_sample_is_not_predicted_alone_for_one_lucky_witness(precision: str, s
 
 @pytest.mark.parametrize("stores", [(), ("bias", "product"), ("bias", "sum"), ("bias", "product", "sum")], ids="+".join)
 def test_wherever_results_are_stored_the_predictions_of_one_sample_pass(stores: tuple[str, ...]) -> None:
-    """A fused kernel rounds nothing on its way, plain PyTorch every result: all are honest, and each sample predicted alone has to suit all of them."""
+    """A fused kernel rounds nothing on its way, plain PyTorch every result: all are honest, and each sample predicted
+    alone has to suit all of them.
+    """
     net = Net("thin", (4,), (Linear(out_features=3), ReLU(), Linear(out_features=4)), MSELoss())
     for seed in range(10):
         maker = Maker(net, TrainConfig(batch_size=2), np.random.default_rng(seed), "bf16")
@@ -158,7 +173,9 @@ def test_bounds_of_chains_of_products() -> None:
 
 @pytest.mark.parametrize("precision", COARSE)
 def test_exact_data_stay_exact_in_coarse_formats(precision: str) -> None:
-    """Up to the last switch every factor and every sum is a number that the format holds, and the weights keep about their size."""
+    """Up to the last switch every factor and every sum is a number that the format holds, and the weights keep about
+    their size.
+    """
     rng = np.random.default_rng(0)
     x = rng.integers(0, 4, (40, *CODER.in_shape)) / 4
     start = initial(CODER, 1)

@@ -51,7 +51,9 @@ def test_the_luck_of_the_witness_is_seen_through() -> None:
 
 
 def test_like_terms_that_are_added_one_by_one_are_not_fit() -> None:
-    """A hundred thousand times a tenth in float32 is off in the fourth digit; added in pairs it is exact nearly to the last."""
+    """A hundred thousand times a tenth in float32 is off in the fourth digit; added in pairs it is exact nearly to the
+    last.
+    """
     terms = np.array([[0.1, 0.1]])
     which = np.zeros(100_000, int)
     assert abs(np.full(len(which), 0.1, np.float32).sum() / 1e4 - 1) < 1e-6
@@ -92,11 +94,18 @@ def test_no_sample_is_repeated_often(size: int, distinct: int, monkeypatch: pyte
 
 @pytest.mark.parametrize(
     ("name", "batch", "seed"),
-    [("mlp10", 64, 18), ("mlp10", 2048, 5), ("mlp10", 10_000, 5), pytest.param("autoencoder", 1, 2, marks=pytest.mark.slow)],
+    [
+        ("mlp10", 64, 18),
+        ("mlp10", 2048, 5),
+        ("mlp10", 10_000, 5),
+        pytest.param("autoencoder", 1, 2, marks=pytest.mark.slow),
+    ],
     ids=lambda value: str(value),
 )
 def test_one_accumulator_is_honest(name: str, batch: int, seed: int) -> None:
-    """On one thread the native rung adds up the samples one after the other: these cases once refused it, by up to twice a bound."""
+    """On one thread the native rung adds up the samples one after the other: these cases once refused it, by up to
+    twice a bound.
+    """
     digits = data.load("digits")
     verdict = Shared(*sized(name, digits, batch), digits, seed).verdict(ladder.find("native", threads=1).build)
     assert verdict.passed, verdict.reason

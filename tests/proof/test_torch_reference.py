@@ -13,7 +13,19 @@ from strategies import ZOO, Case, case, cases
 from updates import sizes as update_sizes
 
 from warpladder.config import TrainConfig
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d, params
+from warpladder.nets import (
+    Conv2d,
+    CrossEntropyLoss,
+    Flatten,
+    Layer,
+    Linear,
+    MaxPool2d,
+    Net,
+    ReLU,
+    Shape,
+    Upsample2d,
+    params,
+)
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.optimizers.schedules import Cosine
 from warpladder.proof.reference import ReferenceTrainer
@@ -38,7 +50,9 @@ def module(layer: Layer, in_shape: Shape) -> Any:
         case Linear():
             return torch.nn.Linear(in_shape[0], layer.out_features)
         case Conv2d():
-            return torch.nn.Conv2d(in_shape[0], layer.out_channels, layer.kernel_size, stride=layer.stride, padding=layer.padding)
+            return torch.nn.Conv2d(
+                in_shape[0], layer.out_channels, layer.kernel_size, stride=layer.stride, padding=layer.padding
+            )
         case ReLU():
             return torch.nn.ReLU()
         case MaxPool2d():
@@ -55,7 +69,9 @@ def follow(drawn: Case) -> int:
     net, config, samples = drawn.net, drawn.config, len(drawn.dataset.train_x)
     reference = ReferenceTrainer(net, config, drawn.state)
     reference.load(drawn.dataset)
-    model = torch.nn.Sequential(*(module(layer, shape) for layer, shape in zip(net.layers, net.shapes, strict=False))).double()
+    model = torch.nn.Sequential(
+        *(module(layer, shape) for layer, shape in zip(net.layers, net.shapes, strict=False))
+    ).double()
     named = params.views(net, reference.params)
     assert list(model.state_dict()) == list(named), "order and names are PyTorch's"
     model.load_state_dict({name: torch.from_numpy(a.copy()) for name, a in named.items()})
@@ -96,7 +112,11 @@ def follow(drawn: Case) -> int:
             assert log.correct[0] == int((out.argmax(1).numpy() == y).sum())
         change, slot_terms = update_sizes(config, start.params, sizes.grads, start.slots, rate, start.step + 1)
         compare(
-            net, {name: p.detach().numpy() for name, p in model.named_parameters()}, reference.params, abs(start.params) + change, limit
+            net,
+            {name: p.detach().numpy() for name, p in model.named_parameters()},
+            reference.params,
+            abs(start.params) + change,
+            limit,
         )
         for slot, terms in slot_terms.items():
             found = {name: optimizer.state[p][slot].numpy() for name, p in model.named_parameters()}
@@ -118,9 +138,13 @@ def test_drawn_nets(drawn: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "optimizer", [SGD(1e-3, momentum=0.9, nesterov=True), Adam(1e-3), AdamW(1e-3)], ids=lambda optimizer: type(optimizer).__name__
+    "optimizer",
+    [SGD(1e-3, momentum=0.9, nesterov=True), Adam(1e-3), AdamW(1e-3)],
+    ids=lambda optimizer: type(optimizer).__name__,
 )
 @pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
 def test_the_zoo(net: Net, optimizer: Optimizer) -> None:
-    config = TrainConfig(batch_size=3, optimizer=optimizer, schedule=Cosine(warmup=1), weight_decay=1e-2, clip_value=0.1)
+    config = TrainConfig(
+        batch_size=3, optimizer=optimizer, schedule=Cosine(warmup=1), weight_decay=1e-2, clip_value=0.1
+    )
     assert follow(case(net, config, seed=1, samples=5)) == 2

@@ -85,7 +85,9 @@ def nothing_shared() -> None:
 @pytest.fixture
 def cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Specimens are made once for each net, configuration and precision, not for each trainer that is judged by them."""
-    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", lambda net, config, rng, dataset, *how: made_once(net, config, *how))
+    monkeypatch.setattr(
+        sys.modules["warpladder.verify"], "Cases", lambda net, config, rng, dataset, *how: made_once(net, config, *how)
+    )
 
 
 @cache
@@ -95,9 +97,13 @@ def made_once(net: Net, config: TrainConfig, *how: str | bool) -> Cases:
 
 
 def courts(liar: Liar) -> list[tuple[Net, TrainConfig]]:
-    """The nets to which a liar's fault makes a difference, and what it trains each with: a perceptron and an autoencoder first."""
+    """The nets to which a liar's fault makes a difference, and what it trains each with: a perceptron and an
+    autoencoder first.
+    """
     found = [(net, TrainConfig(batch_size=batch).but(**liar.settings)) for net, batch in COURTS]
-    return sorted((each for each in found if liar.applies(*each)), key=lambda each: each[0].name not in ("mlp", CODER.name))
+    return sorted(
+        (each for each in found if liar.applies(*each)), key=lambda each: each[0].name not in ("mlp", CODER.name)
+    )
 
 
 #: Each liar stands before one court in scripts/test, and before the others in .ci/run.
@@ -127,7 +133,11 @@ def test_every_liar_stands_before_some_court():
 @pytest.mark.parametrize("net", [nets.autoencoder((1, 8, 8))], ids=lambda net: net.name)
 @pytest.mark.parametrize(
     "liar",
-    [liar for liar in LIARS if str(liar) in ("SlightlyWrongInTheLastRow", "LastWins", "SkipsTheLastPartialBatch", "AlwaysShuffles")],
+    [
+        liar
+        for liar in LIARS
+        if str(liar) in ("SlightlyWrongInTheLastRow", "LastWins", "SkipsTheLastPartialBatch", "AlwaysShuffles")
+    ],
     ids=str,
 )
 @pytest.mark.usefixtures("cases_once")
@@ -149,7 +159,9 @@ def test_honest_trainers_pass(build, net, batch):
 
 
 def proven_by(rung: Rung, net: Net) -> list[pytest.MarkDecorator]:
-    """Who runs a proof: of the perceptrons scripts/test the mlp and .ci/run the others; of the autoencoder at its whole width .ci/run one rung, the night all."""
+    """Who runs a proof: of the perceptrons scripts/test the mlp and .ci/run the others; of the autoencoder at its whole
+    width .ci/run one rung, the night all.
+    """
     if net is strategies.ZOO[-1]:
         return [pytest.mark.slow if rung.name == "native" else pytest.mark.nightly]
     return [pytest.mark.slow] if net.name in ("softmax", "mlp10") else []
@@ -178,7 +190,11 @@ def test_every_rung_and_peer_is_proven_with_as_many_settings_as_it_has(rung: Run
 def test_every_rung_and_peer_is_proven_with_slots_and_a_schedule(rung: Rung) -> None:
     net = nets.mlp10((1, 8, 8))
     config = TrainConfig(batch_size=4, optimizer=AdamW(), schedule=Cosine(warmup=1), clip_value=5.0)
-    choices = (config, config.but(clip_value=None), config.but(optimizer=Adam(weight_decay=0.0), schedule=Constant(), clip_value=None))
+    choices = (
+        config,
+        config.but(clip_value=None),
+        config.but(optimizer=Adam(weight_decay=0.0), schedule=Constant(), clip_value=None),
+    )
     chosen = next((config for config in choices if rung.unsupported(net, config) is None), None)
     if chosen is None:
         pytest.skip(str(rung.unsupported(net, choices[-1])))
@@ -195,7 +211,12 @@ OPTIMIZERS = (
     AdamW(),
     AdamW(1e-5, weight_decay=10.0),
 )
-MORE: tuple[dict[str, Any], ...] = ({}, {"schedule": Cosine(warmup=1)}, {"schedule": StepDecay(every=1)}, {"clip_value": 0.01})
+MORE: tuple[dict[str, Any], ...] = (
+    {},
+    {"schedule": Cosine(warmup=1)},
+    {"schedule": StepDecay(every=1)},
+    {"clip_value": 0.01},
+)
 
 
 #: Each optimizer alone, and two with everything else; .ci/run has the other pairs.
@@ -231,7 +252,9 @@ def test_sizes_of_a_sum_are_those_of_its_terms() -> None:
 
 
 def test_sizes_of_a_quotient_follow_its_slope() -> None:
-    """Where Adam's second mean is steady a step is a sum; where it is the gradient's own square the step is flat, and counts as large as it is."""
+    """Where Adam's second mean is steady a step is a sum; where it is the gradient's own square the step is flat, and
+    counts as large as it is.
+    """
     w, g, m = np.zeros(3), np.array([0.5, -2.0, 0.0]), np.array([1.0, 1.0, 1.0])
     config = TrainConfig(optimizer=Adam(betas=(0.5, 1 - 1e-12), eps=1e-30))
     change, _ = sizes(config, w, g, {"exp_avg": m, "exp_avg_sq": np.ones(3)}, 1.0, 10**15)
@@ -241,7 +264,9 @@ def test_sizes_of_a_quotient_follow_its_slope() -> None:
     np.testing.assert_allclose(change, [1.0, 1.0, 0.0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("schedule", [Constant(), Constant(warmup=2), Cosine(warmup=1), StepDecay(every=1, gamma=0.01)], ids=str)
+@pytest.mark.parametrize(
+    "schedule", [Constant(), Constant(warmup=2), Cosine(warmup=1), StepDecay(every=1, gamma=0.01)], ids=str
+)
 def test_cases_begin_amid_the_run_and_one_at_its_start(schedule: Schedule) -> None:
     config = TrainConfig(batch_size=4, optimizer=Adam(), schedule=schedule)
     cases = Cases(SQUARE, config, np.random.default_rng(0), None)
@@ -249,7 +274,9 @@ def test_cases_begin_amid_the_run_and_one_at_its_start(schedule: Schedule) -> No
     assert first.pop("floats") == 0
     assert all(first.values())
     for case in cases:
-        assert [specimen.state.step - case.specimens[0].state.step for specimen in case.specimens] == list(range(len(case.specimens)))
+        assert [specimen.state.step - case.specimens[0].state.step for specimen in case.specimens] == list(
+            range(len(case.specimens))
+        )
         assert all(specimen.rate(config) > 0 for specimen in case.specimens)
         held = [specimen.state.slots["exp_avg_sq"] for specimen in case.specimens]
         assert all(np.all(slot >= 0) for slot in held) and np.any(held[0])
@@ -274,7 +301,8 @@ def test_a_trainer_that_asks_for_the_former_velocity_is_told_where() -> None:
 
     verdict = verify(Former, SQUARE, TrainConfig(batch_size=8))
     assert re.match(
-        r"crash: set_state raised AttributeError in test_verify\.py, line \d+: 'State' object has no attribute 'velocity'", verdict.reason
+        r"crash: set_state raised AttributeError in test_verify\.py, line \d+: 'State' object has no attribute 'velocity'",
+        verdict.reason,
     )
 
 
@@ -289,7 +317,9 @@ def test_every_rung_and_peer_is_proven_on_full_batches_without_any_setting(rung:
 
 
 @pytest.mark.parametrize(
-    "make", [pytest.param(make, marks=[pytest.mark.slow] * (make is not nets.cnn)) for make in nets.ZOO[:4]], ids=lambda make: make.__name__
+    "make",
+    [pytest.param(make, marks=[pytest.mark.slow] * (make is not nets.cnn)) for make in nets.ZOO[:4]],
+    ids=lambda make: make.__name__,
 )
 def test_the_nets_of_the_ladder_are_proven_at_full_size(make):
     net = make()
@@ -308,13 +338,16 @@ def test_the_autoencoder_is_proven_at_full_size():
 def test_the_numpy_rung_passes_on_random_nets(net, config, seed, given_data):
     dataset = strategies.data(net, np.random.default_rng(seed), 40)
     verdict = verify(honest, net, config, seed=seed, dataset=dataset if given_data else None)
-    # A few small nets offer no step that could prove anything (one input, a bottleneck of one, two classes), and are told so.
+    # A few small nets offer no step that could prove anything (one input, a bottleneck of one, two classes), and are
+    # told so.
     assume(verdict.judged)
     assert verdict.passed, verdict.reason
 
 
 def test_a_sample_whose_output_cancels_is_not_predicted_alone():
-    """Of an output near nothing every rounding is large: alone it would be judged by itself, among others by their columns."""
+    """Of an output near nothing every rounding is large: alone it would be judged by itself, among others by their
+    columns.
+    """
     net = Net("narrow", (8,), (Linear(out_features=2), Linear(out_features=8), ReLU()), MSELoss())
     for seed in (9, 1401):  # with seed 9 it was refused
         verdict = verify(honest, net, TrainConfig(batch_size=2), seed=seed)
@@ -322,11 +355,19 @@ def test_a_sample_whose_output_cancels_is_not_predicted_alone():
 
 
 @pytest.mark.parametrize(
-    "last", [(ReLU(),), pytest.param((ReLU(), Upsample2d(scale_factor=1)), marks=pytest.mark.slow)], ids=("relu", "enlarged")
+    "last",
+    [(ReLU(),), pytest.param((ReLU(), Upsample2d(scale_factor=1)), marks=pytest.mark.slow)],
+    ids=("relu", "enlarged"),
 )
 def test_long_sums_of_few_different_numbers_are_not_what_a_net_is_judged_by(last):
     """A full batch of exact data, squared behind the last switch, has bias gradients whose roundings all have one sign."""
-    image = (Conv2d(out_channels=3, kernel_size=2, stride=3, padding=2), ReLU(), Flatten(), Linear(out_features=18), ReLU())
+    image = (
+        Conv2d(out_channels=3, kernel_size=2, stride=3, padding=2),
+        ReLU(),
+        Flatten(),
+        Linear(out_features=18),
+        ReLU(),
+    )
     layers = image if len(last) == 1 else (Conv2d(out_channels=2, kernel_size=3, padding=1), *last)
     for seed in (1, 2, 65536):
         verdict = verify(honest, Net("few", (2, 3, 3), layers, MSELoss()), TrainConfig(batch_size=None), seed=seed)
@@ -405,7 +446,13 @@ def test_nothing_passes_unchecked():
     assert "not made: update" in verdict.reason
     row = Row("update", "0.weight", "a step", 0.0, 1.0)
     fine = Verdict(True, 0.0, 1.0, "", (row,), {"update": 1}, 0.0)
-    faults: tuple[dict, ...] = ({"rows": ()}, {"checks": {}}, {"checks": {"update": 0}}, {"error": 2.0}, {"error": math.nan})
+    faults: tuple[dict, ...] = (
+        {"rows": ()},
+        {"checks": {}},
+        {"checks": {"update": 0}},
+        {"error": 2.0},
+        {"error": math.nan},
+    )
     for fault in faults:
         with pytest.raises(ValueError, match="cannot pass"):
             replace(fine, **fault)
@@ -465,7 +512,8 @@ def test_same_means_the_same_bits():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "least", "most"), [("float32", 1e-7, 1e-5), ("float64", 1e-16, 2e-14), ("tf32", 9e-4, 1e-3), ("bfloat16", 7e-3, 8e-3)]
+    ("dtype", "least", "most"),
+    [("float32", 1e-7, 1e-5), ("float64", 1e-16, 2e-14), ("tf32", 9e-4, 1e-3), ("bfloat16", 7e-3, 8e-3)],
 )
 def test_bounds_are_of_the_size_that_the_formats_have(dtype, least, most):
     assert least < bound(dtype, 1) <= bound(dtype, 784) < most
@@ -487,7 +535,9 @@ def test_no_bound_of_the_ladder_would_hide_a_gradient_that_is_a_thousandth_wrong
 # Specimens
 
 
-@pytest.mark.parametrize("net", [nets.cnn((1, 8, 8)), CODER, SQUARE, nets.autoencoder((1, 4, 4))], ids=lambda net: net.name)
+@pytest.mark.parametrize(
+    "net", [nets.cnn((1, 8, 8)), CODER, SQUARE, nets.autoencoder((1, 4, 4))], ids=lambda net: net.name
+)
 def test_sums_on_the_grid_are_exact_in_any_order(net):
     rng = np.random.default_rng(1)
     draw = Quarters(net, np.uint8)
@@ -502,7 +552,10 @@ def test_sums_on_the_grid_are_exact_in_any_order(net):
     def narrow(order: slice) -> np.ndarray:
         """The first layer with weights, its products added one by one in float32."""
         place = places(net)[0]
-        w, b = state.params[place.start : place.stop].reshape(place.shape), state.params[places(net)[1].start : places(net)[1].stop]
+        w, b = (
+            state.params[place.start : place.stop].reshape(place.shape),
+            state.params[places(net)[1].start : places(net)[1].stop],
+        )
         seen = (
             wide[place.layer].reshape(3, -1)
             if w.ndim == 2
@@ -551,7 +604,9 @@ def test_orders_cannot_be_mistaken_for_others_even_where_there_are_few(batch: in
     for seed in range(5):
         cases = Cases(net, config, np.random.default_rng(seed), None)
         for case in (cases.exact, cases.floats, cases.stored):
-            shuffled, straight = (set(replace(case.order, shuffle=shuffle).indices(0, batch)) for shuffle in (True, False))
+            shuffled, straight = (
+                set(replace(case.order, shuffle=shuffle).indices(0, batch)) for shuffle in (True, False)
+            )
             assert shuffled != straight
         assert not cases.floats.order.shuffle
 

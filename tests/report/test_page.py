@@ -1,4 +1,6 @@
-"""The page: whole, self-contained, readable without a script; its pictures say what the results hold; climbs are compared by their noise."""
+"""The page: whole, self-contained, readable without a script; its pictures say what the results hold; climbs are
+compared by their noise.
+"""
 
 import json
 import math
@@ -104,9 +106,13 @@ PAGES = {
 def test_a_page_is_whole_needs_nothing_else_and_names_everything_once(name):
     text = PAGES[name]()
     seen = Elements(text)
-    assert not seen.of("script") and not re.search(r"https?:|//\w|@import|javascript:| on\w+=\"", text.split("<main")[0])
+    assert not seen.of("script") and not re.search(
+        r"https?:|//\w|@import|javascript:| on\w+=\"", text.split("<main")[0]
+    )
     assert not re.search(r"https?:|@import", text)
-    assert not any(attribute.startswith("on") for _, attributes in seen.tags for attribute in attributes), "nothing runs"
+    assert not any(attribute.startswith("on") for _, attributes in seen.tags for attribute in attributes), (
+        "nothing runs"
+    )
     assert len(seen.ids) == len(set(seen.ids))
     outside = [each for each in seen.references if not each.startswith("#")]
     assert outside == ["data:,"], "an empty icon, so that no browser asks for one"
@@ -117,8 +123,12 @@ def test_a_page_is_whole_needs_nothing_else_and_names_everything_once(name):
     assert len(seen.of("svg")) % 2 == 0
     assert [len(seen.of(tag)) for tag in ("h1", "main", "nav")] == [1, 1, 3 if name == "two" else 1]
     assert "mathdefault" not in text, "a tick that matplotlib writes for its own typesetting"
-    assert all(pre["tabindex"] == "0" and pre["aria-label"] for pre in seen.of("pre")), "the keyboard scrolls what is too wide"
-    assert all(region["tabindex"] == "0" and region["aria-label"] for _, region in seen.tags if region.get("role") == "region")
+    assert all(pre["tabindex"] == "0" and pre["aria-label"] for pre in seen.of("pre")), (
+        "the keyboard scrolls what is too wide"
+    )
+    assert all(
+        region["tabindex"] == "0" and region["aria-label"] for _, region in seen.tags if region.get("role") == "region"
+    )
     assert len([1 for _, each in seen.tags if each.get("class") == "scroll"]) == text.count('<p class="hint">')
 
 
@@ -161,7 +171,9 @@ def test_the_ladder_shows_time_gain_and_floor_of_every_rung(size):
 
 
 def test_bars_begin_at_the_floor_and_grow_with_the_logarithm():
-    results = example(rungs=tuple(timed(name, "", (0.2372 * factor,)) for name, factor in (("a", 10), ("b", 100), ("c", 1000))))
+    results = example(
+        rungs=tuple(timed(name, "", (0.2372 * factor,)) for name, factor in (("a", 10), ("b", 100), ("c", 1000)))
+    )
     svg = svgs(page(results), "wide")[0]
     bars = re.findall(r'<path d="M ([\d.]+) [\d.]+\s+L ([\d.]+) [^"]*?z\s*"[^>]*fill: var\(--rung\)', svg)
     starts, widths = {start for start, _ in bars}, [float(end) - float(start) for start, end in bars]
@@ -182,7 +194,9 @@ def test_a_disturbed_climb_shows_no_gain_in_its_picture():
 def test_colours_are_the_pages_own_and_can_be_read():
     """Contrast after WCAG 2: 4.5 for text, 3 for what is drawn, in light and in dark."""
     for svg in svgs(page(full()), "wide"):
-        assert not re.search(r"#[0-9a-f]{6}", re.sub(r"<text.*?</text>", "", svg, flags=re.DOTALL).replace("<svg", "", 1))
+        assert not re.search(
+            r"#[0-9a-f]{6}", re.sub(r"<text.*?</text>", "", svg, flags=re.DOTALL).replace("<svg", "", 1)
+        )
     light, dark, _ = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
     for block in (light, dark):
         colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block))
@@ -228,7 +242,11 @@ def test_each_rung_stands_beside_the_one_below():
     text = page(full())
     numpy = text[text.index('id="c-rung1"') : text.index('id="c-rung2"')]
     assert numpy.index("for i in range(n):") < numpy.index("x @ w"), "the rung below to the left"
-    assert "beside loops's ops/linear/loops.py" in numpy and "As loops: ops/relu/loops.py." in numpy and "max(x, 0)" not in numpy
+    assert (
+        "beside loops's ops/linear/loops.py" in numpy
+        and "As loops: ops/relu/loops.py." in numpy
+        and "max(x, 0)" not in numpy
+    )
     native = text[text.index('id="c-rung2"') : text.index('id="c-rung3"')]
     assert "&lt;b&gt; &amp;" in native and 'class="alone"' in native
     assert "<b>torch</b>, a peer: PyTorch eager, tuned." in text
@@ -238,7 +256,11 @@ def test_nothing_in_the_results_is_read_as_markup():
     hostile = "<script>alert(1)</script>[bold]&amp; $x^2$ <!-- url(#a) #050505 3.14159"
     rung = learned(timed("a</text><script>", hostile, (2.0,), deviations=(hostile,)), (1.0,), (1.0,), (0.5,))
     text = page(
-        example(rungs=(replace(rung, sources=(hostile,)), timed("b" * 300, "long", (1.0,))), command=hostile, sources={hostile: (hostile,)})
+        example(
+            rungs=(replace(rung, sources=(hostile,)), timed("b" * 300, "long", (1.0,))),
+            command=hostile,
+            sources={hostile: (hostile,)},
+        )
     )
     assert "<script" not in text and "&lt;script&gt;" in text and "3.14159" in text
     Elements(text)
@@ -251,7 +273,12 @@ def test_extreme_figures_can_be_drawn(seconds):
         for at, s in enumerate(seconds)
     ]
     rungs.append(
-        learned(timed("end", "x", (1.0,), floor_seconds=1e-30, flops=1, held_bytes={}), (1e300, 1e-300), (1e-300, 1e9), (0.0, 1.0))
+        learned(
+            timed("end", "x", (1.0,), floor_seconds=1e-30, flops=1, held_bytes={}),
+            (1e300, 1e-300),
+            (1e-300, 1e9),
+            (0.0, 1.0),
+        )
     )
     Elements(page(example(rungs=tuple(rungs))))
 
@@ -276,7 +303,9 @@ def test_a_profile_shows_operations_kernels_and_its_roof():
     ):
         assert part in text, part
     whole = parse((STORED / "h200" / "profiles" / "mlp10-graph.json").read_bytes())
-    assert page(example(), profiles=[replace(whole, parts=(), reason="it is one program")]).count("it is one program") == 1
+    assert (
+        page(example(), profiles=[replace(whole, parts=(), reason="it is one program")]).count("it is one program") == 1
+    )
 
 
 # Comparison.
@@ -306,7 +335,9 @@ def test_what_overlaps_is_within_the_noise():
 def test_other_tasks_and_disturbed_climbs_are_not_compared():
     before, after = two(config={"batch_size": 128})
     text = page((before, after), ["before", "after"])
-    assert "before and after did not train the same task, so their times are not compared: batch_size 64 and 128" in text
+    assert (
+        "before and after did not train the same task, so their times are not compared: batch_size 64 and 128" in text
+    )
     assert "another task" in text and "<b>▼" not in text
     noisy = replace(after.rungs[2].timing, other_seconds=(1.9,) * 4)
     disturbed = replace(two()[1], rungs=(*after.rungs[:2], replace(after.rungs[2], timing=noisy)))
@@ -334,7 +365,9 @@ def test_a_home_that_is_empty_or_cannot_be_written_changes_nothing(tmp_path):
         if home.name == "empty":
             home.mkdir()
         env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(sys.path)}
-        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        )
         assert done.stderr == ""
         made.append(done.stdout)
     assert made[0] == made[1] == page(example())
@@ -350,7 +383,11 @@ def test_without_matplotlib_the_page_says_so_and_keeps_its_tables(monkeypatch, t
 def test_a_picture_that_cannot_be_drawn_says_why_in_its_place(monkeypatch):
     monkeypatch.setattr("warpladder.report.figures.ladder.time_axis", lambda *arguments: 1 / 0)
     text = page(example())
-    assert "No picture: drawing it failed (ZeroDivisionError: division by zero)." in text and "431 ms" in text and text.count("<svg") == 4
+    assert (
+        "No picture: drawing it failed (ZeroDivisionError: division by zero)." in text
+        and "431 ms" in text
+        and text.count("<svg") == 4
+    )
 
 
 def test_older_and_stored_results_make_pages():
@@ -372,9 +409,13 @@ def test_a_rung_that_was_not_reached_keeps_its_place():
 def test_the_picture_of_the_readme_is_that_of_the_stored_climb():
     found = runpy.run_path(str(DOCS / "make_pictures.py"))
     results = load(found["CLIMB"])
-    drawn, kept = (re.findall(r">([^<>]+)</text>", text) for text in (found["picture"](results), (DOCS / "ladder.svg").read_text()))
+    drawn, kept = (
+        re.findall(r">([^<>]+)</text>", text) for text in (found["picture"](results), (DOCS / "ladder.svg").read_text())
+    )
     assert drawn == kept and {"loops", "graph"} < set(kept)
-    claimed = re.findall(r"([\d,.]+) times", (DOCS.parent / "README.md").read_text().partition("*An epoch")[2].partition("*\n")[0])
+    claimed = re.findall(
+        r"([\d,.]+) times", (DOCS.parent / "README.md").read_text().partition("*An epoch")[2].partition("*\n")[0]
+    )
     said = words.conclusion(results)
     assert [float(each.replace(",", "")) for each in claimed] == [8840, 2.2]
     assert "8,840 times as fast as loops" in said and "2.16 times as fast as jax-gpu, the fastest peer" in said

@@ -1,4 +1,6 @@
-"""The page in a browser, headless Chromium where it is installed: nothing is asked for, nothing is cut, at the widths of a desk and of a phone, and on paper."""
+"""The page in a browser, headless Chromium where it is installed: nothing is asked for, nothing is cut, at the widths
+of a desk and of a phone, and on paper.
+"""
 
 import html
 import json
@@ -18,7 +20,9 @@ from warpladder.report.page import page
 from warpladder.results import load
 from warpladder.results.profiled import parse
 
-CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
 STORED = Path(__file__).parents[2] / "benchmarks" / "h200"
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
@@ -62,14 +66,18 @@ def browse(file, folder, *options):
 def made():
     climb = load(STORED / "climb-cnn" / "results.json")
     profile = parse((STORED / "profiles" / "cnn-gemm.json").read_bytes())
-    long = timed("torch:device=cuda:mode=compile:precision=bfloat16:loader=yes:workers=4", "t", (400.0,), peer=True, steps=1)
+    long = timed(
+        "torch:device=cuda:mode=compile:precision=bfloat16:loader=yes:workers=4", "t", (400.0,), peer=True, steps=1
+    )
     crowded = full(rungs=(*full().rungs, long, replace(timed("n" * 40, "long", (3.0,)), idea="An idea.")))
     return {
         "stored": lambda: page(climb, profiles=[profile]),
         "crowded": lambda: page(crowded),
         "two": lambda: page([full(), example()], ["before", "a-long-name/" * 5]),
         "report": lambda: reproduced(load_reproduction(STORED / "reproduce" / "s4" / "results.json")),
-        "reports": lambda: reproduced([load_reproduction(STORED / "reproduce" / "s5" / "results.json")] * 2, ["one", "two"]),
+        "reports": lambda: reproduced(
+            [load_reproduction(STORED / "reproduce" / "s5" / "results.json")] * 2, ["one", "two"]
+        ),
     }
 
 

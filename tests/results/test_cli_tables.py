@@ -18,7 +18,9 @@ SETTINGS = ["--epochs", "30", "--batch-size", "8", "--lr", "0.1", "--no-progress
 
 @pytest.fixture(autouse=True)
 def flowers(tmp_path, monkeypatch):
-    """Three kinds by two lengths in different units: 60 rows with names to train on, 30 to test, the same without names."""
+    """Three kinds by two lengths in different units: 60 rows with names to train on, 30 to test, the same without
+    names.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WARPLADDER_DATA", raising=False)
     rng = np.random.default_rng(3)
@@ -60,13 +62,26 @@ def test_a_table_is_scored_by_the_means_and_names_of_training(run):
     Path("other/test.csv").write_text("tulip,1,2\n")
     Path("other/train.csv").write_text("tulip,1,2\n")
     code, _, err = run("evaluate", "f.safetensors", "--data", "csv", "--data-dir", "other")
-    assert code == 2 and "'tulip', the label of sample 0, is none of the classes: 'iris, rose, setosa'" in err and err.count("\n") == 1
+    assert (
+        code == 2
+        and "'tulip', the label of sample 0, is none of the classes: 'iris, rose, setosa'" in err
+        and err.count("\n") == 1
+    )
 
 
 def test_a_resumed_run_scales_without_being_told(run):
     trained(run)
     code, _, err = run(
-        "train", "mlp", *TABLE, "--resume", "f.safetensors", "--epochs", "31", "--no-progress", "--checkpoint", "g.safetensors"
+        "train",
+        "mlp",
+        *TABLE,
+        "--resume",
+        "f.safetensors",
+        "--epochs",
+        "31",
+        "--no-progress",
+        "--checkpoint",
+        "g.safetensors",
     )
     assert code == 0, err
     assert len(wl.load("g.safetensors").history) == 31
@@ -74,7 +89,12 @@ def test_a_resumed_run_scales_without_being_told(run):
 
 def test_features_without_scaling_are_refused_with_the_way_out(run):
     code, _, err = run("train", "mlp", *TABLE, *SETTINGS)
-    assert code == 2 and err.count("\n") == 1 and "--scale-features" in err and "train.csv: line 2, column 2 ('length')" in err
+    assert (
+        code == 2
+        and err.count("\n") == 1
+        and "--scale-features" in err
+        and "train.csv: line 2, column 2 ('length')" in err
+    )
 
 
 def test_a_climb_and_a_profile_scale_too(run):

@@ -27,14 +27,20 @@ def test_the_table_fits_and_holds_every_figure(width):
     assert max(map(len, lines)) <= width
     at = next(i for i, line in enumerate(lines) if line.strip().startswith("native "))
     native = "".join(lines[at : at + (1 if width >= 80 else 2)])  # figures stand one above the other where they have to
-    assert [cell for cell in ("431 ms", "139 k", "71.9x", "3.06x", "3e-07", "94.11 %", "210") if cell not in native] == []
+    assert [
+        cell for cell in ("431 ms", "139 k", "71.9x", "3.06x", "3e-07", "94.11 %", "210") if cell not in native
+    ] == []
     flat = " ".join(text.split())
     for rung in example().rungs:
         assert rung.name in flat
         words_of_title = rung.title.split() if rung.timing else []
         assert [word for word in words_of_title if word not in flat] == []
     assert "31.0 s*" in flat and "scaled up from 600 of its 938 steps" in flat
-    assert "update of 1.bias is off" in flat and "jax: not here: JAX is not installed" in flat and "it deviates: its sums" in flat
+    assert (
+        "update of 1.bias is off" in flat
+        and "jax: not here: JAX is not installed" in flat
+        and "it deviates: its sums" in flat
+    )
     assert "…" not in text
 
 
@@ -51,7 +57,9 @@ def test_the_last_sentence_says_which_is_fastest_and_why():
 def test_a_peer_that_is_faster_is_said_to_be():
     rungs = (timed("numpy", "BLAS", (2.0,)), timed("torch", "eager", (1.0,), peer=True))
     said = words.conclusion(example(rungs=rungs))
-    assert said.startswith("torch, a peer, is fastest: 1.00 s an epoch, 2.00 times as fast as numpy, the fastest rung. ")
+    assert said.startswith(
+        "torch, a peer, is fastest: 1.00 s an epoch, 2.00 times as fast as numpy, the fastest rung. "
+    )
 
 
 def test_a_long_name_is_folded_at_its_hyphens():
@@ -67,7 +75,9 @@ def test_a_long_name_is_folded_at_its_hyphens():
 def test_a_machine_at_work_for_others_is_told():
     assert words.warnings(example()) == []
     rung = timed("numpy", "BLAS", (2.0,))
-    busy = example(rungs=(*example().rungs, replace(rung, name="busy", timing=replace(rung.timing, other_seconds=(1.8,)))))
+    busy = example(
+        rungs=(*example().rungs, replace(rung, name="busy", timing=replace(rung.timing, other_seconds=(1.8,))))
+    )
     (warning,) = words.warnings(busy)
     assert warning.startswith("Disturbed: other processes kept up to 0.9 of 2 processors busy while rungs were timed.")
     assert words.conclusion(busy) == "The least time of this disturbed run is that of native: 431 ms an epoch."
@@ -107,7 +117,15 @@ def test_seconds(value, text):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(281_000, "281 k"), (9_000, "9,000"), (1_936, "1,936"), (45_500, "45.5 k"), (1.3e6, "1.30 M"), (999_900, "1.00 M"), (12, "12.0")],
+    [
+        (281_000, "281 k"),
+        (9_000, "9,000"),
+        (1_936, "1,936"),
+        (45_500, "45.5 k"),
+        (1.3e6, "1.30 M"),
+        (999_900, "1.00 M"),
+        (12, "12.0"),
+    ],
 )
 def test_counts(value, text):
     assert words.count(value) == text
@@ -182,7 +200,9 @@ def test_every_rung_is_measured_by_the_peak_of_its_own_unit():
 
 
 def test_a_climb_that_was_stopped_says_so_before_anything_else():
-    left = RungResult("native", "fused", "Fused.", False, status="missing", reason="not reached: stopped, proving numpy")
+    left = RungResult(
+        "native", "fused", "Fused.", False, status="missing", reason="not reached: stopped, proving numpy"
+    )
     results = example(rungs=(*example().rungs[:2], left), stopped="stopped, proving numpy")
     (warning,) = words.warnings(results)
     assert warning == "This climb did not come to its end: stopped, proving numpy. Without a time: native."
@@ -194,7 +214,13 @@ def test_a_climb_that_was_stopped_says_so_before_anything_else():
 
 def test_what_could_not_be_judged_or_was_proven_before_is_told():
     unsure = RungResult(
-        "native", "fused", "Fused.", False, status="unjudged", check=Checked(False, None, None, "no samples"), reason="no samples"
+        "native",
+        "fused",
+        "Fused.",
+        False,
+        status="unjudged",
+        check=Checked(False, None, None, "no samples"),
+        reason="no samples",
     )
     kept = timed("numpy", "BLAS", (1.0,), check=Checked(True, 1e-7, 1e-6, "every check held", 3.0, True))
     html = page(example(rungs=(kept, unsure)))
@@ -204,14 +230,18 @@ def test_what_could_not_be_judged_or_was_proven_before_is_told():
 
 
 def test_what_is_said_of_several_rungs_is_said_once():
-    peers = [timed(name, name, (1.0,), peer=True, deviations=("its sums run in another order",)) for name in ("one", "two")]
+    peers = [
+        timed(name, name, (1.0,), peer=True, deviations=("its sums run in another order",)) for name in ("one", "two")
+    ]
     said = words.remarks(example(rungs=(*example().rungs[:1], *peers)))
     assert said[1:] == [("one, two", "it deviates: its sums run in another order.")]
 
 
 def test_how_a_peer_deviates_is_not_said_where_it_was_not_reached():
     why, order = "not reached: stopped, proving one", ("its sums run in another order",)
-    left = [RungResult(name, name, name, True, status="missing", reason=why, deviations=order) for name in ("one", "two")]
+    left = [
+        RungResult(name, name, name, True, status="missing", reason=why, deviations=order) for name in ("one", "two")
+    ]
     said = words.remarks(example(rungs=(*example().rungs[:1], *left), stopped="stopped, proving one"))
     assert said[1:] == [("one, two", f"{why}.")]
 

@@ -53,7 +53,10 @@ def test_a_figure_that_is_not_finite_is_never_written(tmp_path):
         (lambda t: t.update(more=1), "'more' is not a field of this schema"),
         (lambda t: t.update(schema=2), "has schema 2, this warpladder reads 1"),
         (lambda t: t.update(schema=True), "has schema True"),
-        (lambda t: t["rungs"][0].update(flops=-818176), "rung 'loops': flops wants at least 1, and at most 1e30, got -818176"),
+        (
+            lambda t: t["rungs"][0].update(flops=-818176),
+            "rung 'loops': flops wants at least 1, and at most 1e30, got -818176",
+        ),
         (lambda t: t["rungs"][0].update(floor_seconds=0.0), "rung 'loops': floor_seconds wants at least 1e-30"),
         (lambda t: t["rungs"][0].update(test_seconds=-1.0), "rung 'loops': test_seconds wants at least 0"),
         (lambda t: t.update(epochs="ten"), "epochs wants a whole number, got 'ten'"),
@@ -64,10 +67,22 @@ def test_a_figure_that_is_not_finite_is_never_written(tmp_path):
         (lambda t: t["machine"].update(features="avx2"), "machine.features wants a list, got 'avx2'"),
         (lambda t: t["machine"]["packages"].update(numpy=2), "machine.packages.'numpy' wants text, got 2"),
         (lambda t: t["rungs"][1].update(name="loops"), "rungs: two have the same name"),
-        (lambda t: t["rungs"][1]["timing"].update(seconds=[]), "rungs[1].timing: a timing wants at least one repetition"),
-        (lambda t: t["rungs"][1]["timing"].update(samples=0), "rungs[1].timing: a timing wants at least one step and one sample"),
-        (lambda t: t["rungs"][1]["timing"]["seconds"].__setitem__(2, "1.0"), "rungs[1].timing.seconds[2] wants a number, got '1.0'"),
-        (lambda t: t["rungs"][1]["timing"]["seconds"].__setitem__(2, -1.0), "rungs[1].timing: a timing wants times between"),
+        (
+            lambda t: t["rungs"][1]["timing"].update(seconds=[]),
+            "rungs[1].timing: a timing wants at least one repetition",
+        ),
+        (
+            lambda t: t["rungs"][1]["timing"].update(samples=0),
+            "rungs[1].timing: a timing wants at least one step and one sample",
+        ),
+        (
+            lambda t: t["rungs"][1]["timing"]["seconds"].__setitem__(2, "1.0"),
+            "rungs[1].timing.seconds[2] wants a number, got '1.0'",
+        ),
+        (
+            lambda t: t["rungs"][1]["timing"]["seconds"].__setitem__(2, -1.0),
+            "rungs[1].timing: a timing wants times between",
+        ),
         (lambda t: t["rungs"][1].update(timing=None), "a timing belongs to the status 'timed'"),
         (lambda t: t["rungs"][1].update(status="quick"), "status wants one of timed, unsupported, failed, refused"),
         (lambda t: t["rungs"][1].update(title="two\nlines"), "rungs[1].title wants one line of printable text"),
@@ -118,7 +133,22 @@ def test_damaged_files_give_typed_errors_only():
     assert refused > 3000
 
 
-TOKENS = (b"null", b"-1", b"1e999", b"1e308", b"1e-320", b"[]", b"{}", b'""', b'"\\ud800"', b"true", b"NaN", b"[" * 2000, b"9" * 5000, b"0")
+TOKENS = (
+    b"null",
+    b"-1",
+    b"1e999",
+    b"1e308",
+    b"1e-320",
+    b"[]",
+    b"{}",
+    b'""',
+    b'"\\ud800"',
+    b"true",
+    b"NaN",
+    b"[" * 2000,
+    b"9" * 5000,
+    b"0",
+)
 
 
 def damaged(good: bytes, rng: random.Random) -> bytes:
@@ -141,7 +171,9 @@ def damaged(good: bytes, rng: random.Random) -> bytes:
 
 
 def test_seconds_per_epoch_are_the_median_and_scale_with_the_samples():
-    timing = Timing((3.0, 1.0, 2.0), (3.0, 1.0, 2.0), None, steps=100, samples=6400, epoch_steps=938, epoch_samples=60000)
+    timing = Timing(
+        (3.0, 1.0, 2.0), (3.0, 1.0, 2.0), None, steps=100, samples=6400, epoch_steps=938, epoch_samples=60000
+    )
     assert timing.scaled
     assert timing.seconds_per_epoch == 2.0 * 60000 / 6400
     assert timing.spread == 1.0

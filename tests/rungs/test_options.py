@@ -1,4 +1,6 @@
-"""Options of rungs: names that say them, values that are refused, and the places that a variant goes through: training, climbs, checkpoints."""
+"""Options of rungs: names that say them, values that are refused, and the places that a variant goes through: training,
+climbs, checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -117,7 +119,11 @@ def test_every_variant_is_found_by_its_name(rung):
     options = {name: a_value(kind) for name, kind, _ in rung.options.known()}
     variant = find(rung.name, **options)
     again = find(variant.name)
-    assert (again.name, again.options, again.plain) == (variant.name, variant.options, plain if options else None) and not outside(variant)
+    assert (again.name, again.options, again.plain) == (
+        variant.name,
+        variant.options,
+        plain if options else None,
+    ) and not outside(variant)
     assert set(variant.options.chosen()) == set(options) and spelled(variant) == variant.name
     for name, kind, told in rung.options.known():
         assert kind.holds(options[name]) and kind.read(kind.write(options[name])) == options[name] and told
@@ -204,7 +210,11 @@ def test_a_variant_gives_the_account_of_what_it_is():
     peer = find("torch:device=cuda:mode=graph:precision=bf16")
     assert (peer.precision, peer.transforms) == ("bf16", True) and "bf16" in peer.title and "CUDA graph" in peer.title
     assert "rounded to bf16" in " ".join(peer.deviations)
-    assert (find("torch").precision, find("torch").deviations, find("torch:threads=1").title) == ("fp32", (), "PyTorch, eager")
+    assert (find("torch").precision, find("torch").deviations, find("torch:threads=1").title) == (
+        "fp32",
+        (),
+        "PyTorch, eager",
+    )
     assert find("torch:device=cuda:mode=graph", precision=None).precision == "fp32"
 
 
@@ -236,10 +246,9 @@ def test_a_checkpoint_with_the_settings_of_before_is_read_as_the_variant_that_it
     assert old.rung == "native:threads=1" and old.config == made.config
     before = {"threads": None, "feed": "sync", "library": "linear,conv2d"}
     old = decode(together(document | {"rung": "library", "config": document["config"] | before}, tensors))
-    assert old.rung == "library:feed=sync:operations=linear+conv2d" and find(old.rung).options.chosen()["operations"] == (
-        "linear",
-        "conv2d",
-    )
+    assert old.rung == "library:feed=sync:operations=linear+conv2d" and find(old.rung).options.chosen()[
+        "operations"
+    ] == ("linear", "conv2d")
 
 
 def test_a_sweep_times_a_rung_once_for_each_value(run, monkeypatch):
@@ -254,7 +263,10 @@ def test_a_sweep_times_a_rung_once_for_each_value(run, monkeypatch):
     assert all(rung.status == "timed" and rung.check is not None and rung.check.passed for rung in results.rungs)
     assert all(part in out for name in names for part in name.split(":"))
     assert all(rung.peak_rss_bytes for rung in results.rungs), results.rungs[1].reason
-    assert "--sweep" in results.command and not {"threads", "device", "feed", "block_size", "library"} & results.config.keys()
+    assert (
+        "--sweep" in results.command
+        and not {"threads", "device", "feed", "block_size", "library"} & results.config.keys()
+    )
     page = Path("found/report.html").read_text()
     assert '<b>numpy</b><span class="options">:threads=2</span>' in page
 
@@ -286,7 +298,9 @@ def test_shared_options_go_to_all_who_have_them_and_yield_to_their_own(run, monk
 
 def test_a_climb_from_python_takes_variants_and_names_the_command_that_repeats_it(monkeypatch):
     monkeypatch.setattr("warpladder.machine.facts.cores", lambda: 2)
-    results = wl.climb("softmax", "digits", None, ["numpy:threads=1", find("numpy", threads=2)], epochs=0, repeats=1, budget=0.1)
+    results = wl.climb(
+        "softmax", "digits", None, ["numpy:threads=1", find("numpy", threads=2)], epochs=0, repeats=1, budget=0.1
+    )
     assert [rung.name for rung in results.rungs] == ["numpy:threads=1", "numpy:threads=2"]
     assert "--rungs numpy:threads=1,numpy:threads=2" in results.command
     with pytest.raises(RungError, match="only once, got numpy:threads=1"):
@@ -311,7 +325,9 @@ RUNG = Rung("mine", "a title", "The idea.", build, options=Mine())
 
 def test_a_rung_from_outside_has_options_of_its_own(run):
     Path("mine.py").write_text(OWN)
-    code, out, err = run("train", "softmax", *SMALL, "--rung", "./mine.py:width=3", "--epochs", "1", "--no-checkpoint", "--no-progress")
+    code, out, err = run(
+        "train", "softmax", *SMALL, "--rung", "./mine.py:width=3", "--epochs", "1", "--no-checkpoint", "--no-progress"
+    )
     assert code == 0 and "width 3" in out, err
     variant = find("./mine.py", width=3)
     assert outside(variant) and spelled(variant) == f"{Path('mine.py').resolve()}:width=3"
@@ -321,7 +337,9 @@ def test_a_rung_from_outside_has_options_of_its_own(run):
 
 
 def test_the_block_size_of_a_variant_reaches_its_kernels():
-    trainer = find("naive:device=emulated:block_size=64").build(MLP, CONFIG, wl.ladder.State(np.zeros(MLP.param_count, np.float32)))
+    trainer = find("naive:device=emulated:block_size=64").build(
+        MLP, CONFIG, wl.ladder.State(np.zeros(MLP.param_count, np.float32))
+    )
     assert trainer.block_size == 64  # type: ignore[attr-defined]
     assert isinstance(find("naive").options, KernelOptions)
     assert json.loads(json.dumps(find("naive:block_size=64").options.chosen())) == {"block_size": 64}

@@ -57,4 +57,6 @@ def test_sources_that_cannot_be_read_cost_no_rung_its_time(tmp_path: Path) -> No
     odd: Trainer = Odd()  # type: ignore[assignment]
     assert texts(broken, None) == {}
     found = texts(odd, None)
-    assert list(found) == ["long.py"] and found["long.py"][0] == "    x = 1?" and found["long.py"][-1] == "(7 more lines)"
+    assert (
+        list(found) == ["long.py"] and found["long.py"][0] == "    x = 1?" and found["long.py"][-1] == "(7 more lines)"
+    )

@@ -51,7 +51,9 @@ def agree(net: Net, found: np.ndarray, wanted: np.ndarray, terms: np.ndarray, li
     """Tensor by tensor, normwise, relative to the absolute values of the terms that were added."""
     for name, scale in params.views(net, terms).items():
         error = np.linalg.norm(params.views(net, found - wanted)[name])
-        assert error <= limit * np.linalg.norm(scale), f"{what} of {name}: {error:.1e} against terms of {np.linalg.norm(scale):.1e}"
+        assert error <= limit * np.linalg.norm(scale), (
+            f"{what} of {name}: {error:.1e} against terms of {np.linalg.norm(scale):.1e}"
+        )
 
 
 def same_count(wanted_out: np.ndarray, sizes: np.ndarray, limit: float) -> bool:
@@ -65,7 +67,9 @@ def same_count(wanted_out: np.ndarray, sizes: np.ndarray, limit: float) -> bool:
 
 
 def compare_epoch(rung: Rung, drawn: Case) -> int:
-    """Take every step of an epoch from the same float32 states along a float64 trajectory; returns how many could be compared."""
+    """Take every step of an epoch from the same float32 states along a float64 trajectory; returns how many could be
+    compared.
+    """
     net, samples = drawn.net, len(drawn.dataset.train_x)
     config = drawn.config.but(learning_rate=RATE)
     walker = ReferenceTrainer(net, drawn.config, drawn.state)
@@ -122,7 +126,9 @@ def test_steps_of_drawn_nets(rung: Rung) -> None:
 
 
 def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
-    """A case whose samples, out of many, are those farthest from any switch; biases decide most ReLUs one way or the other."""
+    """A case whose samples, out of many, are those farthest from any switch; biases decide most ReLUs one way or the
+    other.
+    """
     drawn = case(net, config, seed=1, samples=40)
     for name, bias in params.views(net, drawn.state.params).items():
         if name.endswith("bias"):
@@ -138,7 +144,9 @@ def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
 @pytest.mark.parametrize(
     ("rung", "net"),
     [
-        pytest.param(rung, net, id=f"{net.name}-{rung.name}", marks=[pytest.mark.slow] * (net is ZOO[-1] and rung.name in FEEDS))
+        pytest.param(
+            rung, net, id=f"{net.name}-{rung.name}", marks=[pytest.mark.slow] * (net is ZOO[-1] and rung.name in FEEDS)
+        )
         for net in ZOO
         for rung in HERE
     ],
@@ -269,7 +277,11 @@ def test_what_cannot_be_asked_for_is_refused(rung: Rung) -> None:
 @pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
 def test_batches_larger_than_the_buffers(name: str, net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch in slices, the last one partial, is still one step with the whole batch's mean."""
-    sample = 4 * sum(math.prod(s) for s, layer in zip(net.shapes[1:], net.layers, strict=True) if not isinstance(layer, (ReLU, Flatten)))
+    sample = 4 * sum(
+        math.prod(s)
+        for s, layer in zip(net.shapes[1:], net.layers, strict=True)
+        if not isinstance(layer, (ReLU, Flatten))
+    )
     monkeypatch.setattr(layerwise, "SLICE_BYTES", 2 * (sample + 4 * math.prod(net.in_shape)))
     config = TrainConfig(batch_size=5, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2, clip_value=1.0)
     drawn = clear_of_switches(net, config, samples=8)

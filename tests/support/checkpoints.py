@@ -37,7 +37,9 @@ def example(net: Net = CNN, momentum: float = 0.9, **changes: Any) -> Checkpoint
 def adam(net: Net = CNN, **changes: Any) -> Checkpoint:
     """The same place in a run with Adam, whose rate falls along a cosine."""
     flat = initial(net, 1)
-    config = TrainConfig(epochs=3, batch_size=8, optimizer=Adam(0.01, betas=(0.8, 0.99)), schedule=Cosine(warmup=1), seed=5, log_every=4)
+    config = TrainConfig(
+        epochs=3, batch_size=8, optimizer=Adam(0.01, betas=(0.8, 0.99)), schedule=Cosine(warmup=1), seed=5, log_every=4
+    )
     slots = {"exp_avg": views(net, flat * 2), "exp_avg_sq": views(net, flat**2)}
     return example(net, config=config, slots=slots, **changes)
 
@@ -56,7 +58,9 @@ def finished(net: Net = MLP, momentum: float = 0.0) -> Checkpoint:
     history = tuple(EpochLog(epoch, 1 / epoch, 0.5, 0.25, 0.125, 0.1) for epoch in (1, 2, 3))
     product = ProductPlan(2, "GemmConv2d", "dw", 8, (64, 64, 16, 8, 8, 3), 128, 4)
     tuned = NetPlan("NVIDIA H200, compute capability 9.0", (OpPlan(2, "GemmConv2d", 8),), (product,))
-    return example(net, momentum, tuned=tuned, epoch=3, step=0, sums=Sums(), history=history, finished=True, test=Score(0.1, 0.9))
+    return example(
+        net, momentum, tuned=tuned, epoch=3, step=0, sums=Sums(), history=history, finished=True, test=Score(0.1, 0.9)
+    )
 
 
 def apart(content: bytes) -> tuple[dict[str, Any], Tensors]:
@@ -66,7 +70,9 @@ def apart(content: bytes) -> tuple[dict[str, Any], Tensors]:
 
 
 def together(document: Any, tensors: Tensors) -> bytes:
-    """A checkpoint file with a right checksum: sha256 of the other fields as sorted, compact JSON, then of the tensors by name."""
+    """A checkpoint file with a right checksum: sha256 of the other fields as sorted, compact JSON, then of the tensors
+    by name.
+    """
     if isinstance(document, dict):
         rest = {key: value for key, value in document.items() if key != "sha256"}
         digest = hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode())

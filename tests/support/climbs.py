@@ -10,7 +10,12 @@ MACHINE = Machine(
     system="Linux 6.1 x86_64", python="CPython 3.11.7", packages={"numpy": "2.4.6"}, commit="0123456789abcdef", dirty=False, load_average=0.1,
 )  # fmt: skip
 NET = NetFacts(
-    "mlp", (1, 28, 28), ("Flatten()", "Linear(out_features=256)", "ReLU()", "Linear(out_features=10)"), "CrossEntropyLoss", 203530, 818176
+    "mlp",
+    (1, 28, 28),
+    ("Flatten()", "Linear(out_features=256)", "ReLU()", "Linear(out_features=10)"),
+    "CrossEntropyLoss",
+    203530,
+    818176,
 )
 DATA = DataFacts("mnist", 60000, 10000, (1, 28, 28), "uint8", 10)
 
@@ -22,7 +27,13 @@ def timed(name, idea, seconds, *, steps=938, peer=False, **more):
     """A timed rung whose repetitions take these seconds per epoch."""
     share = steps / 938
     timing = Timing(
-        tuple(s * share for s in seconds), tuple(s * share for s in seconds), (0.0,) * len(seconds), steps, round(60000 * share), 938, 60000
+        tuple(s * share for s in seconds),
+        tuple(s * share for s in seconds),
+        (0.0,) * len(seconds),
+        steps,
+        round(60000 * share),
+        938,
+        60000,
     )
     kept: dict[str, Any] = {
         "status": "timed", "check": Checked(True, 3.1e-7, 6.7e-6, "every check held"), "build_seconds": 0.4, "load_seconds": 0.01,
@@ -33,7 +44,9 @@ def timed(name, idea, seconds, *, steps=938, peer=False, **more):
 
 
 def example(**changes):
-    """A climb of six: a slow rung timed on a part, two more, one that failed, one that is not installed, and a peer that deviates."""
+    """A climb of six: a slow rung timed on a part, two more, one that failed, one that is not installed, and a peer
+    that deviates.
+    """
     rungs = (
         timed("loops", "nested loops, compiled, one thread", (31.0, 31.4, 30.8), steps=600, test_accuracy=None, test_loss=None, trained_epochs=None,
               reason="not trained for its accuracy: 10 epochs would take about 5 minutes"),

@@ -59,7 +59,14 @@ class ClockworkLaunch(Launch):
 
 class ClockworkKernel(Kernel):
     def _launch(
-        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+        self,
+        grid: Dim3,
+        block: Dim3,
+        shared: int,
+        packed: tuple[Any, ...],
+        arguments: tuple[Any, ...],
+        cooperative: bool,
+        cluster: Dim3,
     ) -> ClockworkLaunch:
         return ClockworkLaunch(self, grid, block, shared, cooperative, cluster)
 
@@ -77,7 +84,11 @@ class Clockwork(IdleDevice):
     """
 
     def __init__(
-        self, cost: Cost, hardware: str | None = "Clockwork, compute capability 9.0", multiprocessors: int = 132, memory: int = 80 << 30
+        self,
+        cost: Cost,
+        hardware: str | None = "Clockwork, compute capability 9.0",
+        multiprocessors: int = 132,
+        memory: int = 80 << 30,
     ) -> None:
         self.name = "Clockwork"
         self.hardware, self.cost = hardware, cost

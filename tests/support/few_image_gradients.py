@@ -1,4 +1,6 @@
-"""The weight gradient of a first layer for an image or a few, in one launch, asked for by itself: dw and db, against float64."""
+"""The weight gradient of a first layer for an image or a few, in one launch, asked for by itself: dw and db, against
+float64.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from warpladder.ops.conv2d.few_inputs.few_inputs import IMAGES, FewImagesGradien
 from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.proof.tolerance import bound
 
-#: The layer, its images and their number: the autoencoder's window; odd rows and columns, and an odd output; more windows than threads; no padding.
+#: The layer, its images and their number: the autoencoder's window; odd rows and columns, and an odd output; more
+#: windows than threads; no padding.
 SHAPES = (
     Asked(conv(8, 3, padding=1), (3, 8, 8), 1),
     Asked(conv(5, 3, padding=1), (2, 9, 7), 3),
@@ -38,7 +41,9 @@ def prove(device: Device, asked: Asked, offset: int = 0, kind: str = "normal") -
     """Holds dw and db, full of NaN before, against float64."""
     x, w, dy = drawn(replace(asked, kind=kind), seed=1)
     given, winner, spread_out = spread(dy, 2)
-    layer = FewImagesGradient(Unwritten(device, 256), x.shape[1:], dy.shape[1:], asked.layer.kernel_size, asked.layer.padding)
+    layer = FewImagesGradient(
+        Unwritten(device, 256), x.shape[1:], dy.shape[1:], asked.layer.kernel_size, asked.layer.padding
+    )
     dw, db = (placed(device, np.full(shape, np.nan, np.float32), offset) for shape in (w.shape, (len(w),)))
     for launch in layer.launches(
         asked.n, placed(device, x, offset), placed(device, given, offset), device.array(winner), Gradients(dw, db)

@@ -1,4 +1,6 @@
-"""Convolutions of few pixels on tensor cores, asked for one by one: y with what follows it, dx, dw and db, against float64."""
+"""Convolutions of few pixels on tensor cores, asked for one by one: y with what follows it, dx, dw and db, against
+float64.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ from warpladder.ops.engine.segments import Operands
 #: tf32 is not among them: it asks for fp16's kernels.
 PRECISIONS = ("fp32", "bf16", "fp16")
 
-#: By what a test is called: the layer, its images and their number, and whether these are enlarged. No tile divides the images, no fragment the outputs;
-#: "crowded" has more tiles than a cluster has blocks.
+#: By what a test is called: the layer, its images and their number, and whether these are enlarged. No tile divides the
+#: images, no fragment the outputs; "crowded" has more tiles than a cluster has blocks.
 SHAPES: dict[str, tuple[Conv2d, Shape, int, bool]] = {
     "one": (conv(40, 3, padding=1), (48, 8, 8), 1, False),
     "odd": (conv(37, 3, padding=1), (16, 7, 11), 2, False),
@@ -58,7 +60,8 @@ class Bound:
     """A layer's segment on a device, and its arrays, full of NaN where nothing was computed.
 
     follows : ReLU, or ReLU and a 2 x 2 pool behind it; dy is then the pool's gradient.
-    below, cut : whether x is the output of a ReLU, whose gradient dx shall be; whether whoever made dy has cut it by y's ReLU.
+    below, cut : whether x is the output of a ReLU, whose gradient dx shall be; whether whoever made dy has cut it by
+    y's ReLU.
     winner : with a pool, what dy's numbers go back to, instead of what the way forward has found.
     """
 
@@ -69,12 +72,18 @@ class Bound:
         x, w, dy = numbers
         layers = ((Upsample2d(scale_factor=2),) if asked.enlarged else ()) + (asked.layer, *follows)
         host = {"x": x, "w": w, "dy": dy, "b": np.zeros(len(w), np.float32) if bias is None else bias}
-        host |= {name: np.full(like.shape, np.nan, np.float32) for name, like in (("y", dy), ("dx", x), ("dw", w), ("db", w[:, 0, 0, 0]))}
-        # dy begins on a boundary of 16 bytes: where a ReLU's gradient is still to be made, the kernel for that reads four numbers at a time, as on every rung.
+        host |= {
+            name: np.full(like.shape, np.nan, np.float32)
+            for name, like in (("y", dy), ("dx", x), ("dw", w), ("db", w[:, 0, 0, 0]))
+        }
+        # dy begins on a boundary of 16 bytes: where a ReLU's gradient is still to be made, the kernel for that reads
+        # four numbers at a time, as on every rung.
         self.at = {name: placed(device, array, 0 if name == "dy" else asked.offset) for name, array in host.items()}
         buffers = Buffers(**self.at)
         nodes = replace(subgraph(layers, asked.in_shape, asked.n, device.limits), precision=asked.precision)
-        operands = Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db), x_rectified=below, dy_rectified=cut)
+        operands = Operands(
+            buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db), x_rectified=below, dy_rectified=cut
+        )
         self.segment = Segment(device, nodes, operands, 256)
         assert isinstance(self.segment.way, FewPixels), f"{asked} is computed by {type(self.segment.way).__name__}"
         self.n, self.winner = asked.n, winner
@@ -96,7 +105,9 @@ def computed(
     device: Device, asked: Asked, numbers: Numbers, pool: bool = False, bias: np.ndarray | None = None, rectify: bool = False,
     below: bool = False, gradient: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Found:  # fmt: skip
-    """y, dx, dw and db, as narrow_convolutions has it: y without a pool, with one also the pool's output and winners, and what its gradient gives."""
+    """y, dx, dw and db, as narrow_convolutions has it: y without a pool, with one also the pool's output and winners,
+    and what its gradient gives.
+    """
     follows: tuple[Layer, ...] = (ReLU(),) if rectify else ()
     plain = Bound(device, asked, numbers, follows, bias, below, cut=True).send()
     if not pool:
@@ -108,7 +119,9 @@ def computed(
 
 
 def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0) -> float:
-    """The largest error of y, dx, dw and db; raises where one is beyond its precision's bound, sums are not kept in fp32, or the pool is not that of y."""
+    """The largest error of y, dx, dw and db; raises where one is beyond its precision's bound, sums are not kept in
+    fp32, or the pool is not that of y.
+    """
     if asked.enlarged:
         return warpgroup_convolutions.prove(device, asked, seed, Bound)
     return narrow_convolutions.prove(device, asked, pool, seed, computed)

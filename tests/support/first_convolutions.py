@@ -1,4 +1,6 @@
-"""A net's first convolution on tensor cores, asked for alone: y behind ReLU and pool, who won, y packed, dw and db, against float64."""
+"""A net's first convolution on tensor cores, asked for alone: y behind ReLU and pool, who won, y packed, dw and db,
+against float64.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,20 @@ from warpladder.proof.tolerance import bound
 
 PRECISIONS = tuple(first.FORMATS)
 
-#: What x, the weights and dy are drawn as. In "far apart" images and outputs are up to 2^60 times as large as others; in "steep" so are
-#: the gradients of an output in one image.
+#: What x, the weights and dy are drawn as. In "far apart" images and outputs are up to 2^60 times as large as others;
+#: in "steep" so are the gradients of an output in one image.
 KINDS = ("normal", "positive", "huge", "tiny", "far apart", "steep")
 
-#: A first layer that these kernels take, of pictures with an odd row that the pool leaves out; a pool's windows are four in a row.
+#: A first layer that these kernels take, of pictures with an odd row that the pool leaves out; a pool's windows are
+#: four in a row.
 NET = Net(
     "first", (3, 7, 8),
     (Conv2d(out_channels=32, kernel_size=3, padding=1), ReLU(), MaxPool2d(2), Flatten(), Linear(out_features=3)),
     CrossEntropyLoss(),
 )  # fmt: skip
 
-#: Steps of the tensor cores, one after another, whose sums stay there: 32 terms of y, four pixels of 16 windows of dw. db's are none of theirs.
+#: Steps of the tensor cores, one after another, whose sums stay there: 32 terms of y, four pixels of 16 windows of dw.
+#: db's are none of theirs.
 CUTS = {"y": 2, "dw": 4, "db": 0}
 
 Arrays = dict[str, np.ndarray]
@@ -69,18 +73,30 @@ class Asked:
         return o, high // 2, wide // 2
 
 
-#: Pictures of colours with an odd row and column that no window of the pool has, several in a tile; windows that fill no 16, of sums of 32 terms; more
-#: windows than a tile has, and outputs of three warps; every size beside the largest block.
+#: Pictures of colours with an odd row and column that no window of the pool has, several in a tile; windows that fill
+#: no 16, of sums of 32 terms; more windows than a tile has, and outputs of three warps; every size beside the largest
+#: block.
 SHAPES = (Asked((3, 7, 9), 32, 3), Asked((2, 8, 7), 48, 2, k=4, padding=2), Asked((1, 35, 20), 144, 1))
 
 
 def drawn(asked: Asked, seed: int = 0) -> Arrays:
     """x, w, b, and dy with who won, the pool's; float32 and uint8. Where nobody won, 4, dy is not 0 all the same."""
     rng, (c, h, w) = np.random.default_rng(seed), asked.picture
-    sizes = {"x": (asked.n, c, h, w), "w": (asked.outputs, c, asked.k, asked.k), "b": (asked.outputs,), "dy": (asked.n, *asked.pooled)}
-    found = {name: rng.random(size) + 0.5 if asked.kind == "positive" else rng.normal(size=size) for name, size in sizes.items()}
+    sizes = {
+        "x": (asked.n, c, h, w),
+        "w": (asked.outputs, c, asked.k, asked.k),
+        "b": (asked.outputs,),
+        "dy": (asked.n, *asked.pooled),
+    }
+    found = {
+        name: rng.random(size) + 0.5 if asked.kind == "positive" else rng.normal(size=size)
+        for name, size in sizes.items()
+    }
     if asked.kind == "far apart":
-        images, outputs = np.exp2(rng.integers(-30, 31, (asked.n, 1, 1, 1))), np.exp2(rng.integers(-30, 31, asked.outputs))
+        images, outputs = (
+            np.exp2(rng.integers(-30, 31, (asked.n, 1, 1, 1))),
+            np.exp2(rng.integers(-30, 31, asked.outputs)),
+        )
         found |= {
             "x": found["x"] * images,
             "dy": found["dy"] * images,
@@ -96,26 +112,41 @@ def drawn(asked: Asked, seed: int = 0) -> Arrays:
 
 
 def convolved(device: Device, asked: Asked, numbers: Arrays) -> Arrays:
-    """y and who won of the forward pass; dw and db from the drawn dy and winners. Raises where y packed is not y rounded, or more images were written."""
+    """y and who won of the forward pass; dw and db from the drawn dy and winners. Raises where y packed is not y
+    rounded, or more images were written.
+    """
     owner, n, kind = Unwritten(device, 256), asked.n, named(asked.precision)
     at = {name: placed(device, numbers[name], asked.offset) for name in ("x", "w", "b", "dy")}
-    y, winner = placed(device, nan(n + 1, *asked.pooled), asked.offset), device.array(np.full((n + 1, *asked.pooled), 9, np.uint8))
-    packed = device.array(np.full((n + 1, *asked.pooled[1:], asked.outputs), 0xFFFF, np.uint16)) if kind.name == "bf16" else None
+    y, winner = (
+        placed(device, nan(n + 1, *asked.pooled), asked.offset),
+        device.array(np.full((n + 1, *asked.pooled), 9, np.uint8)),
+    )
+    packed = (
+        device.array(np.full((n + 1, *asked.pooled[1:], asked.outputs), 0xFFFF, np.uint16))
+        if kind.name == "bf16"
+        else None
+    )
     dw, db = device.array(nan(*numbers["w"].shape)), device.array(nan(asked.outputs))
     shape = asked.picture, asked.written, asked.k, asked.padding
-    send(first.FirstConvolution(owner, *shape, asked.precision).launches(n, at["x"], at["w"], at["b"], y, winner, packed))
+    send(
+        first.FirstConvolution(owner, *shape, asked.precision).launches(n, at["x"], at["w"], at["b"], y, winner, packed)
+    )
     won = device.array(numbers["winner"])
     send(first.FirstGradient(owner, *shape, n, asked.precision).launches(n, at["x"], at["dy"], won, Gradients(dw, db)))
     found = {"y": y.download(), "winner": winner.download(), "dw": dw.download(), "db": db.download()}
     untouched(found["y"], n, "y")
     assert (found["winner"][n:] == 9).all(), "winners of more images were written"
     if packed is not None:
-        np.testing.assert_array_equal(packed.download()[:n], in_bf16(found["y"][:n]), err_msg="y packed is wrong at some pixel")
+        np.testing.assert_array_equal(
+            packed.download()[:n], in_bf16(found["y"][:n]), err_msg="y packed is wrong at some pixel"
+        )
     return {name: array[:n] if name in ("y", "winner") else array for name, array in found.items()}
 
 
 def windows_of(y: np.ndarray) -> np.ndarray:
-    """(n, o, rows, columns, 4): the four pixels of each of the pool's windows, in the order of its places; y (n, o, 2 rows or one more, ...)."""
+    """(n, o, rows, columns, 4): the four pixels of each of the pool's windows, in the order of its places; y (n, o, 2
+    rows or one more, ...).
+    """
     n, o, high, wide = y.shape
     y = y[:, :, : high // 2 * 2, : wide // 2 * 2].reshape(n, o, high // 2, 2, wide // 2, 2)
     return y.transpose(0, 1, 2, 4, 3, 5).reshape(n, o, high // 2, wide // 2, 4)
@@ -133,7 +164,9 @@ def truth(asked: Asked, x: np.ndarray, w: np.ndarray, b: np.ndarray, dy: np.ndar
 
 
 def prove(device: Device, asked: Asked, seed: int = 0) -> float:
-    """The largest error of y, dw and db; raises where one is beyond its precision's bound, sums are not kept in fp32, or another pixel won."""
+    """The largest error of y, dw and db; raises where one is beyond its precision's bound, sums are not kept in fp32,
+    or another pixel won.
+    """
     numbers, kind = drawn(asked, seed), named(asked.precision)
     x, w, b, dy, won = (numbers[name] for name in ("x", "w", "b", "dy", "winner"))
     found, sizes = convolved(device, asked, numbers), truth(asked, abs(x), abs(w), abs(b), abs(dy), won)
@@ -148,7 +181,10 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
         for name, got in found.items():
             if name == "winner" or (rounded and name == "db"):
                 continue
-            length, where = lengths[name], f"{name} of {asked} is wrong at {got.shape}" + (", of rounded factors" if rounded else "")
+            length, where = (
+                lengths[name],
+                f"{name} of {asked} is wrong at {got.shape}" + (", of rounded factors" if rounded else ""),
+            )
             assert np.isfinite(got).all(), f"{where}: some numbers were never written, or are not finite"
             of, cuts = ("fp32", CUTS[name]) if rounded else (kind, 0)
             limits = bound(of, length, cuts=cuts), bound(of, 16 * length, products=1 if rounded else 16, cuts=4 * cuts)

@@ -1,4 +1,5 @@
-"""A pytest plugin that hides what a fresh machine does not have: only what `pip install .[test]` brings can be imported.
+"""A pytest plugin that hides what a fresh machine does not have: only what `pip install .[test]` brings can be
+imported.
 
 PYTHONPATH=tests python -m pytest -p fresh
 """
@@ -20,7 +21,9 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 
 
 def wanted(lines: Sequence[str], extra: str = "") -> Iterator[tuple[str, str]]:
-    """Distributions that these requirements name on this machine, each with an extra of it, "" for the distribution alone."""
+    """Distributions that these requirements name on this machine, each with an extra of it, "" for the distribution
+    alone.
+    """
     for requirement in map(Requirement, lines):
         if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
             yield from ((canonicalize_name(requirement.name), each) for each in ("", *requirement.extras))
@@ -41,7 +44,11 @@ def brought() -> set[str]:
 def hidden() -> set[str]:
     """Modules at the top that are installed here and would not be on a fresh machine."""
     kept = brought()
-    return {module for module, owners in metadata.packages_distributions().items() if kept.isdisjoint(map(canonicalize_name, owners))}
+    return {
+        module
+        for module, owners in metadata.packages_distributions().items()
+        if kept.isdisjoint(map(canonicalize_name, owners))
+    }
 
 
 HIDDEN = hidden()

@@ -32,8 +32,14 @@ def seeds() -> list[bytes]:
         return views(net, np.linspace(-1, 1, net.param_count, dtype=np.float32))
 
     def at(net: Net, **place: Any) -> bytes:
-        logs = tuple(EpochLog(epoch, 1.5 / epoch, 0.5, 1.25, 0.5, 0.01) for epoch in range(1, place.get("epoch", 0) + 1))
-        return encode(Checkpoint(net, place.pop("config", CONFIG), noise, "numpy", views(net, initial(net, 1)), history=logs, **place))
+        logs = tuple(
+            EpochLog(epoch, 1.5 / epoch, 0.5, 1.25, 0.5, 0.01) for epoch in range(1, place.get("epoch", 0) + 1)
+        )
+        return encode(
+            Checkpoint(
+                net, place.pop("config", CONFIG), noise, "numpy", views(net, initial(net, 1)), history=logs, **place
+            )
+        )
 
     return [
         at(MLP, slots={"momentum_buffer": momentum(MLP)}, epoch=1, step=3, sums=Sums(20.25, 9, 24, 0.01)),
@@ -57,7 +63,9 @@ def parse(content: bytes) -> None:
 
 
 def damage(content: bytes, rng: random.Random) -> bytes:
-    """More often than not the bytes' damage is undone where that is possible, and the document's or the tensors' put in its place."""
+    """More often than not the bytes' damage is undone where that is possible, and the document's or the tensors' put in
+    its place.
+    """
     if rng.random() < 0.3:
         return content
     valid = rng.choice(VALID) if rng.random() < 0.9 else content
@@ -112,7 +120,9 @@ def _damage_tensor(tensors: dict[str, np.ndarray], rng: random.Random) -> None:
     if kind == 0:
         del tensors[name]
     elif kind == 1:
-        tensors[rng.choice(("", "velocity.", "momentum_buffer.velocity.", "exp_avg_sq.0.weight", "9.weight"))] = tensors.pop(name)
+        tensors[rng.choice(("", "velocity.", "momentum_buffer.velocity.", "exp_avg_sq.0.weight", "9.weight"))] = (
+            tensors.pop(name)
+        )
     elif kind == 2:
         tensors[name] = tensor.reshape(-1)
     elif kind == 3 and tensor.size:

@@ -1,4 +1,5 @@
-"""Feed every file parser inputs that are nearly right: python tests/support/fuzz_parsers.py --count 1000000 --seed 1 --parser idx
+"""Feed every file parser inputs that are nearly right: python tests/support/fuzz_parsers.py --count 1000000 --seed 1
+--parser idx
 
 A parser passes where each input gives a result that holds the target's own check, or the parser's
 typed error of one line, within the time and memory limits. Input number i of a seed is the same on
@@ -41,11 +42,35 @@ from warpladder.errors import CheckpointError, DataError, ResultsError
 from warpladder.report.page import page
 from warpladder.results import parse as parse_results
 
-SECONDS_PER_INPUT = 20.0  # of wall time, after which an input is stopped; a busy machine may pause a process for seconds
+SECONDS_PER_INPUT = (
+    20.0  # of wall time, after which an input is stopped; a busy machine may pause a process for seconds
+)
 CPU_SECONDS_PER_INPUT = 0.2  # more for 64 KB smells of quadratic time
 MEMORY = 2**30  # bytes that a run may take beyond what it started with
 _LONGEST = 2**16
-_EDGES = (0, 1, 2, 7, 8, 9, 10, 27, 28, 127, 128, 255, 256, 784, 0x7FFF, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
+_EDGES = (
+    0,
+    1,
+    2,
+    7,
+    8,
+    9,
+    10,
+    27,
+    28,
+    127,
+    128,
+    255,
+    256,
+    784,
+    0x7FFF,
+    0xFFFF,
+    0x10000,
+    0x7FFFFFFF,
+    0x80000000,
+    0xFFFFFFFE,
+    0xFFFFFFFF,
+)
 _NUL = bytes(16)
 
 
@@ -160,7 +185,8 @@ def run(target: Target, count: int, seed: int, first: int = 0, most_failures: in
                 outcome.failures.append((number, f"{type(error).__name__}: {str(error)[:200]}"))
             spent = time.process_time() - start
             if spent > CPU_SECONDS_PER_INPUT and not any(failed == number for failed, _ in outcome.failures):
-                # a virtual machine that is stopped meanwhile, and a first import, count as this process's; what is quadratic is slow each time
+                # a virtual machine that is stopped meanwhile, and a first import, count as this process's; what is
+                # quadratic is slow each time
                 spent = min(_cpu_seconds(target, content) for _ in range(3))
             outcome.slowest = max(outcome.slowest, spent)
             if spent > CPU_SECONDS_PER_INPUT:
@@ -197,7 +223,9 @@ def _kind(text: str) -> str:
 
 
 def _idx(*shape: int) -> bytes:
-    return struct.pack(f">BBBB{len(shape)}I", 0, 0, 8, len(shape), *shape) + bytes(i % 10 for i in range(int(np.prod(shape))))
+    return struct.pack(f">BBBB{len(shape)}I", 0, 0, 8, len(shape), *shape) + bytes(
+        i % 10 for i in range(int(np.prod(shape)))
+    )
 
 
 def _parse_idx(content: bytes) -> None:
@@ -321,7 +349,10 @@ def _parse_results(content: bytes) -> None:
     assert page(results, pictures=False).endswith("</html>\n")
 
 
-_RESULTS = (json.dumps(asdict(example())).encode(), json.dumps(asdict(example(rungs=example().rungs[2:4])), indent=1).encode())
+_RESULTS = (
+    json.dumps(asdict(example())).encode(),
+    json.dumps(asdict(example(rungs=example().rungs[2:4])), indent=1).encode(),
+)
 
 _CSV = (
     b"label,pixel0,pixel1,pixel2,pixel3\n5,0,255,17,3\n0,1,2,3,4\n9,0,0,0,0\n",
@@ -338,8 +369,18 @@ _FEATURES = (
 )
 
 TARGETS = (
-    Target("idx", _parse_idx, [_idx(3, 4, 4), _idx(2, 28, 28), _idx(20), _idx(1)], tokens=(b"\0\0\x08\x01", b"\0\0\x08\x03", b"<html>")),
-    Target("gzip", _parse_gzip, [gzip.compress(_idx(3, 4, 4), mtime=0), _idx(3, 4, 4), _two_members(_idx(2, 5, 5))], finish=_compress),
+    Target(
+        "idx",
+        _parse_idx,
+        [_idx(3, 4, 4), _idx(2, 28, 28), _idx(20), _idx(1)],
+        tokens=(b"\0\0\x08\x01", b"\0\0\x08\x03", b"<html>"),
+    ),
+    Target(
+        "gzip",
+        _parse_gzip,
+        [gzip.compress(_idx(3, 4, 4), mtime=0), _idx(3, 4, 4), _two_members(_idx(2, 5, 5))],
+        finish=_compress,
+    ),
     Target(
         "cifar",
         _parse_cifar,
@@ -351,10 +392,25 @@ TARGETS = (
         "tar",
         _parse_tar,
         [_tar(tarfile.USTAR_FORMAT), _tar(tarfile.GNU_FORMAT), _tar(tarfile.PAX_FORMAT)],
-        tokens=(b"00000000000\0", b"77777777777\0", b"\x80\0\0\0\0\0\0\x01", b"\xff" * 12, b"00000006001\0", b"L", b"x", b"S", b"size=9"),
+        tokens=(
+            b"00000000000\0",
+            b"77777777777\0",
+            b"\x80\0\0\0\0\0\0\x01",
+            b"\xff" * 12,
+            b"00000006001\0",
+            b"L",
+            b"x",
+            b"S",
+            b"size=9",
+        ),
         finish=_mend_tar,
     ),
-    Target("features", _parse_features, list(_FEATURES), tokens=(b",", b"\n", b'"', b"nan", b"1e999", b"\xff", b"0,1\n", b"cat", b"label")),
+    Target(
+        "features",
+        _parse_features,
+        list(_FEATURES),
+        tokens=(b",", b"\n", b'"', b"nan", b"1e999", b"\xff", b"0,1\n", b"cat", b"label"),
+    ),
     Target(
         "csv",
         _parse_csv,
@@ -451,7 +507,9 @@ def main() -> int:
             flush=True,
         )
         for number, what in outcome.failures:
-            print(f"  {what}\n    python {sys.argv[0]} --parser {target.name} --seed {options.seed} --first {number} --count 1")
+            print(
+                f"  {what}\n    python {sys.argv[0]} --parser {target.name} --seed {options.seed} --first {number} --count 1"
+            )
         failed |= bool(outcome.failures)
     return int(failed)
 

@@ -1,4 +1,5 @@
-"""Every kernel behind every table, and of the ladder of matrix products, at ragged shapes, against the reference: cases that run on any device.
+"""Every kernel behind every table, and of the ladder of matrix products, at ragged shapes, against the reference: cases
+that run on any device.
 
 The cases follow the tables: whatever nodes a segment computes, alone or several in one pass, a chain of such nodes is
 made up for it. What a segment writes holds NaN before, and so does every row that it must not read.
@@ -46,17 +47,27 @@ from warpladder.rungs.library import OPERATIONS
 
 @dataclass(frozen=True)
 class KernelCase:
-    """Something that kernels compute: `run(device)` raises where it is wrong, and gives the names of the kernels that were launched."""
+    """Something that kernels compute: `run(device)` raises where it is wrong, and gives the names of the kernels that
+    were launched.
+    """
 
     name: str
     run: Callable[[Device], set[str]] = field(repr=False)
 
 
 def tables() -> dict[str, KernelTable]:
-    """Every table of kernels that stands in `warpladder.ops`, by its module's name; of those that call libraries, the one that calls most."""
-    modules = [importlib.import_module(f"warpladder.ops.{found.name}") for found in pkgutil.iter_modules(ops.__path__) if not found.ispkg]
+    """Every table of kernels that stands in `warpladder.ops`, by its module's name; of those that call libraries, the
+    one that calls most.
+    """
+    modules = [
+        importlib.import_module(f"warpladder.ops.{found.name}")
+        for found in pkgutil.iter_modules(ops.__path__)
+        if not found.ispkg
+    ]
     found = {module.__name__.rpartition(".")[2]: getattr(module, "TABLE", None) for module in modules}
-    return {name: table for name, table in found.items() if isinstance(table, KernelTable)} | {"library": library.table(OPERATIONS)}
+    return {name: table for name, table in found.items() if isinstance(table, KernelTable)} | {
+        "library": library.table(OPERATIONS)
+    }
 
 
 def every_case() -> list[KernelCase]:
@@ -132,7 +143,8 @@ ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
     "accumulate": lambda table: [(table.accumulate.__name__, accumulate_cases(table))],
     "rivals": _rivals,
     "unit": lambda table: [],  # a word
-    "interleaves": lambda table: [],  # how a graph is recorded, which tests/trainers/test_interleave.py holds to account
+    # how a graph is recorded, which tests/trainers/test_interleave.py holds to account
+    "interleaves": lambda table: [],
 }
 
 

@@ -1,4 +1,6 @@
-"""Segments of several kinds of nodes, as kernels: a first layer with the gathering, a last one with the loss, all of a small net's step."""
+"""Segments of several kinds of nodes, as kernels: a first layer with the gathering, a last one with the loss, all of a
+small net's step.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,11 @@ def stem_cases(key: tuple[type, ...], kind: type[Segment]) -> Runs:
     """Of a chain that begins with the gathering and goes on with layers."""
     if key[1:] not in ((Linear,), (Linear, ReLU)):
         return
-    for inputs, outputs, n, dtype, labels in ((7, 12, 5, np.uint8, True), (36, 3, 19, np.uint8, False), (131, 9, 1, np.float32, True)):
+    for inputs, outputs, n, dtype, labels in (
+        (7, 12, 5, np.uint8, True),
+        (36, 3, 19, np.uint8, False),
+        (131, 9, 1, np.float32, True),
+    ):
         name = f"{inputs} {np.dtype(dtype)} to {outputs}, {n} samples{' with labels' if labels else ''}"
         yield name, lambda device, a=(key, kind, inputs, outputs, n, dtype, labels): _stem(device, *a)  # type: ignore[misc]
 
@@ -115,7 +121,9 @@ def _last(layer: Layer, in_shape: Shape, limits: Limits, capacity: int) -> Subgr
     return replace(step_of((layer,), in_shape, limits, capacity, capacity, gathers=False), product_flops=2**40)
 
 
-def _head(device: Device, kind: type[Segment], layer: Layer, in_shape: Shape, capacity: int, n: int, want_dx: bool) -> set[str]:
+def _head(
+    device: Device, kind: type[Segment], layer: Layer, in_shape: Shape, capacity: int, n: int, want_dx: bool
+) -> set[str]:
     """A step of one batch, then both slices of another."""
     random = np.random.default_rng(n)
     classes, inputs = layer.out_shape(in_shape)[0], in_shape[0]
@@ -146,7 +154,9 @@ def _head(device: Device, kind: type[Segment], layer: Layer, in_shape: Shape, ca
                     close(arrays[name].download()[: len(wanted)], wanted, scale, limit, name)
         untouched(arrays["dx"].download(), n if want_dx else 0, "dx")
         loss = cross_entropy.forward(logits, label[:n])
-        logged(log, step, loss, limit * (1 + 2 * abs(logits).max()), cross_entropy.correct(logits, label[:n]) * len(parts))
+        logged(
+            log, step, loss, limit * (1 + 2 * abs(logits).max()), cross_entropy.correct(logits, label[:n]) * len(parts)
+        )
     return launched
 
 
@@ -158,12 +168,18 @@ def whole_cases(key: tuple[type, ...], kind: type[Segment]) -> Runs:
         as_bytes = position % 2 == 0
         sizes = [(11, 4, as_bytes), (MANY, None, not as_bytes)] + ([(MANY + 3, MANY, True)] if position == 0 else [])
         for samples, batch, small in sizes:
-            config = TrainConfig(batch_size=batch, learning_rate=0.3, momentum=0.9, weight_decay=1e-2, nesterov=position % 2 == 0)
-            name = f"{net.name} on {net.in_shape}, {samples} samples{' as bytes' if small else ''} by {batch or samples}"
+            config = TrainConfig(
+                batch_size=batch, learning_rate=0.3, momentum=0.9, weight_decay=1e-2, nesterov=position % 2 == 0
+            )
+            name = (
+                f"{net.name} on {net.in_shape}, {samples} samples{' as bytes' if small else ''} by {batch or samples}"
+            )
             yield name, lambda device, a=(kind, net, config, samples, small): _whole(device, *a)  # type: ignore[misc]
 
 
-def _whole(device: Device, kind: type[Segment], net: Net, config: TrainConfig, samples: int, as_bytes: bool) -> set[str]:
+def _whole(
+    device: Device, kind: type[Segment], net: Net, config: TrainConfig, samples: int, as_bytes: bool
+) -> set[str]:
     """Every step of an epoch from the same parameters, whole and as the first half of a batch, which nothing updates."""
     drawn, reference = _clear(net, config, samples, as_bytes)
     batch, slots = config.batch(samples), Layout(net)
@@ -193,14 +209,20 @@ def _whole(device: Device, kind: type[Segment], net: Net, config: TrainConfig, s
             found = slots.download(dw)
             for name, truth in params.views(net, wanted).items():
                 close(
-                    params.views(net, found)[name], truth / halves, params.views(net, sizes.grads)[name], limit, f"the gradient of {name}"
+                    params.views(net, found)[name],
+                    truth / halves,
+                    params.views(net, sizes.grads)[name],
+                    limit,
+                    f"the gradient of {name}",
                 )
             after = slots.download(w), slots.download(v)
             if halves == 2:
                 assert after[0].tobytes() + after[1].tobytes() == start[0].tobytes() + start[1].tobytes()
             else:
                 w64, g64, v64 = (array.astype(float) for array in (start[0], found, start[1]))
-                stepped, held64 = update_reference.step(w64, g64, {"momentum_buffer": v64}, config, config.learning_rate, 1)
+                stepped, held64 = update_reference.step(
+                    w64, g64, {"momentum_buffer": v64}, config, config.learning_rate, 1
+                )
                 for got, truth in zip(after, (stepped, held64.get("momentum_buffer", v64)), strict=True):
                     close(got, truth, abs(w64) + abs(g64) + abs(v64), bound("float32", 8), "the update")
         logged(log, step, loss, limit * sizes.loss, correct)

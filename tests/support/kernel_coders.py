@@ -1,4 +1,6 @@
-"""A last convolution and the mean squared error as one segment: y's gradient, the gradients that follow from it, and the loss, of a batch and of slices."""
+"""A last convolution and the mean squared error as one segment: y's gradient, the gradients that follow from it, and
+the loss, of a batch and of slices.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +32,31 @@ CODERS: dict[tuple[type, ...], tuple[tuple[tuple[Layer, ...], Shape, int, int], 
 
 def coder_cases(key: tuple[type, ...], kind: type[Segment]) -> Runs:
     for layers, in_shape, n, capacity in CODERS.get(key, ()):
-        yield f"{layers} on {in_shape}, {n} of {capacity}", lambda device, a=(kind, layers, in_shape, n, capacity): _coder(device, *a)  # type: ignore[misc]
+        yield (
+            f"{layers} on {in_shape}, {n} of {capacity}",
+            lambda device, a=(kind, layers, in_shape, n, capacity): _coder(device, *a),
+        )  # type: ignore[misc]
 
 
-def _coder(device: Device, kind: type[Segment], layers: tuple[Layer, ...], in_shape: Shape, n: int, capacity: int) -> set[str]:
+def _coder(
+    device: Device, kind: type[Segment], layers: tuple[Layer, ...], in_shape: Shape, n: int, capacity: int
+) -> set[str]:
     """A step of one batch, then both slices of another, which are the same samples."""
     random = np.random.default_rng(n)
     shapes = shapes_of(layers, in_shape)
     weights = layers[-1].param_shapes(shapes[-2]).values()
-    x, wanted, *wb = (random.normal(size=size).astype(np.float32) for size in ((n, *in_shape), (n, *shapes[-1]), *weights))
+    x, wanted, *wb = (
+        random.normal(size=size).astype(np.float32) for size in ((n, *in_shape), (n, *shapes[-1]), *weights)
+    )
     host = {"x": nan(capacity, *in_shape), "dx": nan(capacity, *in_shape), "target": nan(capacity, *shapes[-1])}
     host["x"][:n], host["target"][:n] = x, wanted
     host |= dict(zip("wb", wb, strict=True)) | {f"d{name}": nan(*p.shape) for name, p in zip("wb", wb, strict=True)}
     arrays = {name: device.array(array, name) for name, array in host.items()}
     target, log = arrays.pop("target"), log_of(device)
     nodes = step_of(layers, in_shape, device.limits, capacity, capacity, gathers=False, loss=MSELoss())
-    operands = Operands(Buffers(y=None, **arrays), (arrays["w"], arrays["b"]), (arrays["dw"], arrays["db"]), target=target, log=log)
+    operands = Operands(
+        Buffers(y=None, **arrays), (arrays["w"], arrays["b"]), (arrays["dw"], arrays["db"]), target=target, log=log
+    )
     segment = kind(device, nodes, operands, 256)
     limit, launched = bound("float32", chain(layers, shapes, n)), set[str]()
     of_x = x.astype(float), [p.astype(float) for p in wb]
@@ -54,7 +65,9 @@ def _coder(device: Device, kind: type[Segment], layers: tuple[Layer, ...], in_sh
     for step, parts in enumerate(([Slice(n, n)], [Slice(n, 2 * n), Slice(n, 2 * n, n)])):
         for part in parts:
             launched |= send(segment.prepare(part)) | send(segment.forward(part)) | send(segment.backward(part))
-            truth = truth_of(layers, shapes, of_x[0], mse.backward(y["y"], wanted.astype(float)) * (n / part.batch), of_x[1])
+            truth = truth_of(
+                layers, shapes, of_x[0], mse.backward(y["y"], wanted.astype(float)) * (n / part.batch), of_x[1]
+            )
             for name in ("dx", "dw", "db"):
                 close(arrays[name].download()[: len(truth[name])], truth[name], truth[f"{name} scale"], 4 * limit, name)
             untouched(arrays["dx"].download(), n, "dx")

@@ -21,7 +21,8 @@ from warpladder.ops.tables.reference import backward as _backward
 from warpladder.ops.tables.reference import forward as _forward
 from warpladder.proof.tolerance import bound
 
-#: For each kind of layer, some with the shape of what enters them: odd sizes, windows that overlap or leave pixels out, one pixel.
+#: For each kind of layer, some with the shape of what enters them: odd sizes, windows that overlap or leave pixels out,
+#: one pixel.
 LAYERS: dict[type[Layer], list[tuple[Layer, Shape]]] = {
     Linear: [
         (Linear(out_features=1), (1,)), (Linear(out_features=3), (13,)), (Linear(out_features=17), (3,)),
@@ -55,11 +56,15 @@ def layer_cases(key: tuple[type[Layer], ...], op: type[Segment]) -> Runs:
 
 
 def chains(key: tuple[type[Layer], ...], op: type[Segment]) -> Iterator[tuple[tuple[Layer, ...], Shape]]:
-    """Layers of these types that the segment takes, one after another, and the shape that enters the first: one chain for each first layer."""
+    """Layers of these types that the segment takes, one after another, and the shape that enters the first: one chain
+    for each first layer.
+    """
     for position, (first, in_shape) in enumerate(LAYERS[key[0]]):
         found: list[tuple[Layer, ...]] = [(first,)]
         for kind in key[1:]:
-            found = [(*layers, layer) for layers in found for layer, _ in LAYERS[kind] if _fits((*layers, layer), in_shape)]
+            found = [
+                (*layers, layer) for layers in found for layer, _ in LAYERS[kind] if _fits((*layers, layer), in_shape)
+            ]
         found = [layers for layers in found if op.takes(subgraph(layers, in_shape, 1, Limits("any")))]
         if found:
             yield found[position % len(found)], in_shape
@@ -82,10 +87,16 @@ def _layers(
 ) -> set[str]:  # fmt: skip
     shapes = shapes_of(layers, in_shape)
     limit = bound("float32", chain(layers, shapes, n))
-    trained = next((layer.param_shapes(shape) for layer, shape in zip(layers, shapes, strict=False) if layer.param_shapes(shape)), {})
+    trained = next(
+        (layer.param_shapes(shape) for layer, shape in zip(layers, shapes, strict=False) if layer.param_shapes(shape)),
+        {},
+    )
     for seed in count():
         random = np.random.default_rng(seed)
-        x, dy, *wb = (random.normal(size=size).astype(np.float32) for size in ((n, *in_shape), (n, *shapes[-1]), *trained.values()))
+        x, dy, *wb = (
+            random.normal(size=size).astype(np.float32)
+            for size in ((n, *in_shape), (n, *shapes[-1]), *trained.values())
+        )
         truth = truth_of(layers, shapes, x.astype(float), dy.astype(float), [p.astype(float) for p in wb])
         if truth["closest"] > limit:  # otherwise rounding may throw a switch
             break
@@ -117,7 +128,9 @@ def _layers(
     return launched
 
 
-def truth_of(layers: tuple[Layer, ...], shapes: tuple[Shape, ...], x: np.ndarray, dy: np.ndarray, wb: list[np.ndarray]) -> dict[str, Any]:
+def truth_of(
+    layers: tuple[Layer, ...], shapes: tuple[Shape, ...], x: np.ndarray, dy: np.ndarray, wb: list[np.ndarray]
+) -> dict[str, Any]:
     """y, dx, dw and db in float64, the scale of each, and how close a switch is that rounding could throw."""
     values, squares, closest = [x], [x**2], np.inf
     rounded = False

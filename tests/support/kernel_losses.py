@@ -19,7 +19,12 @@ from warpladder.proof.tolerance import bound
 
 
 def _cross_entropy_cases(kind: type[Segment]) -> Runs:
-    for (capacity, n), classes, block in ((BATCHES[0], 2, 32), (BATCHES[1], 10, 96), (BATCHES[2], 33, 256), ((300, 211), 10, 64)):
+    for (capacity, n), classes, block in (
+        (BATCHES[0], 2, 32),
+        (BATCHES[1], 10, 96),
+        (BATCHES[2], 33, 256),
+        ((300, 211), 10, 64),
+    ):
         name = f"{classes} classes, {n} of {capacity}, block {block}"
         yield name, lambda device, a=(capacity, n, classes, block): _cross_entropy(device, kind, *a)  # type: ignore[misc]
 
@@ -49,12 +54,22 @@ def _cross_entropy(device: Device, kind: type[Segment], capacity: int, n: int, c
             close(found[: len(rows)], wanted[rows], scale[rows], bound("float32", classes), "dx")
             untouched(found, len(rows), "dx")
         close_to = bound("float32", classes + batch) * (1 + 2 * abs(logits.astype(float)).max())
-        logged(log, step, cross_entropy.forward(logits.astype(float), labels), close_to, cross_entropy.correct(logits, labels))
+        logged(
+            log,
+            step,
+            cross_entropy.forward(logits.astype(float), labels),
+            close_to,
+            cross_entropy.correct(logits, labels),
+        )
     return launched | without_loss(op, log, arrays[2], n)
 
 
 def _mse_cases(kind: type[Segment]) -> Runs:
-    for (capacity, n), shape, block in ((BATCHES[0], (1, 1, 1), 32), (BATCHES[1], (3, 4, 5), 96), (BATCHES[3], (1, 5, 7), 256)):
+    for (capacity, n), shape, block in (
+        (BATCHES[0], (1, 1, 1), 32),
+        (BATCHES[1], (3, 4, 5), 96),
+        (BATCHES[3], (1, 5, 7), 256),
+    ):
         name = f"{shape}, {n} of {capacity}, block {block}"
         yield name, lambda device, a=(capacity, n, shape, block): _mse(device, kind, *a)  # type: ignore[misc]
 
@@ -101,7 +116,9 @@ def log_of(device: Device) -> Log:
 
 
 def without_loss(op: Segment, log: Log, dx: Array, n: int) -> set[str]:
-    """Two slices of a step whose loss is not computed: the gradient is there to the bit, the step is counted, and the log stays as it is."""
+    """Two slices of a step whose loss is not computed: the gradient is there to the bit, the step is counted, and the
+    log stays as it is.
+    """
     before = log.loss.download().tobytes(), log.correct.download().tobytes()
     step = log.step.download()[0]
     launched, found = set(), []
@@ -110,7 +127,9 @@ def without_loss(op: Segment, log: Log, dx: Array, n: int) -> set[str]:
         launched |= send(op.forward(part))
         found.append(dx.download().tobytes())
         assert log.step.download()[0] == step + part.last
-    assert (log.loss.download().tobytes(), log.correct.download().tobytes()) == before, "a loss was written that nobody asked for"
+    assert (log.loss.download().tobytes(), log.correct.download().tobytes()) == before, (
+        "a loss was written that nobody asked for"
+    )
     log.step.upload(np.array([step], np.int32))
     dx.upload(np.full(dx.shape, np.nan, np.float32))
     launched |= send(op.forward(Slice(n, 2 * n, 0)))

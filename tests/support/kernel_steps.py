@@ -21,10 +21,15 @@ def update_cases(table: KernelTable) -> Runs:
     for number, optimizer in enumerate(OPTIMIZERS):
         size, block, limit = (1, 1001, 257, 64)[number % 4], BLOCKS[number % len(BLOCKS)], (None, 0.5)[number % 2]
         a = (optimizer, size, block, limit)
-        yield f"{named(optimizer)}, limit {limit}, of {size}, block {block}", lambda device, a=a: _update(device, table, *a)  # type: ignore[misc]
+        yield (
+            f"{named(optimizer)}, limit {limit}, of {size}, block {block}",
+            lambda device, a=a: _update(device, table, *a),
+        )  # type: ignore[misc]
 
 
-def _update(device: Device, table: KernelTable, optimizer: Optimizer, size: int, block: int, limit: float | None) -> set[str]:
+def _update(
+    device: Device, table: KernelTable, optimizer: Optimizer, size: int, block: int, limit: float | None
+) -> set[str]:
     """At a step whose row of numbers is one of several."""
     case = drawn(optimizer, size, limit)
     params, grads = device.array(case.w, "params"), device.array(case.g, "grads")
@@ -48,7 +53,9 @@ def gather_cases(kind: type[Segment]) -> Runs:
         yield name, lambda device, a=(dtype, shape, labels, order, block): _gather(device, kind, *a)  # type: ignore[misc]
 
 
-def _gather(device: Device, kind: type[Segment], dtype: type, shape: Shape, labels: bool, shuffled: bool, block: int) -> set[str]:
+def _gather(
+    device: Device, kind: type[Segment], dtype: type, shape: Shape, labels: bool, shuffled: bool, block: int
+) -> set[str]:
     random = np.random.default_rng(7)
     source: np.ndarray = random.integers(0, 256, (53, *shape)).astype(dtype)
     label = random.integers(0, 10, 53).astype(np.int32)
@@ -68,7 +75,10 @@ def _gather(device: Device, kind: type[Segment], dtype: type, shape: Shape, labe
 
 def accumulate_cases(table: KernelTable) -> Runs:
     for size, parts, block in ((1, 2, 32), (1001, 3, 96), (256, 4, 256), (33, 1, 64)):
-        yield f"{parts} parts of {size}, block {block}", lambda device, a=(size, parts, block): _accumulate(device, table, *a)  # type: ignore[misc]
+        yield (
+            f"{parts} parts of {size}, block {block}",
+            lambda device, a=(size, parts, block): _accumulate(device, table, *a),
+        )  # type: ignore[misc]
 
 
 def _accumulate(device: Device, table: KernelTable, size: int, parts: int, block: int) -> set[str]:

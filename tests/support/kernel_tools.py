@@ -8,10 +8,12 @@ import numpy as np
 
 from warpladder.device import Call, Device
 
-#: Cases of one kind: what each is called, and what runs it on a device and gives the names of the kernels that were launched.
+#: Cases of one kind: what each is called, and what runs it on a device and gives the names of the kernels that were
+#: launched.
 Runs = Iterator[tuple[str, Callable[[Device], set[str]]]]
 
-#: (samples that the buffers hold, samples in use), and threads of a block: one sample, partial blocks, a slab and a bit.
+#: (samples that the buffers hold, samples in use), and threads of a block: one sample, partial blocks, a slab and a
+#: bit.
 BATCHES = [(1, 1), (5, 2), (7, 7), (131, 129)]
 BLOCKS = [256, 32, 96, 1024, 64]
 
@@ -24,7 +26,9 @@ def send(launches: Sequence[Call]) -> set[str]:
 
 
 def close(found: np.ndarray, wanted: np.ndarray, scale: np.ndarray | float, limit: float, what: str) -> None:
-    """Equal but for rounding, normwise, relative to the scale of the terms that were added; NaN is not close to anything."""
+    """Equal but for rounding, normwise, relative to the scale of the terms that were added; NaN is not close to
+    anything.
+    """
     error, size = np.linalg.norm(found - wanted), np.linalg.norm(scale)
     assert error <= limit * size, f"{what} is off by {error:.1e}, and {limit * size:.1e} is what rounding explains"
 

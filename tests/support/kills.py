@@ -1,4 +1,5 @@
-"""Kill training at random moments, with SIGKILL, and see that nothing is lost but time: scripts/kill_test --count 500 --rung native
+"""Kill training at random moments, with SIGKILL, and see that nothing is lost but time: scripts/kill_test --count 500
+--rung native
 
 After every kill the checkpoint on disk, if the run came that far, must be one that the undisturbed run wrote,
 bit for bit; a run resumed from it must end as the undisturbed run does, bit for bit; and no temporary
@@ -54,7 +55,9 @@ Facts = dict[str, Any]
 
 @dataclass
 class Tally:
-    """What was seen. Where a kill fell: before the first checkpoint, while a file was written (it left a temporary one), or elsewhere."""
+    """What was seen. Where a kill fell: before the first checkpoint, while a file was written (it left a temporary
+    one), or elsewhere.
+    """
 
     rung: str
     kills: int = 0
@@ -137,7 +140,9 @@ class KillTest:
     def train(self, path: Path) -> None:
         """A run to its end, from the checkpoint if there is one."""
         resume = path if path.exists() else None
-        wl.train(self.net, self.data, CONFIG, rung=self.tally.rung, checkpoint=path, checkpoint_every=EVERY, resume=resume)
+        wl.train(
+            self.net, self.data, CONFIG, rung=self.tally.rung, checkpoint=path, checkpoint_every=EVERY, resume=resume
+        )
 
     def _save_and_note(self, path: Path, checkpoint: Checkpoint) -> None:
         save(path, checkpoint)

@@ -1,7 +1,7 @@
 """Liars of large batches: what each does wrong weighs the less, the more samples a batch has.
 
-Batches of 64 samples and fewer are trained honestly, so that no small case of a proof gives these liars away: they have to be caught
-by full batches at the size that is proven.
+Batches of 64 samples and fewer are trained honestly, so that no small case of a proof gives these liars away: they have
+to be caught by full batches at the size that is proven.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ BATCHES = (1, 2, 7, 64, 255, 256, 512, 1000, 1024, 2048, 4096, 10_000, None)
 
 
 class Counterfeit(Wrapper):
-    """Large batches are trained on other samples than they hold: `positions` (any count,) of the batch, their sum divided by its size."""
+    """Large batches are trained on other samples than they hold: `positions` (any count,) of the batch, their sum
+    divided by its size.
+    """
 
     def positions(self, size: int) -> np.ndarray:
         raise NotImplementedError
@@ -75,7 +77,9 @@ def large(net: Net, config: TrainConfig) -> bool:
 
 
 def seen(net: Net, config: TrainConfig) -> bool:
-    """Whether a divisor that is one too small stands out from rounding in some tensor, with twice the bound for a margin."""
+    """Whether a divisor that is one too small stands out from rounding in some tensor, with twice the bound for a
+    margin.
+    """
     size = config.batch_size
     return large(net, config) and (size is None or 1 / (size - 1) > 2 * min(update_bounds(net, size).values()))
 

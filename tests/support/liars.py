@@ -226,7 +226,12 @@ class SkipsTheLastPartialBatch(Wrapper):
 
 class WrongOnABatchOfOne(Wrapper):
     def after(self, order: Order, step: int, before: State, state: State) -> State:
-        return blended(self.net, before, state, lambda name, u: 0.0 if self.size(order, step) == 1 < self.config.batch(order.n) else 1.0)
+        return blended(
+            self.net,
+            before,
+            state,
+            lambda name, u: 0.0 if self.size(order, step) == 1 < self.config.batch(order.n) else 1.0,
+        )
 
 
 class FlipsALastBit(Wrapper):
@@ -588,7 +593,9 @@ class ShowsItsStateLive(Wrapper):
 
     def state(self) -> State:
         now = self.inner.state()
-        for mine, its in zip((self.live.params, *self.live.slots.values()), (now.params, *now.slots.values()), strict=True):
+        for mine, its in zip(
+            (self.live.params, *self.live.slots.values()), (now.params, *now.slots.values()), strict=True
+        ):
             mine[...] = its
         return self.live.but(step=now.step)
 

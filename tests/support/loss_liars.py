@@ -77,7 +77,11 @@ class IsWrongWithoutLosses(Wrapper):
     """Forgets to divide by the batch where no loss is computed beside it."""
 
     def after(self, order: Order, step: int, before: State, state: State) -> State:
-        return state if self.config.has_loss(order.epoch) else blended(self.net, before, state, lambda name, u: self.size(order, step))
+        return (
+            state
+            if self.config.has_loss(order.epoch)
+            else blended(self.net, before, state, lambda name, u: self.size(order, step))
+        )
 
 
 class IsSlightlyWrongWithoutLosses(Wrapper):

@@ -1,4 +1,5 @@
-"""Made-up data sets in the files of MNIST, Fashion-MNIST and CIFAR-10: each class is a pattern with noise, so that nets learn from them.
+"""Made-up data sets in the files of MNIST, Fashion-MNIST and CIFAR-10: each class is a pattern with noise, so that nets
+learn from them.
 
 python tests/support/made_up_sets.py FOLDER [--train N] [--test N]
 """
@@ -14,7 +15,9 @@ import numpy as np
 CLASSES = 10
 
 
-def samples(count: int, shape: tuple[int, ...], patterns: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def samples(
+    count: int, shape: tuple[int, ...], patterns: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """(count, *shape) bytes and their labels: the pattern of the class, and noise."""
     labels = rng.integers(0, CLASSES, count, np.uint8)
     noise = rng.normal(0, 40, (count, *shape))

@@ -64,7 +64,9 @@ def magnitudes(reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray | None)
 
 
 def longest_chain(net: Net, samples: int) -> int:
-    """Roundings on the longest way from an input to a gradient: the lengths of all sums on it, forward and back, added up."""
+    """Roundings on the longest way from an input to a gradient: the lengths of all sums on it, forward and back, added
+    up.
+    """
     return 8 + net.out_shape[0] + chain(net.layers, net.shapes, samples)  # 8: the loss and the update
 
 
@@ -85,8 +87,12 @@ def chain(layers: tuple[Layer, ...], shapes: tuple[Shape, ...], samples: int) ->
     return total + samples * pixels
 
 
-def forward_scale(layer: Layer, value: np.ndarray, square: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-    """The squared scales that a layer's sums inherit: from its input, its input's squared scales, and squared parameters."""
+def forward_scale(
+    layer: Layer, value: np.ndarray, square: np.ndarray, w: np.ndarray | None, b: np.ndarray | None
+) -> np.ndarray:
+    """The squared scales that a layer's sums inherit: from its input, its input's squared scales, and squared
+    parameters.
+    """
     match layer:
         case Linear():
             assert w is not None and b is not None
@@ -105,7 +111,9 @@ def forward_scale(layer: Layer, value: np.ndarray, square: np.ndarray, w: np.nda
     raise NotImplementedError(layer)
 
 
-def backward_scale(layer: Layer, value: np.ndarray, square: np.ndarray, w: np.ndarray | None, d: np.ndarray) -> tuple[np.ndarray, ...]:
+def backward_scale(
+    layer: Layer, value: np.ndarray, square: np.ndarray, w: np.ndarray | None, d: np.ndarray
+) -> tuple[np.ndarray, ...]:
     """Of the gradients by input, weight and bias; d is the squared scale of the gradient by the output."""
     match layer:
         case Linear():
@@ -125,7 +133,9 @@ def backward_scale(layer: Layer, value: np.ndarray, square: np.ndarray, w: np.nd
     raise NotImplementedError(layer)
 
 
-def _loss(net: Net, x: np.ndarray, y: np.ndarray | None, out: np.ndarray, square: np.ndarray) -> tuple[float, np.ndarray]:
+def _loss(
+    net: Net, x: np.ndarray, y: np.ndarray | None, out: np.ndarray, square: np.ndarray
+) -> tuple[float, np.ndarray]:
     """The loss's scale, and the squared scale of its gradient by the outputs, whose squared scale is given."""
     n = len(x)
     if not isinstance(net.loss, CrossEntropyLoss):
@@ -142,7 +152,9 @@ def _loss(net: Net, x: np.ndarray, y: np.ndarray | None, out: np.ndarray, square
 
 
 def distance(layer: Layer, value: np.ndarray, square: np.ndarray) -> np.ndarray:
-    """(n,): the smallest of |gap| / scale over a layer's switches; gaps of exactly nothing come from equal or empty pixels and do not count."""
+    """(n,): the smallest of |gap| / scale over a layer's switches; gaps of exactly nothing come from equal or empty
+    pixels and do not count.
+    """
     if isinstance(layer, ReLU):
         gap, scale = np.abs(value), np.sqrt(square)
     elif isinstance(layer, MaxPool2d):

@@ -1,4 +1,6 @@
-"""Convolutions of few channels on tensor cores, asked for one by one: y with what follows it, dx, dw and db, against float64."""
+"""Convolutions of few channels on tensor cores, asked for one by one: y with what follows it, dx, dw and db, against
+float64.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ from warpladder.proof.tolerance import bound
 #: tf32 is not among them: it asks for fp16's kernels.
 PRECISIONS = ("fp32", "bf16", "fp16")
 
-#: By what a test is called: the layer, its images and their number. The window reaches over the edge or not, no tile divides the image, and a pool cuts off
-#: its last row or column.
+#: By what a test is called: the layer, its images and their number. The window reaches over the edge or not, no tile
+#: divides the image, and a pool cuts off its last row or column.
 SHAPES: dict[str, tuple[Conv2d, Shape, int]] = {
     "cnn's": (conv(32, 3), (16, 9, 11), 3),
     "one": (conv(32, 3, padding=1), (16, 6, 7), 1),
@@ -46,7 +48,9 @@ class EditedNarrow(Edited):
 
 @dataclass(frozen=True)
 class Found:
-    """What the kernels gave. pooled, winner: y after ReLU and pool, and whom the pool's gradient goes back to; None without a pool."""
+    """What the kernels gave. pooled, winner: y after ReLU and pool, and whom the pool's gradient goes back to; None
+    without a pool.
+    """
 
     y: np.ndarray
     dx: np.ndarray
@@ -92,7 +96,9 @@ def computed(
     back = {name: placed(device, array, asked.offset) for name, array in nan.items()}
     for windowed in {False, pool}:
         shape = narrow.Shape(x.shape[1:], dy.shape[1:], asked.layer.kernel_size, asked.layer.padding, windowed)
-        assert narrow.fits(shape, asked.layer.stride, asked.precision, device.limits), f"{asked} is not for these kernels"
+        assert narrow.fits(shape, asked.layer.stride, asked.precision, device.limits), (
+            f"{asked} is not for these kernels"
+        )
         layer = narrow.NarrowConvolution(Unwritten(device, 256), shape, n, asked.precision, trains=True, both=True)
         size = (n, o, high // 2, wide // 2) if windowed else dy.shape
         y = placed(device, np.full(size, np.nan, np.float32), asked.offset)
@@ -100,7 +106,9 @@ def computed(
         calls = [layer.pack(at["w"]), *layer.forward(n, at["x"], added, y, rectify or windowed, winner)]
         if windowed == pool:
             won = None if winners is None else device.array(winners)
-            calls += layer.backward(n, at["x"], at["dy"], won, Gradients(back["dw"], back["db"]), back["dx"], at["x"] if below else None)
+            calls += layer.backward(
+                n, at["x"], at["dy"], won, Gradients(back["dw"], back["db"]), back["dx"], at["x"] if below else None
+            )
         for call in calls:
             call.send()
         made[windowed] = y, winner
@@ -112,18 +120,23 @@ def computed(
     )  # fmt: skip
 
 
-def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0, by: Callable[..., Found] = computed) -> float:
-    """The largest error of y, dx, dw and db; raises where one is beyond its precision's bound, sums are not kept in fp32, or the pool is not that of y.
+def prove(
+    device: Device, asked: Asked, pool: bool = False, seed: int = 0, by: Callable[..., Found] = computed
+) -> float:
+    """The largest error of y, dx, dw and db; raises where one is beyond its precision's bound, sums are not kept in
+    fp32, or the pool is not that of y.
 
     by : what computes them; takes what `computed` takes.
     """
     x, w, dy = drawn(asked, seed)
-    if (
-        pool
-    ):  # a pixel may have a gradient in few channels alone: weights that are far apart by outputs would be known as exactly as the largest
+    # a pixel may have a gradient in few channels alone: weights that are far apart by outputs would be known as exactly
+    # as the largest
+    if pool:
         w = drawn(replace(asked, kind="normal" if asked.kind == "far apart" else asked.kind), seed)[1]
     bias = (
-        (np.random.default_rng(seed + 1).normal(size=len(w)) * np.abs(truth(asked, (x, w, dy))["y"]).mean()).astype(np.float32)
+        (np.random.default_rng(seed + 1).normal(size=len(w)) * np.abs(truth(asked, (x, w, dy))["y"]).mean()).astype(
+            np.float32
+        )
         if pool
         else None
     )
@@ -153,15 +166,21 @@ def prove(device: Device, asked: Asked, pool: bool = False, seed: int = 0, by: C
         worst = max(worst, judged(got, wanted[name][some][None], size, *limits, where))
         if (
             name in of_rounded
-        ):  # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave after 32 terms at most
+            # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave after 32 terms at
+            # most
+        ):
             cuts = ceil_div(min(length, 32), MMA // 2)
             rounded = of_rounded[name] + (added[:, None, None] if name == "y" else 0)
             alone = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
             judged(got, rounded[some][None], size, *alone, f"{where}, of rounded factors")
     if pool:
         best, place = windows(found.y).max(-1), windows(found.y).argmax(-1)
-        np.testing.assert_array_equal(found.pooled, np.maximum(best, 0), err_msg=f"the pool of {asked} is wrong: not the largest of y's")
-        np.testing.assert_array_equal(found.winner, np.where(best > 0, place, 4), err_msg=f"the pool of {asked} is wrong: another winner")
+        np.testing.assert_array_equal(
+            found.pooled, np.maximum(best, 0), err_msg=f"the pool of {asked} is wrong: not the largest of y's"
+        )
+        np.testing.assert_array_equal(
+            found.winner, np.where(best > 0, place, 4), err_msg=f"the pool of {asked} is wrong: another winner"
+        )
     return worst
 
 
@@ -178,7 +197,8 @@ def kernel_runs() -> Runs:
 
 
 def prove_relus_and_zeros(device: Device, asked: Asked, by: Callable[..., Found] = computed) -> tuple[np.ndarray, ...]:
-    """ReLUs to the bit, and zeros of image 1, output 2 and output 3's winners, with a pool. Returns x, w, dy, the pool's gradient and winners, with these zeros.
+    """ReLUs to the bit, and zeros of image 1, output 2 and output 3's winners, with a pool. Returns x, w, dy, the
+    pool's gradient and winners, with these zeros.
 
     by : as `prove` has it.
     """

@@ -1,4 +1,5 @@
-"""Reads all tests without running one, so that Python compiles what they import, and keeps it: `scripts/test` runs this while torch is being installed.
+"""Reads all tests without running one, so that Python compiles what they import, and keeps it: `scripts/test` runs this
+while torch is being installed.
 
 python tests/support/read_only.py
 """

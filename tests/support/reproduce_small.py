@@ -1,4 +1,5 @@
-"""Reproduces every report on a little of made-up data, the way `warpladder reproduce all --quick` does: does each file of a report still run?
+"""Reproduces every report on a little of made-up data, the way `warpladder reproduce all --quick` does: does each file
+of a report still run?
 
 python tests/support/reproduce_small.py [--reports s1,s5] [--keep FOLDER]
 
@@ -50,7 +51,9 @@ def cut(experiment: Any) -> Any:
     if "rows" in names:  # of a table that is made of all samples
         changes |= {"limit": None, "rows": 400, "tests": 100}
     if "sweep" in names and experiment.sweep:
-        changes["sweep"] = {key: tuple(smaller(key, value) for value in values[:2]) for key, values in experiment.sweep.items()}
+        changes["sweep"] = {
+            key: tuple(smaller(key, value) for value in values[:2]) for key, values in experiment.sweep.items()
+        }
     return replace(experiment, **changes)
 
 
@@ -87,7 +90,11 @@ def unexplained(found: Reproduction, report: Definition) -> list[str]:
     for section, told in zip(found.sections, report.sections, strict=True):
         for table, rows in zip(section.tables, told.tables, strict=False):  # behind them stand tables of launches
             for row, asked in zip(table.rows, rows.rows, strict=True):
-                if asked.here not in ("", UNMEASURED) and not row.reason and all(value.here is None for value in row.values):
+                if (
+                    asked.here not in ("", UNMEASURED)
+                    and not row.reason
+                    and all(value.here is None for value in row.values)
+                ):
                     out.append(f"{found.report}, {table.title}, {' '.join(row.label)}: neither figure nor reason")
     return out
 
@@ -106,7 +113,13 @@ def main() -> int:
             folder = (chosen.keep or Path(scratch)) / name
             folder.mkdir(parents=True, exist_ok=True)
             found, told = reproduced(name, folder, data)
-            figures = sum(value.here is not None for s in found.sections for t in s.tables for row in t.rows for value in row.values)
+            figures = sum(
+                value.here is not None
+                for s in found.sections
+                for t in s.tables
+                for row in t.rows
+                for value in row.values
+            )
             print(f"{name}: {figures} figures in {perf_counter() - start:.0f} s", flush=True)
             wrong += told
     for line in wrong:

@@ -28,7 +28,8 @@ def _here() -> tuple[Rung, ...]:
     return tuple(out)
 
 
-#: Rungs whose kernels are templates: each net has instances of its own, and on the emulator each takes seconds to compile.
+#: Rungs whose kernels are templates: each net has instances of its own, and on the emulator each takes seconds to
+#: compile.
 INSTANCES = ("gemm", "graph", "tensor")
 
 HERE = _here()

@@ -19,7 +19,9 @@ from warpladder.trainers.base import State, StepLog, Trainer
 
 Hook = Callable[[Trainer, Order, int, int], None]
 
-MLP = Net("small mlp", (1, 4, 4), (Flatten(), Linear(out_features=7), ReLU(), Linear(out_features=3)), nets.CrossEntropyLoss())
+MLP = Net(
+    "small mlp", (1, 4, 4), (Flatten(), Linear(out_features=7), ReLU(), Linear(out_features=3)), nets.CrossEntropyLoss()
+)
 CNN = Net(
     "small cnn",
     (1, 4, 4),
@@ -34,7 +36,9 @@ AUTOENCODER = Net(
 )
 NETS = (MLP, CNN, AUTOENCODER)
 
-CONFIG = TrainConfig(epochs=3, batch_size=8, learning_rate=0.1, momentum=0.9, nesterov=True, weight_decay=0.01, seed=5, log_every=4)
+CONFIG = TrainConfig(
+    epochs=3, batch_size=8, learning_rate=0.1, momentum=0.9, nesterov=True, weight_decay=0.01, seed=5, log_every=4
+)
 
 
 def data(samples: int = 53, seed: int = 0, valid: int = 11, test: int = 13) -> Dataset:
@@ -50,7 +54,10 @@ def data(samples: int = 53, seed: int = 0, valid: int = 11, test: int = 13) -> D
 
 
 def hooked(
-    rung: str | Rung, before: Hook | None = None, after: Hook | None = None, log: Callable[[Order, int, StepLog], StepLog] | None = None
+    rung: str | Rung,
+    before: Hook | None = None,
+    after: Hook | None = None,
+    log: Callable[[Order, int, StepLog], StepLog] | None = None,
 ) -> Rung:
     """A rung of the same name whose trainer calls these around each `run`; `log` may change what `run` reports."""
     plain = find(rung) if isinstance(rung, str) else rung

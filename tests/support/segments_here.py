@@ -21,12 +21,23 @@ Some = TypeVar("Some", bound=Segment)
 
 
 def for_layers(
-    kind: type[Some], device: Device, layers: tuple[Layer, ...], buffers: Buffers, block_size: int = 256, rectified: bool = False
+    kind: type[Some],
+    device: Device,
+    layers: tuple[Layer, ...],
+    buffers: Buffers,
+    block_size: int = 256,
+    rectified: bool = False,
 ) -> Some:
-    """A segment for layers alone, for as many samples as x holds. rectified: both what enters and what leaves them is a ReLU's output."""
+    """A segment for layers alone, for as many samples as x holds. rectified: both what enters and what leaves them is a
+    ReLU's output.
+    """
     nodes = subgraph(layers, tuple(buffers.x.shape[1:]), len(buffers.x), device.limits)
-    params, grads = (tuple(a for a in pair if a is not None) for pair in ((buffers.w, buffers.b), (buffers.dw, buffers.db)))
-    return kind(device, nodes, Operands(buffers, params, grads, x_rectified=rectified, dy_rectified=rectified), block_size)
+    params, grads = (
+        tuple(a for a in pair if a is not None) for pair in ((buffers.w, buffers.b), (buffers.dw, buffers.db))
+    )
+    return kind(
+        device, nodes, Operands(buffers, params, grads, x_rectified=rectified, dy_rectified=rectified), block_size
+    )
 
 
 def for_gather(
@@ -49,7 +60,9 @@ def for_loss(
     return found
 
 
-def stored(device: Device, source: np.ndarray, scale: float, labels: np.ndarray | None, order: np.ndarray | None, step: int = 0) -> Samples:
+def stored(
+    device: Device, source: np.ndarray, scale: float, labels: np.ndarray | None, order: np.ndarray | None, step: int = 0
+) -> Samples:
     """A data set on a device, at this step of an epoch in this order; none takes the rows as they stand."""
     on = device.array
     return Samples(
@@ -59,7 +72,13 @@ def stored(device: Device, source: np.ndarray, scale: float, labels: np.ndarray 
 
 
 def step_of(
-    layers: tuple[Layer, ...], in_shape: Shape, limits: Limits, capacity: int, batch: int, gathers: bool, loss: Loss | None = None
+    layers: tuple[Layer, ...],
+    in_shape: Shape,
+    limits: Limits,
+    capacity: int,
+    batch: int,
+    gathers: bool,
+    loss: Loss | None = None,
 ) -> Subgraph:
     """The nodes of a step of a net of these layers."""
     net = Net("a step", in_shape, layers, loss or CrossEntropyLoss())

@@ -1,4 +1,6 @@
-"""Convolutions of few outputs behind an enlargement, whose products come first and shifts afterwards, asked for one by one: y, dx, dw and db."""
+"""Convolutions of few outputs behind an enlargement, whose products come first and shifts afterwards, asked for one by
+one: y, dx, dw and db.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from warpladder.proof.tolerance import bound
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 
-#: The autoencoder narrow, small and short: its enlarged layer by warpgroup products, whose gradient comes packed, and the last one, whose products are shifted.
+#: The autoencoder narrow, small and short: its enlarged layer by warpgroup products, whose gradient comes packed, and
+#: the last one, whose products are shifted.
 NARROW = Net(
     "narrow", (3, 8, 4),
     (
@@ -59,8 +62,12 @@ class Bound:
         self.given: shifted.GradientBelow | None = None
         if classes:
             image = (c, h // 2, wide // 2) if classes > 1 else (c, h, wide)
-            self.given = shifted.GradientBelow(PackedImages(taker, image, n, asked.precision, classes), taker.scratch((n, c)))
-        made = shifted.ShiftedConvolution(taker, (c, h, wide), dy.shape[1:], n, asked.precision, trains=True, below=self.given)
+            self.given = shifted.GradientBelow(
+                PackedImages(taker, image, n, asked.precision, classes), taker.scratch((n, c))
+            )
+        made = shifted.ShiftedConvolution(
+            taker, (c, h, wide), dy.shape[1:], n, asked.precision, trains=True, below=self.given
+        )
         added = device.array(np.zeros(o, np.float32) if bias is None else bias)
         self.steps: dict[str, Launches] = {
             "prepare": [made.pack(self.w)],
@@ -83,9 +90,14 @@ def halves_of(images: PackedImages) -> list[np.ndarray]:
 
 
 def prove_packed(device: Device, asked: Asked, classes: int, below: bool = True) -> None:
-    """Raises where dx as the convolution below takes it is not to the bit what it would pack of the array, or its sums are not those of the array."""
+    """Raises where dx as the convolution below takes it is not to the bit what it would pack of the array, or its sums
+    are not those of the array.
+    """
     numbers = drawn(asked)
-    plain, made = Bound(device, asked, numbers, below=below), Bound(device, asked, numbers, below=below, classes=classes)
+    plain, made = (
+        Bound(device, asked, numbers, below=below),
+        Bound(device, asked, numbers, below=below, classes=classes),
+    )
     dx, dw, others = plain.send()["dx"], plain.dw.download(), made.send()
     assert made.given is not None and np.isnan(others["dx"]).all()
     np.testing.assert_array_equal(others["dw"], dw, err_msg="dw is wrong beside dx packed")
@@ -99,7 +111,9 @@ def prove_packed(device: Device, asked: Asked, classes: int, below: bool = True)
 
 
 def prove(device: Device, asked: Asked, seed: int = 0) -> float:
-    """The largest error of y, dx and dw; raises where one is beyond its precision's bound, or sums are not kept in fp32."""
+    """The largest error of y, dx and dw; raises where one is beyond its precision's bound, or sums are not kept in
+    fp32.
+    """
     return prove_by(device, asked, seed, Bound)
 
 

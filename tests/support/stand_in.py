@@ -1,7 +1,8 @@
 """cuBLASLt and cuDNN as far as the library rung calls them, in NumPy on an emulated device's memory.
 
-They take what the real ones take (columns first, strides, enumerations) and refuse what these would refuse, as far as that is documented.
-What they cannot show is how the real ones choose, round and repeat: tests/gpu/test_library_gpu.py does that.
+They take what the real ones take (columns first, strides, enumerations) and refuse what these would refuse, as far as
+that is documented. What they cannot show is how the real ones choose, round and repeat: tests/gpu/test_library_gpu.py
+does that.
 """
 
 from __future__ import annotations
@@ -130,9 +131,21 @@ class CublasLt(ModuleType):
             self.ptr = id(self)
 
     def matmul_algo_get_heuristic(
-        self, handle: int, product: int, a: int, b: int, c: int, d: int, wish: int, wanted: int, results: int, count: int
+        self,
+        handle: int,
+        product: int,
+        a: int,
+        b: int,
+        c: int,
+        d: int,
+        wish: int,
+        wanted: int,
+        results: int,
+        count: int,
     ) -> None:
-        assert self.known[wish]["REDUCTION_SCHEME_MASK"] in (Scheme.NONE, Scheme.COMPUTE_TYPE), "other schemes have no fixed order"
+        assert self.known[wish]["REDUCTION_SCHEME_MASK"] in (Scheme.NONE, Scheme.COMPUTE_TYPE), (
+            "other schemes have no fixed order"
+        )
         assert set(self.known[wish]) == set(Wish.__members__)
         self._shapes(product, a, b, d)
         result = ctypes.cast(results, ctypes.py_object).value
@@ -143,14 +156,21 @@ class CublasLt(ModuleType):
     def matmul_algo_cap_get_attribute(self, algorithm: int, kind: int, address: int, size: int, written: int) -> None:
         ctypes.c_uint64.from_address(address).value = FMA_32F
 
-    def matmul_algo_config_get_attribute(self, algorithm: int, kind: int, address: int, size: int, written: int) -> None:
+    def matmul_algo_config_get_attribute(
+        self, algorithm: int, kind: int, address: int, size: int, written: int
+    ) -> None:
         ctypes.c_int32.from_address(address).value = Setting(kind)
 
     def _shapes(self, product: int, a: int, b: int, d: int) -> tuple[int, int, int]:
-        p, (ra, ca), (rb, cb) = self.known[product], *((self.known[x]["rows"], self.known[x]["columns"]) for x in (a, b))
+        p, (ra, ca), (rb, cb) = (
+            self.known[product],
+            *((self.known[x]["rows"], self.known[x]["columns"]) for x in (a, b)),
+        )
         m, k = (ca, ra) if p["TRANSA"] == Op.T else (ra, ca)
         k2, n = (cb, rb) if p["TRANSB"] == Op.T else (rb, cb)
-        assert k == k2 and (m, n) == (self.known[d]["rows"], self.known[d]["columns"]), "shapes that do not fit each other"
+        assert k == k2 and (m, n) == (self.known[d]["rows"], self.known[d]["columns"]), (
+            "shapes that do not fit each other"
+        )
         return m, n, k
 
     def matmul(
@@ -222,9 +242,18 @@ class Graph:
         assert data_type == "FLOAT" and list(np.cumprod([1, *dim[:0:-1]])[::-1]) == stride
         return Tensor(dim, stride, uid)
 
-    def _node(self, kind: str, first: Tensor, second: Tensor, padding: list[int], stride: list[int], dilation: list[int]) -> Tensor:
+    def _node(
+        self, kind: str, first: Tensor, second: Tensor, padding: list[int], stride: list[int], dilation: list[int]
+    ) -> Tensor:
         assert dilation == [1, 1] and padding[0] == padding[1] and stride[0] == stride[1]
-        self.kind, self.first, self.second, self.step, self.padding, self.out = kind, first, second, stride[0], padding[0], Tensor()
+        self.kind, self.first, self.second, self.step, self.padding, self.out = (
+            kind,
+            first,
+            second,
+            stride[0],
+            padding[0],
+            Tensor(),
+        )
         return self.out
 
     def conv_fprop(self, image: Tensor, weight: Tensor, **window: Any) -> Tensor:
@@ -251,7 +280,12 @@ class Graph:
         return WORKSPACE
 
     def execute(self, addresses: dict[int, int], workspace: int, handle: int) -> None:
-        assert tuple(self.asked) == ORDER and {"TENSOR_CORE", "NONDETERMINISTIC"} <= set(self.notes) and workspace and self.out.output
+        assert (
+            tuple(self.asked) == ORDER
+            and {"TENSOR_CORE", "NONDETERMINISTIC"} <= set(self.notes)
+            and workspace
+            and self.out.output
+        )
         out = self.out
         assert out.dim and list(np.cumprod([1, *out.dim[:0:-1]])[::-1]) == out.stride
         first, second = (numbers(addresses[t.uid], *(t.dim or ())).astype(float) for t in (self.first, self.second))
@@ -297,7 +331,11 @@ class Backend:
 
 def frontend(memory: Memory) -> ModuleType:
     module: Any = ModuleType("cudnn")
-    module.create_handle, module.set_stream, module.backend_version = lambda: 5, lambda handle, stream: None, lambda: 91900
+    module.create_handle, module.set_stream, module.backend_version = (
+        lambda: 5,
+        lambda handle, stream: None,
+        lambda: 91900,
+    )
     module.data_type = SimpleNamespace(FLOAT="FLOAT")
     module.heur_mode = SimpleNamespace(A="A", FALLBACK="FALLBACK")
     module.build_plan_policy = SimpleNamespace(HEURISTICS_CHOICE=0)

@@ -41,7 +41,8 @@ LARGEST = 14  # pixels on a side, so that a thousand examples stay quick
 #: The nets of the ladder on small images.
 ZOO = (softmax((1, 8, 8)), mlp((1, 8, 8)), mlp10((1, 8, 8)), cnn((1, 8, 8)), autoencoder((1, 4, 4)))
 
-#: The autoencoder with a sixteenth of its channels, for tests of many rungs: its layers are the same, its proof takes a tenth of the time.
+#: The autoencoder with a sixteenth of its channels, for tests of many rungs: its layers are the same, its proof takes a
+#: tenth of the time.
 NARROW = Net(
     "narrow", (1, 4, 4),
     (
@@ -90,7 +91,9 @@ def nets(draw: st.DrawFn, losses: tuple[type[Loss], ...] = (CrossEntropyLoss, MS
     else:
         if len(shape) == 3:
             layers.append(Flatten())
-        layers.append(Linear(out_features=math.prod(in_shape) if isinstance(loss, MSELoss) else draw(st.integers(2, 7))))
+        layers.append(
+            Linear(out_features=math.prod(in_shape) if isinstance(loss, MSELoss) else draw(st.integers(2, 7)))
+        )
     if isinstance(loss, MSELoss) and draw(st.booleans()):
         layers.append(ReLU())
     return Net("drawn", in_shape, tuple(layers), loss)
@@ -110,7 +113,9 @@ def image_layers(draw: st.DrawFn, shape: Shape) -> Layer:
     if kind is Conv2d:
         padding = draw(st.integers(0, 2 if most + 4 <= LARGEST else 0))
         kernel = draw(st.integers(1, min(4, least + 2 * padding)))
-        return Conv2d(out_channels=draw(st.integers(1, 6)), kernel_size=kernel, stride=draw(st.integers(1, 3)), padding=padding)
+        return Conv2d(
+            out_channels=draw(st.integers(1, 6)), kernel_size=kernel, stride=draw(st.integers(1, 3)), padding=padding
+        )
     if kind is MaxPool2d:
         kernel = draw(st.integers(1, min(4, least)))
         return MaxPool2d(kernel, draw(st.one_of(st.none(), st.integers(1, 4))))
@@ -119,7 +124,13 @@ def image_layers(draw: st.DrawFn, shape: Shape) -> Layer:
     return kind()
 
 
-OPTIMIZERS: tuple[Optimizer, ...] = (SGD(1e-3), SGD(1e-3, momentum=0.9), SGD(1e-3, momentum=0.9, nesterov=True), Adam(1e-3), AdamW(1e-3))
+OPTIMIZERS: tuple[Optimizer, ...] = (
+    SGD(1e-3),
+    SGD(1e-3, momentum=0.9),
+    SGD(1e-3, momentum=0.9, nesterov=True),
+    Adam(1e-3),
+    AdamW(1e-3),
+)
 
 SCHEDULES: tuple[Schedule, ...] = (Constant(), Constant(), Cosine(warmup=1), StepDecay(every=0.5, gamma=0.5))
 
@@ -128,7 +139,13 @@ def configs() -> st.SearchStrategy[TrainConfig]:
     """Batches of one, some and all samples; every optimizer and schedule, with and without weight decay and clipping."""
 
     def make(
-        batch: int | None, optimizer: Optimizer, schedule: Schedule, decay: float, clip: float | None, shuffle: bool, drop_last: bool
+        batch: int | None,
+        optimizer: Optimizer,
+        schedule: Schedule,
+        decay: float,
+        clip: float | None,
+        shuffle: bool,
+        drop_last: bool,
     ) -> TrainConfig:
         return TrainConfig(
             batch_size=batch,
@@ -164,13 +181,21 @@ def case(net: Net, config: TrainConfig, seed: int, samples: int, as_bytes: bool 
     for place in params.places(net):
         if len(place.shape) == 1:
             start[place.start : place.stop] = random.normal(scale=0.1, size=place.shape)
-    return Case(net, config, dataset, State(start, slots(config, random, start.size), seed % 7), Order(seed, 0, samples, config.shuffle))
+    return Case(
+        net,
+        config,
+        dataset,
+        State(start, slots(config, random, start.size), seed % 7),
+        Order(seed, 0, samples, config.shuffle),
+    )
 
 
 def slots(config: TrainConfig, random: np.random.Generator, size: int) -> dict[str, np.ndarray]:
     """Slots of the optimizer, (size,) each, that are not zero; means of squares differ by a factor of four at most."""
     return {
-        name: (random.uniform(1e-4, 4e-4, size) if name.endswith("_sq") else random.normal(scale=0.01, size=size)).astype(np.float32)
+        name: (
+            random.uniform(1e-4, 4e-4, size) if name.endswith("_sq") else random.normal(scale=0.01, size=size)
+        ).astype(np.float32)
         for name in config.optimizer.slots
     }
 
@@ -179,5 +204,9 @@ def data(net: Net, random: np.random.Generator, samples: int, as_bytes: bool = T
     """Random pixels, as bytes or as floats of both signs, and labels where the net wants them."""
     shape = (samples, *net.in_shape)
     x = random.integers(0, 256, shape, np.uint8) if as_bytes else random.normal(size=shape).astype(np.float32)
-    y = random.integers(0, net.out_shape[0], samples).astype(np.int32) if isinstance(net.loss, CrossEntropyLoss) else None
+    y = (
+        random.integers(0, net.out_shape[0], samples).astype(np.int32)
+        if isinstance(net.loss, CrossEntropyLoss)
+        else None
+    )
     return Dataset("drawn", x, y, x, y, scale=1 / 255 if as_bytes else 0.5)

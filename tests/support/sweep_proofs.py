@@ -1,11 +1,13 @@
 """Proofs over nets, data sets, batch sizes, seeds and rungs: no honest rung is refused, and every liar is caught.
 
-    python tests/support/sweep_proofs.py --seeds 20 --rungs numpy,native            # a line for each proof that is not as it should be
-    python tests/support/sweep_proofs.py --liars --batches 64,1000,full --nets mlp --jobs 8
-    python tests/support/sweep_proofs.py --rows light --seeds 2 --first-seed 14     # as scripts/nightly does: what takes seconds, with seeds of its own,
-    python tests/support/sweep_proofs.py --rows heavy --turn 7 --seeds 1            # and one of the rows that take minutes each
+    python tests/support/sweep_proofs.py --seeds 20 --rungs numpy,native            # a line for each proof that is not
+    as it should be python tests/support/sweep_proofs.py --liars --batches 64,1000,full --nets mlp --jobs 8
+    python tests/support/sweep_proofs.py --rows light --seeds 2 --first-seed 14     # as scripts/nightly does: what
+    takes seconds, with seeds of its own, python tests/support/sweep_proofs.py --rows heavy --turn 7 --seeds 1
+     # and one of the rows that take minutes each
 
-It exits with 1 where a proof is not as it should be. MNIST's shapes are images made here, unless --data-dir has MNIST itself.
+It exits with 1 where a proof is not as it should be. MNIST's shapes are images made here, unless --data-dir has MNIST
+itself.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ OF_BATCHES = {
 OF_EPOCHS = {"ChangesTheRateEachEpoch", "CountsRunsAsSteps", "IgnoresWarmup", "KeepsItsFirstEpochsLength"}
 SHARES = 4  # of a row's liars, at most, that are proven side by side: for each its cases are made anew
 NARROW = 8  # channels of the autoencoder above batches of SMALL samples
-HEAVY = 3e9  # FLOPs of a training step from where on a row is heavy: the proofs of its two rungs take from ten seconds to half an hour of a core
+# FLOPs of a training step from where on a row is heavy: the proofs of its two rungs take from ten seconds to half an
+# hour of a core
+HEAVY = 3e9
 
 
 def images(samples: int = 60_000) -> Dataset:
@@ -67,7 +71,10 @@ def sized(name: str, data: Dataset, batch: int | None) -> tuple[Net, TrainConfig
     """A net of the ladder for these samples, with the settings of its report and this batch size."""
     net = getattr(nets, name)(data.in_shape)
     if name == "autoencoder" and (batch is None or batch > SMALL):
-        layers = (dataclasses.replace(l, out_channels=min(l.out_channels, NARROW)) if isinstance(l, Conv2d) else l for l in net.layers)
+        layers = (
+            dataclasses.replace(l, out_channels=min(l.out_channels, NARROW)) if isinstance(l, Conv2d) else l
+            for l in net.layers
+        )
         net = Net("narrow autoencoder", net.in_shape, tuple(layers), net.loss)
     return net, RECIPES[name].but(batch_size=batch)
 
@@ -79,7 +86,9 @@ class Shared:
         self.net, self.config, self.data, self.seed = net, config, data, seed
         self.cases: dict[TrainConfig, Cases | NoSpecimen] = {}
 
-    def make(self, net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None, *how: object) -> Cases:
+    def make(
+        self, net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None, *how: object
+    ) -> Cases:
         if config not in self.cases:
             try:
                 self.cases[config] = Cases(net, config, rng, data)
@@ -123,8 +132,13 @@ def harmless(name: str, shared: Shared) -> bool:
         or (name in OF_BATCHES and batch == 1)
         or (name in OF_EPOCHS and shared.config.batch_size is None)
         or (name == "OpenAtZero" and batch <= 2)  # of so few units hardly one is at zero
-        # images are alike: one of ten thousand in place of another moves a gradient by 1.0e-4 of it, and the bound is 1.3e-4
-        or (name == "SwapsASample" and isinstance(shared.net.loss, MSELoss) and min(batch, len(shared.data.train_x)) >= 10_000)
+        # images are alike: one of ten thousand in place of another moves a gradient by 1.0e-4 of it, and the bound is
+        # 1.3e-4
+        or (
+            name == "SwapsASample"
+            and isinstance(shared.net.loss, MSELoss)
+            and min(batch, len(shared.data.train_x)) >= 10_000
+        )
     )
 
 
@@ -164,7 +178,9 @@ class Part(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a part of the sweep found: its proofs, those not as they should be, how close one came to its bound, and its seconds."""
+    """What a part of the sweep found: its proofs, those not as they should be, how close one came to its bound, and its
+    seconds.
+    """
 
     row: Row
     proofs: int
@@ -216,22 +232,35 @@ def main() -> int:
     parser.add_argument("--nets", default=",".join(NETS))
     parser.add_argument("--data", default="digits,mnist")
     parser.add_argument("--data-dir", type=Path, help="folder with MNIST's files")
-    parser.add_argument("--batches", type=numbers, default=BATCHES, help="with commas between them; full is a full batch")
+    parser.add_argument(
+        "--batches", type=numbers, default=BATCHES, help="with commas between them; full is a full batch"
+    )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--rows", choices=("all", "light", "heavy"), default="all", help="by what a training step of them takes")
+    parser.add_argument(
+        "--rows", choices=("all", "light", "heavy"), default="all", help="by what a training step of them takes"
+    )
     parser.add_argument("--turn", type=int, help="of these rows one alone, number TURN modulo how many there are")
     parser.add_argument("--rungs", default="numpy,native")
     parser.add_argument("--liars", action="store_true", help="liars in place of rungs")
     parser.add_argument("--large", action="store_true", help="the liars of large batches alone")
     parser.add_argument(
-        "--share", type=share, default=(0, 1), metavar="K/N", help="every N-th liar alone, from number K on, counted from 0"
+        "--share",
+        type=share,
+        default=(0, 1),
+        metavar="K/N",
+        help="every N-th liar alone, from number K on, counted from 0",
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side, with a processor each")
     given = parser.parse_args()
 
     who = "large" if given.large else "liars" if given.liars else given.rungs
-    rows = [Row(data, net, batch) for data in given.data.split(",") for net in given.nets.split(",") for batch in given.batches]
+    rows = [
+        Row(data, net, batch)
+        for data in given.data.split(",")
+        for net in given.nets.split(",")
+        for batch in given.batches
+    ]
     if given.rows != "all":
         rows = [row for row in rows if row.heavy(given.data_dir) == (given.rows == "heavy")]
     if given.turn is not None:
@@ -246,7 +275,12 @@ def main() -> int:
     seeds = range(given.first_seed, given.first_seed + given.seeds)
     shares = min(given.jobs, SHARES) if given.liars or given.large else 1
     k, n = given.share
-    parts = [Part(row, seed, who, given.data_dir, k + n * first, n * shares) for row in rows for seed in seeds for first in range(shares)]
+    parts = [
+        Part(row, seed, who, given.data_dir, k + n * first, n * shares)
+        for row in rows
+        for seed in seeds
+        for first in range(shares)
+    ]
     todo, proofs = Counter(part.row for part in parts), dict.fromkeys(rows, 0)
     seconds, closest = dict.fromkeys(rows, 0.0), dict.fromkeys(rows, 0.0)
     made = wrong = 0
@@ -265,7 +299,10 @@ def main() -> int:
             closest[row] = max(closest[row], found.closest)
             todo[row] -= 1
             if not todo[row]:
-                print(f"{row}: {proofs[row]} proofs, closest to a bound {closest[row]:.2f} of it, {seconds[row]:.1f} s", flush=True)
+                print(
+                    f"{row}: {proofs[row]} proofs, closest to a bound {closest[row]:.2f} of it, {seconds[row]:.1f} s",
+                    flush=True,
+                )
     print(f"{made} proofs, {wrong} not as they should be")
     return 1 if wrong or not made else 0
 

@@ -1,4 +1,6 @@
-"""Convolutions on tensor cores, asked for one by one: y, dx and dw in each precision, at any size of the numbers, against float64."""
+"""Convolutions on tensor cores, asked for one by one: y, dx and dw in each precision, at any size of the numbers,
+against float64.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class Asked:
 
     @property
     def terms(self) -> tuple[int, int]:
-        """How many products are added up for a number of y, and for one of dx; an enlarged layer's weights are folded before, to 2 x 2 and 4 x 4."""
+        """How many products are added up for a number of y, and for one of dx; an enlarged layer's weights are folded
+        before, to 2 x 2 and 4 x 4.
+        """
         window = self.layer.kernel_size**2
         y, dx = (4, 16) if self.enlarged else (window, window)
         return y * self.in_shape[0], dx * self.layer.out_channels
@@ -73,12 +77,22 @@ Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
 def drawn(asked: Asked, seed: int = 0) -> Numbers:
     """x (n, c, h, w), the weights (o, c, k, k) and dy (n, o, oh, ow), float32."""
     rng, layer = np.random.default_rng(seed), asked.layer
-    shapes = (asked.n, *asked.in_shape), layer.param_shapes(asked.in_shape)["weight"], (asked.n, *layer.out_shape(asked.read))
+    shapes = (
+        (asked.n, *asked.in_shape),
+        layer.param_shapes(asked.in_shape)["weight"],
+        (asked.n, *layer.out_shape(asked.read)),
+    )
     found = [rng.random(shape) + 0.5 if asked.kind == "positive" else rng.normal(size=shape) for shape in shapes]
     if asked.kind == "far apart":
         images = np.exp2(rng.integers(-30, 31, (asked.n, 1, 1, 1)))  # of x and dy alike
-        found = [found[0] * images, found[1] * np.exp2(rng.integers(-30, 31, (shapes[1][0], 1, 1, 1))), found[2] * images]
-    scales = {"huge": (2.0**100, 2.0**10, 2.0**10), "tiny": (2.0**-100, 2.0**-10, 2.0**-10)}.get(asked.kind, (1.0, 1.0, 1.0))
+        found = [
+            found[0] * images,
+            found[1] * np.exp2(rng.integers(-30, 31, (shapes[1][0], 1, 1, 1))),
+            found[2] * images,
+        ]
+    scales = {"huge": (2.0**100, 2.0**10, 2.0**10), "tiny": (2.0**-100, 2.0**-10, 2.0**-10)}.get(
+        asked.kind, (1.0, 1.0, 1.0)
+    )
     x, w, dy = ((array * scale).astype(np.float32) for array, scale in zip(found, scales, strict=True))
     return x, w, dy
 
@@ -87,8 +101,12 @@ def convolved(device: Device, asked: Asked, numbers: Numbers) -> dict[str, np.nd
     """y, dx and dw, all full of NaN before."""
     x, w, dy = numbers
     host = {"x": x, "w": w, "dy": dy, "b": np.zeros(len(w), np.float32)}
-    host |= {name: np.full(like.shape, np.nan, np.float32) for name, like in (("y", dy), ("dx", x), ("dw", w), ("db", w[:, 0, 0, 0]))}
-    # dy begins on a boundary of 16 bytes: the kernel that sums it for the bias reads four numbers at a time, as on every rung.
+    host |= {
+        name: np.full(like.shape, np.nan, np.float32)
+        for name, like in (("y", dy), ("dx", x), ("dw", w), ("db", w[:, 0, 0, 0]))
+    }
+    # dy begins on a boundary of 16 bytes: the kernel that sums it for the bias reads four numbers at a time, as on
+    # every rung.
     arrays = {name: placed(device, array, 0 if name == "dy" else asked.offset) for name, array in host.items()}
     nodes = replace(subgraph((asked.layer,), asked.in_shape, asked.n, device.limits), precision=asked.precision)
     buffers = Buffers(**arrays)
@@ -117,7 +135,9 @@ def truth(asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
 
 
 def folded(w: np.ndarray) -> np.ndarray:
-    """The 4 x 4 weights of an enlarged layer's 3 x 3 ones: (o, c, 4, 4), each a sum of those that meet the same small pixel, in w's type and a fixed order."""
+    """The 4 x 4 weights of an enlarged layer's 3 x 3 ones: (o, c, 4, 4), each a sum of those that meet the same small
+    pixel, in w's type and a fixed order.
+    """
     found = np.zeros((*w.shape[:2], 4, 4), w.dtype)
     for i, j, e, f in np.ndindex(4, 4, 2, 2):
         if 0 <= 2 - i + e < 3 and 0 <= 2 - j + f < 3:
@@ -126,7 +146,9 @@ def folded(w: np.ndarray) -> np.ndarray:
 
 
 def truth_of_folded(numbers: Numbers) -> dict[str, np.ndarray]:
-    """y, dx and dw of an enlarged layer from x, the folded weights (o, c, 4, 4) and dy, in float64: dy meets them with stride 2, and x is what that gives."""
+    """y, dx and dw of an enlarged layer from x, the folded weights (o, c, 4, 4) and dy, in float64: dy meets them with
+    stride 2, and x is what that gives.
+    """
     x, w, dy = (array.astype(float) for array in numbers)
     w = w.transpose(1, 0, 2, 3)
     y, of_folded, _ = backward(dy, w, x, 2, 1)
@@ -146,7 +168,11 @@ def rounded(asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
 def prove(device: Device, asked: Asked, seed: int = 0) -> float:
     """The largest error of the three; raises where one is beyond its precision's bound, or sums are not kept in fp32."""
     numbers = drawn(asked, seed)
-    found, wanted, sizes = convolved(device, asked, numbers), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
+    found, wanted, sizes = (
+        convolved(device, asked, numbers),
+        truth(asked, numbers),
+        truth(asked, tuple(map(abs, numbers))),
+    )  # type: ignore[arg-type]
     lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
     kind, worst = named(asked.precision), 0.0
     of_rounded = rounded(asked, numbers) if kind.coarse else None
@@ -155,10 +181,16 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
         some, length, where = sizes[name] > 0, lengths[name], f"{name} of {asked} is wrong at {got.shape}"
         assert not got[~some].any(), f"{where}: there is nothing to add up"
         got, size = got[some][None], sizes[name][some][None]
-        worst = max(worst, judged(got, wanted[name][some][None], size, bound(kind, length), bound(kind, 16 * length, products=16), where))
+        worst = max(
+            worst,
+            judged(
+                got, wanted[name][some][None], size, bound(kind, length), bound(kind, 16 * length, products=16), where
+            ),
+        )
         if (
             of_rounded is not None
-        ):  # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave the tensor cores
+            # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave the tensor cores
+        ):
             cuts = ceil_div(min(length, DEPTH), MMA // 2)
             limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
             judged(got, of_rounded[name][some][None], size, *limits, f"{where}, of rounded factors")
@@ -181,7 +213,10 @@ class Edited:
 
     def _read(self, path: Path) -> Source:
         source = sources.read(path)
-        text, headers = source.text, {header.name: header.read_text().replace("#pragma once", "") for header in source.headers}
+        text, headers = (
+            source.text,
+            {header.name: header.read_text().replace("#pragma once", "") for header in source.headers},
+        )
         for name in self.headers:
             text = text.replace(f'#include "{name}"', headers.get(name, ""))
         return replace(source, text=text)
@@ -199,7 +234,8 @@ def conv(outputs: int, k: int, stride: int = 1, padding: int = 0) -> Conv2d:
 
 Make = Callable[..., Asked]
 
-#: Sizes that no tile divides: thin first layers, few and many outputs, channels that fill no line of 32, and windows that leave pixels out.
+#: Sizes that no tile divides: thin first layers, few and many outputs, channels that fill no line of 32, and windows
+#: that leave pixels out.
 SHAPES: tuple[tuple[Conv2d, Shape, int], ...] = (
     (conv(17, 3), (1, 9, 11), 5),
     (conv(5, 3, padding=1), (3, 6, 7), 7),

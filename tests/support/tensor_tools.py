@@ -1,4 +1,6 @@
-"""Products of packed factors on tensor cores, asked for one by one: each tile, layout and precision, in whole sums or parts; and kernels with an edit."""
+"""Products of packed factors on tensor cores, asked for one by one: each tile, layout and precision, in whole sums or
+parts; and kernels with an edit.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +57,16 @@ class Asked:
 #: What bytes are multiplied by.
 SCALE = np.float32(1 / 255)
 
-EVERY_TILE = [Asked(layout, precision, tile, parts) for precision in PRECISIONS for layout in LAYOUTS for tile in TILES for parts in (1, 3)]
+EVERY_TILE = [
+    Asked(layout, precision, tile, parts)
+    for precision in PRECISIONS
+    for layout in LAYOUTS
+    for tile in TILES
+    for parts in (1, 3)
+]
 
-#: The same by warpgroups, for Hopper and the emulator: how factors were packed is not seen by the kernel, so layouts take turns.
+#: The same by warpgroups, for Hopper and the emulator: how factors were packed is not seen by the kernel, so layouts
+#: take turns.
 EVERY_WARPGROUP_TILE = [
     Asked(tuple(LAYOUTS)[(number + parts) % 3], precision, tile, parts)
     for precision in PRECISIONS
@@ -74,19 +83,30 @@ def placed(device: Device, numbers: np.ndarray, offset: int) -> Array:
 
 
 def packed(device: Device, asked: Asked, lines: np.ndarray, along: bool) -> PackedFactor:
-    """A factor (lines, terms), packed from where it lies with its lines along rows or columns, among NaN; bytes as samples are packed."""
+    """A factor (lines, terms), packed from where it lies with its lines along rows or columns, among NaN; bytes as
+    samples are packed.
+    """
     if lines.dtype == np.uint8:
         return of_bytes(device, lines, along)
     kind, owner = FORMATS[asked.precision], OnDevice(device, 256)
     factor = PackedFactor(owner, lines.shape[0], lines.shape[1], kind)
     stored = lines if along else lines.T
     rows, columns = stored.shape
-    pack(owner, kind, placed(device, stored, asked.offset), rows, columns, Outlet(factor) if along else Outlet(None, factor)).send()
+    pack(
+        owner,
+        kind,
+        placed(device, stored, asked.offset),
+        rows,
+        columns,
+        Outlet(factor) if along else Outlet(None, factor),
+    ).send()
     return factor
 
 
 def of_bytes(device: Device, lines: np.ndarray, along: bool) -> PackedFactor:
-    """Bytes (lines, terms) as a segment packs a data set of them; what it leaves as floats has to be the bytes times SCALE."""
+    """Bytes (lines, terms) as a segment packs a data set of them; what it leaves as floats has to be the bytes times
+    SCALE.
+    """
     owner, stored = OnDevice(device, 256), np.ascontiguousarray(lines if along else lines.T)
     factor = PackedFactor(owner, lines.shape[0], lines.shape[1], EXACT, SCALE)
     samples = Samples(device.array(stored), SCALE, None, None, device.zeros((1,), np.int32))
@@ -119,7 +139,9 @@ def multiplied(
 
 
 def prove(device: Device, asked: Asked, m: int, n: int, k: int, kind: str = "normal") -> float:
-    """The error of a product, number by number relative to |A| |B|; raises where it is beyond the bound of its precision, or sums are not kept in fp32."""
+    """The error of a product, number by number relative to |A| |B|; raises where it is beyond the bound of its
+    precision, or sums are not kept in fp32.
+    """
     drawn = question(kind, m, n, k, 0)
     return judge(multiplied(device, asked, drawn.a, drawn.b), asked, drawn)
 
@@ -133,7 +155,14 @@ def prove_with_bytes(device: Device, asked: Asked, m: int, n: int, k: int, kind:
     got = multiplied(device, asked, a, b)
     a, b = (each * float(SCALE) if each is stored else each.astype(float) for each in (a, b))
     assert np.isfinite(got).all(), f"{asked}: some numbers were never written, or are not finite"
-    return judged(got, a @ b, abs(a) @ abs(b) + 2.0**-126, bound("fp32", k), bound("fp32", 16 * k), f"{asked} is wrong at {got.shape}, {k}")
+    return judged(
+        got,
+        a @ b,
+        abs(a) @ abs(b) + 2.0**-126,
+        bound("fp32", k),
+        bound("fp32", 16 * k),
+        f"{asked} is wrong at {got.shape}, {k}",
+    )
 
 
 def judge(got: np.ndarray, asked: Asked, truth: Question) -> float:
@@ -143,13 +172,20 @@ def judge(got: np.ndarray, asked: Asked, truth: Question) -> float:
     error = judged(
         got[truth.rows], truth.truth, truth.size, bound(kind, k), bound(kind, 16 * k, products=16), f"{asked} is wrong at {got.shape}, {k}"
     )  # fmt: skip
-    if (
-        kind.coarse
-    ):  # the sums alone, of the very numbers that were multiplied: they leave the tensor cores every BLOCK terms, so that few cuts add up
+    # the sums alone, of the very numbers that were multiplied: they leave the tensor cores every BLOCK terms, so that
+    # few cuts add up
+    if kind.coarse:
         rounded = held(truth.a[truth.rows], kind).astype(float) @ held(truth.b, kind).astype(float)
         cuts = ceil_div(min(k, BLOCK), MMA // 2)
         where = f"{asked}: the sums of rounded factors are wrong at {got.shape}, {k}"
-        judged(got[truth.rows], rounded, truth.size, bound("fp32", k, cuts=cuts), bound("fp32", 16 * k, cuts=4 * cuts), where)
+        judged(
+            got[truth.rows],
+            rounded,
+            truth.size,
+            bound("fp32", k, cuts=cuts),
+            bound("fp32", 16 * k, cuts=4 * cuts),
+            where,
+        )
     return error
 
 
@@ -177,7 +213,9 @@ class Edited:
                 assert count <= 1, f"{path.name} and its headers have {before!r} more than once"
                 text = text.replace(before, after)
             self.sources[path] = replace(source, text=text)
-        assert all(found.values()), f"no kernel has one of {[before for (before, _), count in found.items() if not count]} any longer"
+        assert all(found.values()), (
+            f"no kernel has one of {[before for (before, _), count in found.items() if not count]} any longer"
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.honest, name)

@@ -25,7 +25,8 @@ from warpladder.proof.tolerance import bound
 
 #: tf32 is not among them: it asks for fp16's kernels.
 PRECISIONS = tuple(precision for precision in warpgroups.FORMATS if precision != "tf32")
-#: As what factors are rounded, where it is not the precision's own format: halves round to the even neighbour where tf32 goes away from 0.
+#: As what factors are rounded, where it is not the precision's own format: halves round to the even neighbour where
+#: tf32 goes away from 0.
 MULTIPLIED = {"tf32": "fp16"}
 
 #: A layer with a pool and an enlarged one, behind a first layer of few inputs; the two before the last pack y in bf16.
@@ -37,7 +38,8 @@ NET = Net(
     ),
     CrossEntropyLoss(),
 )  # fmt: skip
-#: The autoencoder with 64 channels throughout, of pictures that have as many: all of its layers take warpgroup products, two of them enlarged.
+#: The autoencoder with 64 channels throughout, of pictures that have as many: all of its layers take warpgroup
+#: products, two of them enlarged.
 CODER = Net(
     "coder", (64, 4, 4),
     (
@@ -65,7 +67,9 @@ class Unwritten(OnDevice):
 
 
 def in_bf16(y: np.ndarray) -> np.ndarray:
-    """Images (n, channels, rows, columns) as a layer of warpgroup products reads them in bf16: (n, rows, columns, channels) uint16."""
+    """Images (n, channels, rows, columns) as a layer of warpgroup products reads them in bf16: (n, rows, columns,
+    channels) uint16.
+    """
     return (held(y, named("bf16")).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).transpose(0, 2, 3, 1)
 
 
@@ -83,7 +87,8 @@ class Bound:
     below : whether x is the output of a ReLU, whose gradient dx shall be.
     packs : whether y is packed as well, in bf16, for a layer behind.
     owner : what takes scratch memory.
-    given : in place of dy what backward is given: the gradient, the output of a ReLU or None, and the places that a pool's gradient goes back to or None.
+    given : in place of dy what backward is given: the gradient, the output of a ReLU or None, and the places that a
+    pool's gradient goes back to or None.
     """
 
     def __init__(
@@ -95,17 +100,28 @@ class Bound:
         nan: Any = lambda shape: device.array(np.full(shape, np.nan, np.float32))  # noqa: E731
         self.x, self.w = device.array(x), device.array(w)
         pooled = after == "POOL"
-        self.y, self.dx, self.dw, self.db = nan((n, o, h // 2, wide // 2) if pooled else dy.shape), nan(x.shape), nan(w.shape), nan((o,))
+        self.y, self.dx, self.dw, self.db = (
+            nan((n, o, h // 2, wide // 2) if pooled else dy.shape),
+            nan(x.shape),
+            nan(w.shape),
+            nan((o,)),
+        )
         self.packed = device.array(np.full((n, *self.y.shape[2:], o), 0xFFFF, np.uint16)) if packs else None
         self.winner = device.array(np.full(self.y.shape, 9, np.uint8)) if pooled else None
-        made = warpgroups.WarpgroupConvolution(owner(device, 256), x.shape[1:], dy.shape[1:], n, asked.precision, trains=True, both=True)
+        made = warpgroups.WarpgroupConvolution(
+            owner(device, 256), x.shape[1:], dy.shape[1:], n, asked.precision, trains=True, both=True
+        )
         added = None if bias is None else device.array(bias)
-        gradient, rectified, winner = (None if each is None else device.array(each) for each in given or (dy, None, None))
+        gradient, rectified, winner = (
+            None if each is None else device.array(each) for each in given or (dy, None, None)
+        )
         assert gradient is not None
         self.steps: dict[str, Launches] = {
             "prepare": [made.weights.pack(self.w)],
             "forward": made.forward(n, self.x, added, self.y, after, self.winner, self.packed),
-            "backward": made.backward(n, gradient, rectified, winner, Gradients(self.dw, self.db), self.dx, self.x if below else None),
+            "backward": made.backward(
+                n, gradient, rectified, winner, Gradients(self.dw, self.db), self.dx, self.x if below else None
+            ),
         }
 
     def send(self) -> dict[str, np.ndarray]:
@@ -114,32 +130,51 @@ class Bound:
             for launch in launches:
                 launch.send()
         if self.packed is not None:
-            np.testing.assert_array_equal(self.packed.download(), in_bf16(self.y.download()), err_msg="y packed is wrong at some pixel")
+            np.testing.assert_array_equal(
+                self.packed.download(), in_bf16(self.y.download()), err_msg="y packed is wrong at some pixel"
+            )
         return {"y": self.y.download(), "dx": self.dx.download(), "dw": self.dw.download(), "db": self.db.download()}
 
 
-def prove(device: Device, asked: Asked, seed: int = 0, bound_to: Callable[[Device, Asked, Numbers], Sent] | None = None) -> float:
+def prove(
+    device: Device, asked: Asked, seed: int = 0, bound_to: Callable[[Device, Asked, Numbers], Sent] | None = None
+) -> float:
     """The largest error of the three; raises where one is beyond its precision's bound, or sums are not kept in fp32.
 
     bound_to : what makes the launches; `Bound` if not given.
     """
     numbers = drawn(asked, seed)
-    found, wanted, sizes = (bound_to or Bound)(device, asked, numbers).send(), truth(asked, numbers), truth(asked, tuple(map(abs, numbers)))  # type: ignore[arg-type]
+    found, wanted, sizes = (
+        (bound_to or Bound)(device, asked, numbers).send(),
+        truth(asked, numbers),
+        truth(asked, tuple(map(abs, numbers))),
+    )  # type: ignore[arg-type]
     lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
     kind, worst, dy = named(asked.precision), 0.0, numbers[2].astype(float)
     error, size = abs(found.pop("db") - dy.sum((0, 2, 3))), abs(dy).sum((0, 2, 3))
     assert (error <= bound("fp32", dy.size // dy.shape[1]) * size).all(), f"db of {asked} is wrong at {error}"
-    of_rounded = rounded(replace(asked, precision=MULTIPLIED.get(asked.precision, asked.precision)), numbers) if kind.coarse else None
+    of_rounded = (
+        rounded(replace(asked, precision=MULTIPLIED.get(asked.precision, asked.precision)), numbers)
+        if kind.coarse
+        else None
+    )
     for name, got in found.items():
         where, length = f"{name} of {asked} is wrong at {got.shape}", lengths[name]
         assert np.isfinite(got).all(), f"{asked}: some numbers of {name} were never written, or are not finite"
         some = sizes[name] > 0
         assert not got[~some].any(), f"{where}: there is nothing to add up"
         got, size = got[some][None], sizes[name][some][None]
-        worst = max(worst, judged(got, wanted[name][some][None], size, bound(kind, length), bound(kind, 16 * length, products=16), where))
+        worst = max(
+            worst,
+            judged(
+                got, wanted[name][some][None], size, bound(kind, length), bound(kind, 16 * length, products=16), where
+            ),
+        )
         if (
             of_rounded is not None
-        ):  # the sums alone, of the very numbers that were multiplied; as halves they leave the tensor cores after nine pieces at most
+            # the sums alone, of the very numbers that were multiplied; as halves they leave the tensor cores after nine
+            # pieces at most
+        ):
             halves = warpgroups.FORMATS[asked.precision].scaled
             cuts = ceil_div(min(length, 9 * CHANNELS) if halves else length, MMA // 2)
             limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
@@ -148,13 +183,18 @@ def prove(device: Device, asked: Asked, seed: int = 0, bound_to: Callable[[Devic
 
 
 def between(of: Asked, pools: bool) -> tuple[Numbers, tuple[np.ndarray | None, ...]]:
-    """Numbers whose dy is the gradient behind a pool, or a ReLU, and what `Bound` is given in its place: the gradient before it, y or None, winners or None."""
+    """Numbers whose dy is the gradient behind a pool, or a ReLU, and what `Bound` is given in its place: the gradient
+    before it, y or None, winners or None.
+    """
     x, w, dy = drawn(of)
     rng, (n, o, high, wide) = np.random.default_rng(4), dy.shape
     if not pools:
         y = rng.normal(size=dy.shape).astype(np.float32)
         return (x, w, np.where(y > 0, dy, 0)), (dy, y, None)
-    gradient, winner = dy[:, :, : high // 2, : wide // 2].copy(), rng.integers(0, 5, (n, o, high // 2, wide // 2)).astype(np.uint8)
+    gradient, winner = (
+        dy[:, :, : high // 2, : wide // 2].copy(),
+        rng.integers(0, 5, (n, o, high // 2, wide // 2)).astype(np.uint8),
+    )
     spread = np.zeros_like(dy)
     for place in range(4):
         rows, columns = slice(place // 2, high // 2 * 2, 2), slice(place % 2, wide // 2 * 2, 2)
@@ -163,15 +203,20 @@ def between(of: Asked, pools: bool) -> tuple[Numbers, tuple[np.ndarray | None, .
 
 
 def prove_between(device: Device, asked: Asked, pools: bool) -> None:
-    """A gradient that is packed with the pool, or the ReLU, before it: dx, dw and db have the bits of one that was spread over the windows, or set to 0, before."""
+    """A gradient that is packed with the pool, or the ReLU, before it: dx, dw and db have the bits of one that was
+    spread over the windows, or set to 0, before.
+    """
     numbers, given = between(asked, pools)
     wanted, found = Bound(device, asked, numbers).send(), Bound(device, asked, numbers, given=given).send()
     for name in ("dx", "dw", "db"):
-        np.testing.assert_array_equal(found[name], wanted[name], err_msg=f"{name} of {asked}, {'pool' if pools else 'ReLU'}")
+        np.testing.assert_array_equal(
+            found[name], wanted[name], err_msg=f"{name} of {asked}, {'pool' if pools else 'ReLU'}"
+        )
 
 
 def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
-    """A first layer of few inputs that packs y: its floats are to the bit those without, packed are the same rounded, and nothing is beyond the images in use.
+    """A first layer of few inputs that packs y: its floats are to the bit those without, packed are the same rounded,
+    and nothing is beyond the images in use.
 
     The names of the kernels that were launched.
     """
@@ -183,7 +228,10 @@ def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
     packed, found = device.array(np.full((n + 1, high, wide, o), 0xFFFF, np.uint16)), []
     names: set[str] = set()
     for to in (None, packed):
-        y, winner = device.array(np.full((n + 1, o, high, wide), np.nan, np.float32)), device.zeros((n + 1, o, high, wide), np.uint8)
+        y, winner = (
+            device.array(np.full((n + 1, o, high, wide), np.nan, np.float32)),
+            device.zeros((n + 1, o, high, wide), np.uint8),
+        )
         names |= send(few.launches(n, *given, y, rectify, pool, winner if pool else None, to))
         found.append((y.download(), winner.download()))
     for plain, with_packed in zip(*found, strict=True):
@@ -194,7 +242,9 @@ def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
 
 
 def kernel_runs() -> Runs:
-    """Cases for tests/support/kernel_cases.py, with scales and without: no case of a table's segment is as wide as these products want."""
+    """Cases for tests/support/kernel_cases.py, with scales and without: no case of a table's segment is as wide as
+    these products want.
+    """
     layer = Conv2d(out_channels=64, kernel_size=3, padding=1)
     for asked in (
         *(Asked(layer, (64, 8, 8), 1, precision) for precision in ("fp32", "bf16")),

@@ -1,4 +1,6 @@
-"""Liars about optimizers, schedules and the count of updates: each takes an honest gradient and makes the wrong step of it, or keeps a wrong state."""
+"""Liars about optimizers, schedules and the count of updates: each takes an honest gradient and makes the wrong step of
+it, or keeps a wrong state.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,9 @@ class ChangesTheRateEachEpoch(OtherNumbers):
 
     def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
         steps = self.config.steps(samples)
-        return self.config.optimizer.numbers(self.config.rates(first // steps * steps, first // steps * steps + 1, samples), first)
+        return self.config.optimizer.numbers(
+            self.config.rates(first // steps * steps, first // steps * steps + 1, samples), first
+        )
 
 
 class KeepsItsFirstEpochsLength(OtherNumbers):
@@ -181,7 +185,9 @@ class EpsInTheRoot(ArrayUpdate):
 
 
 class RootsUncorrected(ArrayUpdate):
-    """Adds eps before the root is corrected: (sqrt(v) + eps) / sqrt(1 - beta2^t), as Adam's first paper has in its remark on speed."""
+    """Adds eps before the root is corrected: (sqrt(v) + eps) / sqrt(1 - beta2^t), as Adam's first paper has in its
+    remark on speed.
+    """
 
     def step(self, numbers: np.ndarray) -> None:
         numbers = numbers.copy()

@@ -114,7 +114,9 @@ def rung(build, name="fake", **more):
 
 def only(build, net, data, config=CONFIG, **more) -> Any:
     """The result of a climb of one rung."""
-    settings = {"epochs": 2, "repeats": 2} | {key: more.pop(key) for key in ("epochs", "repeats", "budget") if key in more}
+    settings = {"epochs": 2, "repeats": 2} | {
+        key: more.pop(key) for key in ("epochs", "repeats", "budget") if key in more
+    }
     return climb(net, data, config, [rung(build, **more)], **settings).rungs[0]
 
 
@@ -155,7 +157,13 @@ def test_an_honest_rung_is_timed_in_raw_samples(net, data, tmp_path):
 def test_rungs_take_turns(net, data):
     told = []
     results = climb(
-        net, data, CONFIG, [rung(Wrapped, "a"), rung(Wrapped, "b")], epochs=1, repeats=3, progress=lambda *step: told.append(step)
+        net,
+        data,
+        CONFIG,
+        [rung(Wrapped, "a"), rung(Wrapped, "b")],
+        epochs=1,
+        repeats=3,
+        progress=lambda *step: told.append(step),
     )
     assert [found.status for found in results.rungs] == ["timed", "timed"]
     assert [what[-1] for what, _, _, _ in told if what.startswith("timing")] == list("ababab")
@@ -203,7 +211,9 @@ def test_a_time_below_the_floor_is_refused(net, data):
 )
 def test_a_time_is_held_to_the_peak_of_its_unit_in_its_precision(net, data, precision, unit, believed):
     """100 TFLOP/s of an H100: more than its ordinary units do, and no more than its tensor cores can."""
-    each = Contender(replace(NUMPY, precision=precision, unit=unit), Task(net, data, CONFIG, epochs=1, repeats=1, budget=1.0))
+    each = Contender(
+        replace(NUMPY, precision=precision, unit=unit), Task(net, data, CONFIG, epochs=1, repeats=1, budget=1.0)
+    )
     each.found["flops"], each.samples, each.seconds = 10**6, 1000, [1000 * 1e6 / 100e12]
     each.peak = Peaks((9, 0), 132, 1.98e9).of(precision, unit)
     told = each.doubt(MACHINE)
@@ -230,7 +240,8 @@ def test_a_declared_saving_lowers_the_floor(net, data):
 
 
 class Knowing(Wrapped):
-    """A base for liars that behave while they are checked: they know the climb's own data set, and how many of them were on stage before.
+    """A base for liars that behave while they are checked: they know the climb's own data set, and how many of them
+    were on stage before.
 
     The first on stage is timed, the second repeats its steps.
     """
@@ -271,7 +282,9 @@ def test_a_timed_run_that_reports_other_losses_is_refused(net, data):
 
         def run(self, order, first, last):
             log = super().run(order, first, last)
-            return StepLog(np.zeros_like(log.loss), log.correct, log.size) if self.on_stage and self.number == 0 else log
+            return (
+                StepLog(np.zeros_like(log.loss), log.correct, log.size) if self.on_stage and self.number == 0 else log
+            )
 
     found = only(Silent, net, data)
     assert (found.status, found.same_bits) == ("refused", False)
@@ -403,7 +416,9 @@ def test_a_slow_rung_is_timed_on_a_part_of_the_epoch_and_says_so(net, data):
     assert found.timing.seconds_per_epoch == pytest.approx(np.median(found.timing.seconds) * 200 / found.timing.samples)
     assert found.same_bits is True
     assert found.test_accuracy is None and "not trained for its accuracy: 200 epochs" in found.reason
-    assert found.trained_epochs is found.test_loss is None and 0 < found.test_seconds < 1, "a test pass takes far less than training"
+    assert found.trained_epochs is found.test_loss is None and 0 < found.test_seconds < 1, (
+        "a test pass takes far less than training"
+    )
     many = replace(data, test_x=data.test_x.repeat(20, 0), test_y=data.test_y.repeat(20))
     assert only(Sleeper, net, many, budget=0.008, epochs=200).test_seconds is None
 
@@ -490,7 +505,9 @@ def test_nets_survive_their_description(make):
 def test_peak_memory_is_that_of_a_process_of_its_own(net, data):
     results: Any = climb(net, data, CONFIG, [NUMPY, rung(Wrapped)], epochs=0, repeats=1)
     honest, fake = results.rungs
-    assert 20e6 < honest.peak_rss_bytes < 250e6  # an interpreter and NumPy, without numba and without what this test process holds
+    assert (
+        20e6 < honest.peak_rss_bytes < 250e6
+    )  # an interpreter and NumPy, without numba and without what this test process holds
     assert fake.peak_rss_bytes is None and "peak memory not measured: only a rung of warpladder's ladder" in fake.reason
 
 
@@ -510,7 +527,9 @@ def test_every_rung_and_peer_climbs(tmp_path):
     net = nets.mlp10((1, 4, 4), 3)
     rng = np.random.default_rng(1)
     x, y = rng.integers(0, 255, (90, 1, 4, 4)).astype(np.uint8), rng.integers(0, 3, 90).astype(np.int32)
-    results = climb(net, Dataset("noise", x[:70], y[:70], x[70:], y[70:], 1 / 255), CONFIG, (*here, *PEERS), epochs=1, repeats=1)
+    results = climb(
+        net, Dataset("noise", x[:70], y[:70], x[70:], y[70:], 1 / 255), CONFIG, (*here, *PEERS), epochs=1, repeats=1
+    )
     losses: list[Any] = []
     for found in results.rungs:
         if found.status == "unsupported":
@@ -545,21 +564,34 @@ def test_rows_come_as_they_are_found_the_slow_ladder_foot_last(net, data):
     loops = find("loops")
     calls, error = told(net, data, [loops, rung(WrongGradient, "liar"), NUMPY])
     assert error is None
-    assert [(news.name, news.status) for _, news in calls if news] == [("liar", "failed"), ("numpy", "timed"), ("loops", "timed")]
+    assert [(news.name, news.status) for _, news in calls if news] == [
+        ("liar", "failed"),
+        ("numpy", "timed"),
+        ("loops", "timed"),
+    ]
     first = next(results for results, news in calls if news and news.name == "numpy")
     assert first.stopped.startswith("still under way when this was written, timing, round 1 of 2: numpy")
-    assert [(found.name, found.status) for found in first.rungs] == [("loops", "missing"), ("liar", "failed"), ("numpy", "timed")]
+    assert [(found.name, found.status) for found in first.rungs] == [
+        ("loops", "missing"),
+        ("liar", "failed"),
+        ("numpy", "timed"),
+    ]
     assert "not reached" in first.rungs[0].reason
     assert "timed 1 of 2 times; its bits were not compared" in first.rungs[2].reason
     last, news = calls[-1]
-    assert news is None and last.stopped == "" and [found.status for found in last.rungs] == ["timed", "failed", "timed"]
+    assert (
+        news is None and last.stopped == "" and [found.status for found in last.rungs] == ["timed", "failed", "timed"]
+    )
     assert not any("its bits" in found.reason for found in last.rungs)
 
 
 @pytest.mark.parametrize(
     ("phase", "stop"),
     [
-        *((phase, KeyboardInterrupt()) for phase in ("proving", "timing, round 1", "timing, round 2", "testing", "repeating", "weighing")),
+        *(
+            (phase, KeyboardInterrupt())
+            for phase in ("proving", "timing, round 1", "timing, round 2", "testing", "repeating", "weighing")
+        ),
         ("repeating", RuntimeError("the bench\nfell over")),
         ("repeating", SystemExit(3)),
     ],
@@ -575,7 +607,9 @@ def test_whatever_ends_a_climb_what_was_found_is_told_first(phase, stop, net, da
     assert news is None and phase in results.stopped
     assert results.stopped.startswith("the bench fell over, " if isinstance(stop, RuntimeError) else "stopped, ")
     first, second = results.rungs
-    assert first.status == "timed" and len(first.timing.seconds) == (2 if phase not in ("proving", "timing, round 1") else 2 - 1)
+    assert first.status == "timed" and len(first.timing.seconds) == (
+        2 if phase not in ("proving", "timing, round 1") else 2 - 1
+    )
     assert second.status == ("missing" if phase in ("proving", "timing, round 1") else "timed")
     if phase == "timing, round 1":
         assert second.reason.startswith("proven, but not timed: ")
@@ -601,13 +635,21 @@ def test_a_gpu_that_nothing_can_be_asked_about_ends_no_climb(net, data, monkeypa
     assert (there.status, here.status, results.machine.gpu) == ("timed", "timed", None)
     assert results.notes == ("what the GPU is could not be found out: cuda-core is not installed",)
     assert there.floor_seconds == pytest.approx(net.train_flops * 200 / 1e15)
-    assert results.peak(there) == pytest.approx(1e15) and results.share(there) == there.floor_seconds / there.timing.seconds_per_epoch
+    assert (
+        results.peak(there) == pytest.approx(1e15)
+        and results.share(there) == there.floor_seconds / there.timing.seconds_per_epoch
+    )
     assert results.on_cpu(here) and not results.on_cpu(there)
 
 
 def test_what_the_proof_cannot_judge_is_not_timed_and_not_called_failed(net, data, monkeypatch):
     def unsure(*arguments, **more):
-        return replace(verify(*arguments, **more), passed=False, judged=False, reason="no samples were found that are fit to judge by")
+        return replace(
+            verify(*arguments, **more),
+            passed=False,
+            judged=False,
+            reason="no samples were found that are fit to judge by",
+        )
 
     monkeypatch.setattr(contender, "verify", unsure)
     found = only(Wrapped, net, data)
@@ -692,7 +734,10 @@ def test_rungs_that_are_proven_alike_share_their_cases_and_their_verdicts_stay(n
     first, second = (verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared) for _ in range(2))
     assert len(made) == 2
     assert alone.rows == first.rows == second.rows and alone.checks == first.checks == second.checks
-    assert verify(NUMPY.build, net, CONFIG.but(batch_size=16), dataset=data, shared=shared).rows != first.rows and len(made) == 3
+    assert (
+        verify(NUMPY.build, net, CONFIG.but(batch_size=16), dataset=data, shared=shared).rows != first.rows
+        and len(made) == 3
+    )
     verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared, precision="tf32")
     assert len(made) == 4
 
@@ -728,7 +773,9 @@ def test_where_cores_allow_others_are_proven_in_processes_of_their_own(net, data
     assert count == 2, "numpy, and the one from outside"
     assert "proving 2 rungs side by side" in said
     assert (
-        said.index("timing, round 1 of 1: numpy") < said.index("proving 2 rungs side by side") < said.index("timing, round 1 of 1: native")
+        said.index("timing, round 1 of 1: numpy")
+        < said.index("proving 2 rungs side by side")
+        < said.index("timing, round 1 of 1: native")
     )
     alone = proofs(net, data, monkeypatch, [find("loops"), NUMPY], kept=False)[1]
     told = results.rungs[0].check
@@ -758,7 +805,9 @@ def test_a_rung_that_chooses_by_a_clock_is_proven_alone(net, data, monkeypatch):
     monkeypatch.setattr(course, "passed_beside", passed)
     tuning = replace(find("loops"), tunes=True)
     monkeypatch.setattr(course, "ours", lambda each: True)
-    results: Any = climb(net, data, CONFIG, [NUMPY, tuning, find("native"), rung(Wrapped)], epochs=0, repeats=1, kept=False)
+    results: Any = climb(
+        net, data, CONFIG, [NUMPY, tuning, find("native"), rung(Wrapped)], epochs=0, repeats=1, kept=False
+    )
     assert asked == ["native", "fake"] and [found.status for found in results.rungs] == ["timed"] * 4
 
 
@@ -766,7 +815,11 @@ def test_a_rung_that_chooses_by_a_clock_is_proven_alone(net, data, monkeypatch):
 def test_a_process_that_does_not_pass_a_rung_says_nothing_about_it(says, net, data, monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 8)
     failed = '{"passed": false, "error": 1.0, "bound": 0.1, "reason": "no room"}'
-    program = {"nothing": "raise SystemExit(3)", "that it failed": f"print({failed!r})", "no JSON": "print('warming up')"}[says]
+    program = {
+        "nothing": "raise SystemExit(3)",
+        "that it failed": f"print({failed!r})",
+        "no JSON": "print('warming up')",
+    }[says]
     real = subprocess.Popen
     monkeypatch.setattr("subprocess.Popen", lambda command, **more: real([sys.executable, "-c", program], **more))
     count, results = proofs(net, data, monkeypatch, [NUMPY, find("loops"), find("native")], kept=False)
@@ -801,7 +854,10 @@ def test_while_the_last_proofs_are_made_others_are_weighed_and_none_while_a_time
     assert [found.status for found in results.rungs] == ["timed"] * 4
     assert all(found.peak_rss_bytes == 1 << 20 for found in results.rungs)
     times = [number for number, what in enumerate(happened) if what.startswith("timing")]
-    weighed = {name: (happened.index(f"begin {name}"), happened.index(f"end {name}")) for name in ("numpy", "loops", "native", "mine")}
+    weighed = {
+        name: (happened.index(f"begin {name}"), happened.index(f"end {name}"))
+        for name in ("numpy", "loops", "native", "mine")
+    }
     assert all(happened.count(f"begin {name}") == 1 for name in weighed)
     early = [name for name, (_, end) in weighed.items() if end < times[1]]
     assert early == ["numpy", "mine"], "no slow rung, and not the one whose proof came last"
@@ -809,7 +865,9 @@ def test_while_the_last_proofs_are_made_others_are_weighed_and_none_while_a_time
 
 
 def test_while_the_last_proofs_are_made_rungs_are_built_and_loaded(net, data, monkeypatch):
-    """Once each, and again one that is not proven by then; one that cannot be built beside other processes, for want of memory say, is built when its turn comes."""
+    """Once each, and again one that is not proven by then; one that cannot be built beside other processes, for want of
+    memory say, is built when its turn comes.
+    """
     happened: list[str] = []
 
     class Watched(Wrapped):
@@ -841,7 +899,9 @@ def test_while_the_last_proofs_are_made_rungs_are_built_and_loaded(net, data, mo
     before = happened[: happened.index("all were asked")]
     assert before.count("built first") == before.count("loaded first") == 1
     assert before.count("loaded cramped") == 1 < before.count("built cramped"), "at the next verdict there was room"
-    assert before.count("built last") == 1 and happened.count("built last") == 2, "while its proof was made, and to repeat its steps"
+    assert before.count("built last") == 1 and happened.count("built last") == 2, (
+        "while its proof was made, and to repeat its steps"
+    )
     assert "built refused" in happened[len(before) :], "its proof is made alone, and nothing else of it is there then"
 
 
@@ -853,7 +913,9 @@ class OnGpu(Wrapped):
 
 
 def test_whatever_gets_seconds_is_run_while_nobody_is_weighed(net, data, monkeypatch):
-    """Timed steps and test passes come first, a GPU's rungs are repeated before this CPU's, and peers are weighed first."""
+    """Timed steps and test passes come first, a GPU's rungs are repeated before this CPU's, and peers are weighed
+    first.
+    """
     told: list[str] = []
 
     def watched(name: str, work: Any) -> Any:
@@ -869,7 +931,9 @@ def test_whatever_gets_seconds_is_run_while_nobody_is_weighed(net, data, monkeyp
     rungs = [NUMPY, rung(OnGpu, "fast"), rung(Wrapped, "theirs", peer=True)]
     results: Any = climb(net, data, CONFIG, rungs, epochs=2, repeats=2, kept=False)
     assert [(found.status, found.same_bits) for found in results.rungs] == [("timed", True)] * 3
-    assert all(found.test_accuracy == results.rungs[0].test_accuracy and found.test_seconds > 0 for found in results.rungs)
+    assert all(
+        found.test_accuracy == results.rungs[0].test_accuracy and found.test_seconds > 0 for found in results.rungs
+    )
     assert told == [
         *(f"test {name}" for name in ("numpy", "fast", "theirs")),
         *(f"weigh {name}" for name in ("theirs", "numpy", "fast")),
@@ -878,7 +942,9 @@ def test_whatever_gets_seconds_is_run_while_nobody_is_weighed(net, data, monkeyp
 
 
 class Slow(Knowing):
-    """Takes a quarter of a second for an epoch, so that a repetition is one epoch; longer where it trains without a clock."""
+    """Takes a quarter of a second for an epoch, so that a repetition is one epoch; longer where it trains without a
+    clock.
+    """
 
     scored: ClassVar[list[int]] = []  # which trainer made each test pass
 
@@ -895,7 +961,9 @@ class Slow(Knowing):
 
 @pytest.mark.parametrize(("epochs", "scored"), [(2, [0, 0]), (3, [0, 0, 1])])
 def test_no_seconds_are_taken_where_other_processes_are_weighed(net, data, epochs, scored):
-    """The trainer that was timed makes the timed test pass; epochs that are trained later are said to take what the timed ones took."""
+    """The trainer that was timed makes the timed test pass; epochs that are trained later are said to take what the
+    timed ones took.
+    """
 
     class Slower(Slow):
         stage = data
@@ -954,7 +1022,9 @@ def proofs(net, data, monkeypatch, rungs=(NUMPY,), config=CONFIG, **more):
 
     with monkeypatch.context() as patched:
         patched.setattr(contender, "verify", counted)
-        patched.setattr(footprint, "peak_rss", lambda *what: (1 << 20, ""))  # no process of its own: memory is not what is asked here
+        patched.setattr(
+            footprint, "peak_rss", lambda *what: (1 << 20, "")
+        )  # no process of its own: memory is not what is asked here
         results: Any = climb(net, data, config, list(rungs), epochs=0, repeats=1, **more)
     return len(asked), results
 
@@ -975,7 +1045,9 @@ def test_who_needs_no_new_proof_comes_first(net, data, monkeypatch):
     assert [news.name for _, news in calls if news] == ["numpy", "new"]
 
 
-@pytest.mark.parametrize("what", ["net", "sample", "label", "scale", "rate", "threads", "library", "setting", "source", "processor", "gpu"])
+@pytest.mark.parametrize(
+    "what", ["net", "sample", "label", "scale", "rate", "threads", "library", "setting", "source", "processor", "gpu"]
+)
 def test_a_proof_of_anything_else_is_not_taken(what, net, data, monkeypatch):
     proofs(net, data, monkeypatch)
     config, rung = CONFIG, NUMPY
@@ -1014,7 +1086,9 @@ def test_a_rung_from_outside_is_proven_every_time(net, data, monkeypatch):
     outside = rung(Wrapped, "mine")
     for _ in range(2):
         assert proofs(net, data, monkeypatch, [outside])[0] == 1
-    monkeypatch.setattr(ladder, "LADDER", (*ladder.LADDER, outside))  # on the ladder, but built by what is not the package's
+    monkeypatch.setattr(
+        ladder, "LADDER", (*ladder.LADDER, outside)
+    )  # on the ladder, but built by what is not the package's
     for _ in range(2):
         assert proofs(net, data, monkeypatch, [outside])[0] == 1
 
@@ -1122,7 +1196,9 @@ def test_a_slow_rung_is_proven_on_cut_batches_and_says_so():
     data = load_data("digits", limit=130)
     net = nets.cnn((1, 8, 8))
     slow = replace(find("numpy"), name="slow", proof_flops=20 * net.train_flops)
-    results = climb(net, data, TrainConfig(batch_size=64), [slow, find("numpy")], epochs=0, repeats=1, budget=0.1, kept=False)
+    results = climb(
+        net, data, TrainConfig(batch_size=64), [slow, find("numpy")], epochs=0, repeats=1, budget=0.1, kept=False
+    )
     cut, whole = (rung.check for rung in results.rungs)
     assert cut is not None and whole is not None and cut.passed
     assert cut.reason.endswith("; proven on batches of 20 samples in place of 64, which would take long")
@@ -1189,7 +1265,10 @@ def test_what_is_timed_reads_losses_as_often_as_asked_and_the_table_says_so(net,
         if log_every is not None:
             parts = [each for each in Noted.asked if each[0] == 1]  # an epoch that is timed alone
             assert parts and all(last - first <= log_every for _, first, last in parts)
-    old = replace(results, config={name: value for name, value in results.config.items() if name != "loss_every"} | {"log_every": 100})
+    old = replace(
+        results,
+        config={name: value for name, value in results.config.items() if name != "loss_every"} | {"log_every": 100},
+    )
     assert "read every" not in old.table()  # climbs of older versions read losses once an epoch, whatever was asked for
 
 
@@ -1219,7 +1298,11 @@ def test_a_climb_without_losses_says_where_they_are(net, data, tmp_path):
         assert [loss is not None for loss in history.loss[:7]] == [False, False, True, False, False, True, False]
         assert [loss is None for loss in history.loss] == [share is None for share in history.accuracy]
         assert all(seconds > 0 for seconds in history.seconds)
-        assert found.timing.of_epochs % 3 == 0 and found.timing.steps == 7 * found.timing.of_epochs and not found.timing.scaled
+        assert (
+            found.timing.of_epochs % 3 == 0
+            and found.timing.steps == 7 * found.timing.of_epochs
+            and not found.timing.scaled
+        )
     whole: Any = climb(net, data, CONFIG, ["numpy"], epochs=7, repeats=1)
     assert whole.rungs[0].history.loss[2] == numpy.history.loss[2] and whole.rungs[0].test_loss == numpy.test_loss
     assert "loss every 3 epochs" in " ".join(results.table().split())
@@ -1259,7 +1342,10 @@ class ClaimsLosses(Wrapped):
 
 def test_timed_steps_with_losses_that_were_not_asked_for_are_refused(net, data):
     found = only(ClaimsLosses, net, data, CONFIG.but(loss_every=3))
-    assert found.status == "refused" and "the timed steps of epoch 1 have losses, unlike what was asked for" in found.reason
+    assert (
+        found.status == "refused"
+        and "the timed steps of epoch 1 have losses, unlike what was asked for" in found.reason
+    )
 
 
 def test_weights_that_diverge_without_losses_have_no_time(net, data):

@@ -35,13 +35,19 @@ from warpladder.trainers.native.trainer import NativeTrainer
 CONFIG = TrainConfig(batch_size=4, momentum=0.9)
 
 
-@pytest.mark.parametrize("rung", [rung for rung in HERE if rung.name not in ("native", "cupy")], ids=lambda rung: rung.name)
-@pytest.mark.parametrize("net", [nets.cnn((1, 8, 8)), pytest.param(NARROW, marks=pytest.mark.slow)], ids=["cnn", "autoencoder"])
+@pytest.mark.parametrize(
+    "rung", [rung for rung in HERE if rung.name not in ("native", "cupy")], ids=lambda rung: rung.name
+)
+@pytest.mark.parametrize(
+    "net", [nets.cnn((1, 8, 8)), pytest.param(NARROW, marks=pytest.mark.slow)], ids=["cnn", "autoencoder"]
+)
 def test_every_operation_is_timed_forward_and_backward(rung: Rung, net: nets.Net) -> None:
     found = profile(rung, net, case(net, CONFIG, seed=1, samples=10).dataset, CONFIG)
     computing = [i for i, layer in enumerate(net.layers) if not isinstance(layer, Flatten)]
     told = {
-        phase: sorted(int(name.split()[0]) for part in found.parts if part.phase == phase for name in part.name.split(", "))
+        phase: sorted(
+            int(name.split()[0]) for part in found.parts if part.phase == phase for name in part.name.split(", ")
+        )
         for phase in ("forward", "backward")
     }
     assert told == {"forward": computing, "backward": [i for i in computing if i >= net.first_trained]}
@@ -57,8 +63,12 @@ def test_floors_of_a_linear_layer_are_what_they_are_by_hand():
     first, second = range(1, 2), range(3, 4)
     assert floor.forward(net, first, 64) == floor.Floor(2 * 64 * 784 * 256, 4 * (64 * 784 + 64 * 256 + 784 * 256 + 256))
     # the first layer: dy and x in, dw and db out; the second also reads its weights and writes dx
-    assert floor.backward(net, first, 64) == floor.Floor(2 * 64 * 784 * 256, 4 * (64 * 256 + 64 * 784 + 784 * 256 + 256))
-    assert floor.backward(net, second, 64) == floor.Floor(4 * 64 * 256 * 10, 4 * (64 * 10 + 2 * 64 * 256 + 2 * (2560 + 10)))
+    assert floor.backward(net, first, 64) == floor.Floor(
+        2 * 64 * 784 * 256, 4 * (64 * 256 + 64 * 784 + 784 * 256 + 256)
+    )
+    assert floor.backward(net, second, 64) == floor.Floor(
+        4 * 64 * 256 * 10, 4 * (64 * 10 + 2 * 64 * 256 + 2 * (2560 + 10))
+    )
     assert floor.update(net, TrainConfig()).bytes == 12 * net.param_count
     assert floor.update(net, CONFIG).bytes == 20 * net.param_count
 
@@ -94,13 +104,20 @@ def test_every_instruction_of_native_has_a_clock(
     monkeypatch.setattr("warpladder.timing.profile.PATIENCE", 0.01)
     config = TrainConfig(batch_size=batch, optimizer=optimizer)
     found = profile(find("native"), net, case(net, config, seed=1, samples=10).dataset, config)
-    told = {phase: {part.name for part in found.parts if part.phase == phase} for phase in ("forward", "backward", "loss", "update")}
+    told = {
+        phase: {part.name for part in found.parts if part.phase == phase}
+        for phase in ("forward", "backward", "loss", "update")
+    }
     for phase, first in (("forward", 0), ("backward", net.first_trained)):
         numbers = {int(word.split()[0]) for name in told[phase] for word in name.split(", ")}
         assert {i for i, layer in enumerate(net.layers) if i >= first and not isinstance(layer, Flatten)} <= numbers
     assert told["loss"] == {"loss"} and told["update"] <= {"update"}
     assert found.inside and found.reason == ""
-    assert all(kernel.seconds > 0 and kernel.launches > 0 and kernel.shape is None for part in found.parts for kernel in part.kernels)
+    assert all(
+        kernel.seconds > 0 and kernel.launches > 0 and kernel.shape is None
+        for part in found.parts
+        for kernel in part.kernels
+    )
     assert all(part.seconds == pytest.approx(sum(kernel.seconds for kernel in part.kernels)) for part in found.parts)
     assert sum(part.floor.flops for part in found.parts if part.phase == "forward") == found.samples * sum(
         layer.flops(shape) for layer, shape in zip(net.layers, net.shapes, strict=False)
@@ -113,7 +130,9 @@ def test_every_instruction_of_native_has_a_clock(
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("net", [nets.cnn((1, 8, 8)), DENSE], ids=lambda net: net.name)
 def test_a_clock_changes_no_bit_and_counts_no_more_than_there_was(net: nets.Net, threads: int) -> None:
-    """Two threads train as without clocks; what each spent in instructions is less than what passed on the wall, and most calls are counted once a block."""
+    """Two threads train as without clocks; what each spent in instructions is less than what passed on the wall, and
+    most calls are counted once a block.
+    """
     config = TrainConfig(batch_size=4)
     drawn = case(net, config, seed=2, samples=20)
     ended = []
@@ -139,7 +158,12 @@ def test_instructions_are_shown_without_a_launchs_columns(capsys: pytest.Capture
     out = tmp_path / "p.json"
     assert main(["profile", "mlp", "--data", "digits", "--rung", "native", "--out", str(out)]) == 0
     shown = capsys.readouterr().out
-    assert "Instructions of the program" in shown and "weight_gradient" in shown and "library" not in shown and "occupancy" not in shown
+    assert (
+        "Instructions of the program" in shown
+        and "weight_gradient" in shown
+        and "library" not in shown
+        and "occupancy" not in shown
+    )
     text = page(example(), profiles=[load_profile(out)])
     assert "Clocked inside whole steps" in text and "times on each thread" in text and "weight_gradient" in text
 

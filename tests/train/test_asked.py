@@ -1,4 +1,6 @@
-"""What `train` and `climb` are given: names stand for what they name, everything else that is wrong is told in a sentence."""
+"""What `train` and `climb` are given: names stand for what they name, everything else that is wrong is told in a
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -43,18 +45,25 @@ def test_a_climb_standardises_as_training_does():
     assert results.data.dtype == "float32" and results.command == ""
 
 
-@pytest.mark.parametrize("net", ["softmax", wl.Net("own", (1, 8, 8), (wl.Flatten(), wl.Linear(out_features=10)), wl.CrossEntropyLoss())])
+@pytest.mark.parametrize(
+    "net", ["softmax", wl.Net("own", (1, 8, 8), (wl.Flatten(), wl.Linear(out_features=10)), wl.CrossEntropyLoss())]
+)
 def test_a_climb_on_standardised_data_says_so_where_it_says_how_to_repeat_it(net):
     results = wl.climb(net, wl.data.load("digits", standardize=True), CONFIG, ["numpy"], epochs=1, repeats=1, budget=1)
-    assert ("--scale-features" if net == "softmax" else "wl.data.load('digits', standardize=True)") in results.command.replace(
-        "'\"'\"'", "'"
-    )
+    assert (
+        "--scale-features" if net == "softmax" else "wl.data.load('digits', standardize=True)"
+    ) in results.command.replace("'\"'\"'", "'")
 
 
 TRAIN: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "an unknown net": (("mlpp", NOISE), {}, NetError, "there is no net 'mlpp'; there are softmax, mlp"),
     "an unknown data set": ((MLP, "dgits"), {}, DataError, "there is no data set 'dgits'"),
-    "a net's function": ((wl.nets.mlp, NOISE), {}, ArgumentError, r"got an object of type 'function': call it: wl.nets.mlp\(\(1, 4, 4\)\)"),
+    "a net's function": (
+        (wl.nets.mlp, NOISE),
+        {},
+        ArgumentError,
+        r"got an object of type 'function': call it: wl.nets.mlp\(\(1, 4, 4\)\)",
+    ),
     "a class": ((wl.Net, NOISE), {}, ArgumentError, "net wants a Net or a name such as 'mlp', got the class 'Net'"),
     "a list of layers": (([wl.ReLU()], NOISE), {}, ArgumentError, "net wants a Net .* got an object of type 'list'"),
     "no net": ((None, NOISE), {}, ArgumentError, "net wants a Net .* got None"),
@@ -65,11 +74,26 @@ TRAIN: dict[str, tuple[Any, Any, type[Exception], str]] = {
         r"data wants a Dataset .* make one with wl.data.arrays\(...\)",
     ),
     "an array": ((MLP, NOISE.train_x), {}, ArgumentError, "got an object of type 'ndarray'"),
-    "a dict of settings": ((MLP, NOISE, {"epochs": 1}), {}, ArgumentError, r"got a dict: write wl.TrainConfig\(\*\*config\)"),
-    "a number of epochs": ((MLP, NOISE, 5), {}, ArgumentError, r"config wants a TrainConfig, got 5: write wl.TrainConfig\(epochs=5"),
+    "a dict of settings": (
+        (MLP, NOISE, {"epochs": 1}),
+        {},
+        ArgumentError,
+        r"got a dict: write wl.TrainConfig\(\*\*config\)",
+    ),
+    "a number of epochs": (
+        (MLP, NOISE, 5),
+        {},
+        ArgumentError,
+        r"config wants a TrainConfig, got 5: write wl.TrainConfig\(epochs=5",
+    ),
     "the class of settings": ((MLP, NOISE, wl.TrainConfig), {}, ArgumentError, "got the class 'TrainConfig'"),
     "an unknown rung": ((MLP, NOISE), {"rung": "natve"}, RungError, "there is no rung 'natve'"),
-    "a list of rungs": ((MLP, NOISE), {"rung": ["numpy"]}, ArgumentError, "rung wants a Rung or a name such as 'native'"),
+    "a list of rungs": (
+        (MLP, NOISE),
+        {"rung": ["numpy"]},
+        ArgumentError,
+        "rung wants a Rung or a name such as 'native'",
+    ),
 }
 
 CLIMB: dict[str, tuple[Any, type[Exception], str]] = {
@@ -100,7 +124,12 @@ def test_what_cannot_be_climbed(case):
 
 
 def test_a_climb_refuses_the_same_nets_data_and_settings():
-    wrong: list[tuple[Any, ...]] = [("mlpp", NOISE, CONFIG), (MLP, "dgits", CONFIG), (MLP, NOISE, {}), (None, NOISE, None)]
+    wrong: list[tuple[Any, ...]] = [
+        ("mlpp", NOISE, CONFIG),
+        (MLP, "dgits", CONFIG),
+        (MLP, NOISE, {}),
+        (None, NOISE, None),
+    ]
     for net, samples, config in wrong:
         with pytest.raises(WarpladderError) as caught:
             wl.climb(net, samples, config, ["numpy"])
@@ -110,7 +139,9 @@ def test_a_climb_refuses_the_same_nets_data_and_settings():
 
 
 def test_a_recipe_stands_in_for_settings_that_are_not_given():
-    assert asked.asked_config(None, wl.nets.softmax()).epochs == 20 and asked.asked_config(None, MLP) == wl.TrainConfig()
+    assert (
+        asked.asked_config(None, wl.nets.softmax()).epochs == 20 and asked.asked_config(None, MLP) == wl.TrainConfig()
+    )
 
 
 # Layers, called as no type checker would let them be

@@ -50,7 +50,9 @@ def said(*arguments: Any, **keywords: Any) -> str:
 
 
 def where(net: Net, some: Dataset, config: TrainConfig) -> tuple[int, int, int]:
-    """(epoch, step, layer) of the first fault, both counted from 1: one step at a time, and the float64 reference's layers in float32's range."""
+    """(epoch, step, layer) of the first fault, both counted from 1: one step at a time, and the float64 reference's
+    layers in float32's range.
+    """
     samples = len(some.train_x)
     with find("numpy").build(net, config, State(initial(net, config.seed))) as trainer:
         trainer.load(some)
@@ -62,7 +64,11 @@ def where(net: Net, some: Dataset, config: TrainConfig) -> tuple[int, int, int]:
                     loss = trainer.run(order, step, step + 1).loss[0]
                 if not math.isfinite(loss):
                     batch = order.indices(step * 8, min(step * 8 + 8, samples))
-                    return epoch + 1, step + 1, first_layer(net, config, before, pixels(some.train_x[batch], some.scale))
+                    return (
+                        epoch + 1,
+                        step + 1,
+                        first_layer(net, config, before, pixels(some.train_x[batch], some.scale)),
+                    )
     raise AssertionError("it did not diverge")
 
 
@@ -81,7 +87,16 @@ def first_layer(net: Net, config: TrainConfig, state: State, x: np.ndarray) -> i
 
 @pytest.mark.parametrize(
     ("net", "rate"),
-    [(MLP, 1e20), (MLP, 1e38), (DEEP, 1e8), (DEEP, 1e14), (DEEP, 1e30), (AUTOENCODER, 1e5), (AUTOENCODER, 1e20), (AUTOENCODER, 1e38)],
+    [
+        (MLP, 1e20),
+        (MLP, 1e38),
+        (DEEP, 1e8),
+        (DEEP, 1e14),
+        (DEEP, 1e30),
+        (AUTOENCODER, 1e5),
+        (AUTOENCODER, 1e20),
+        (AUTOENCODER, 1e38),
+    ],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_the_message_names_the_first_layer_the_epoch_and_the_step(net, rate):
@@ -89,7 +104,9 @@ def test_the_message_names_the_first_layer_the_epoch_and_the_step(net, rate):
     message = said(net, some, config, rung="numpy")
     epoch, step, layer = where(net, some, config)
     assert message.startswith(f"training diverged in epoch {epoch}, step {step} of 25: ")
-    name = type(net.loss).__name__ if layer == len(net.layers) else f"layer {layer} ({type(net.layers[layer]).__name__})"
+    name = (
+        type(net.loss).__name__ if layer == len(net.layers) else f"layer {layer} ({type(net.layers[layer]).__name__})"
+    )
     assert name in message, (name, message)
     assert f"lower the learning rate ({rate:g} now) or set a clip_value" in message
 
@@ -98,7 +115,8 @@ def test_the_message_names_the_first_layer_the_epoch_and_the_step(net, rate):
 def test_every_rung_stops_with_the_place_and_a_hint(rung):
     message = said(MLP, data(), PLAIN.but(learning_rate=1e30, clip_value=1e30), rung=rung)
     assert re.match(
-        r"training diverged in epoch 1, step 2 of 7: layer [13] \(Linear\) gives -?(inf|nan): its largest input is \S+ and", message
+        r"training diverged in epoch 1, step 2 of 7: layer [13] \(Linear\) gives -?(inf|nan): its largest input is \S+ and",
+        message,
     )
     assert message.endswith("lower the learning rate (1e+30 now)")
 
@@ -112,10 +130,15 @@ def test_the_trace_starts_from_the_middle_of_an_epoch_too(monkeypatch):
 def test_a_pixel_that_is_no_number_is_named():
     floats = pixels(data().train_x, 1 / 255)
     floats[17, 0, 2, 3] = np.nan
-    some = data().but(train_x=floats, valid_x=None, valid_y=None, test_x=floats[:5], test_y=np.zeros(5, np.int32), scale=1.0)
+    some = data().but(
+        train_x=floats, valid_x=None, valid_y=None, test_x=floats[:5], test_y=np.zeros(5, np.int32), scale=1.0
+    )
     message = said(MLP, some, PLAIN)
     position = Order(5, 0, 53).indices(0, 53).tolist().index(17)
-    assert message == f"training diverged in epoch 1, step {position // 8 + 1} of 7: sample 17 of the train part holds nan; mend the data"
+    assert (
+        message
+        == f"training diverged in epoch 1, step {position // 8 + 1} of 7: sample 17 of the train part holds nan; mend the data"
+    )
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -129,12 +152,18 @@ def test_a_rung_that_reports_nonsense_is_blamed(bad):
         return log
 
     message = said(CNN, data(), PLAIN, rung=hooked("numpy", log=spoil))
-    assert message.startswith(f"training diverged in epoch 2, step 5 of 7: rung 'numpy' gives a loss of {bad}, but NumPy gives ")
-    assert float(message.partition("NumPy gives ")[2].split()[0]) == pytest.approx(honest[0], rel=1e-5) and "fault of the rung" in message
+    assert message.startswith(
+        f"training diverged in epoch 2, step 5 of 7: rung 'numpy' gives a loss of {bad}, but NumPy gives "
+    )
+    assert (
+        float(message.partition("NumPy gives ")[2].split()[0]) == pytest.approx(honest[0], rel=1e-5)
+        and "fault of the rung" in message
+    )
 
 
 @pytest.mark.parametrize(
-    ("index", "words"), [(0, "layer 0 (Conv2d): its weight"), (27, "layer 0 (Conv2d): its bias"), (-1, "layer 4 (Linear): its bias")]
+    ("index", "words"),
+    [(0, "layer 0 (Conv2d): its weight"), (27, "layer 0 (Conv2d): its bias"), (-1, "layer 4 (Linear): its bias")],
 )
 def test_a_weight_spoilt_in_the_last_step_of_an_epoch_does_not_pass(tmp_path, index, words):
     def spoil(trainer: Trainer, order: Order, first: int, last: int) -> None:
@@ -159,7 +188,9 @@ def test_spoilt_momentum_does_not_pass():
             state.slots["momentum_buffer"][-1] = np.inf
             trainer.set_state(state)
 
-    assert "layer 3 (Linear): its bias has momentum that holds inf" in said(MLP, data(), CONFIG, rung=hooked("numpy", after=spoil))
+    assert "layer 3 (Linear): its bias has momentum that holds inf" in said(
+        MLP, data(), CONFIG, rung=hooked("numpy", after=spoil)
+    )
 
 
 @rungs
@@ -189,5 +220,6 @@ def test_a_score_that_is_not_finite_is_traced_too(part):
     message = said(MLP, some.but(**{x: huge, y: np.zeros(4, np.int32)}), PLAIN)
     place = "in epoch 1, after its last step" if part == "valid" else "after 3 epochs"
     assert re.match(
-        rf"training diverged {place}: the {part} loss is (nan|inf): layer 1 \(Linear\) gives -?inf: its largest input is 3e\+38", message
+        rf"training diverged {place}: the {part} loss is (nan|inf): layer 1 \(Linear\) gives -?inf: its largest input is 3e\+38",
+        message,
     )

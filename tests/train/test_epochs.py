@@ -1,4 +1,6 @@
-"""Whole epochs in one call: the same bits as one by one, fewer waits, and a training loop that asks for them where nothing is to be done between."""
+"""Whole epochs in one call: the same bits as one by one, fewer waits, and a training loop that asks for them where
+nothing is to be done between.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def graphed(net: Net, config: TrainConfig, state: State) -> Trainer:
 GRAPHED = Rung("graphed", "", "", graphed)
 
 
-def both(rung: Rung, net: Net, config: TrainConfig, epochs: int) -> tuple[tuple[list[StepLog], State], tuple[list[StepLog], State], int]:
+def both(
+    rung: Rung, net: Net, config: TrainConfig, epochs: int
+) -> tuple[tuple[list[StepLog], State], tuple[list[StepLog], State], int]:
     """Logs and end of epochs in one call, the same one by one, and how often the first waited for the device."""
     drawn = case(net, config, seed=3, samples=20)
     orders = [Order(0, epoch, 20) for epoch in range(epochs)]
@@ -73,7 +77,9 @@ def both(rung: Rung, net: Net, config: TrainConfig, epochs: int) -> tuple[tuple[
     ],
     ids=("mlp10", "softmax", "mlp", "batches"),
 )
-def test_a_graph_waits_once_where_epochs_are_alike(net: Net, config: TrainConfig, waits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_waits_once_where_epochs_are_alike(
+    net: Net, config: TrainConfig, waits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kernelwise, "REPEATS", 4)
     (logs, end), (wanted, wanted_end), waited = both(GRAPHED, net, config, 9)
     assert waited == waits
@@ -125,7 +131,9 @@ def test_peers_train_the_same_epochs_together(peer: Rung, net: Net) -> None:
     assert [len(log.loss) for log in logs] == [len(log.correct) for log in logs] == [1] * epochs
     losses, others = (np.concatenate([log.loss for log in some]) for some in (logs, wanted))
     assert np.abs(losses / others - 1).max() <= 1e-4
-    assert np.linalg.norm(end.params - wanted_end.params) <= bound("float32", 1000, steps=epochs) * np.linalg.norm(wanted_end.params)
+    assert np.linalg.norm(end.params - wanted_end.params) <= bound("float32", 1000, steps=epochs) * np.linalg.norm(
+        wanted_end.params
+    )
 
 
 @pytest.mark.parametrize("rung", (GRAPHED, *STAND_INS[:1], find("jax")), ids=lambda rung: rung.name)
@@ -171,7 +179,9 @@ def trained(config: TrainConfig, some: Dataset) -> tuple[object, Run]:
     ("batch", "log_every", "calls"),
     [(None, 100, [22]), (None, 10, [10, 10, 2]), (None, 1, []), (27, 100, [22]), (27, 5, [2] * 11), (8, 100, [14, 8])],
 )
-def test_short_epochs_are_trained_together(batch: int | None, log_every: int, calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_epochs_are_trained_together(
+    batch: int | None, log_every: int, calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = CONFIG.but(epochs=23, batch_size=batch, log_every=log_every)
     wanted, one_by_one = trained(config.but(log_every=1), plain())
     monkeypatch.setattr(loop, "CALL_SECONDS", 1000.0)
@@ -179,7 +189,9 @@ def test_short_epochs_are_trained_together(batch: int | None, log_every: int, ca
     weights, run = trained(config, plain())
     assert found == calls  # the first epoch is for itself, to see how long a step takes
     assert weights == wanted
-    assert [replace(log, seconds=0.0) for log in run.history] == [replace(log, seconds=0.0) for log in one_by_one.history]
+    assert [replace(log, seconds=0.0) for log in run.history] == [
+        replace(log, seconds=0.0) for log in one_by_one.history
+    ]
     assert [log.epoch for log in run.history] == list(range(1, 24)) and all(log.seconds > 0 for log in run.history)
 
 
@@ -212,6 +224,7 @@ def test_a_rung_that_reports_nonsense_in_one_of_many_epochs_is_blamed() -> None:
         return StepLog(np.full(1, math.nan), log.correct, log.size) if order.epoch == 7 else log
 
     with pytest.raises(
-        DivergedError, match=r"training diverged in epoch 8, step 1 of 1: rung 'numpy' gives a loss of nan, but NumPy gives"
+        DivergedError,
+        match=r"training diverged in epoch 8, step 1 of 1: rung 'numpy' gives a loss of nan, but NumPy gives",
     ):
         train(MLP, plain(), CONFIG.but(epochs=20, batch_size=None, log_every=100), rung=hooked("numpy", log=spoil))

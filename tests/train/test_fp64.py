@@ -1,4 +1,6 @@
-"""Training in fp64, and gradients that are added in fp64: proven, caught where it is not so, kept in checkpoints, and held to their own peak."""
+"""Training in fp64, and gradients that are added in fp64: proven, caught where it is not so, kept in checkpoints, and
+held to their own peak.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,17 @@ SQUARES = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay=5e
         ("numpy:precision=fp64", PERCEPTRON, ADAM),
         pytest.param("loops:precision=fp64", PERCEPTRON, SQUARES, marks=pytest.mark.slow),
         ("numpy:sums=fp64", PERCEPTRON, SQUARES),
-        *(pytest.param(rung, CONVOLUTION, SQUARES, marks=pytest.mark.slow) for rung in ("loops:precision=fp64", "numpy:sums=fp64")),
+        *(
+            pytest.param(rung, CONVOLUTION, SQUARES, marks=pytest.mark.slow)
+            for rung in ("loops:precision=fp64", "numpy:sums=fp64")
+        ),
         pytest.param("numpy:sums=fp64", PERCEPTRON, ADAM, marks=pytest.mark.slow),
         pytest.param("torch:precision=fp64", PERCEPTRON, ADAM, marks=pytest.mark.slow),
         ("torch:precision=fp64", CONVOLUTION, SQUARES),
     ],
-    ids=lambda each: getattr(each, "name", each) if not isinstance(each, TrainConfig) else type(each.optimizer).__name__,
+    ids=lambda each: (
+        getattr(each, "name", each) if not isinstance(each, TrainConfig) else type(each.optimizer).__name__
+    ),
 )
 @pytest.mark.usefixtures("cases_once")
 def test_proven(rung: str, net: Net, config: TrainConfig) -> None:
@@ -192,7 +199,10 @@ def test_gradients_are_sums_in_fp64_of_fp32_s_numbers(layer: Any, entering: tupl
         return [dw, db]
 
     for got, want, plain in zip(
-        gradients(np.float32, np.float64), gradients(np.float64, np.float64), gradients(np.float32, np.float32), strict=True
+        gradients(np.float32, np.float64),
+        gradients(np.float64, np.float64),
+        gradients(np.float32, np.float32),
+        strict=True,
     ):
         assert got.dtype == np.float64 and plain.dtype == np.float32
         assert np.abs(got - want).max() <= 1e-13 * np.abs(want).max() < np.abs(plain - want).max()
@@ -231,7 +241,9 @@ def test_a_run_in_fp64_that_crashed_goes_on_bit_for_bit(tmp_path: Any, net: Net)
 
 
 def test_files_of_fp32_are_those_that_earlier_versions_read() -> None:
-    narrow, wide = (train(MLP, data(), CONFIG.but(epochs=1), rung=rung).checkpoint for rung in ("numpy", "numpy:precision=fp64"))
+    narrow, wide = (
+        train(MLP, data(), CONFIG.but(epochs=1), rung=rung).checkpoint for rung in ("numpy", "numpy:precision=fp64")
+    )
     assert [apart(encode(each))[0]["format"] for each in (narrow, wide)] == [2, 3]
     assert encode(decode(encode(wide))) == encode(wide)
     document, tensors = apart(encode(wide))
@@ -265,7 +277,9 @@ def test_precisions_change_where_nothing_is_lost_and_else_where_it_is_asked_for(
     }
     up = train(MLP, data(), CONFIG, rung="numpy:precision=fp64", resume=coarse)
     assert up.checkpoint.element == "float64" and up.checkpoint.epoch == CONFIG.epochs
-    with pytest.raises(CheckpointError, match=r"holds float64 numbers, which rung 'numpy' would round to float32: .*--from FILE") as error:
+    with pytest.raises(
+        CheckpointError, match=r"holds float64 numbers, which rung 'numpy' would round to float32: .*--from FILE"
+    ) as error:
         train(MLP, data(), CONFIG, rung="numpy", resume=fine)
     assert "\n" not in str(error.value)
     down = train(MLP, data(), CONFIG.but(epochs=0), rung="numpy", weights=fine)
@@ -280,7 +294,9 @@ def test_precisions_change_where_nothing_is_lost_and_else_where_it_is_asked_for(
 
 
 def test_all_precisions_begin_with_the_same_weights() -> None:
-    narrow, wide = (train(MLP, data(), CONFIG.but(epochs=0), rung=rung).params for rung in ("numpy", "numpy:precision=fp64"))
+    narrow, wide = (
+        train(MLP, data(), CONFIG.but(epochs=0), rung=rung).params for rung in ("numpy", "numpy:precision=fp64")
+    )
     assert all(np.array_equal(narrow[name], wide[name]) and wide[name].dtype == np.float64 for name in narrow)
 
 
@@ -288,15 +304,25 @@ def test_a_climb_holds_fp64_to_the_peak_in_fp64() -> None:
     dataset = wl.data.load("digits")
     net = nets.mlp((1, 8, 8))
     results = wl.climb(
-        net, dataset, TrainConfig(epochs=1, batch_size=64), ["numpy", "numpy:precision=fp64", "numpy:sums=fp64"], epochs=1, repeats=1
+        net,
+        dataset,
+        TrainConfig(epochs=1, batch_size=64),
+        ["numpy", "numpy:precision=fp64", "numpy:sums=fp64"],
+        epochs=1,
+        repeats=1,
     )
     plain, fine, wide = results.rungs
     assert [found.status for found in results.rungs] == ["timed"] * 3, [found.reason for found in results.rungs]
     assert (plain.precision, fine.precision, wide.precision, wide.sums) == ("fp32", "fp64", "fp32", "fp64")
-    assert results.machine.fma_peak_fp64 is not None and 1.5 < results.machine.fma_peak / results.machine.fma_peak_fp64 < 2.5
+    assert (
+        results.machine.fma_peak_fp64 is not None
+        and 1.5 < results.machine.fma_peak / results.machine.fma_peak_fp64 < 2.5
+    )
     assert results.peak(fine) == pytest.approx(results.machine.fma_peak_fp64) and results.on_cpu(fine)
     assert results.peak(wide) == pytest.approx(results.machine.fma_peak)
-    assert words.unit_name(results, fine).endswith("of the CPU in fp64") and words.unit_name(results, plain).endswith("of the CPU")
+    assert words.unit_name(results, fine).endswith("of the CPU in fp64") and words.unit_name(results, plain).endswith(
+        "of the CPU"
+    )
     assert None not in (plain.test_accuracy, fine.test_accuracy, wide.test_accuracy)
 
 

@@ -46,7 +46,8 @@ def test_a_signal_stops_training_with_a_checkpoint_that_goes_on_bit_for_bit(tmp_
     assert signal.getsignal(signum) is previous
     assert stopped.value.exit_code == 128 + signum
     assert (
-        str(stopped.value) == f"training stopped after step {place[1]} of 7 in epoch {place[0] + 1} of 3; resume from {os.fspath(path)!r}"
+        str(stopped.value)
+        == f"training stopped after step {place[1]} of 7 in epoch {place[0] + 1} of 3; resume from {os.fspath(path)!r}"
     )
     assert (load(path).epoch, load(path).step) == place
     assert facts(train(CNN, data(), resume=path).checkpoint) == facts(train(CNN, data(), CONFIG, rung=rung).checkpoint)
@@ -151,7 +152,10 @@ def test_a_process_that_is_interrupted_leaves_a_checkpoint(tmp_path):
         "except Stopped as stopped: print(stopped, file=sys.stderr); sys.exit(stopped.exit_code)"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code, os.fspath(path)], cwd=Path(__file__).parents[1] / "support", stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, os.fspath(path)],
+        cwd=Path(__file__).parents[1] / "support",
+        stderr=subprocess.PIPE,
+        text=True,
     )
     deadline = time.monotonic() + 60
     while not path.exists() and time.monotonic() < deadline:

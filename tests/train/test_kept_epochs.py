@@ -39,7 +39,9 @@ def test_epochs_are_kept_also_where_time_decides_about_the_run_s_own_file(tmp_pa
 def test_a_file_of_an_epoch_is_replaced_only_where_somebody_insists(tmp_path):
     other = tmp_path / "net-epoch-002.safetensors"
     other.write_text("mine")
-    with pytest.raises(CheckpointError, match=r"net-epoch-002\.safetensors' is there already, and epoch 2 is to be kept there"):
+    with pytest.raises(
+        CheckpointError, match=r"net-epoch-002\.safetensors' is there already, and epoch 2 is to be kept there"
+    ):
         kept(tmp_path)
     assert other.read_text() == "mine" and sorted(each.name for each in tmp_path.iterdir()) == [other.name]
     kept(tmp_path, overwrite=True)

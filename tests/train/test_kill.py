@@ -48,7 +48,9 @@ def kills(tmp_path: Path, *arguments: str, before: str = "") -> tuple[int, dict]
     return done.returncode, json.loads(out.read_text())
 
 
-@pytest.mark.parametrize("optimizer", [[], pytest.param(["--optimizer", "adam"], marks=pytest.mark.slow)], ids=["SGD", "Adam"])
+@pytest.mark.parametrize(
+    "optimizer", [[], pytest.param(["--optimizer", "adam"], marks=pytest.mark.slow)], ids=["SGD", "Adam"]
+)
 def test_killed_runs_go_on_to_the_same_bits(tmp_path, optimizer):
     code, seen = kills(tmp_path, "--count", "3", *optimizer)
     assert [each["rung"] for each in seen["rungs"]] == ["numpy", "native"]

@@ -1,4 +1,6 @@
-"""Epochs without losses: rungs and peers leave them out or say that they cannot, the proof judges both kinds of epoch, and nobody takes a mask for a loss."""
+"""Epochs without losses: rungs and peers leave them out or say that they cannot, the proof judges both kinds of epoch,
+and nobody takes a mask for a loss.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,12 @@ TASKS = {
 
 #: Rungs that leave losses out, with every task; peers have the images at night.
 WITH_TASKS = [
-    pytest.param(rung, *task, id=f"{rung.name}-{name}", marks=[pytest.mark.nightly] if name == "images" and rung not in HERE else [])
+    pytest.param(
+        rung,
+        *task,
+        id=f"{rung.name}-{name}",
+        marks=[pytest.mark.nightly] if name == "images" and rung not in HERE else [],
+    )
     for rung in (*HERE, *CPU_PEERS, *STAND_INS)
     for name, task in TASKS.items()
     if "loss_every" not in (rung.unsupported(*task) or "")
@@ -99,7 +106,9 @@ def test_weights_go_the_same_way_without_losses(rung: Rung, net: Net, config: Tr
         assert log.size.tolist() == other.size.tolist()
         assert len(log.loss) == len(log.correct) == (len(log.size) if log.has_loss else 0)
         if log.has_loss:
-            assert np.allclose(log.loss, other.loss, rtol=FAR, atol=0) and log.correct.tolist() == other.correct.tolist()
+            assert (
+                np.allclose(log.loss, other.loss, rtol=FAR, atol=0) and log.correct.tolist() == other.correct.tolist()
+            )
     assert np.linalg.norm(end.params - whole.params) <= FAR * np.linalg.norm(whole.params - drawn.state.params)
     assert end.step == whole.step == drawn.state.step + 7 * config.steps(19)
 
@@ -123,7 +132,9 @@ def test_who_cannot_leave_a_loss_out_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "rung", (*(rung for rung in HERE if rung.unsupported(nets.mlp(), THIRD) is None), *CPU_PEERS[:1]), ids=lambda rung: rung.name
+    "rung",
+    (*(rung for rung in HERE if rung.unsupported(nets.mlp(), THIRD) is None), *CPU_PEERS[:1]),
+    ids=lambda rung: rung.name,
 )
 @pytest.mark.usefixtures("cases_once")
 def test_rungs_are_proven_in_both_kinds_of_epoch(rung: Rung) -> None:
@@ -145,7 +156,9 @@ def test_honest_trainers_pass_whatever_the_epochs(every: int) -> None:
 
 @pytest.mark.parametrize("liar", LOSS_LIARS, ids=str)
 @pytest.mark.parametrize(
-    ("net", "batch"), ((nets.mlp((1, 8, 8)), 8), (nets.mlp10((1, 8, 8)), None), (CODER, 4)), ids=("mlp", "mlp10", "coder")
+    ("net", "batch"),
+    ((nets.mlp((1, 8, 8)), 8), (nets.mlp10((1, 8, 8)), None), (CODER, 4)),
+    ids=("mlp", "mlp10", "coder"),
 )
 @pytest.mark.usefixtures("cases_once")
 def test_liars_about_losses_are_caught(liar: Liar, net: Net, batch: int | None) -> None:
@@ -212,7 +225,9 @@ def test_a_run_goes_on_with_its_own_loss_every(tmp_path: Any) -> None:
 
 def test_divergence_in_an_epoch_without_losses_is_told() -> None:
     wild = CONFIG.but(epochs=6, loss_every=6, learning_rate=1e30, batch_size=None)
-    with pytest.raises(DivergedError, match=r"training diverged in epoch \d, after its last step: the valid loss is nan: layer \d"):
+    with pytest.raises(
+        DivergedError, match=r"training diverged in epoch \d, after its last step: the valid loss is nan: layer \d"
+    ):
         train(MLP, data(), wild)
     with pytest.raises(DivergedError, match=r"training diverged in epoch \d, at step \d or before: layer \d"):
         train(MLP, data().but(valid_x=None, valid_y=None), wild)

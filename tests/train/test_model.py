@@ -1,4 +1,6 @@
-"""Models in Python: what a run or a loaded checkpoint predicts, how it scores, and the sentences for samples that cannot be."""
+"""Models in Python: what a run or a loaded checkpoint predicts, how it scores, and the sentences for samples that
+cannot be.
+"""
 
 from __future__ import annotations
 
@@ -85,14 +87,20 @@ def test_samples_in_any_order_of_memory(run, noise):
 
 def test_no_samples_give_no_predictions(run, images):
     none = np.zeros((0, 1, 4, 4), np.uint8)
-    assert run.predict(none).shape == (0,) and run.predict_proba(none).shape == (0, 3) and images.predict(none).shape == (0, 1, 4, 4)
+    assert (
+        run.predict(none).shape == (0,)
+        and run.predict_proba(none).shape == (0, 3)
+        and images.predict(none).shape == (0, 1, 4, 4)
+    )
     with pytest.raises(DataError, match="no samples to score"):
         run.score(none, [])
 
 
 def test_more_samples_than_go_through_at_once():
     net = Net("wide", (4,), (Linear(out_features=2**19), ReLU(), Linear(out_features=2)), wl.CrossEntropyLoss())
-    model = wl.Model.from_state_dict(net, {name: np.full(shape, 1e-3, np.float32) for name, shape in shapes(net).items()})
+    model = wl.Model.from_state_dict(
+        net, {name: np.full(shape, 1e-3, np.float32) for name, shape in shapes(net).items()}
+    )
     x = np.arange(28, dtype=np.float32).reshape(7, 4)
     one_by_one = np.concatenate([model.outputs(x[i : i + 1]) for i in range(7)])
     assert np.linalg.norm(model.outputs(x) - one_by_one) <= bound("float32", 4 + 2**19) * np.linalg.norm(one_by_one)
@@ -107,8 +115,16 @@ def shapes(net):
 X = np.full((5, 1, 4, 4), 100, np.uint8)
 
 BAD = {
-    "channels last": (lambda: wide().predict(np.zeros((2, 4, 6, 3), np.uint8)), DataError, r"looks like NHWC .*x.transpose\(0, 3, 1, 2\)"),
-    "another size": (lambda: X[:, :, :3], DataError, r"x has shape \(5, 1, 3, 4\), net 'small mlp' takes \(n, 1, 4, 4\)"),
+    "channels last": (
+        lambda: wide().predict(np.zeros((2, 4, 6, 3), np.uint8)),
+        DataError,
+        r"looks like NHWC .*x.transpose\(0, 3, 1, 2\)",
+    ),
+    "another size": (
+        lambda: X[:, :, :3],
+        DataError,
+        r"x has shape \(5, 1, 3, 4\), net 'small mlp' takes \(n, 1, 4, 4\)",
+    ),
     "one sample": (lambda: X[0, 0].ravel(), DataError, r"single sample: give x\[None\]"),
     "a number": (lambda: 3, DataError, r"x has shape \(\)"),
     "nothing": (lambda: None, DataError, r"x has shape \(\)"),
@@ -119,7 +135,11 @@ BAD = {
     "infinity": (lambda: X * np.inf, DataError, "x holds inf in sample 0"),
     "beyond float32": (lambda: X * 1e40, DataError, "x holds inf in sample 0"),
     "complex numbers": (lambda: X * 1j, DataError, "x must hold numbers, got complex128"),
-    "scaled before": (lambda: np.linspace(0, 1, 80).reshape(5, 16), DataError, "x lies between 0 and 1, .* before scaling"),
+    "scaled before": (
+        lambda: np.linspace(0, 1, 80).reshape(5, 16),
+        DataError,
+        "x lies between 0 and 1, .* before scaling",
+    ),
 }
 
 
@@ -173,7 +193,9 @@ def table():
     """Three kinds of flowers by three lengths in very different units."""
     rng = np.random.default_rng(4)
     kind = rng.integers(0, 3, 90)
-    x = np.column_stack([kind + 10 + rng.normal(0, 0.2, 90), rng.normal(5e4, 10, 90), kind * 1e-4 + rng.normal(0, 1e-5, 90)])
+    x = np.column_stack(
+        [kind + 10 + rng.normal(0, 0.2, 90), rng.normal(5e4, 10, 90), kind * 1e-4 + rng.normal(0, 1e-5, 90)]
+    )
     return x, np.array(["setosa", "iris", "Rose, red"])[kind]
 
 
@@ -184,9 +206,15 @@ QUICK = wl.TrainConfig(epochs=30, batch_size=8, learning_rate=0.1)
 def test_names_and_scaled_features_go_into_the_checkpoint_and_back(table, tmp_path):
     x, y = table
     made = wl.data.arrays(x[:60], y[:60], x[60:], y[60:], standardize=True)
-    assert made.class_names == ("Rose, red", "iris", "setosa") and made.train_y is not None and made.train_y.dtype == np.int32
+    assert (
+        made.class_names == ("Rose, red", "iris", "setosa")
+        and made.train_y is not None
+        and made.train_y.dtype == np.int32
+    )
     run = wl.train(FLOWERS, made, QUICK)
-    assert run.test_accuracy is not None and run.test_accuracy > 0.9, "unscaled, the second feature would drown the others"
+    assert run.test_accuracy is not None and run.test_accuracy > 0.9, (
+        "unscaled, the second feature would drown the others"
+    )
     run.save(tmp_path / "flowers.safetensors")
     for model in (run, wl.load(tmp_path / "flowers.safetensors")):
         assert model.classes_.tolist() == ["Rose, red", "iris", "setosa"]
@@ -195,7 +223,9 @@ def test_names_and_scaled_features_go_into_the_checkpoint_and_back(table, tmp_pa
         assert model.predict_proba(x[60:]).argmax(axis=1).tolist() == [
             model.classes_.tolist().index(name) for name in model.predict(x[60:])
         ]
-        with pytest.raises(DataError, match="y: 'tulip', the label of sample 1, is none of the classes: 'Rose, red, iris, setosa'"):
+        with pytest.raises(
+            DataError, match="y: 'tulip', the label of sample 1, is none of the classes: 'Rose, red, iris, setosa'"
+        ):
             model.score(x[:2], ["iris", "tulip"])
 
 
@@ -222,7 +252,13 @@ def test_names_without_a_net_for_them(table):
     with pytest.raises(DataError, match="has 2 outputs, but arrays has labels up to 2"):
         wl.train(fewer, wl.data.arrays(x, y, x, y))
     more = Net("five", (3,), (Linear(out_features=5),), wl.CrossEntropyLoss())
-    assert wl.train(more, wl.data.arrays(x, y, x, y), QUICK.but(epochs=0)).classes_.tolist() == ["Rose, red", "iris", "setosa", "3", "4"]
+    assert wl.train(more, wl.data.arrays(x, y, x, y), QUICK.but(epochs=0)).classes_.tolist() == [
+        "Rose, red",
+        "iris",
+        "setosa",
+        "3",
+        "4",
+    ]
 
 
 def test_a_trainer_takes_no_data_that_are_still_to_be_standardised(table):
@@ -270,7 +306,9 @@ def test_a_constant_that_rounding_spreads_is_no_deviation():
     assert Standard.fit(np.full((1000, 2), 0.1, np.float64)).std == (1.0, 1.0)
 
 
-@pytest.mark.parametrize(("mean", "std"), [((), ()), ((1.0,), (1.0, 1.0)), ((1.0,), (0.0,)), ((float("nan"),), (1.0,)), ((1.0,), (-1.0,))])
+@pytest.mark.parametrize(
+    ("mean", "std"), [((), ()), ((1.0,), (1.0, 1.0)), ((1.0,), (0.0,)), ((float("nan"),), (1.0,)), ((1.0,), (-1.0,))]
+)
 def test_standards_that_cannot_be(mean, std):
     with pytest.raises(DataError, match="standardisation wants"):
         Standard(mean, std)

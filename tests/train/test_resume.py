@@ -42,10 +42,26 @@ def crash_at(place: int) -> Hook:
     return before
 
 
-def crashed(path: Path, net: Net, config: TrainConfig, rung: str | Rung, place: int, every: int | None, resume: Path | None = None) -> bool:
+def crashed(
+    path: Path,
+    net: Net,
+    config: TrainConfig,
+    rung: str | Rung,
+    place: int,
+    every: int | None,
+    resume: Path | None = None,
+) -> bool:
     """Whether a run up to the crash left a checkpoint; checkpoints go to `path`."""
     with pytest.raises(Crash):
-        train(net, data(), config, rung=hooked(rung, before=crash_at(place)), checkpoint=path, checkpoint_every=every, resume=resume)
+        train(
+            net,
+            data(),
+            config,
+            rung=hooked(rung, before=crash_at(place)),
+            checkpoint=path,
+            checkpoint_every=every,
+            resume=resume,
+        )
     return path.exists()
 
 
@@ -92,7 +108,11 @@ def test_every_step_is_a_place_to_go_on_from(tmp_path, place):
 @settings(max_examples=40, deadline=None)
 def test_any_crashes_and_intervals(tmp_path_factory, places, every, intervals, net, momentum, full):
     config = CONFIG.but(
-        momentum=momentum, nesterov=momentum > 0, batch_size=8 if not full else None, epochs=3 if not full else 21, clip_value=0.05
+        momentum=momentum,
+        nesterov=momentum > 0,
+        batch_size=8 if not full else None,
+        epochs=3 if not full else 21,
+        clip_value=0.05,
     )
     whole = train(net, data(), config)
     path = tmp_path_factory.mktemp("runs") / "run.safetensors"
@@ -108,7 +128,15 @@ def test_any_crashes_and_intervals(tmp_path_factory, places, every, intervals, n
         with pytest.raises(Crash):
             rung = hooked("numpy", before=stop_at(place))
             changed = config.but(log_every=interval)
-            train(net, data(), changed, rung=rung, checkpoint=path, checkpoint_every=every, resume=path if path.exists() else None)
+            train(
+                net,
+                data(),
+                changed,
+                rung=rung,
+                checkpoint=path,
+                checkpoint_every=every,
+                resume=path if path.exists() else None,
+            )
     same(train(net, data(), config, resume=path if path.exists() else None), whole)
 
 
@@ -148,7 +176,9 @@ def test_a_schedule_that_ends_with_the_run_tells_how_to_go_on(tmp_path):
     whole = train(MLP, data(), config, checkpoint=path)
     with pytest.raises(CheckpointError) as error:
         train(MLP, data(), config.but(epochs=4), resume=path)
-    assert "cosine, least 0.0001, warm-up 1 epoch, ends with the run, after 2 epochs there and 4 here: " in str(error.value)
+    assert "cosine, least 0.0001, warm-up 1 epoch, ends with the run, after 2 epochs there and 4 here: " in str(
+        error.value
+    )
     assert "Cosine(warmup=1, least=0.0001, epochs=2.0), or --schedule cosine:epochs=2, goes on" in str(error.value)
     assert "--from FILE" in str(error.value) and "\n" not in str(error.value)
     fixed = config.but(epochs=4, schedule=Cosine(warmup=1, least=1e-4, epochs=2.0))
@@ -226,14 +256,23 @@ def test_a_crash_while_scoring_leaves_the_last_checkpoint(tmp_path):
     ("change", "words"),
     [
         ({"net": MLP}, r"layer 0 is Conv2d\(.*\) there and Flatten\(\) here"),
-        ({"net": AUTOENCODER}, "layer 2 is MaxPool2d.* there and Conv2d.* here; the loss is CrossEntropyLoss there and MSELoss here"),
+        (
+            {"net": AUTOENCODER},
+            "layer 2 is MaxPool2d.* there and Conv2d.* here; the loss is CrossEntropyLoss there and MSELoss here",
+        ),
         ({"data": data(samples=54)}, r"the training set has 53 samples there \('noise'\) and 54 here \('noise'\)"),
-        ({"data": data(seed=1)}, "train_x is 'uint8 53x1x4x4 crc32 [0-9a-f]{8}' there .* and 'uint8 53x1x4x4 crc32 [0-9a-f]{8}' here"),
+        (
+            {"data": data(seed=1)},
+            "train_x is 'uint8 53x1x4x4 crc32 [0-9a-f]{8}' there .* and 'uint8 53x1x4x4 crc32 [0-9a-f]{8}' here",
+        ),
         ({"data": data(valid=10)}, "valid_x is"),
         ({"data": data().but(valid_x=None, valid_y=None)}, "valid_x is .* there .* and 'missing' here"),
         ({"data": data().but(scale=1 / 16)}, "pixels are scaled by 0.0039.* there and 0.0625 here"),
         ({"config": CONFIG.but(learning_rate=0.2)}, "learning_rate is 0.1 there and 0.2 here"),
-        ({"config": CONFIG.but(optimizer=Adam())}, "the optimizer is SGD there and Adam here; its weights can begin a new run"),
+        (
+            {"config": CONFIG.but(optimizer=Adam())},
+            "the optimizer is SGD there and Adam here; its weights can begin a new run",
+        ),
         ({"config": CONFIG.but(schedule=Cosine())}, "the schedule is Constant there and Cosine here"),
         ({"config": CONFIG.but(schedule=Constant(warmup=2))}, "warmup is 0.0 there and 2 here"),
         (

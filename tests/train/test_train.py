@@ -60,7 +60,10 @@ def test_the_last_partial_batch_is_trained_with_its_own_mean(rung):
     order = Order(3, 0, 10).indices(0, 10)
     losses = []
     for batch in (order[:8], order[8:]):
-        x, y = pixels(noise.train_x[batch], noise.scale).reshape(len(batch), 16).astype(np.float64), noise.train_y[batch]
+        x, y = (
+            pixels(noise.train_x[batch], noise.scale).reshape(len(batch), 16).astype(np.float64),
+            noise.train_y[batch],
+        )
         p = np.exp(x @ w.T + b)
         p /= p.sum(axis=1, keepdims=True)
         losses.append(-np.log(p[np.arange(len(batch)), y]))
@@ -113,14 +116,20 @@ def test_calls_end_at_the_log_interval_and_at_checkpoints(tmp_path):
     calls: list[tuple[int, int, int]] = []
     rung = hooked("numpy", before=lambda trainer, order, first, last: calls.append((order.epoch, first, last)))
     train(MLP, data(), CONFIG.but(epochs=2, log_every=4), rung=rung, checkpoint=tmp_path / "c", checkpoint_every=3)
-    # 7 steps an epoch: the first call of a run is one step, to see how long steps take; checkpoints fall on steps 3, 6, 9, 12 of 14.
+    # 7 steps an epoch: the first call of a run is one step, to see how long steps take; checkpoints fall on steps 3, 6,
+    # 9, 12 of 14.
     assert calls == [(0, 0, 1), (0, 1, 3), (0, 3, 4), (0, 4, 6), (0, 6, 7), (1, 0, 2), (1, 2, 4), (1, 4, 5), (1, 5, 7)]
 
 
 def test_slow_steps_are_taken_in_shorter_calls(monkeypatch):
     monkeypatch.setattr(loop, "CALL_SECONDS", 0.0)
     calls: list[tuple[int, int]] = []
-    train(MLP, data(), CONFIG.but(epochs=1), rung=hooked("numpy", before=lambda trainer, order, first, last: calls.append((first, last))))
+    train(
+        MLP,
+        data(),
+        CONFIG.but(epochs=1),
+        rung=hooked("numpy", before=lambda trainer, order, first, last: calls.append((first, last))),
+    )
     assert calls == [(step, step + 1) for step in range(7)]
 
 
@@ -190,7 +199,10 @@ def test_scores_are_means_over_all_samples_whatever_the_slices(monkeypatch, numb
     x, y = random.integers(0, 256, (31, 1, 4, 4), np.uint8), random.integers(0, 3, 31).astype(np.int32)
     logits = random.normal(scale=30, size=(31, 3)).astype(np.float32)
     trainer = Given(MLP, logits)
-    exact = [math.log(math.fsum(math.exp(float(a) - float(row[label])) for a in row)) for row, label in zip(logits, y, strict=True)]
+    exact = [
+        math.log(math.fsum(math.exp(float(a) - float(row[label])) for a in row))
+        for row, label in zip(logits, y, strict=True)
+    ]
     found = score(trainer, x, y, 1 / 255)
     assert found.loss == pytest.approx(math.fsum(exact) / 31, rel=1e-13)
     assert found.accuracy == sum(int(row.argmax() == label) for row, label in zip(logits, y, strict=True)) / 31
@@ -218,7 +230,9 @@ def test_scores_of_outputs_that_are_not_finite_are_not_finite(bad):
 @rungs
 @pytest.mark.parametrize("net", NETS, ids=lambda net: net.name)
 def test_scores_between_batches_leave_no_trace(net, rung):
-    """Scoring in slices of other sizes than the batch, in the middle of training, changes neither the score nor the training."""
+    """Scoring in slices of other sizes than the batch, in the middle of training, changes neither the score nor the
+    training.
+    """
     some = data(test=101)
     with_scores = train(net, some, CONFIG, rung=rung)
     without = train(net, some.but(valid_x=None, valid_y=None), CONFIG, rung=rung)
@@ -253,7 +267,9 @@ def test_what_cannot_be_scored(x, y, words):
         score(Given(MLP, np.zeros((2, 3), np.float32)), x, y, 1.0)
 
 
-@pytest.mark.parametrize("change", [{"test_y": None}, {"test_x": np.zeros((0, 1, 4, 4), np.uint8), "test_y": np.zeros(0, np.int32)}])
+@pytest.mark.parametrize(
+    "change", [{"test_y": None}, {"test_x": np.zeros((0, 1, 4, 4), np.uint8), "test_y": np.zeros(0, np.int32)}]
+)
 def test_without_labelled_test_samples_there_is_no_test_score(change):
     run = train(MLP, data().but(**change), CONFIG.but(epochs=1))
     assert run.test_loss is None and run.test_accuracy is None and run.checkpoint.finished
@@ -262,7 +278,9 @@ def test_without_labelled_test_samples_there_is_no_test_score(change):
 def test_an_autoencoder_needs_no_labels_and_has_no_accuracy():
     run = train(AUTOENCODER, data().but(train_y=None, valid_y=None, test_y=None), CONFIG)
     assert run.test_loss is not None and run.test_accuracy is None
-    assert all(log.train_accuracy is None and log.valid_accuracy is None and log.valid_loss is not None for log in run.history)
+    assert all(
+        log.train_accuracy is None and log.valid_accuracy is None and log.valid_loss is not None for log in run.history
+    )
     first, last = run.history[0].train_loss, run.history[-1].train_loss
     assert first is not None and last is not None and last < first
 
@@ -294,7 +312,8 @@ def test_a_checkpoint_replaces_no_file_but_the_one_that_is_resumed(tmp_path):
     link.symlink_to(path)
     for place in (path, link):
         with pytest.raises(
-            CheckpointError, match=r"is there already: go on from it \(resume\), name another file, or insist \(overwrite\)"
+            CheckpointError,
+            match=r"is there already: go on from it \(resume\), name another file, or insist \(overwrite\)",
         ):
             train(CNN, data(), CONFIG, checkpoint=place)
     assert path.read_bytes() == before
@@ -305,7 +324,9 @@ def test_a_checkpoint_replaces_no_file_but_the_one_that_is_resumed(tmp_path):
 
 def test_time_decides_when_checkpoints_are_written_but_not_at_the_end(tmp_path, monkeypatch):
     places: list[tuple] = []
-    monkeypatch.setattr(loop, "save", lambda path, checkpoint: places.append((checkpoint.epoch, checkpoint.step, checkpoint.finished)))
+    monkeypatch.setattr(
+        loop, "save", lambda path, checkpoint: places.append((checkpoint.epoch, checkpoint.step, checkpoint.finished))
+    )
     train(MLP, data(), CONFIG.but(epochs=4), checkpoint=tmp_path / "c", checkpoint_seconds=3600.0)
     assert places == [(4, 0, True)]
     places.clear()
@@ -363,7 +384,10 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
 
 def test_a_resume_with_other_settings_names_the_way_to_begin_anew(tmp_path):
     train(MLP, data(), CONFIG).save(tmp_path / "c")
-    with pytest.raises(CheckpointError, match=r"learning_rate is 0\.1 there and 0\.5 here; its weights can begin a new run .*--from FILE"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"learning_rate is 0\.1 there and 0\.5 here; its weights can begin a new run .*--from FILE",
+    ):
         train(MLP, data(), CONFIG.but(learning_rate=0.5), resume=tmp_path / "c")
     with pytest.raises(CheckpointError, match=r"here$"):
         train(CNN, data(), CONFIG, resume=tmp_path / "c")
@@ -373,7 +397,9 @@ def test_a_resume_with_other_settings_names_the_way_to_begin_anew(tmp_path):
 
 
 def test_a_last_batch_that_is_the_only_one_is_not_dropped_silently():
-    with pytest.raises(ConfigError, match=r"drop_last leaves out every sample: batch_size is 54 and the training set has 53"):
+    with pytest.raises(
+        ConfigError, match=r"drop_last leaves out every sample: batch_size is 54 and the training set has 53"
+    ):
         train(MLP, data(), CONFIG.but(batch_size=54, drop_last=True))
     assert train(MLP, data(), CONFIG.but(batch_size=53, drop_last=True, epochs=1)).history
 
@@ -393,7 +419,8 @@ def test_more_threads_than_cores_are_refused_but_a_checkpoint_of_a_larger_machin
 def test_a_net_that_memory_cannot_hold_is_refused_before_it_is_made():
     net = Net("vast", (1, 4, 4), (Flatten(), Linear(out_features=10**12), Linear(out_features=3)), CrossEntropyLoss())
     with pytest.raises(
-        OutOfMemoryError, match=r"net 'vast' has 20,000,000,000,003 parameters, whose training takes 320,000\.0 GB at least"
+        OutOfMemoryError,
+        match=r"net 'vast' has 20,000,000,000,003 parameters, whose training takes 320,000\.0 GB at least",
     ):
         train(net, data(), CONFIG)
 
@@ -438,7 +465,8 @@ def test_compiling_is_said_and_no_epoch_counts_it(capsys):
     run = train(MLP, data(), CONFIG, rung=hooked("numpy", before=compile_first), progress=True)
     err = capsys.readouterr().err
     assert (
-        err.count("compiling for this processor, which takes some seconds: once") == 1 and "compiled in 1.0 s, which no epoch counts" in err
+        err.count("compiling for this processor, which takes some seconds: once") == 1
+        and "compiled in 1.0 s, which no epoch counts" in err
     )
     assert 0 < run.history[0].seconds < 0.9
     assert compiling.say is None

@@ -58,7 +58,13 @@ def test_event_files_hold_every_epoch(tmp_path, capsys):
         raw = raw[16 + size :]
     found = {(event.step, value.tag): value.simple_value for event in events for value in event.summary.value}
     assert {step for step, _ in found} == {1, 2, 3}
-    assert {tag for _, tag in found} == {"loss/train", "accuracy/train", "loss/valid", "accuracy/valid", "seconds/epoch"}
+    assert {tag for _, tag in found} == {
+        "loss/train",
+        "accuracy/train",
+        "loss/valid",
+        "accuracy/valid",
+        "seconds/epoch",
+    }
     assert found[3, "loss/train"] < found[1, "loss/train"] and 0 <= found[3, "accuracy/valid"] <= 1
 
 
@@ -72,8 +78,14 @@ def test_what_log_dir_cannot_do_is_one_line_before_anything_is_trained(tmp_path,
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     assert main([*TRAIN, "--log-dir", "logs"]) == 2
     out = capsys.readouterr()
-    assert out.out == "" and out.err.startswith("warpladder: --log-dir wants TensorBoard's package, which cannot be imported (")
-    assert out.err.endswith("pip install 'warpladder[tensorboard]'\n") and out.err.count("\n") == 1 and not Path("logs").exists()
+    assert out.out == "" and out.err.startswith(
+        "warpladder: --log-dir wants TensorBoard's package, which cannot be imported ("
+    )
+    assert (
+        out.err.endswith("pip install 'warpladder[tensorboard]'\n")
+        and out.err.count("\n") == 1
+        and not Path("logs").exists()
+    )
 
 
 def _installed() -> bool:

@@ -1,4 +1,6 @@
-"""A trainer's chain: segments that update their own parameters beside those that do not, and the chain that only predicts."""
+"""A trainer's chain: segments that update their own parameters beside those that do not, and the chain that only
+predicts.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def device() -> Iterator[Device]:
 
 
 class UpdatingLinear(NaiveLinear):
-    """The naive rung's Linear, but that some layers end their way back with the optimizer's step on their own parameters."""
+    """The naive rung's Linear, but that some layers end their way back with the optimizer's step on their own
+    parameters.
+    """
 
     numbers: tuple[int, ...] = ()
 
@@ -86,14 +90,20 @@ def trained(device: Device, drawn: Case, table: KernelTable, trainer: type[Kerne
 
 
 def built(
-    device: Device, drawn: Case, table: KernelTable, trainer: type[KernelTrainer] = KernelTrainer, feed: str = "resident"
+    device: Device,
+    drawn: Case,
+    table: KernelTable,
+    trainer: type[KernelTrainer] = KernelTrainer,
+    feed: str = "resident",
 ) -> KernelTrainer:
     if trainer is GraphedTrainer:
         return GraphedTrainer(drawn.net, drawn.config, drawn.state, device, table)
     return KernelTrainer(drawn.net, drawn.config, drawn.state, device, table, feed)
 
 
-def loaded(device: Device, drawn: Case, table: KernelTable, trainer: type[KernelTrainer] = KernelTrainer) -> KernelTrainer:
+def loaded(
+    device: Device, drawn: Case, table: KernelTable, trainer: type[KernelTrainer] = KernelTrainer
+) -> KernelTrainer:
     found = built(device, drawn, table, trainer)
     found.load(drawn.dataset)
     return found
@@ -132,12 +142,17 @@ def test_a_batch_in_slices_is_updated_once_after_the_last(device: Device, monkey
     with loaded(device, drawn, table) as trainer:
         parts = [part for size in (6, 3) for part in trainer._slices(size)]
         assert trainer.capacity < 6 and not parts[0].whole and any(part.whole for part in parts)
-        phases = [(part.last, part.whole, [len(s.launches) for s in trainer.stages(part) if s.phase == "update"]) for part in parts]
+        phases = [
+            (part.last, part.whole, [len(s.launches) for s in trainer.stages(part) if s.phase == "update"])
+            for part in parts
+        ]
         assert all(found == ([] if not last else [2] if one else [1]) for last, one, found in phases)
     assert trained(device, drawn, table) == trained(device, drawn, naive.TABLE)
 
 
-@pytest.mark.parametrize("config", [CONFIG.but(schedule=Cosine()), TrainConfig(batch_size=4, optimizer=Adam(1e-2))], ids=["cosine", "adam"])
+@pytest.mark.parametrize(
+    "config", [CONFIG.but(schedule=Cosine()), TrainConfig(batch_size=4, optimizer=Adam(1e-2))], ids=["cosine", "adam"]
+)
 def test_other_optimizers_and_schedules_are_left_to_one_launch(device: Device, config: TrainConfig) -> None:
     drawn, table = case(NET, config, seed=1, samples=10), updating(0, 2)
     with loaded(device, drawn, table) as trainer:
@@ -152,14 +167,18 @@ IMAGES = Net(
     "images", (1, 6, 6), (Conv2d(out_channels=3, kernel_size=3), ReLU(), MaxPool2d(2), Flatten(), Linear(out_features=4)), CrossEntropyLoss()
 )  # fmt: skip
 PREDICTING = [
-    (table, net) for table in ("naive", "tiled", "gemm", "graph") for net in (nets.softmax((1, 5, 5)), nets.mlp10((1, 5, 5)), IMAGES)
+    (table, net)
+    for table in ("naive", "tiled", "gemm", "graph")
+    for net in (nets.softmax((1, 5, 5)), nets.mlp10((1, 5, 5)), IMAGES)
 ]
 TABLES = {"naive": naive.TABLE, "tiled": tiled.TABLE, "gemm": gemm.TABLE, "graph": graphed.TABLE}
 
 
 @pytest.mark.parametrize(("table", "net"), PREDICTING, ids=[f"{table}-{net.name}" for table, net in PREDICTING])
 def test_it_predicts_the_same_bits_whenever_it_is_asked(device: Device, table: str, net: Net) -> None:
-    """Before a training set is loaded, after it, in the middle of an epoch; and training goes on as if nobody had asked."""
+    """Before a training set is loaded, after it, in the middle of an epoch; and training goes on as if nobody had
+    asked.
+    """
     drawn = case(net, CONFIG, seed=1, samples=300)
     x, scale = drawn.dataset.train_x, drawn.dataset.scale
     kind = GraphedTrainer if table == "graph" else KernelTrainer
@@ -201,7 +220,9 @@ def test_prediction_does_not_depend_on_the_feed_or_the_batch(device: Device, fee
     assert len(found) == 1
 
 
-def test_a_chain_that_predicts_holds_no_more_samples_than_it_is_given_at_a_time(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chain_that_predicts_holds_no_more_samples_than_it_is_given_at_a_time(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn = case(IMAGES, CONFIG.but(batch_size=None), seed=1, samples=1000)
     taken: list[tuple[int, ...]] = []
     with loaded(device, drawn, naive.TABLE) as trainer:

@@ -1,4 +1,6 @@
-"""Steps that interleave in a graph: every call begins after those that it has to wait for, of its own step and of earlier ones, and not later than it must."""
+"""Steps that interleave in a graph: every call begins after those that it has to wait for, of its own step and of
+earlier ones, and not later than it must.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def check_order(stages: Sequence[Stage], steps: int = 4) -> list[Sent]:
                 for i, earlier in enumerate(copies[:j] if before == step else copies):
                     if meet[i][j]:
                         where, done = earlier.times[before][1]
-                        assert after.get(where, 0) >= done, f"{call.name} of step {step} runs beside {earlier.name} of step {before}"
+                        assert after.get(where, 0) >= done, (
+                            f"{call.name} of step {step} runs beside {earlier.name} of step {before}"
+                        )
     return copies
 
 
@@ -93,9 +97,13 @@ def kinds(drawn: Case, table: KernelTable, precision: str = "fp32") -> list[list
 
 @pytest.mark.parametrize("batch", [1, 4, None])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("net", [*ZOO, DEEP, nets.cnn(), nets.autoencoder()], ids=lambda net: f"{net.name}-{net.in_shape[1]}")
+@pytest.mark.parametrize(
+    "net", [*ZOO, DEEP, nets.cnn(), nets.autoencoder()], ids=lambda net: f"{net.name}-{net.in_shape[1]}"
+)
 def test_no_call_runs_beside_one_that_it_has_to_wait_for(net: Net, precision: str, batch: int | None) -> None:
-    for stages in kinds(case(net, CONFIG.but(batch_size=batch, momentum=0.9), seed=1, samples=9), tensor.TABLE, precision):
+    for stages in kinds(
+        case(net, CONFIG.but(batch_size=batch, momentum=0.9), seed=1, samples=9), tensor.TABLE, precision
+    ):
         check_order(stages)
 
 
@@ -111,17 +119,23 @@ PLACES = st.lists(st.sampled_from("abcdefgh"), max_size=3).map(" ".join)
 
 @settings(deadline=None)
 @given(
-    steps=st.integers(1, 6), touched=st.lists(st.tuples(PLACES, PLACES), min_size=1, max_size=14), streams=st.sampled_from([1, 2, SIDES])
+    steps=st.integers(1, 6),
+    touched=st.lists(st.tuples(PLACES, PLACES), min_size=1, max_size=14),
+    streams=st.sampled_from([1, 2, SIDES]),
 )
 def test_nor_whatever_they_touch(steps: int, touched: list[tuple[str, str]], streams: int) -> None:
-    """Also calls that touch nothing that is known, which wait for all, and fewer streams than there are calls that could run at once."""
+    """Also calls that touch nothing that is known, which wait for all, and fewer streams than there are calls that
+    could run at once.
+    """
     calls: list[Call] = [Named(f"call {i}", *both) for i, both in enumerate(touched)]
     with mock.patch.object(interleave, "SIDES", streams):
         check_order([Stage("backward", range(i), calls[i : i + 3]) for i in range(0, len(calls), 3)], steps)
 
 
 def test_the_samples_of_the_next_step_are_packed_while_gradients_are_computed() -> None:
-    """In a perceptron on tensor cores: as soon as the loss has moved the count of steps on, and y of this step has read what is packed over."""
+    """In a perceptron on tensor cores: as soon as the loss has moved the count of steps on, and y of this step has read
+    what is packed over.
+    """
     (stages,) = kinds(case(DEEP, CONFIG, seed=1, samples=8), tensor.TABLE, "bf16")
     calls = [call for stage in stages for call in stage.launches]
     names = [call.name.partition("<")[0] for call in calls]
@@ -130,7 +144,9 @@ def test_the_samples_of_the_next_step_are_packed_while_gradients_are_computed() 
         "multiply", "finish_bias",
     ]  # fmt: skip
     steps, needed = len(calls), needs(calls)
-    waited = [{(names[(i - back) % steps], back > i, (i - back) % steps) for back in found} for i, found in enumerate(needed)]
+    waited = [
+        {(names[(i - back) % steps], back > i, (i - back) % steps) for back in found} for i, found in enumerate(needed)
+    ]
     assert waited[0] == {("chain_gradient_few", True, 5)}
     assert waited[1] == {("chain_gradient_few", True, 5), ("multiply", True, 10)}  # dw of the first layer
     dx, dw, bias, of_first, its_bias = (waited[i] for i in range(7, 12))
@@ -157,12 +173,19 @@ def test_streams_are_used_again_and_calls_wait_for_others_once() -> None:
 
 def test_a_call_that_is_left_out_of_what_is_waited_for_is_seen() -> None:
     calls: list[Call] = [Named("a", "x", "a"), Named("b", "a", "b"), Named("c", "b", "x"), Named("d", "b", "d")]
-    stages = [Stage("prepare", range(1), calls[:1]), Stage("forward", range(1), calls[1:2]), Stage("backward", range(1), calls[2:])]
+    stages = [
+        Stage("prepare", range(1), calls[:1]),
+        Stage("forward", range(1), calls[1:2]),
+        Stage("backward", range(1), calls[2:]),
+    ]
     check_order(stages)
     honest = needs(calls)
     for left_out in (0, 1):  # what only the order on the main stream keeps apart is kept apart all the same
         wrong = [[] if number == left_out else found for number, found in enumerate(honest)]
-        with mock.patch.object(interleave, "needs", lambda of, wrong=wrong: wrong), pytest.raises(AssertionError, match="runs beside"):
+        with (
+            mock.patch.object(interleave, "needs", lambda of, wrong=wrong: wrong),
+            pytest.raises(AssertionError, match="runs beside"),
+        ):
             check_order(stages)
 
 

@@ -1,4 +1,6 @@
-"""The memory of a trainer of kernels: all of it is accounted for, none of it is held twice, and what predicts alone is small."""
+"""The memory of a trainer of kernels: all of it is accounted for, none of it is held twice, and what predicts alone is
+small.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,20 @@ from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.trainers.tuning import kept as plan_cache
 
-TABLES = {"naive": naive.TABLE, "resident": resident.TABLE, "tiled": tiled.TABLE, "gemm": gemm.TABLE, "graph": graphed.TABLE}
-NETS = (nets.softmax((1, 8, 8)), nets.mlp((1, 8, 8)), nets.mlp10((1, 8, 8)), nets.cnn((1, 8, 8)), nets.autoencoder((1, 8, 8)))
+TABLES = {
+    "naive": naive.TABLE,
+    "resident": resident.TABLE,
+    "tiled": tiled.TABLE,
+    "gemm": gemm.TABLE,
+    "graph": graphed.TABLE,
+}
+NETS = (
+    nets.softmax((1, 8, 8)),
+    nets.mlp((1, 8, 8)),
+    nets.mlp10((1, 8, 8)),
+    nets.cnn((1, 8, 8)),
+    nets.autoencoder((1, 8, 8)),
+)
 
 
 def clockwork(memory: int = 80 << 30) -> Clockwork:
@@ -50,7 +64,9 @@ def test_all_that_is_held_is_told(net: Net, table: str, feed: str) -> None:
             assert sum(trainer.memory().values()) == sum(device.held.values())
             trainer.load(drawn.dataset)
         labels = drawn.dataset.train_y
-        trainer.load(replace(drawn.dataset, train_x=drawn.dataset.train_x[:9], train_y=None if labels is None else labels[:9]))
+        trainer.load(
+            replace(drawn.dataset, train_x=drawn.dataset.train_x[:9], train_y=None if labels is None else labels[:9])
+        )
         assert sum(trainer.memory().values()) == sum(device.held.values())
 
 
@@ -93,7 +109,9 @@ def test_a_second_data_set_is_loaded_where_there_is_room_for_one(net: Net, table
 def test_what_is_let_go_is_free_at_once(
     net: Net, table: str, hardware: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not wait for the garbage collector, whose turn takes longer the more a process holds; tuning binds ops that nothing keeps."""
+    """It does not wait for the garbage collector, whose turn takes longer the more a process holds; tuning binds ops
+    that nothing keeps.
+    """
     monkeypatch.setattr(plan_cache, "folder", lambda: tmp_path)
     monkeypatch.setattr(plan_cache, "found", {})
     device = Clockwork(lambda launch: 1e-5, hardware)
@@ -141,6 +159,9 @@ def test_one_step_in_one_predicts_in_parts_what_the_reference_predicts() -> None
     with GraphedTrainer(net, drawn.config, drawn.state, EmulatedDevice(), graphed.TABLE) as trainer:
         trainer.load(drawn.dataset)
         for rows in (600, 256, 257, 1, 0):
-            found, wanted = trainer.predict(x[:rows], drawn.dataset.scale), reference.predict(x[:rows], drawn.dataset.scale)
+            found, wanted = (
+                trainer.predict(x[:rows], drawn.dataset.scale),
+                reference.predict(x[:rows], drawn.dataset.scale),
+            )
             assert found.shape == wanted.shape == (rows, 10)
             assert np.linalg.norm(found - wanted) <= 1e-6 * np.linalg.norm(wanted)

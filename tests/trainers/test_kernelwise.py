@@ -138,7 +138,10 @@ def test_graphs_of_any_number_of_steps_give_the_bits_of_single_steps(device: Dev
             for epoch in range(2):
                 order = type(drawn.order)(drawn.order.seed, epoch, 43, True)
                 logs = [trainer.run(order, first, last) for first, last in pairwise(cuts)]
-                out += b"".join(np.concatenate([getattr(log, what) for log in logs]).tobytes() for what in ("loss", "correct", "size"))
+                out += b"".join(
+                    np.concatenate([getattr(log, what) for log in logs]).tobytes()
+                    for what in ("loss", "correct", "size")
+                )
             assert out + bits(trainer.state()) == wanted
             assert {count & (count - 1) for _, count in trainer.graphs} == {0}
 
@@ -156,7 +159,9 @@ def test_a_timeline_has_a_copy_and_a_computation_of_every_step(device: Device) -
         trainer.run(drawn.order, 0, 5)
         spans = watch.spans()
         watch.close()
-        assert sorted((span.what, span.step) for span in spans) == [(what, step) for what in ("compute", "copy") for step in range(5)]
+        assert sorted((span.what, span.step) for span in spans) == [
+            (what, step) for what in ("compute", "copy") for step in range(5)
+        ]
         assert all(span.end >= span.begin >= 0 for span in spans)
         assert 0 <= overlap(spans) <= 1
         trainer.run(drawn.order, 0, 5)
@@ -168,7 +173,9 @@ def test_too_little_memory_is_predicted_and_told_by_buffer(device: Device, monke
     trainer = KernelTrainer(drawn.net, drawn.config, drawn.state, device, TABLE, "resident")
     with monkeypatch.context() as patch:
         patch.setattr(type(device), "free_memory", lambda self: 100_000)
-        with pytest.raises(OutOfMemoryError, match=r"0\.1 MB of memory free.*layer 2 .Conv2d. 0\.3 MB.*A smaller batch needs less"):
+        with pytest.raises(
+            OutOfMemoryError, match=r"0\.1 MB of memory free.*layer 2 .Conv2d. 0\.3 MB.*A smaller batch needs less"
+        ):
             trainer.load(drawn.dataset)
     trainer.load(drawn.dataset)  # and it goes on
     assert np.isfinite(trainer.run(drawn.order, 0, 3).loss).all()
@@ -177,7 +184,9 @@ def test_too_little_memory_is_predicted_and_told_by_buffer(device: Device, monke
 
 def test_the_block_size_and_the_feed_are_the_users(device: Device) -> None:
     drawn = case(SMALL, CONFIG, seed=1, samples=9)
-    with find("resident", block_size=64, feed="sync", device="emulated").build(drawn.net, drawn.config, drawn.state) as trainer:
+    with find("resident", block_size=64, feed="sync", device="emulated").build(
+        drawn.net, drawn.config, drawn.state
+    ) as trainer:
         trainer.load(drawn.dataset)
         assert isinstance(trainer, KernelTrainer) and isinstance(trainer.feed, FEEDS["sync"])
         assert trainer.block_size == 64

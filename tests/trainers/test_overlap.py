@@ -1,4 +1,6 @@
-"""What of a step runs on side streams of a graph, and that nothing there runs before what it reads, or beside what it writes over."""
+"""What of a step runs on side streams of a graph, and that nothing there runs before what it reads, or beside what it
+writes over.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ CONFIG = TrainConfig(batch_size=4, learning_rate=0.05, momentum=0.9)
 
 
 class Told(Stream):
-    """A stream that tells what it is asked for, and knows which calls have ended before what comes next: so many of each stream."""
+    """A stream that tells what it is asked for, and knows which calls have ended before what comes next: so many of
+    each stream.
+    """
 
     def __init__(self, name: str, told: list[str]) -> None:
         self.name, self.told = name, told
@@ -127,7 +131,10 @@ def test_what_writes_over_numbers_that_are_still_read_waits() -> None:
 
 
 def test_the_last_calls_stay_where_there_is_nothing_to_run_beside() -> None:
-    assert overlapped(Stage("backward", range(2), [Named("dy", "y", "d"), Named("dw", "d", "w")])) == ["dy on main", "dw on main"]
+    assert overlapped(Stage("backward", range(2), [Named("dy", "y", "d"), Named("dw", "d", "w")])) == [
+        "dy on main",
+        "dw on main",
+    ]
 
 
 def test_calls_of_which_it_is_not_known_what_they_touch_run_in_order() -> None:
@@ -154,7 +161,9 @@ def copied(stage: Stage) -> Stage:
 
 
 def ordered(stages: list[Stage]) -> list[str]:
-    """Send a step's stages: every call has to begin after the end of all that it has to wait for. Gives what was asked of which stream."""
+    """Send a step's stages: every call has to begin after the end of all that it has to wait for. Gives what was asked
+    of which stream.
+    """
     stages = [copied(stage) for stage in stages]
     told, main = sent(stages)
     calls: list[Any] = [call for stage in stages for call in stage.launches]
@@ -163,7 +172,9 @@ def ordered(stages: list[Stage]) -> list[str]:
         for earlier in calls[:number]:
             stream, count = earlier.place
             if earlier.touches.before(call.touches):
-                assert call.after.get(stream, 0) >= count, f"{call.name} runs beside {earlier.name}, which it has to wait for"
+                assert call.after.get(stream, 0) >= count, (
+                    f"{call.name} runs beside {earlier.name}, which it has to wait for"
+                )
     for call in calls:
         stream, count = call.place
         assert main.ended.get(stream, 0) >= count, f"nobody waits for {call.name}"
@@ -173,7 +184,9 @@ def ordered(stages: list[Stage]) -> list[str]:
 def steps(drawn: Case, table: KernelTable) -> list[list[str]]:
     """What is asked of which stream for each kind of slice of an epoch."""
     out = []
-    with GraphedTrainer(drawn.net, drawn.config, drawn.state, Clockwork(lambda launch: 1e-5, hardware=None), table) as trainer:
+    with GraphedTrainer(
+        drawn.net, drawn.config, drawn.state, Clockwork(lambda launch: 1e-5, hardware=None), table
+    ) as trainer:
         trainer.load(drawn.dataset)
         for part in trainer.parts():
             out.append(ordered([stage for stage in trainer.stages(part) if stage.phase not in ("sum", "update")]))

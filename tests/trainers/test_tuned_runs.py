@@ -195,7 +195,9 @@ def test_a_checkpoint_keeps_the_plan_and_says_what_is_wrong_with_it() -> None:
     assert decode(content).tuned == end.tuned is not None
     document, tensors = apart(content)
     document["tuned"]["products"][1]["parts"] = "2"
-    with pytest.raises(CheckpointError, match=r"^'it' is damaged: tuned.products\[1\].parts wants a whole number, got '2'$"):
+    with pytest.raises(
+        CheckpointError, match=r"^'it' is damaged: tuned.products\[1\].parts wants a whole number, got '2'$"
+    ):
         decode(together(document, tensors), "it")
     document["tuned"] = None
     with pytest.raises(CheckpointError, match=r"^'it' is damaged: tuned wants an object, got None$"):
@@ -206,4 +208,6 @@ def test_a_profile_tells_every_product_and_who_chose_its_tiles() -> None:
     drawn = case(AUTOENCODER, CONFIG, seed=1, samples=19)
     for rung, timed in ((tuned(), True), (tuned(None), False)):
         found = profile(rung, AUTOENCODER, drawn.dataset, CONFIG.but(batch_size=4))
-        assert [(t.layers, t.product, t.samples, t.timed) for t in found.tiles] == [((2,), name, 4, timed) for name in ("y", "dw", "dx")]
+        assert [(t.layers, t.product, t.samples, t.timed) for t in found.tiles] == [
+            ((2,), name, 4, timed) for name in ("y", "dw", "dx")
+        ]

@@ -129,7 +129,9 @@ def test_only_what_computes_and_finishes_a_product_is_timed() -> None:
     forget()
     cost = by_name(0)
     slow_others = Clockwork(
-        lambda launch: cost(launch) if "convolve<" in launch.name or "correlate<" in launch.name or launch.name in mine else 1
+        lambda launch: (
+            cost(launch) if "convolve<" in launch.name or "correlate<" in launch.name or launch.name in mine else 1
+        )
     )
     assert plan_of(loaded(slow_others)) == plan_of(first)
 
@@ -165,11 +167,15 @@ def test_layers_of_one_shape_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(tuner, "in_turn", at_random)
     same = (Conv2d(out_channels=16, kernel_size=3, padding=1), ReLU())
-    net = Net("twice", (16, 32, 32), (*same, *same, *same, Conv2d(out_channels=16, kernel_size=3, padding=1)), MSELoss())
+    net = Net(
+        "twice", (16, 32, 32), (*same, *same, *same, Conv2d(out_channels=16, kernel_size=3, padding=1)), MSELoss()
+    )
     plan = plan_of(loaded(Clockwork(by_name(0)), net=net))
     by_layer = {layer: [replace(p, layer=0) for p in plan.products if p.layer == layer] for layer in (2, 4)}
     assert by_layer[2] == by_layer[4] and len(by_layer[2]) == 3
-    assert timed.count(2) == 3 and len(timed) == 3 + 2 + 3 + 3  # the first layer, which has no dx, the next two, and the last
+    assert (
+        timed.count(2) == 3 and len(timed) == 3 + 2 + 3 + 3
+    )  # the first layer, which has no dx, the next two, and the last
 
 
 @pytest.mark.parametrize(("net", "batch"), [(nets.cnn(), 64), (nets.autoencoder(), 1), (nets.autoencoder(), 256)])
@@ -184,7 +190,9 @@ def test_what_an_h200_was_seen_to_choose_is_timed_and_what_cannot_win_is_not(net
     for told in seen:
         choice = every[told["layers"][0], told["product"]]
         candidates = choice.candidates()
-        assert (told["tile"], told["depth"], told["parts"]) in [(str(plan.tile), plan.depth, plan.parts) for plan in candidates]
+        assert (told["tile"], told["depth"], told["parts"]) in [
+            (str(plan.tile), plan.depth, plan.parts) for plan in candidates
+        ]
         cycles = [choice.planned.cycles(batch, plan) for plan in candidates]
         assert max(cycles) <= 1.3 * cycles[0] and len(candidates) <= MOST
 
@@ -233,7 +241,9 @@ def test_a_stored_plan_that_this_version_does_not_have_is_never_used(change: dic
     """A depth of another sum would be a wrong product."""
     plan = plan_of(loaded(Clockwork(by_name(1))))
     wrong = replace(plan, products=(replace(plan.products[0], **change), *plan.products[1:]))  # type: ignore[arg-type]
-    with pytest.warns(UserWarning, match="the stored plan of layer 0's y is none that this version has: it is chosen anew"):
+    with pytest.warns(
+        UserWarning, match="the stored plan of layer 0's y is none that this version has: it is chosen anew"
+    ):
         trainer = loaded(Clockwork(by_name(1)), wrong)
     assert plan_of(trainer) == plan
 
@@ -261,7 +271,9 @@ def test_each_is_repeated_to_a_millisecond_and_timed_in_turn() -> None:
     kernels = [device.kernel(GEMM, name) for name in ("add_parts", "rectify_gradient")]
     x = device.empty((64,))
     quick, slow = kernels[0].bind(1, 32, x, None, x, 1, 64, 1, 0), kernels[1].bind(1, 32, x, None, x, 1, 32, 1)
-    assert in_turn(device, [[quick], [slow]]) == pytest.approx([1e-6, 1e-4])  # the slow moment at the beginning does not count
+    assert in_turn(device, [[quick], [slow]]) == pytest.approx(
+        [1e-6, 1e-4]
+    )  # the slow moment at the beginning does not count
     turns = [name for at, name in enumerate(order) if at == 0 or order[at - 1] != name]
     assert turns == ["add_parts", "rectify_gradient"] * 7
 
@@ -279,7 +291,9 @@ def ops_of(trainer: GraphedTrainer) -> list[str]:
     return [type(trainer.chain.segments[number]).__name__ for number in trainer.chain.layered]
 
 
-def test_an_op_that_is_faster_with_all_that_it_does_takes_the_place_of_the_tables_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_op_that_is_faster_with_all_that_it_does_takes_the_place_of_the_tables_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     trainer = loaded(Clockwork(tiled_is(1e-6)))
     plan = plan_of(trainer)
     assert [(p.layer, p.op) for p in plan.ops] == [(0, "Tiled"), (2, "Tiled"), (4, "Tiled")] and plan.products == ()
@@ -333,7 +347,10 @@ def test_small_products_heads_and_thin_chains_are_left_to_the_model() -> None:
     for net in (nets.mlp10(), nets.softmax()):
         assert loaded(Clockwork(by_name(0)), net=net, config=CONFIG.but(batch_size=None)).tuned is None
     with_head = Net(
-        "head", (512,), (Linear(out_features=512), ReLU(), Linear(out_features=512), ReLU(), Linear(out_features=10)), CrossEntropyLoss()
+        "head",
+        (512,),
+        (Linear(out_features=512), ReLU(), Linear(out_features=512), ReLU(), Linear(out_features=10)),
+        CrossEntropyLoss(),
     )
     drawn = case(with_head, CONFIG.but(batch_size=None), seed=1, samples=512)
     trainer = GraphedTrainer(with_head, drawn.config, drawn.state, Clockwork(by_name(0)), TABLE)
@@ -341,14 +358,20 @@ def test_small_products_heads_and_thin_chains_are_left_to_the_model() -> None:
     assert {p.layer for p in plan_of(trainer).products} == {0, 2}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(drawn=cases())
 def test_of_drawn_nets_hardly_one_is_large_enough(drawn: Case) -> None:
     """Else the tests of every rung would compile for minutes on a GPU. Some last layers are as wide as 1,176 x 324."""
     trainer = GraphedTrainer(drawn.net, drawn.config, drawn.state, Clockwork(by_name(0)), TABLE)
     trainer.load(drawn.dataset)
     n = drawn.config.batch(len(drawn.dataset.train_x))
-    large = [layer for layer, shape in zip(drawn.net.layers, drawn.net.shapes, strict=False) if n * layer.flops(shape) // 2 >= tuner.WORTH]
+    large = [
+        layer
+        for layer, shape in zip(drawn.net.layers, drawn.net.shapes, strict=False)
+        if n * layer.flops(shape) // 2 >= tuner.WORTH
+    ]
     assert len(large) <= 1 and (trainer.tuned is None or large)
 
 
@@ -358,7 +381,10 @@ def test_files_that_are_broken_are_left_out_and_timed_again(data: st.DataObject)
     """Cut, changed in a byte, another product's, or something else altogether: the plan is the same as without them."""
     cost = by_name(4)
     net = Net(
-        "one", (8, 32, 32), (Conv2d(out_channels=32, kernel_size=3, padding=1), Flatten(), Linear(out_features=3)), CrossEntropyLoss()
+        "one",
+        (8, 32, 32),
+        (Conv2d(out_channels=32, kernel_size=3, padding=1), Flatten(), Linear(out_features=3)),
+        CrossEntropyLoss(),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -392,7 +418,10 @@ def test_files_that_are_broken_are_left_out_and_timed_again(data: st.DataObject)
 
 trees = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["hardware", "products", "tile", "x"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["hardware", "products", "tile", "x"]), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
@@ -426,15 +455,25 @@ def test_what_is_wrong_with_a_plan_is_told_in_one_line(change, words) -> None:
 
 @pytest.mark.parametrize(
     ("net", "batch"),
-    [(nets.cnn(), 64), (nets.autoencoder((3, 16, 16)), 3), (nets.mlp(), 64), (nets.mlp10(), None), (nets.softmax(), 128)],
+    [
+        (nets.cnn(), 64),
+        (nets.autoencoder((3, 16, 16)), 3),
+        (nets.mlp(), 64),
+        (nets.mlp10(), None),
+        (nets.softmax(), 128),
+    ],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 @pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize(("table", "precision"), [(TABLE, "fp32"), (TENSOR, "fp32"), (TENSOR, "bf16")], ids=["graph", "tensor", "bf16"])
+@pytest.mark.parametrize(
+    ("table", "precision"), [(TABLE, "fp32"), (TENSOR, "fp32"), (TENSOR, "bf16")], ids=["graph", "tensor", "bf16"]
+)
 def test_every_kernel_is_foreseen_before_the_first_is_asked_for(
     net: Net, batch: int | None, known: bool, table: KernelTable, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of all candidates, and where a plan is known of that one, and those of predictions; nothing is timed, kept or warned of by foreseeing."""
+    """Those of all candidates, and where a plan is known of that one, and those of predictions; nothing is timed, kept
+    or warned of by foreseeing.
+    """
     config = CONFIG.but(batch_size=batch)
     drawn = case(net, config, seed=1, samples=300)
     if known:
@@ -458,7 +497,9 @@ def test_every_kernel_is_foreseen_before_the_first_is_asked_for(
     for part in trainer.parts():
         trainer.stages(part)
         trainer.stages(part, again=True)
-    assert set(asked) == loaded_with, "an epoch asks for kernels that loading did not: its time counts what they take to compile"
+    assert set(asked) == loaded_with, (
+        "an epoch asks for kernels that loading did not: its time counts what they take to compile"
+    )
     monkeypatch.setattr(device, "download", lambda host, array, stream=None: None)
     before_predicting = len(asked)
     trainer.predict(drawn.dataset.test_x, drawn.dataset.scale)

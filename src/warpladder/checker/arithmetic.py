@@ -1,4 +1,6 @@
-"""Numbers written as a user writes them in C: `n`, `(n + 255) / 256`, `1 << 20`, `256 * sizeof(float)`, `0.5f`. Nothing is executed."""
+"""Numbers written as a user writes them in C: `n`, `(n + 255) / 256`, `1 << 20`, `256 * sizeof(float)`, `0.5f`. Nothing
+is executed.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def _value(node: ast.expr, values: Mapping[str, Number]) -> Number:
             found = node.id == "true"
         case ast.Name():
             if node.id not in values:
-                raise ConfigError(f"nothing says what {node.id} is" + (f"; there are {', '.join(values)}" if values else ""))
+                raise ConfigError(
+                    f"nothing says what {node.id} is" + (f"; there are {', '.join(values)}" if values else "")
+                )
             found = values[node.id]
         case ast.Attribute() | ast.Subscript() if ast.unparse(node) in values:  # a member of a struct
             found = values[ast.unparse(node)]

@@ -1,7 +1,8 @@
 """`check`: the launches of a description in every mode of the emulator, and what was found, each fault once.
 
-Every mode runs in a process of its own: a kernel that writes anywhere brings down no more than that, AddressSanitizer needs
-its libraries loaded first, and Ctrl-C ends a kernel that does not end: a process lives as long as its standard input is held open.
+Every mode runs in a process of its own: a kernel that writes anywhere brings down no more than that, AddressSanitizer
+needs its libraries loaded first, and Ctrl-C ends a kernel that does not end: a process lives as long as its standard
+input is held open.
 """
 
 from __future__ import annotations
@@ -56,15 +57,20 @@ def check(
     Raises
     ------
     ConfigError, KernelError, DeviceError
-        Where the description does not fit, no launch can be made, the source cannot be compiled, or there is no compiler.
+        Where the description does not fit, no launch can be made, the source cannot be compiled, or there is no
+        compiler.
     """
-    plan(description, device_code(description.source), seed)  # what is wrong with it is said before anything is compiled
+    plan(
+        description, device_code(description.source), seed
+    )  # what is wrong with it is said before anything is compiled
     finished: dict[str, Ended] = {}
     stopped = False
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(modes)) as pool:
         leash, held = os.pipe()
         jobs = {
-            mode: Job(Path(folder), leash, description, mode, tuple(orders) if mode == "fast" else ("forward",), seed, limit)
+            mode: Job(
+                Path(folder), leash, description, mode, tuple(orders) if mode == "fast" else ("forward",), seed, limit
+            )
             for mode in modes
         }
         runs = {pool.submit(job.run): mode for mode, job in jobs.items()}
@@ -112,12 +118,20 @@ class Job:
 
     def run(self) -> Ended:
         """Run the mode to its end; raises the error that the process could not go on from."""
-        job = {"description": packed(self.description), "mode": self.mode, "orders": self.orders, "seed": self.seed, "limit": self.limit}
+        job = {
+            "description": packed(self.description),
+            "mode": self.mode,
+            "orders": self.orders,
+            "seed": self.seed,
+            "limit": self.limit,
+        }
         asked = self.folder / f"{self.mode}.json"
         asked.write_text(json.dumps(job), encoding="utf-8")
         environment = asan.environment() if self.mode == "asan" else None
         command = [sys.executable, "-m", "warpladder.checker.run", str(asked), str(self._result)]
-        process = subprocess.run(command, stdin=self.leash, capture_output=True, text=True, errors="replace", env=environment)
+        process = subprocess.run(
+            command, stdin=self.leash, capture_output=True, text=True, errors="replace", env=environment
+        )
         entries = self.written()
         for entry in entries:
             if "error" in entry:

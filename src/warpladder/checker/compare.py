@@ -15,7 +15,9 @@ def rounding(found: np.ndarray, wanted: np.ndarray, length: int) -> bool:
         if a.dtype.kind != "f":
             same = np.array_equal(a, b)
         elif a.dtype == np.float16:  # no sums are kept in it; one unit in the last place
-            same = np.array_equal(np.isnan(a), np.isnan(b)) and bool(np.all((abs(a - b) <= np.spacing(abs(b))) | (a == b) | np.isnan(b)))
+            same = np.array_equal(np.isnan(a), np.isnan(b)) and bool(
+                np.all((abs(a - b) <= np.spacing(abs(b))) | (a == b) | np.isnan(b))
+            )
         else:
             finite = np.isfinite(b)
             same = np.array_equal(a[~finite], b[~finite], equal_nan=True)

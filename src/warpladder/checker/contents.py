@@ -1,4 +1,6 @@
-"""What arrays and constants hold before the first launch: read from files, drawn at random, or filled as a description says."""
+"""What arrays and constants hold before the first launch: read from files, drawn at random, or filled as a description
+says.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def same_type(name: str, declared: str, parameter: Parameter, source: Source) ->
 def shaped(
     name: str, content: Content, parameter: Parameter, values: Mapping[str, Number], held: np.ndarray | None
 ) -> tuple[tuple[int, ...], np.dtype]:
-    """The shape and the type of an array: those of what it holds, or as the description says; a last axis for the elements of a vector."""
+    """The shape and the type of an array: those of what it holds, or as the description says; a last axis for the
+    elements of a vector.
+    """
     if held is not None:
         return held.shape, held.dtype
     shape = tuple(whole(size, values, f"array {name}") for size in content.shape)
@@ -64,12 +68,19 @@ def filled(
             out[field] = _numbers(name, content.fill, out[field].shape, out.dtype[field].base, values, random)
         return out
     if "bfloat16" in parameter.type:  # NumPy has none: the upper half of a float32
-        return (_numbers(name, content.fill, shape, np.dtype(np.float32), values, random).view(np.uint32) >> 16).astype(np.uint16)
+        return (_numbers(name, content.fill, shape, np.dtype(np.float32), values, random).view(np.uint32) >> 16).astype(
+            np.uint16
+        )
     return _numbers(name, content.fill, shape, dtype, values, random)
 
 
 def _numbers(
-    name: str, fill: str, shape: tuple[int, ...], dtype: np.dtype, values: Mapping[str, Number], random: np.random.Generator
+    name: str,
+    fill: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    values: Mapping[str, Number],
+    random: np.random.Generator,
 ) -> np.ndarray:
     """Random floats are standard normal, random whole numbers 0 to 9, where no range is given."""
     interval = _RANGE.fullmatch(fill)
@@ -77,10 +88,18 @@ def _numbers(
         low, high = (evaluate(text, values) for text in interval.groups())
         if not low < high:
             raise ConfigError(f"array {name}: {fill} wants its low end below its high end, {low} and {high}")
-        found: Any = random.uniform(low, high, shape) if dtype.kind == "f" else random.integers(math.ceil(low), math.ceil(high), shape)
+        found: Any = (
+            random.uniform(low, high, shape)
+            if dtype.kind == "f"
+            else random.integers(math.ceil(low), math.ceil(high), shape)
+        )
         return _cast(name, fill, found, dtype)
     if fill == "random":
-        found = random.standard_normal(shape) if dtype.kind == "f" else random.integers(0, 2 if dtype.kind == "b" else 10, shape)
+        found = (
+            random.standard_normal(shape)
+            if dtype.kind == "f"
+            else random.integers(0, 2 if dtype.kind == "b" else 10, shape)
+        )
         return found.astype(dtype)
     if fill == "iota":
         return _cast(name, fill, np.arange(math.prod(shape)).reshape(shape), dtype)
@@ -91,12 +110,16 @@ def _numbers(
 
 def _cast(name: str, fill: str, found: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype.kind in "iu" and (found.min() < np.iinfo(dtype).min or found.max() > np.iinfo(dtype).max):
-        raise ConfigError(f"array {name}: {fill} has numbers from {found.min()} to {found.max()}, which {dtype} cannot hold")
+        raise ConfigError(
+            f"array {name}: {fill} has numbers from {found.min()} to {found.max()}, which {dtype} cannot hold"
+        )
     return found.astype(dtype)
 
 
 def loaded(path: Path, name: str, dtype: np.dtype) -> np.ndarray:
-    """The content of a .npy file for the array `name`; `ConfigError` where it cannot be read, is empty or of another type."""
+    """The content of a .npy file for the array `name`; `ConfigError` where it cannot be read, is empty or of another
+    type.
+    """
     try:
         with path.open("rb") as file:
             held = np.lib.format.read_array(file, allow_pickle=False)
@@ -109,8 +132,12 @@ def loaded(path: Path, name: str, dtype: np.dtype) -> np.ndarray:
     return np.ascontiguousarray(held)
 
 
-def constant(name: str, what: Any, shape: tuple[int, ...], dtype: np.dtype, values: Mapping[str, Number], seed: int) -> np.ndarray:
-    """What a __constant__ variable holds: a number, as many numbers as it has, or a fill; `ConfigError` where they do not fit."""
+def constant(
+    name: str, what: Any, shape: tuple[int, ...], dtype: np.dtype, values: Mapping[str, Number], seed: int
+) -> np.ndarray:
+    """What a __constant__ variable holds: a number, as many numbers as it has, or a fill; `ConfigError` where they do
+    not fit.
+    """
     what_it_is = f"constant {name}"
     if isinstance(what, str) and what.endswith(".npy"):
         held = loaded(Path(what), name, dtype)
@@ -119,7 +146,9 @@ def constant(name: str, what: Any, shape: tuple[int, ...], dtype: np.dtype, valu
             raise ConfigError(f"{what_it_is} is a struct: it wants a .npy file")
         held = _numbers(name, what, shape, dtype, values, np.random.default_rng([seed, *name.encode()]))
     else:
-        numbers = np.asarray([evaluate(number, values) for number in (what if isinstance(what, (list, tuple)) else [what])])
+        numbers = np.asarray(
+            [evaluate(number, values) for number in (what if isinstance(what, (list, tuple)) else [what])]
+        )
         if dtype.names or (numbers.dtype.kind == "f") > (dtype.kind == "f"):
             raise ConfigError(f"{what_it_is} holds {dtype}, and cannot be {what!r}")
         held = _cast(name, f"{what!r}", numbers, dtype)

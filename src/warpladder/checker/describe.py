@@ -18,7 +18,8 @@ from .arithmetic import Number
 Expression = str | Number
 
 _CONTENT = re.compile(
-    r"\s*(?:(?P<type>[A-Za-z_][\w: ]*?)?\s*\[(?P<shape>[^\[\]]*)\]|(?P<length>[^:\[\]]*?))\s*(?::\s*(?P<fill>[^:].*?))?\s*", re.DOTALL
+    r"\s*(?:(?P<type>[A-Za-z_][\w: ]*?)?\s*\[(?P<shape>[^\[\]]*)\]|(?P<length>[^:\[\]]*?))\s*(?::\s*(?P<fill>[^:].*?))?\s*",
+    re.DOTALL,
 )
 
 
@@ -127,7 +128,9 @@ def read(path: Path) -> Description:
 def from_table(table: Mapping[str, Any], path: Path) -> Description:
     """What `read` found in the file; names of other files count from its folder."""
     known = _only(
-        table, {"source": str, "values": dict, "arrays": dict, "launch": list, "expect": dict, "constants": dict}, f"{path.name}: it"
+        table,
+        {"source": str, "values": dict, "arrays": dict, "launch": list, "expect": dict, "constants": dict},
+        f"{path.name}: it",
     )
     source = path.parent / known["source"] if "source" in known else path.with_suffix(".cu")
     arrays = {name: content(text, f"{path.name}: array {name}") for name, text in known.get("arrays", {}).items()}
@@ -144,7 +147,9 @@ def from_table(table: Mapping[str, Any], path: Path) -> Description:
             raise ConfigError(f'{path.name}: expect wants NAME = "FILE.npy" for names of arrays, got {name} = {file!r}')
         expect[name] = path.parent / file
     constants = {name: _constant(path, name, what) for name, what in known.get("constants", {}).items()}
-    launches = tuple(_launch(entry, f"{path.name}: launch {number}") for number, entry in enumerate(known.get("launch", []), 1))
+    launches = tuple(
+        _launch(entry, f"{path.name}: launch {number}") for number, entry in enumerate(known.get("launch", []), 1)
+    )
     if not launches:
         raise ConfigError(f"{path.name} describes no launch: it wants [[launch]] with kernel, grid and block")
     return Description(source, launches, values, arrays, expect, constants)
@@ -155,7 +160,9 @@ def _constant(path: Path, name: str, what: Any) -> Any:
     if isinstance(what, str):
         return str(path.parent / what) if what.endswith(".npy") else what
     if not isinstance(numbers, list) or not numbers or not all(isinstance(number, (int, float)) for number in numbers):
-        raise ConfigError(f"{path.name}: constant {name} wants a number, a list of numbers, a fill or a .npy file in quotes, got {what!r}")
+        raise ConfigError(
+            f"{path.name}: constant {name} wants a number, a list of numbers, a fill or a .npy file in quotes, got {what!r}"
+        )
     return what
 
 
@@ -163,16 +170,32 @@ def _launch(entry: Any, where: str) -> Asked:
     if not isinstance(entry, dict):
         raise ConfigError(f"{where} wants to be a table, [[launch]]")
     any_size = (int, str, list)
-    kinds = {"kernel": str, "grid": any_size, "block": any_size, "shared": (int, str), "arguments": dict, "cooperative": bool}
+    kinds = {
+        "kernel": str,
+        "grid": any_size,
+        "block": any_size,
+        "shared": (int, str),
+        "arguments": dict,
+        "cooperative": bool,
+    }
     known = _only(entry, kinds, where)
     for name in ("grid", "block"):
         if name not in known:
             raise ConfigError(f"{where} has no {name}")
     for name, value in known.get("arguments", {}).items():
         if not isinstance(value, (str, int, float)):
-            raise ConfigError(f"{where}: argument {name} wants the name of an array, a number or an expression, got {value!r}")
+            raise ConfigError(
+                f"{where}: argument {name} wants the name of an array, a number or an expression, got {value!r}"
+            )
     grid, block = (sizes(known[name], f"{where}: {name}") for name in ("grid", "block"))
-    return Asked(known.get("kernel", ""), grid, block, known.get("shared", 0), known.get("arguments", {}), known.get("cooperative", False))
+    return Asked(
+        known.get("kernel", ""),
+        grid,
+        block,
+        known.get("shared", 0),
+        known.get("arguments", {}),
+        known.get("cooperative", False),
+    )
 
 
 def _only(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -194,14 +217,21 @@ def _beside(path: Path, array: Content) -> Content:
 def packed(description: Description) -> dict[str, Any]:
     """A description as JSON holds it."""
     table = asdict(description)
-    return {**table, "source": str(description.source), "expect": {name: str(path) for name, path in description.expect.items()}}
+    return {
+        **table,
+        "source": str(description.source),
+        "expect": {name: str(path) for name, path in description.expect.items()},
+    }
 
 
 def unpacked(table: dict[str, Any]) -> Description:
     """What `packed` packed."""
     return Description(
         Path(table["source"]),
-        tuple(Asked(**{**entry, "grid": tuple(entry["grid"]), "block": tuple(entry["block"])}) for entry in table["launches"]),
+        tuple(
+            Asked(**{**entry, "grid": tuple(entry["grid"]), "block": tuple(entry["block"])})
+            for entry in table["launches"]
+        ),
         table["values"],
         {name: Content(tuple(entry["shape"]), entry["fill"], entry["type"]) for name, entry in table["arrays"].items()},
         {name: Path(path) for name, path in table["expect"].items()},

@@ -22,7 +22,8 @@ class Problem:
     kernel, launch : which kernel, and in which launch, counted from 1, it was first seen.
     seen : what saw it: check, asan, forward, ...
     count : how often.
-    also : further lines in which it shows: of races, or of copies used too early, on one array that have a line in common.
+    also : further lines in which it shows: of races, or of copies used too early, on one array that have a line in
+    common.
     """
 
     kind: str
@@ -66,7 +67,8 @@ CAUSES = ("trap", "out of bounds", "misaligned", "undefined behaviour")
 #: Kinds that take two places: one fault may show in many pairs of them.
 _PAIRS = ("race", "unfinished copy", "unfinished product", "proxy fence")
 
-#: Kinds that one fault may go by: what ends a thread in one mode is a signal or a message in another, and what waits for ever runs until its time is over.
+#: Kinds that one fault may go by: what ends a thread in one mode is a signal or a message in another, and what waits
+#: for ever runs until its time is over.
 _ALIKE = (
     {"trap", "undefined behaviour", "crash"},
     {"deadlock", "barrier", "warp mask", "phase", "warpgroup", "time limit"},
@@ -91,7 +93,9 @@ def found(entries: Mapping[str, Entries]) -> tuple[tuple[Problem, ...], tuple[st
                 unfilled.append(entry["unfilled"])
             elif "kind" in entry:
                 problem = _problem({**running, **entry}, mode)
-                consequence = problem.kind in ("order", "crash", "uninitialised local") and not any(_same(old, problem) for old in problems)
+                consequence = problem.kind in ("order", "crash", "uninitialised local") and not any(
+                    _same(old, problem) for old in problems
+                )
                 if known and mode == "fast" and consequence:
                     remarks.append(f"The fast mode shows it: {problem.message}")
                 else:
@@ -123,7 +127,9 @@ def _problem(entry: Mapping[str, Any], mode: str) -> Problem:
 
 
 def _add(problems: list[Problem], new: Problem) -> None:
-    """Count a fault that is there already: the same in the same lines, perhaps of another kernel, or seen in one of them by another mode."""
+    """Count a fault that is there already: the same in the same lines, perhaps of another kernel, or seen in one of
+    them by another mode.
+    """
     for position, old in enumerate(problems):
         if _same(old, new):
             seen = tuple(dict.fromkeys(old.seen + new.seen))
@@ -132,13 +138,19 @@ def _add(problems: list[Problem], new: Problem) -> None:
                 if old.kind == new.kind and new.kind in _PAIRS
                 else old.also
             )
-            problems[position] = replace(old, seen=seen, count=old.count + (old.seen == new.seen), also=tuple(dict.fromkeys(further)))
+            problems[position] = replace(
+                old, seen=seen, count=old.count + (old.seen == new.seen), also=tuple(dict.fromkeys(further))
+            )
             return
     problems.append(new)
 
 
 def _same(old: Problem, new: Problem) -> bool:
-    if old.kind == new.kind and (old.array, set(old.places)) == (new.array, set(new.places)) and (old.places or old.message == new.message):
+    if (
+        old.kind == new.kind
+        and (old.array, set(old.places)) == (new.array, set(new.places))
+        and (old.places or old.message == new.message)
+    ):
         return bool(old.places) or old.kernel == new.kernel
     if old.kind == new.kind == "unfilled" and old.array == new.array:
         return True
@@ -154,9 +166,13 @@ def _same(old: Problem, new: Problem) -> bool:
 
 
 def _causes(problems: list[Problem]) -> list[Problem]:
-    """Without what follows from another fault among them: reads that a race lets come too early, races where an index runs out of its row, crashes."""
+    """Without what follows from another fault among them: reads that a race lets come too early, races where an index
+    runs out of its row, crashes.
+    """
     races = {(p.kernel, p.array, place) for p in problems if p.kind == "race" for place in p.places}
-    outside = {(p.kernel, p.array, place) for p in problems if p.kind == "out of bounds" and p.array for place in p.places}
+    outside = {
+        (p.kernel, p.array, place) for p in problems if p.kind == "out of bounds" and p.array for place in p.places
+    }
     named = {p.kernel for p in problems if p.kind in CAUSES and p.places}
     return [
         p

@@ -1,8 +1,8 @@
 """What of a .cu file runs on the host, taken out: a checker of kernels needs no main, no cudaMalloc and no <<< >>>.
 
-At the top level and in namespaces three things go: functions that are neither __global__ nor __device__ nor constexpr; variables that
-the device cannot see, or that are made by such functions; structs that use the CUDA runtime. So do headers that nobody finds. Line
-breaks stay, so that every line keeps its number.
+At the top level and in namespaces three things go: functions that are neither __global__ nor __device__ nor constexpr;
+variables that the device cannot see, or that are made by such functions; structs that use the CUDA runtime. So do
+headers that nobody finds. Line breaks stay, so that every line keeps its number.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ DEVICE_HEADERS = re.compile(
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<name>[^>"\n]+)[>"][^\n]*$', re.MULTILINE)
 #: Names of namespaces that only such headers have.
-_THEIRS = re.compile(r"\b(?:using\s+namespace|namespace\s+\w+\s*=)\s*(?:cooperative_groups|cub|nvcuda|cuda|cute|cutlass)\b[\w:\s]*;")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\([^)]*\))?(?P<body>(?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE)
+_THEIRS = re.compile(
+    r"\b(?:using\s+namespace|namespace\s+\w+\s*=)\s*(?:cooperative_groups|cub|nvcuda|cuda|cute|cutlass)\b[\w:\s]*;"
+)
+_MACRO = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\([^)]*\))?(?P<body>(?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE
+)
 _DIRECTIVE = re.compile(r"(^[ \t]*#(?:[^\n]*\\\n)*[^\n]*)|[^\n]", re.MULTILINE)
 _RUNTIME = re.compile(r"<<<|\bcuda[A-Z]\w*|\bcu(?:blas|dnn|fft|rand|sparse|solver)\w*|\bthrust\s*::")
 _DEVICE = re.compile(r"__global__|__device__|__constant__|__managed__|__shared__|\bconstexpr\b")
@@ -68,7 +72,8 @@ def without(text: str, file: str) -> str:
     Raises
     ------
     KernelError
-        Where a header is included that no emulator of ours can stand in for, and nothing else is there. A kernel that needs one does not compile.
+        Where a header is included that no emulator of ours can stand in for, and nothing else is there. A kernel that
+        needs one does not compile.
     """
     missing = bodiless(text, file)
     if missing and "__global__" not in text:
@@ -139,7 +144,9 @@ def _host_parts(plain: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
 
 
 def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
-    """Where each declaration at the top level or in a namespace begins and ends; of functions that are defined, what stands before the body."""
+    """Where each declaration at the top level or in a namespace begins and ends; of functions that are defined, what
+    stands before the body.
+    """
     position = 0
     while True:
         begin, mark = re.compile(r"\S").search(plain, position), re.compile(r"[{};]").search(plain, position)
@@ -151,7 +158,9 @@ def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
             continue  # a namespace ends or begins
         if mark[0] == "{" and _is_function(head):
             position = closing(plain, mark.start())
-            while member := re.compile(r"\s*(?:,[^{};]*)?\{").match(plain, position):  # what stood in the braces was a constructor's member
+            while member := re.compile(r"\s*(?:,[^{};]*)?\{").match(
+                plain, position
+            ):  # what stood in the braces was a constructor's member
                 position = closing(plain, member.end() - 1)
             yield first, position, head
             continue
@@ -163,7 +172,9 @@ def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_function(head: str) -> bool:
-    """Whether what stands before a brace is a function's head: it has parameters, and is no struct's, enum's or initialiser's."""
+    """Whether what stands before a brace is a function's head: it has parameters, and is no struct's, enum's or
+    initialiser's.
+    """
     without_templates = re.sub(r"\btemplate\s*<[^;{}]*?>(?=\s*[\w:~_])", " ", head)
     return "(" in head and not re.search(
         r"\b(?:struct|class|union|enum)\s+(?:\w+\s*\([^()]*\)\s*)?\w*\s*(?::[^()]*)?$|=\s*$", without_templates

@@ -55,9 +55,7 @@ class TimeLimit:
                 message = f"the launch did not end within {self.seconds:g} s: {message}; --timeout gives it more time"
             self.write(kind=report.kind, message=message, places=places, array=report.array)
         if not any(report.kind == "time limit" for report in found):
-            message = (
-                f"the launch did not end within {self.seconds:g} s, and no thread of it says where it is; --timeout gives it more time"
-            )
+            message = f"the launch did not end within {self.seconds:g} s, and no thread of it says where it is; --timeout gives it more time"
             self.write(kind="time limit", message=message, places=[], array="")
         self.write(end=True)
         quiet()

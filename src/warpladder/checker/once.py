@@ -22,7 +22,9 @@ Write = Callable[..., None]
 
 @dataclass
 class Use:
-    """What launches did with an array: by which kernel it may be written, in bytes of an element; whether it was read and written."""
+    """What launches did with an array: by which kernel it may be written, in bytes of an element; whether it was read
+    and written.
+    """
 
     kernel: str
     launch: int
@@ -84,7 +86,9 @@ class Once:
         self._fill(device, kernel)
         arguments = [self._given(argument) for argument in planned.arguments]
         try:
-            launch = kernel.bind(planned.grid, planned.block, *arguments, shared=planned.shared, cooperative=planned.cooperative)
+            launch = kernel.bind(
+                planned.grid, planned.block, *arguments, shared=planned.shared, cooperative=planned.cooperative
+            )
         except LaunchError as error:
             self.write(kind="launch", message=str(error), places=[], array="")
             return False
@@ -101,7 +105,9 @@ class Once:
                 self.spoiled = True
         if self.mode == "check":
             self._learn(planned.number, launch, found)
-        return self.mode != "fast" or all(report.kind == "no body" for report in found)  # otherwise the launch was given up
+        return self.mode != "fast" or all(
+            report.kind == "no body" for report in found
+        )  # otherwise the launch was given up
 
     def _given(self, argument: Argument) -> Any:
         if isinstance(argument, Mapping):
@@ -139,9 +145,7 @@ class Once:
                 use.read, use.written = use.read or read, use.written or written
         if launch.idle and not found:
             blocks, threads = int(np.prod(launch.grid)), int(np.prod(launch.grid)) * int(np.prod(launch.block))
-            message = (
-                f"no thread of the launch writes to an array: {threads:,} threads of {blocks:,} block{'s' * (blocks > 1)} ran and left"
-            )
+            message = f"no thread of the launch writes to an array: {threads:,} threads of {blocks:,} block{'s' * (blocks > 1)} ran and left"
             self.write(kind="nothing written", message=message, places=[], array="")
             self.spoiled = True
 
@@ -159,7 +163,9 @@ class Once:
                     else f"{count:,} of the {elements:,} elements of array {name} were never written, the first of them element {first}"
                 )
             elif not use.read and not use.written:
-                message = f"array {name} was neither read nor written, and {use.kernel} takes it as one that it may write to"
+                message = (
+                    f"array {name} was neither read nor written, and {use.kernel} takes it as one that it may write to"
+                )
             else:
                 continue
             self.write(kind="unwritten", message=message, places=[], array=name, **where)

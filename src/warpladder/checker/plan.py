@@ -1,4 +1,6 @@
-"""A description worked out: every size a number, every array with its type and its content, every argument in its place."""
+"""A description worked out: every size a number, every array with its type and its content, every argument in its
+place.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from .arithmetic import Number, evaluate, whole
 from .contents import filled, loaded, same_type, shaped
 from .describe import Asked, Content, Description
 
-#: What a parameter gets: an array's name, None for a null pointer, a number, or for a struct all of these by their members' names.
+#: What a parameter gets: an array's name, None for a null pointer, a number, or for a struct all of these by their
+#: members' names.
 Argument = str | Number | None | Mapping[str, "Argument"]
 
 
@@ -99,11 +102,15 @@ def plan(description: Description, source: Source, seed: int = 0) -> Plan:
     arrays, shapes = {}, {}
     for position, (name, content) in enumerate(description.arrays.items()):
         if name not in unused:
-            arrays[name], shapes[name] = _array(name, content, kinds[name][0], values, source, np.random.default_rng([seed, position]))
+            arrays[name], shapes[name] = _array(
+                name, content, kinds[name][0], values, source, np.random.default_rng([seed, position])
+            )
     expect = {name: loaded(path, name, shapes[name][1]) for name, path in description.expect.items() if name in shapes}
     for name, wanted in expect.items():
         if wanted.size != math.prod(shapes[name][0]):
-            raise ConfigError(f"{description.expect[name]} holds {wanted.size} numbers, array {name} {math.prod(shapes[name][0])}")
+            raise ConfigError(
+                f"{description.expect[name]} holds {wanted.size} numbers, array {name} {math.prod(shapes[name][0])}"
+            )
     return Plan(tuple(launches), shapes, arrays, expect, _constants(description, source), values, without)
 
 
@@ -142,14 +149,20 @@ def _launch(
         inside = {name[len(parameter.name) + 1 :]: argument for name, argument in given.items()}
         arguments.append(inside if parameter.members else given[parameter.name])
     grid, block = (
-        tuple(whole(size, values, f"{what} of {where}") for size in given) for what, given in (("grid", asked.grid), ("block", asked.block))
+        tuple(whole(size, values, f"{what} of {where}") for size in given)
+        for what, given in (("grid", asked.grid), ("block", asked.block))
     )
     shared = whole(asked.shared, values, f"shared of {where}")
     return Planned(kernel, grid, block, shared, tuple(arguments), asked.cooperative, number)
 
 
 def _array(
-    name: str, content: Content, parameter: Parameter, values: dict[str, Number], source: Source, random: np.random.Generator
+    name: str,
+    content: Content,
+    parameter: Parameter,
+    values: dict[str, Number],
+    source: Source,
+    random: np.random.Generator,
 ) -> tuple[np.ndarray | None, tuple[tuple[int, ...], np.dtype]]:
     """What an array holds at first, its shape and its type."""
     if content.type:
@@ -171,7 +184,9 @@ def _constants(description: Description, source: Source) -> dict[str, Any]:
     return out
 
 
-def _argument(parameter: Parameter, asked: Asked, description: Description, values: dict[str, Number], where: str) -> str | Number | None:
+def _argument(
+    parameter: Parameter, asked: Asked, description: Description, values: dict[str, Number], where: str
+) -> str | Number | None:
     given = asked.arguments.get(parameter.name, parameter.name)
     if not parameter.pointer:
         if given == parameter.name and given not in values:

@@ -1,4 +1,6 @@
-"""A description run twice, with zeros and with rubbish in local variables that have no value: a kernel must do the same both times."""
+"""A description run twice, with zeros and with rubbish in local variables that have no value: a kernel must do the same
+both times.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ Seen = tuple[list[str], dict[str, np.ndarray] | None]
 
 
 def compared(worked_out: Plan, source: Source, seed: int, limit: TimeLimit, write: Write) -> None:
-    """Write it down if what launches do depends on local variables without a value, with the lines that the compiler suspects."""
+    """Write it down if what launches do depends on local variables without a value, with the lines that the compiler
+    suspects.
+    """
     zeros, rubbish = (_once(fill, worked_out, source, seed, limit, write) for fill in FILLS)
     array, what = _difference(zeros, rubbish)
     if not what:
@@ -27,11 +31,18 @@ def compared(worked_out: Plan, source: Source, seed: int, limit: TimeLimit, writ
     named = places(whole_text(source, tuple(launch.signature.name for launch in worked_out.launches)))
     shown = ", ".join(f"{name} at {Path(file).name}:{line}" for name, file, line in named)
     where = [(file, line) for _, file, line in named]
-    write(kind="uninitialised local", message=what + (f". The compiler suspects {shown}" if shown else ""), places=where, array=array)
+    write(
+        kind="uninitialised local",
+        message=what + (f". The compiler suspects {shown}" if shown else ""),
+        places=where,
+        array=array,
+    )
 
 
 def _once(fill: str, worked_out: Plan, source: Source, seed: int, limit: TimeLimit, write: Write) -> Seen:
-    """What was found and what arrays held in the end; one OS thread, and builds that differ in nothing else, so that results are the same bits."""
+    """What was found and what arrays held in the end; one OS thread, and builds that differ in nothing else, so that
+    results are the same bits.
+    """
     said: list[str] = []
 
     def listen(**entry: Any) -> None:

@@ -1,9 +1,10 @@
-"""Runs a description in this process, in one mode; `check` starts a process for each mode, so that a kernel can only bring down its own.
+"""Runs a description in this process, in one mode; `check` starts a process for each mode, so that a kernel can only
+bring down its own.
 
     python -m warpladder.checker.run JOB RESULT
 
-JOB is JSON (`check` writes it). RESULT gets a line of JSON for each thing that happens, flushed before the next begins: what
-was running when a process dies is its last line. It dies when its standard input ends, which the parent holds.
+JOB is JSON (`check` writes it). RESULT gets a line of JSON for each thing that happens, flushed before the next begins:
+what was running when a process dies is its last line. It dies when its standard input ends, which the parent holds.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from .plan import plan
 from .rubbish import compared
 
 
-def run(description: Description, mode: str, orders: tuple[str, ...], seed: int, limit: TimeLimit, write: Write) -> None:
+def run(
+    description: Description, mode: str, orders: tuple[str, ...], seed: int, limit: TimeLimit, write: Write
+) -> None:
     """Send the launches in a mode, once for each order of threads, and write down what is found; orders must agree."""
     source = device_code(description.source)
     results: dict[str, dict[str, np.ndarray]] = {}
@@ -45,7 +48,9 @@ def run(description: Description, mode: str, orders: tuple[str, ...], seed: int,
         quiet()
     if mode != "fast":
         return
-    longest = max((math.prod(shape) for shape, _ in worked_out.shapes.values()), default=1)  # no sum is likely to be longer
+    longest = max(
+        (math.prod(shape) for shape, _ in worked_out.shapes.values()), default=1
+    )  # no sum is likely to be longer
     for name, wanted in worked_out.expect.items():
         if not once.refused:
             _expect(name, results[orders[0]][name].reshape(-1), wanted.reshape(-1), longest, write)

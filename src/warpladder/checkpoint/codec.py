@@ -1,12 +1,13 @@
 """A checkpoint as the bytes of a safetensors file, and back.
 
 The tensors are the parameters under PyTorch's `state_dict` names and what the optimizer keeps beside them under the
-slot's name and the same: "momentum_buffer.0.weight". Everything else is one JSON document in the metadata, under "warpladder" (one
-key, because safetensors writes several in random order, and equal runs should make equal files). Its "sha256" covers the rest of the
-document and the tensors' bytes.
+slot's name and the same: "momentum_buffer.0.weight". Everything else is one JSON document in the metadata, under
+"warpladder" (one key, because safetensors writes several in random order, and equal runs should make equal files). Its
+"sha256" covers the rest of the document and the tensors' bytes.
 
-Tensors are float32, or all of them float64 where the run computes in fp64: such a file has format 3, others 2, which earlier versions read too.
-Files of format 1 knew SGD alone, whose settings stand among the others, and called its momentum "velocity.".
+Tensors are float32, or all of them float64 where the run computes in fp64: such a file has format 3, others 2, which
+earlier versions read too. Files of format 1 knew SGD alone, whose settings stand among the others, and called its
+momentum "velocity.".
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ KEY = "warpladder"
 FORMER = {"velocity": "momentum_buffer"}  # what format 1 called a slot
 _FIELDS = {"format", "net", "config", "data", "rung", "epoch", "step", "sums", "history", "finished", "test", "sha256"}
 _OPTIONAL = {"tuned", "updates"}
-_MEANINGS = ("class_names", "mean", "std")  # of a data set; written only where it has them, so that older versions read what they can
+_MEANINGS = (
+    "class_names",
+    "mean",
+    "std",
+)  # of a data set; written only where it has them, so that older versions read what they can
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -53,7 +58,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
         "rung": checkpoint.rung,
         "epoch": checkpoint.epoch,
         "step": checkpoint.step,
-        "sums": asdict(checkpoint.sums) | {"loss": None if checkpoint.sums.loss is None else checkpoint.sums.loss.hex()},
+        "sums": asdict(checkpoint.sums)
+        | {"loss": None if checkpoint.sums.loss is None else checkpoint.sums.loss.hex()},
         "history": [asdict(log) for log in checkpoint.history],
         "finished": checkpoint.finished,
         "test": None if checkpoint.test is None else asdict(checkpoint.test),
@@ -102,7 +108,8 @@ def _digest(document: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> s
 
 
 def unpack(content: bytes) -> tuple[dict[str, Any], str | None]:
-    """A safetensors file taken apart: {name: {"dtype", "shape", "data"}}, and the JSON text of the run that it describes, None in the files of others.
+    """A safetensors file taken apart: {name: {"dtype", "shape", "data"}}, and the JSON text of the run that it
+    describes, None in the files of others.
 
     Raises
     ------
@@ -131,13 +138,17 @@ def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
     """The JSON text and the tensors of a checkpoint."""
     found, text = unpack(content)
     if text is None:
-        _refuse("is a safetensors file, but not a checkpoint of warpladder (train --from FILE begins a new run with its weights)")
+        _refuse(
+            "is a safetensors file, but not a checkpoint of warpladder (train --from FILE begins a new run with its weights)"
+        )
     tensors = {}
     for name, tensor in found.items():
         kind = TYPES.get(tensor["dtype"])
         if kind is None:
             _refuse(f"is damaged: tensor {name!r:.80} has type {tensor['dtype']}, wants {' or '.join(TYPES)}")
-        tensors[name] = np.frombuffer(tensor["data"], kind).reshape(tensor["shape"]).astype(np.dtype(kind).newbyteorder("="))
+        tensors[name] = (
+            np.frombuffer(tensor["data"], kind).reshape(tensor["shape"]).astype(np.dtype(kind).newbyteorder("="))
+        )
     return text, tensors
 
 
@@ -149,7 +160,9 @@ def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
         _refuse("is damaged: its description of the run is incomplete")
     kinds = {str(array.dtype) for array in tensors.values()}
     if len(kinds) > 1 or kinds - {"float64" if version == FORMAT else "float32"}:
-        _refuse(f"is damaged: its tensors are {' and '.join(sorted(kinds))}, which a file of format {version} does not hold")
+        _refuse(
+            f"is damaged: its tensors are {' and '.join(sorted(kinds))}, which a file of format {version} does not hold"
+        )
     if document["sha256"] != _digest(document, tensors):
         _refuse("is damaged: its checksum does not fit its content")
     net, (config, options) = net_from_json(document["net"]), _config(document["config"])
@@ -174,7 +187,9 @@ def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
     return checkpoint
 
 
-def _slots(net: Net, config: TrainConfig, tensors: dict[str, np.ndarray], former: Mapping[str, str]) -> dict[str, dict[str, np.ndarray]]:
+def _slots(
+    net: Net, config: TrainConfig, tensors: dict[str, np.ndarray], former: Mapping[str, str]
+) -> dict[str, dict[str, np.ndarray]]:
     """What the optimizer keeps, after a look at names, shapes and numbers."""
     found: dict[str, dict[str, np.ndarray]] = {}
     for name, array in tensors.items():
@@ -194,7 +209,9 @@ def _tensors(net: Net, found: dict[str, np.ndarray], what: str) -> dict[str, np.
     """The same in the net's order, after a look at names, shapes and numbers."""
     shapes = param_shapes(net)
     if found.keys() != shapes.keys():
-        _refuse(f"holds {what} {', '.join(sorted(found)) or 'of nothing'!r:.200}, its net has {', '.join(shapes)!r:.200}")
+        _refuse(
+            f"holds {what} {', '.join(sorted(found)) or 'of nothing'!r:.200}, its net has {', '.join(shapes)!r:.200}"
+        )
     for name, shape in shapes.items():
         if found[name].shape != shape:
             _refuse(f"holds {what} {name} of shape {found[name].shape}, its net has {shape}")
@@ -213,7 +230,9 @@ def _check_place(at: Checkpoint) -> None:
         _refuse("is damaged: its data set has no samples")
     steps = at.config.steps(at.data.samples) if at.epoch < at.config.epochs else 0
     if not 0 <= at.epoch <= at.config.epochs or not 0 <= at.step <= steps:
-        _refuse(f"stands at step {at.step} after {at.epoch} of {at.config.epochs} epochs, which is no place in that run")
+        _refuse(
+            f"stands at step {at.step} after {at.epoch} of {at.config.epochs} epochs, which is no place in that run"
+        )
     if at.finished and at.epoch < at.config.epochs:
         _refuse("calls itself finished before its last epoch")
     if [log.epoch for log in at.history] != list(range(1, at.epoch + 1)):
@@ -223,11 +242,15 @@ def _check_place(at: Checkpoint) -> None:
     lossy = [(log.epoch - 1, log.train_loss) for log in at.history] + ([(at.epoch, at.sums.loss)] if at.step else [])
     for epoch, loss in lossy:
         if (loss is not None) != at.config.has_loss(epoch):
-            _refuse(f"logs {'no' if loss is None else 'a'} loss of epoch {epoch + 1}, where loss_every is {at.config.loss_every}")
+            _refuse(
+                f"logs {'no' if loss is None else 'a'} loss of epoch {epoch + 1}, where loss_every is {at.config.loss_every}"
+            )
 
 
 def _config(value: Any) -> tuple[TrainConfig, list[str]]:
-    """The settings, and what once stood among them and is an option of the rung now, as it stands behind the rung's name."""
+    """The settings, and what once stood among them and is an option of the rung now, as it stands behind the rung's
+    name.
+    """
     known = {field.name for field in fields(TrainConfig)} | set(SHORT)
     if not isinstance(value, dict) or not value.keys() <= known | MOVED.keys():
         _refuse("has settings that this version of warpladder does not know")
@@ -242,12 +265,18 @@ def _data(value: Any, net: Net) -> DataMark:
     if not all(isinstance(part, str) for part in value["parts"].values()):
         _refuse("is damaged: its description of the data set is incomplete")
     names, mean, std = (value.get(key, []) for key in _MEANINGS)
-    if not all(isinstance(each, list) for each in (names, mean, std)) or not all(isinstance(name, str) for name in names):
+    if not all(isinstance(each, list) for each in (names, mean, std)) or not all(
+        isinstance(name, str) for name in names
+    ):
         _refuse("is damaged: its names of classes, means or deviations are no lists")
     outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else len(names)
     if len(names) > outputs or sorted(set(names)) != names:
         _refuse(f"has names of {len(names)} classes that do not fit a net of {outputs} outputs")
-    if not all(_is(number, float) for number in (*mean, *std)) or len(mean) != len(std) or (mean and len(mean) != net.in_shape[0]):
+    if (
+        not all(_is(number, float) for number in (*mean, *std))
+        or len(mean) != len(std)
+        or (mean and len(mean) != net.in_shape[0])
+    ):
         _refuse("is damaged: its means and deviations do not fit its net")
     if not min(std, default=1.0) > 0:
         _refuse("is damaged: a deviation is not above 0")
@@ -271,7 +300,14 @@ def _sums(value: Any) -> Sums:
 
 def _history(value: Any) -> tuple[EpochLog, ...]:
     maybe = (float, type(None))
-    types = {"epoch": int, "train_loss": maybe, "train_accuracy": maybe, "valid_loss": maybe, "valid_accuracy": maybe, "seconds": float}
+    types = {
+        "epoch": int,
+        "train_loss": maybe,
+        "train_accuracy": maybe,
+        "valid_loss": maybe,
+        "valid_accuracy": maybe,
+        "seconds": float,
+    }
     if not isinstance(value, list) or not all(_record(log, **types) for log in value):
         _refuse("is damaged: its history is incomplete")
     return tuple(EpochLog(**log) for log in value)
@@ -285,11 +321,19 @@ def _score(value: Any) -> Score:
 
 def _record(value: Any, **types: Any) -> bool:
     """Whether this is a dict of exactly these keys and types, floats finite."""
-    return isinstance(value, dict) and value.keys() == types.keys() and all(_is(value[key], kind) for key, kind in types.items())
+    return (
+        isinstance(value, dict)
+        and value.keys() == types.keys()
+        and all(_is(value[key], kind) for key, kind in types.items())
+    )
 
 
 def _is(value: Any, kind: Any) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool) and not (isinstance(value, float) and not math.isfinite(value))
+    return (
+        isinstance(value, kind)
+        and not isinstance(value, bool)
+        and not (isinstance(value, float) and not math.isfinite(value))
+    )
 
 
 def _refuse(why: str) -> NoReturn:

@@ -29,7 +29,8 @@ class EpochLog:
     """A finished epoch.
 
     epoch : counts from 1.
-    train_loss, train_accuracy : sample-weighted means over the epoch's batches, each taken before its update; None where `loss_every` leaves the epoch out.
+    train_loss, train_accuracy : sample-weighted means over the epoch's batches, each taken before its update; None
+    where `loss_every` leaves the epoch out.
     valid_loss, valid_accuracy : of the validation part after the epoch; None without one.
     seconds : wall time spent in the epoch's training steps; scoring and checkpoints are left out.
 
@@ -48,7 +49,8 @@ class EpochLog:
 class Sums:
     """An unfinished epoch so far: sums over its samples, and the seconds spent in its steps.
 
-    The loss is summed step by step, so that the result does not depend on how the steps were grouped. Loss and correct are None in an epoch without them.
+    The loss is summed step by step, so that the result does not depend on how the steps were grouped. Loss and correct
+    are None in an epoch without them.
     """
 
     loss: float | None = 0.0
@@ -61,7 +63,9 @@ class Sums:
         total = 0.0 if self.loss is None else self.loss
         for batch_loss, batch_size in zip(loss.tolist(), size.tolist(), strict=True):
             total += batch_loss * batch_size
-        return Sums(total, (self.correct or 0) + int(correct.sum()), self.samples + int(size.sum()), self.seconds + seconds)
+        return Sums(
+            total, (self.correct or 0) + int(correct.sum()), self.samples + int(size.sum()), self.seconds + seconds
+        )
 
     def plus_without_loss(self, size: np.ndarray, seconds: float) -> Sums:
         """With more steps whose losses were not computed, of batches of these sizes, (steps,)."""
@@ -77,7 +81,8 @@ class DataMark:
     scale : what pixels are multiplied by.
     parts : of each part there is ("train_x", ...): type, shape and CRC-32 of its bytes.
     class_names : what label 0, 1, ... is called; empty where labels are numbers.
-    mean, std : of the training part, for each feature or channel, where samples were standardised with them; empty otherwise.
+    mean, std : of the training part, for each feature or channel, where samples were standardised with them; empty
+    otherwise.
     """
 
     name: str
@@ -98,7 +103,8 @@ class Checkpoint:
     epoch : int
         Finished epochs.
     step : int
-        Finished steps of the next epoch. All of them may be finished while the epoch is not: then its validation is still to come.
+        Finished steps of the next epoch. All of them may be finished while the epoch is not: then its validation is
+        still to come.
     sums : Sums
         Over these steps.
     history : tuple of EpochLog
@@ -110,11 +116,14 @@ class Checkpoint:
     params : dict
         Arrays under PyTorch's `state_dict` names: float32, or float64 of a run in fp64.
     slots : dict of dicts
-        The same for each array that the optimizer keeps beside the parameters, by `Optimizer.slots`; those that are not there are zeros.
+        The same for each array that the optimizer keeps beside the parameters, by `Optimizer.slots`; those that are not
+        there are zeros.
     updates : int
-        Updates that had been made before this run's first: those of a PyTorch optimizer from which the slots come. 0 for a run.
+        Updates that had been made before this run's first: those of a PyTorch optimizer from which the slots come. 0
+        for a run.
     tuned : NetPlan or None
-        What the rung's tuner chose, so that the rest of the run is computed as its beginning; None where nothing is chosen.
+        What the rung's tuner chose, so that the rest of the run is computed as its beginning; None where nothing is
+        chosen.
     """
 
     net: Net
@@ -146,5 +155,7 @@ class Checkpoint:
 def param_shapes(net: Net) -> dict[str, Shape]:
     """The shape of every parameter tensor under its name in PyTorch's `state_dict`, in order."""
     return {
-        f"{index}.{kind}": shape for index, layer in enumerate(net.layers) for kind, shape in layer.param_shapes(net.shapes[index]).items()
+        f"{index}.{kind}": shape
+        for index, layer in enumerate(net.layers)
+        for kind, shape in layer.param_shapes(net.shapes[index]).items()
     }

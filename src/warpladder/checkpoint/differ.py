@@ -58,8 +58,14 @@ def _schedule(there: TrainConfig, here: TrainConfig) -> list[str]:
     a, b = there.schedule, here.schedule
     if a == b and a.by_epochs and there.epochs != here.epochs:
         end, fixed = there.epochs, a.over(there.epochs)
-        way_out = "" if fixed == a else f": {fixed!r}, or --schedule {type(a).__name__.lower()}:epochs={end}, goes on with its last rate"
-        return [f"the schedule, {a.described()}, ends with the run, after {end} epochs there and {here.epochs} here{way_out}"]
+        way_out = (
+            ""
+            if fixed == a
+            else f": {fixed!r}, or --schedule {type(a).__name__.lower()}:epochs={end}, goes on with its last rate"
+        )
+        return [
+            f"the schedule, {a.described()}, ends with the run, after {end} epochs there and {here.epochs} here{way_out}"
+        ]
     return _fields(a.over(there.epochs), b.over(here.epochs), "the schedule")
 
 
@@ -73,7 +79,9 @@ def _fields(a: Any, b: Any, what: str) -> list[str]:
 
 def _data(there: DataMark, here: DataMark) -> list[str]:
     if there.samples != here.samples:
-        return [f"the training set has {there.samples} samples there ({there.name!r}) and {here.samples} here ({here.name!r})"]
+        return [
+            f"the training set has {there.samples} samples there ({there.name!r}) and {here.samples} here ({here.name!r})"
+        ]
     out = []
     if there.scale != here.scale:
         out.append(f"pixels are scaled by {there.scale} there and {here.scale} here")

@@ -47,16 +47,22 @@ def read(path: str | os.PathLike[str]) -> bytes:
     except OSError as error:
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error.strerror or error}") from None
     except (ValueError, MemoryError) as error:  # a name with a NUL in it; a file larger than memory
-        raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error or 'it is larger than memory'}") from None
+        raise CheckpointError(
+            f"checkpoint {os.fspath(path)!r} cannot be read: {error or 'it is larger than memory'}"
+        ) from None
 
 
 def check_free(path: str | os.PathLike[str], resumed: str | os.PathLike[str] | None = None) -> None:
-    """Raise `CheckpointError` where a new run's checkpoint would take the place of a file that is there, other than the one that is resumed."""
+    """Raise `CheckpointError` where a new run's checkpoint would take the place of a file that is there, other than the
+    one that is resumed.
+    """
     if not os.path.lexists(path) or (
         resumed is not None and os.path.exists(resumed) and os.path.exists(path) and os.path.samefile(path, resumed)
     ):
         return
-    raise CheckpointError(f"{os.fspath(path)!r} is there already: go on from it (resume), name another file, or insist (overwrite)")
+    raise CheckpointError(
+        f"{os.fspath(path)!r} is there already: go on from it (resume), name another file, or insist (overwrite)"
+    )
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -65,6 +71,10 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if target.is_dir():
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} is a folder: name a file in it")
     if not target.parent.is_dir():
-        raise CheckpointError(f"checkpoint {os.fspath(path)!r}: there is no folder {os.fspath(target.parent)!r}, make it first")
+        raise CheckpointError(
+            f"checkpoint {os.fspath(path)!r}: there is no folder {os.fspath(target.parent)!r}, make it first"
+        )
     if not os.access(target.parent, os.W_OK):
-        raise CheckpointError(f"checkpoint {os.fspath(path)!r}: the folder {os.fspath(target.parent)!r} cannot be written")
+        raise CheckpointError(
+            f"checkpoint {os.fspath(path)!r}: the folder {os.fspath(target.parent)!r} cannot be written"
+        )

@@ -79,7 +79,8 @@ def plan_to_json(plan: NetPlan) -> dict[str, Any]:
 
 
 def plan_from_json(value: Any, where: str = "") -> NetPlan:
-    """The plan that `plan_to_json` described. Whether a net on a device can be computed so, only its ops know (`trainers.tuner`).
+    """The plan that `plan_to_json` described. Whether a net on a device can be computed so, only its ops know
+    (`trainers.tuner`).
 
     where : what error messages call it.
 

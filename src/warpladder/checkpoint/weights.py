@@ -14,7 +14,8 @@ from .codec import FORMER, decode, unpack
 from .content import param_shapes
 from .file import read
 
-#: How safetensors calls the types that are understood, and NumPy's; bfloat16, which NumPy lacks, is the upper half of a float32.
+#: How safetensors calls the types that are understood, and NumPy's; bfloat16, which NumPy lacks, is the upper half of a
+#: float32.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 #: How names of what optimizers keep begin, also in files of format 1; a prefix of a wrapped model is another one.
@@ -44,7 +45,9 @@ def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32")
         The file is missing, damaged or of another kind, or its names, shapes or numbers do not fit the net.
     """
     source, content = os.fspath(path), read(path)
-    if content.startswith(_PICKLES) and content[8:9] != b"{":  # the first bytes of a safetensors file are a length, and may be these too
+    if (
+        content.startswith(_PICKLES) and content[8:9] != b"{"
+    ):  # the first bytes of a safetensors file are a length, and may be these too
         raise CheckpointError(
             f"{source!r} is a pickle, which can run anything when it is read: write safetensors.torch.save_file(module.state_dict(), FILE) instead"
         )
@@ -66,8 +69,8 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     ----------
     net : Net
     named : mapping
-        Arrays of numbers under the names of the `state_dict` of the equal `torch.nn.Sequential`, "0.weight", in any order.
-        One prefix that all names share, such as "module." of a wrapped model, is left out.
+        Arrays of numbers under the names of the `state_dict` of the equal `torch.nn.Sequential`, "0.weight", in any
+        order. One prefix that all names share, such as "module." of a wrapped model, is left out.
     source : str
         What error messages call the mapping: a file's path.
     dtype : {"float32", "float64"}
@@ -87,7 +90,9 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     lacking = [name for name in shapes if name not in given]
     beyond = [name for name in given if name not in shapes]
     if lacking or beyond:
-        faults = [f"{what} {', '.join(names)!r:.80}" for what, names in (("lacks", lacking), ("has besides", beyond)) if names]
+        faults = [
+            f"{what} {', '.join(names)!r:.80}" for what, names in (("lacks", lacking), ("has besides", beyond)) if names
+        ]
         raise CheckpointError(
             f"{source!r} does not fit net {net.name!r}: it {' and '.join(faults)}; names are those of the equal torch.nn.Sequential's state_dict"
         )
@@ -95,7 +100,9 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     for name, shape in shapes.items():
         array = np.asarray(given[name])
         if array.shape != shape:
-            raise CheckpointError(f"{source!r} does not fit net {net.name!r}: {name} is {array.shape} there, the net's is {shape}")
+            raise CheckpointError(
+                f"{source!r} does not fit net {net.name!r}: {name} is {array.shape} there, the net's is {shape}"
+            )
         if not np.issubdtype(array.dtype, np.floating):
             raise CheckpointError(f"{source!r}: {name} holds {array.dtype} where floating-point numbers are wanted")
         with np.errstate(over="ignore"):

@@ -36,7 +36,9 @@ class _InOrder(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each command with its first sentence, whole, which may take two lines."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()])
+            formatter.write_dl(
+                [(name, command.get_short_help_str(limit=200)) for name, command in self.commands.items()]
+            )
 
 
 def _print_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
@@ -47,8 +49,19 @@ def _print_version(ctx: click.Context, option: click.Parameter, asked: bool) -> 
         ctx.exit()
 
 
-@click.group(cls=_InOrder, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version and exit.")
+@click.group(
+    cls=_InOrder,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def group(ctx: click.Context) -> None:
     """Train small neural networks at the speed of the hardware, and see where the speed comes from.
@@ -62,7 +75,22 @@ def group(ctx: click.Context) -> None:
         ctx.exit(BAD_INPUT)
 
 
-for _command in (climb, report, reproduce, train, profile, evaluate, predict, features, svm, nets, rungs, data, check, gemm):
+for _command in (
+    climb,
+    report,
+    reproduce,
+    train,
+    profile,
+    evaluate,
+    predict,
+    features,
+    svm,
+    nets,
+    rungs,
+    data,
+    check,
+    gemm,
+):
     group.add_command(_command)
 
 
@@ -92,7 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WarpladderError as error:
         return _say(error, BAD_INPUT)
     except (BrokenPipeError, SystemExit):
-        # The reader of a pipe left (`| head`), which click turns into an exit: nothing more to say, also not when Python flushes at its end.
+        # The reader of a pipe left (`| head`), which click turns into an exit: nothing more to say, also not when
+        # Python flushes at its end.
         sys.stdout = None
         return 0
     except MemoryError as error:
@@ -104,7 +133,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _warn(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: object = None, line: str | None = None
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: object = None,
+    line: str | None = None,
 ) -> None:
     """A warning of ours as one line; those of libraries as Python shows them."""
     if category is UserWarning:

@@ -25,7 +25,13 @@ MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
 @click.option("--kernel", metavar="NAME", help="Kernel to launch, if the file has several: add, or tiled<16, true>.")
 @click.option("--grid", metavar="X,Y,Z", help="Blocks along each axis.")
 @click.option("--block", metavar="X,Y,Z", help="Threads of a block along each axis.")
-@click.option("--arg", "arguments", metavar="NAME=WHAT", multiple=True, help="A number, or an array: x=1000, x=[m,n]:zeros, x=x.npy.")
+@click.option(
+    "--arg",
+    "arguments",
+    metavar="NAME=WHAT",
+    multiple=True,
+    help="A number, or an array: x=1000, x=[m,n]:zeros, x=x.npy.",
+)
 @click.option("--shared", metavar="BYTES", help="Dynamic shared memory of a block.")
 @click.option(
     "--constant",
@@ -34,10 +40,22 @@ MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
     multiple=True,
     help="What a __constant__ variable holds: a number, 1,2,1, random or x.npy.",
 )
-@click.option("--cooperative", is_flag=True, help="Run all blocks at the same time, for kernels that wait for the whole grid.")
-@click.option("--mode", type=click.Choice((*MODES, "all")), default="all", show_default=True, help="How the kernels are watched.")
-@click.option("--order", type=click.Choice((*ORDERS, "all")), default="all", show_default=True, help="Order of threads in the fast mode.")
-@click.option("--seed", metavar="N", type=int, default=0, show_default=True, help="Seed of random arrays and of the random order.")
+@click.option(
+    "--cooperative", is_flag=True, help="Run all blocks at the same time, for kernels that wait for the whole grid."
+)
+@click.option(
+    "--mode", type=click.Choice((*MODES, "all")), default="all", show_default=True, help="How the kernels are watched."
+)
+@click.option(
+    "--order",
+    type=click.Choice((*ORDERS, "all")),
+    default="all",
+    show_default=True,
+    help="Order of threads in the fast mode.",
+)
+@click.option(
+    "--seed", metavar="N", type=int, default=0, show_default=True, help="Seed of random arrays and of the random order."
+)
 @click.option(
     "--timeout",
     metavar="SECONDS",
@@ -48,11 +66,14 @@ MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def check(context: click.Context, file: Path, mode: str, order: str, seed: int, timeout: float, as_json: bool, **asked: Any) -> None:
+def check(
+    context: click.Context, file: Path, mode: str, order: str, seed: int, timeout: float, as_json: bool, **asked: Any
+) -> None:
     """Check the kernels in FILE for races, missing barriers and bad memory accesses, without a GPU.
 
-    FILE is a .cu file, or a .toml file that describes launches of one. Without a launch the kernels of the file are listed.
-    Returns 0 if nothing was found, 1 if something was, 2 if it or one of its kernels could not be checked, 130 if Ctrl-C ended it.
+    FILE is a .cu file, or a .toml file that describes launches of one. Without a launch the kernels of the file are
+    listed. Returns 0 if nothing was found, 1 if something was, 2 if it or one of its kernels could not be checked, 130
+    if Ctrl-C ended it.
 
     \b
     Examples:
@@ -81,7 +102,8 @@ def check(context: click.Context, file: Path, mode: str, order: str, seed: int, 
         if errors.is_terminal:  # whoever waits sees at once what is known; all of it is told in the end
             for problem in problems:
                 errors.print(
-                    f"{mode}: {problem.kind}{f' on {problem.array}' if problem.array else ''}, kernel {problem.kernel}", markup=False
+                    f"{mode}: {problem.kind}{f' on {problem.array}' if problem.array else ''}, kernel {problem.kernel}",
+                    markup=False,
                 )
             errors.print(f"{mode} is done: {count(len(problems), 'problem')}", markup=False)
 

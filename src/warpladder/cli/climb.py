@@ -27,9 +27,21 @@ _ASIDE = ("out", "overwrite", "progress")
 @click.option("--rungs", "rung_names", metavar="A,B,C", help="Rungs and peers to climb; all if not given.")
 @click.option("--peers/--no-peers", default=True, help="Time the programs of others too, where --rungs does not say.")
 @click.option("--repeats", type=int, help="Timed repetitions of each rung; 5 if not given.")
-@click.option("--budget", type=float, help="Seconds that one repetition may take; of longer epochs a part is timed. 2 if not given.")
-@click.option("--quick", is_flag=True, help="A first look within a minute: 2 repetitions of half a second, no accuracy, no peak memory.")
-@click.option("--kept/--no-kept", default=True, help="Take proofs of identical code from earlier climbs, or prove all of it again.")
+@click.option(
+    "--budget",
+    type=float,
+    help="Seconds that one repetition may take; of longer epochs a part is timed. 2 if not given.",
+)
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="A first look within a minute: 2 repetitions of half a second, no accuracy, no peak memory.",
+)
+@click.option(
+    "--kept/--no-kept",
+    default=True,
+    help="Take proofs of identical code from earlier climbs, or prove all of it again.",
+)
 @rung_options
 @click.option(
     "--sweep",
@@ -41,10 +53,15 @@ _ASIDE = ("out", "overwrite", "progress")
 )
 @config_options
 @click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Where results.json and report.html go; runs/NET-D-TIME if not given."
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Where results.json and report.html go; runs/NET-D-TIME if not given.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the climb that DIR holds.")
-@click.option("--progress/--no-progress", default=None, help="Say on stderr what is being done; on a terminal if not given.")
+@click.option(
+    "--progress/--no-progress", default=None, help="Say on stderr what is being done; on a terminal if not given."
+)
 @click.pass_context
 def climb(
     ctx: click.Context,
@@ -63,8 +80,8 @@ def climb(
 ) -> int:
     """Prove that every rung trains NET right, time the rungs beside each other, and say which is fastest and why.
 
-    A rung that fails the proof is not timed, and the exit code is 1. Settings that are not given are those of the net's report. Ctrl-C
-    ends with what was found so far.
+    A rung that fails the proof is not timed, and the exit code is 1. Settings that are not given are those of the net's
+    report. Ctrl-C ends with what was found so far.
 
     \b
     Examples:
@@ -85,19 +102,38 @@ def climb(
     net, data = tasks[0].net, tasks[0].data
     with stoppable(), folder(out, f"{net.name}-{data.name}", overwrite) as place:
         record = Record(place, tuple(task.heading for task in tasks))
-        how: dict[str, Any] = {"repeats": repeats, "budget": budget, "quick": quick, "kept": kept, "command": _again(ctx)}
+        how: dict[str, Any] = {
+            "repeats": repeats,
+            "budget": budget,
+            "quick": quick,
+            "kept": kept,
+            "command": _again(ctx),
+        }
         try:
             for task in tasks:
                 record.begin(task.heading)
                 with shown(progress) as told:
                     record.keep(
-                        measure(task.net, task.data, task.config, rungs, epochs=task.config.epochs, progress=told, found=record.note, **how)
+                        measure(
+                            task.net,
+                            task.data,
+                            task.config,
+                            rungs,
+                            epochs=task.config.epochs,
+                            progress=told,
+                            found=record.note,
+                            **how,
+                        )
                     )
         except BaseException as error:
             record.rescue(error)
             raise
         record.end()
-    return 1 if any(rung.status in ("failed", "refused", "unjudged") for results in record.tasks for rung in results.rungs) else 0
+    return (
+        1
+        if any(rung.status in ("failed", "refused", "unjudged") for results in record.tasks for rung in results.rungs)
+        else 0
+    )
 
 
 def _chosen(names: str | None, peers: bool) -> list[Rung]:
@@ -107,7 +143,9 @@ def _chosen(names: str | None, peers: bool) -> list[Rung]:
         return [*LADDER, *(PEERS if peers else ())]
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
-        raise click.UsageError("--rungs wants names with commas between them; 'warpladder rungs' lists them", click.get_current_context())
+        raise click.UsageError(
+            "--rungs wants names with commas between them; 'warpladder rungs' lists them", click.get_current_context()
+        )
     return [find(name) for name in wanted]
 
 

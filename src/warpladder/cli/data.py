@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--fetch", is_flag=True, help="Download the sets named, or 'all' of them, to have them without a network.")
+@click.option(
+    "--fetch", is_flag=True, help="Download the sets named, or 'all' of them, to have them without a network."
+)
 @click.option(
     "--data-dir",
     metavar="DIR",
@@ -96,10 +98,14 @@ def _fetch(names: tuple[str, ...], data_dir: Path | None) -> int:
             failed += 1
             continue
         size = sum(path.stat().st_size for path in paths)
-        click.echo(f"{name}: {len(paths)} file{'s' * (len(paths) > 1)}, {size / 1e6:,.1f} MB, sums right, in {paths[0].parent}")
+        click.echo(
+            f"{name}: {len(paths)} file{'s' * (len(paths) > 1)}, {size / 1e6:,.1f} MB, sums right, in {paths[0].parent}"
+        )
         folder = paths[0].parent.parent
     if failed == 0 and folder is not None:
-        click.echo(f"For a machine without a network: copy {folder} there, and name the copy with --data-dir or WARPLADDER_DATA")
+        click.echo(
+            f"For a machine without a network: copy {folder} there, and name the copy with --data-dir or WARPLADDER_DATA"
+        )
     return 2 if failed else 0
 
 

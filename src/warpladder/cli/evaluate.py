@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 @data_options
 @click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
 @net_file_option
-@click.option("--per-class", is_flag=True, help="Show precision, recall and F1 of each class, and the confusion matrix.")
+@click.option(
+    "--per-class", is_flag=True, help="Show precision, recall and F1 of each class, and the confusion matrix."
+)
 def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class: bool, **options: Any) -> None:
     """Score the net in CHECKPOINT on a data set's test samples.
 
@@ -40,7 +42,9 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
     data = Run(trained).fit_to(chosen_data(options, standardize=bool(trained.data.mean)))
     check_fit(trained.net, data)
     if per_class and not isinstance(trained.net.loss, CrossEntropyLoss):
-        raise ConfigError(f"net {trained.net.name!r} has no classes, so there are no scores of each: leave --per-class out")
+        raise ConfigError(
+            f"net {trained.net.name!r} has no classes, so there are no scores of each: leave --per-class out"
+        )
     with restore(trained, rung) as trainer:
         if per_class:
             _show_classes(trainer, data)
@@ -48,7 +52,9 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
         found = score(trainer, data.test_x, data.test_y, data.scale)
         seconds = perf_counter() - start
     accuracy = "" if found.accuracy is None else f", accuracy {percent(found.accuracy)}"
-    click.echo(f"{trained.net.name} on {data.name}: loss {found.loss:.4g}{accuracy}, {len(data.test_x):,} samples in {seconds:.3g} s")
+    click.echo(
+        f"{trained.net.name} on {data.name}: loss {found.loss:.4g}{accuracy}, {len(data.test_x):,} samples in {seconds:.3g} s"
+    )
 
 
 def _show_classes(trainer: Trainer, data: Dataset) -> None:
@@ -63,7 +69,10 @@ def _show_classes(trainer: Trainer, data: Dataset) -> None:
     net = trainer.net
     if data.test_y is None or not len(data.test_x):
         raise DataError(f"{data.name}: has no test samples with labels, which scores of each class need")
-    taken = [trainer.predict(data.test_x[first:last], data.scale).argmax(axis=1) for first, last in slices(net, len(data.test_x))]
+    taken = [
+        trainer.predict(data.test_x[first:last], data.scale).argmax(axis=1)
+        for first, last in slices(net, len(data.test_x))
+    ]
     scores = class_scores(data.test_y, np.concatenate(taken), label_names(data)[: net.out_shape[0]], data.classes)
     out = console()
     out.print(score_table(scores, "On the test samples"))

@@ -22,7 +22,8 @@ TAGS = {
 
 @contextmanager
 def event_log(folder: Path | None) -> Iterator[Callable[[EpochLog], None] | None]:
-    """A function that writes an epoch to a new event file in this folder, at once, so that TensorBoard shows a run under way; None without a folder.
+    """A function that writes an epoch to a new event file in this folder, at once, so that TensorBoard shows a run
+    under way; None without a folder.
 
     Raises
     ------

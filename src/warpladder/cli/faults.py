@@ -44,12 +44,15 @@ def show(outcome: Outcome) -> None:
     launches = count(outcome.launches, "launch")
     problems = f"{count(len(outcome.problems), 'problem')} in {launches}"
     if outcome.stopped:
-        out.print(f"stopped: {problems} until then{f', after {ran}' if ran else ', no mode was done'}", style="bold red")
+        out.print(
+            f"stopped: {problems} until then{f', after {ran}' if ran else ', no mode was done'}", style="bold red"
+        )
     elif outcome.problems:
         out.print(f"{problems}: {ran}", style="bold red")
     elif outcome.refused:
         out.print(
-            f"not checked: {count(len(outcome.refused), 'kernel')}; no problem found in the others: {launches}, {ran}", style="bold yellow"
+            f"not checked: {count(len(outcome.refused), 'kernel')}; no problem found in the others: {launches}, {ran}",
+            style="bold yellow",
         )
     else:
         out.print(f"no problem found: {launches}, {ran}", style="bold green")
@@ -83,7 +86,11 @@ def _show_problem(number: int, problem: Problem, out: Console) -> None:
 def _wrapped(text: str, out: Console, indent: str = "   ") -> Text:
     from rich.text import Text
 
-    return Text(textwrap.fill(text, min(out.width, 120) - 1, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False))
+    return Text(
+        textwrap.fill(
+            text, min(out.width, 120) - 1, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )
+    )
 
 
 def _source(problem: Problem, width: int) -> list[Text]:
@@ -120,7 +127,9 @@ def _line(file: str, line: int) -> str:
 def _marks(text: str, array: str) -> str:
     """^ under every place of a line that names the array, with the index behind it; a blank elsewhere."""
     marks = [" "] * len(text)
-    for match in re.finditer(rf"\b{re.escape(array)}\b(?:\s*\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])*", text) if array else ():
+    for match in (
+        re.finditer(rf"\b{re.escape(array)}\b(?:\s*\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])*", text) if array else ()
+    ):
         marks[match.start() : match.end()] = "^" * len(match[0])
     return "".join(marks)
 

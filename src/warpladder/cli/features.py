@@ -24,7 +24,9 @@ from .record import shown, stoppable
     help="Number of the layer whose outputs are written, from 0, as in 'warpladder nets NET'.",
 )
 @data_options
-@click.option("--split", type=click.Choice(("train", "test", "both")), default="both", show_default=True, help="Which samples.")
+@click.option(
+    "--split", type=click.Choice(("train", "test", "both")), default="both", show_default=True, help="Which samples."
+)
 @click.option("--limit", metavar="N", type=int, help="Take a seeded subset of N training samples.")
 @click.option("--seed", type=int, help="Seed of that subset; 0 if not given.")
 @click.option(
@@ -38,9 +40,17 @@ from .record import shown, stoppable
 @click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
 @click.option("--progress/--no-progress", default=None, help="A bar on stderr; on a terminal if not given.")  # fmt: skip
 def features(
-    checkpoint: Path, layer: int, split: str, out: Path | None, overwrite: bool, rung: str | None, progress: bool | None, **options: Any
+    checkpoint: Path,
+    layer: int,
+    split: str,
+    out: Path | None,
+    overwrite: bool,
+    rung: str | None,
+    progress: bool | None,
+    **options: Any,
 ) -> None:
-    """Write what a layer of the net in CHECKPOINT gives for each sample: features to classify by, with 'warpladder svm' or a program of your own.
+    """Write what a layer of the net in CHECKPOINT gives for each sample: features to classify by, with 'warpladder svm'
+    or a program of your own.
 
     Samples go through in batches, so that the features are never all in memory; the file is whole or not there.
 
@@ -64,7 +74,11 @@ def features(
     layer_shape(trained.net, layer)
     data = chosen_data(options, standardize=bool(trained.data.mean))
     parts = parts_of(split, data)
-    with stoppable(), _place(out, f"{trained.net.name}-{data.name}-layer{layer}") as place, extract(trained, layer, data, rung) as source:
+    with (
+        stoppable(),
+        _place(out, f"{trained.net.name}-{data.name}-layer{layer}") as place,
+        extract(trained, layer, data, rung) as source,
+    ):
         with shown(progress) as told:
 
             def report(done: int, total: int) -> None:
@@ -73,7 +87,9 @@ def features(
 
             size = write_features(place, source, parts, report)
         samples = " and ".join(f"{source.samples(part):,} {part}" for part in parts)
-        click.echo(f"Layer {layer} ({trained.net.layers[layer]}): {samples} samples of {source.width:,} features, {size / 1e6:,.1f} MB")
+        click.echo(
+            f"Layer {layer} ({trained.net.layers[layer]}): {samples} samples of {source.width:,} features, {size / 1e6:,.1f} MB"
+        )
         click.echo(f"Features: {place}")
 
 

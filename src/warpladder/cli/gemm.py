@@ -25,21 +25,40 @@ TITLES = {
 
 @click.command()
 @click.option(
-    "--size", "sizes", metavar="N", type=int, multiple=True, default=(1024, 4096), show_default=True, help="C, A and B are N x N."
+    "--size",
+    "sizes",
+    metavar="N",
+    type=int,
+    multiple=True,
+    default=(1024, 4096),
+    show_default=True,
+    help="C, A and B are N x N.",
 )
 @click.option(
-    "--precision", "precisions", type=click.Choice(list(TITLES)), multiple=True, help="Only the levels in these precisions. Not given: all."
+    "--precision",
+    "precisions",
+    type=click.Choice(list(TITLES)),
+    multiple=True,
+    help="Only the levels in these precisions. Not given: all.",
 )
 @click.option(
-    "--device", type=click.Choice(DEVICES), help="Run the kernels on the CPU: that shows that they are right, not how fast they are."
+    "--device",
+    type=click.Choice(DEVICES),
+    help="Run the kernels on the CPU: that shows that they are right, not how fast they are.",
 )
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all samples as JSON.")
 @overwrite_option
 @click.pass_context
 def gemm(
-    ctx: click.Context, sizes: tuple[int, ...], precisions: tuple[str, ...], device: str | None, out: Path | None, overwrite: bool
+    ctx: click.Context,
+    sizes: tuple[int, ...],
+    precisions: tuple[str, ...],
+    device: str | None,
+    out: Path | None,
+    overwrite: bool,
 ) -> None:
-    """Climb the ladder of matrix products: each level a kernel with one more idea, proven, timed, and set against what its loads allow.
+    """Climb the ladder of matrix products: each level a kernel with one more idea, proven, timed, and set against what
+    its loads allow.
 
     \b
     Examples:

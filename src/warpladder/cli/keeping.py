@@ -26,7 +26,8 @@ def as_file_name(name: str) -> str:
 
 @contextmanager
 def fresh_folder(name: str, way_out: str) -> Iterator[Path]:
-    """A new folder runs/NAME-TIME, made at once, so that a place that cannot be written is an error now; removed again if nothing came of it.
+    """A new folder runs/NAME-TIME, made at once, so that a place that cannot be written is an error now; removed again
+    if nothing came of it.
 
     The error says the way out.
     """
@@ -49,7 +50,9 @@ def fresh_folder(name: str, way_out: str) -> Iterator[Path]:
 
 
 def check_place(path: Path, overwrite: bool, *others: Path) -> None:
-    """Raise `WarpladderError` where a file cannot be written, is there already, or is one of the `others` that the command works with."""
+    """Raise `WarpladderError` where a file cannot be written, is there already, or is one of the `others` that the
+    command works with.
+    """
     for other in others:
         if _same(path, other):
             raise WarpladderError(f"{path}: is what the command works with: name another file")
@@ -74,7 +77,9 @@ def write(path: Path, content: bytes) -> None:
 
 
 def again(ctx: click.Context, *names: str | None) -> list[str]:
-    """The words of this command line that gave these parameters, options with their names; a net's file stands where a net's name does."""
+    """The words of this command line that gave these parameters, options with their names; a net's file stands where a
+    net's name does.
+    """
     words: list[str] = []
     for parameter in (each for each in ctx.command.params if each.name in names):
         value = ctx.params.get(parameter.name or "")
@@ -97,4 +102,6 @@ def command(*words: str) -> str:
 
 
 def _same(path: Path, other: Path) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other) or (path.exists() and other.exists() and os.path.samefile(path, other))
+    return os.path.realpath(path) == os.path.realpath(other) or (
+        path.exists() and other.exists() and os.path.samefile(path, other)
+    )

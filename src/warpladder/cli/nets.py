@@ -13,7 +13,11 @@ from .options import NETS, ShapeOf, console, is_net_file, net_argument
 
 @click.command()
 @net_argument(required=False)
-@click.option("--shape", type=ShapeOf(), help="Shape of one sample; that of the net's report if not given, or what its file states.")
+@click.option(
+    "--shape",
+    type=ShapeOf(),
+    help="Shape of one sample; that of the net's report if not given, or what its file states.",
+)
 def nets(net_name: str | None, shape: Shape | None) -> None:
     """Show the networks, or one layer by layer.
 
@@ -45,7 +49,10 @@ def _overview() -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, caption="FLOPs of one sample: forward, and a whole training step. A net adapts to other image sizes.")
+    table = Table(
+        box=SIMPLE_HEAD,
+        caption="FLOPs of one sample: forward, and a whole training step. A net adapts to other image sizes.",
+    )
     table.add_column("net", no_wrap=True)
     table.add_column("layers", ratio=1, overflow="fold")
     for head in ("parameters", "FLOPs", "training"):
@@ -53,7 +60,9 @@ def _overview() -> None:
     for name in NETS:
         net = NETS[name]()
         layers = ", ".join(_brief(layer) for layer in net.layers if not isinstance(layer, Flatten))
-        table.add_row(name, f"{dims(net.in_shape)}: {layers}", f"{net.param_count:,}", short(net.flops), short(net.train_flops))
+        table.add_row(
+            name, f"{dims(net.in_shape)}: {layers}", f"{net.param_count:,}", short(net.flops), short(net.train_flops)
+        )
     console().print(table)
 
 
@@ -67,7 +76,9 @@ def _details(net: Net) -> None:
     from rich.table import Table
 
     table = Table(
-        title=f"{net.name}: {dims(net.in_shape)} to {dims(net.out_shape)}, {type(net.loss).__name__}", box=SIMPLE_HEAD, show_footer=True
+        title=f"{net.name}: {dims(net.in_shape)} to {dims(net.out_shape)}, {type(net.loss).__name__}",
+        box=SIMPLE_HEAD,
+        show_footer=True,
     )
     table.add_column("#", justify="right")
     table.add_column("layer", "total", ratio=1, overflow="fold")

@@ -71,7 +71,11 @@ class NetName(click.Choice[str]):
                 return super().convert(value, param, ctx)
             except click.BadParameter as error:
                 file = next((name for name in (f"{value}.toml", f"{value}.py") if Path(name).is_file()), None)
-                more = f"did you mean the file, --net {file}?" if file else "a net of your own is a file: --net FILE.toml or FILE.py"
+                more = (
+                    f"did you mean the file, --net {file}?"
+                    if file
+                    else "a net of your own is a file: --net FILE.toml or FILE.py"
+                )
                 self.fail(f"{error.message.rstrip('.')}; {more}", param, ctx)
         return str(value)
 
@@ -82,7 +86,9 @@ def is_net_file(name: str) -> bool:
 
 
 def net_argument(required: bool = True) -> Decorator:
-    """NET by name, or --net FILE: both reach the command as `net_name`, the name or the file's path; None where neither is given or required."""
+    """NET by name, or --net FILE: both reach the command as `net_name`, the name or the file's path; None where neither
+    is given or required.
+    """
 
     def keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
         ctx.meta[_OWN] = value
@@ -124,13 +130,17 @@ _OWN = "warpladder.own net"
 
 
 def bring(net_file: str | None) -> None:
-    """Run a net's Python file: layers, optimizers and schedules of the user's own that it imports are known from then on, to checkpoints too."""
+    """Run a net's Python file: layers, optimizers and schedules of the user's own that it imports are known from then
+    on, to checkpoints too.
+    """
     if net_file is not None and net_file.endswith(".py"):
         run_file(net_file, NetError)
 
 
 #: The file of a trained net: a checkpoint says which layers the net has, and not how they are computed.
-net_file_option = click.option("--net", "net_file", metavar="FILE", help="The .py file of its net, where that has layers of your own.")
+net_file_option = click.option(
+    "--net", "net_file", metavar="FILE", help="The .py file of its net, where that has layers of your own."
+)
 
 
 def _together(*options: Decorator) -> Decorator:
@@ -156,7 +166,11 @@ place_options = _together(
 #: Which data set, and where its files are.
 data_options = _together(
     click.option(
-        "--data", "data_name", metavar="D", required=True, help="Data set: digits, mnist, fashion, cifar10, csv, or a .py file of your own."
+        "--data",
+        "data_name",
+        metavar="D",
+        required=True,
+        help="Data set: digits, mnist, fashion, cifar10, csv, or a .py file of your own.",
     ),
     place_options,
 )
@@ -166,7 +180,9 @@ split_options = _together(
     click.option("--limit", metavar="N", type=int, help="Train on a seeded subset of N samples."),
     click.option("--validation", metavar="N", type=int, help="Split N training samples off, to validate with."),
     click.option(
-        "--scale-features", is_flag=True, help="Give features, or channels, mean 0 and deviation 1; cells of a csv may then be any numbers."
+        "--scale-features",
+        is_flag=True,
+        help="Give features, or channels, mean 0 and deviation 1; cells of a csv may then be any numbers.",
     ),
 )
 
@@ -174,11 +190,15 @@ split_options = _together(
 config_options = _together(
     click.option("--epochs", type=int, help="Passes over the training set."),
     click.option("--batch-size", type=BatchSize(), help="Samples in a step, or 'full'."),
-    click.option("--optimizer", metavar="NAME", help="sgd, adam or adamw, and settings of it: adam:betas=0.9+0.99:eps=1e-7."),
+    click.option(
+        "--optimizer", metavar="NAME", help="sgd, adam or adamw, and settings of it: adam:betas=0.9+0.99:eps=1e-7."
+    ),
     click.option("--learning-rate", "--lr", type=float, help="Step size of the optimizer."),
     click.option("--momentum", type=float, help="Momentum of sgd, 0 for none."),
     click.option("--nesterov/--no-nesterov", default=None, help="Nesterov's form of the momentum."),
-    click.option("--weight-decay", type=float, help="Pull of the weights towards 0: an L2 penalty, or adamw's own; 0 for none."),
+    click.option(
+        "--weight-decay", type=float, help="Pull of the weights towards 0: an L2 penalty, or adamw's own; 0 for none."
+    ),
     click.option(
         "--schedule",
         metavar="NAME",
@@ -188,8 +208,14 @@ config_options = _together(
     click.option("--seed", type=int, help="Seed of initial weights, order and splits."),
     click.option("--shuffle/--no-shuffle", default=None, help="A new order every epoch, or the stored one."),
     click.option("--drop-last/--keep-last", default=None, help="Leave out a partial last batch, or train it."),
-    click.option("--log-every", type=int, help="Steps after which the host reads their losses; as seldom as it can if not given."),
-    click.option("--loss-every", type=int, help="Epochs of which one computes loss and accuracy of its batches: every one if not given."),
+    click.option(
+        "--log-every", type=int, help="Steps after which the host reads their losses; as seldom as it can if not given."
+    ),
+    click.option(
+        "--loss-every",
+        type=int,
+        help="Epochs of which one computes loss and accuracy of its batches: every one if not given.",
+    ),
 )
 
 
@@ -200,15 +226,21 @@ SHARED = ("threads", "device", "block_size")
 def _moved(form: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
     def told(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
         if value is not None:
-            raise click.UsageError(f"{option.opts[0]} is an option of the rung now: write {form.format(value.replace(',', '+'))}", ctx)
+            raise click.UsageError(
+                f"{option.opts[0]} is an option of the rung now: write {form.format(value.replace(',', '+'))}", ctx
+            )
 
     return told
 
 
 rung_options = _together(
     click.option("--threads", type=int, help="CPU threads of every rung that has the option; every core if not given."),
-    click.option("--device", type=click.Choice(DEVICES), help="Run CUDA rungs without a GPU: their kernels on the CPU, slowly."),
-    click.option("--block-size", type=int, help="Threads in a block of CUDA kernels, 32 to 1024; each rung's own if not given."),
+    click.option(
+        "--device", type=click.Choice(DEVICES), help="Run CUDA rungs without a GPU: their kernels on the CPU, slowly."
+    ),
+    click.option(
+        "--block-size", type=int, help="Threads in a block of CUDA kernels, 32 to 1024; each rung's own if not given."
+    ),
     click.option("--feed", hidden=True, expose_value=False, callback=_moved("naive:feed={} for the rung")),
     click.option("--library", hidden=True, expose_value=False, callback=_moved("library:operations={} for the rung")),
 )
@@ -238,7 +270,9 @@ def with_shared(rungs: Sequence[Rung], options: dict[str, Any]) -> list[Rung]:
 
 
 def _could(rung: Rung, name: str) -> bool:
-    """Whether an option that all rungs share is one of this rung's; a peer's device is another matter, and on a GPU a peer has no threads."""
+    """Whether an option that all rungs share is one of this rung's; a peer's device is another matter, and on a GPU a
+    peer has no threads.
+    """
     if name == "threads":
         return rung.threaded
     return rung.has(name) and (name != "device" or rung.has("block_size"))
@@ -262,15 +296,20 @@ def fitted(name: str, data: Dataset) -> Net:
 def chosen_config(net_name: str, options: dict[str, Any], base: TrainConfig | None = None) -> TrainConfig:
     """`base`, or else the net's recipe, with the settings among the options that were given.
 
-    A net from a file has no recipe, and an optimizer that is not the recipe's has a learning rate of its own: what is taken unasked is said on
-    stderr.
+    A net from a file has no recipe, and an optimizer that is not the recipe's has a learning rate of its own: what is
+    taken unasked is said on stderr.
     """
     names = (*(field.name for field in fields(TrainConfig)), *OWN)
     asked = {name: options[name] for name in names if options.get(name) is not None}
     before = base or (TrainConfig() if is_net_file(net_name) else RECIPES[net_name])
     config = configured(before, asked)
     if base is None:
-        _say_unasked(net_name, config, before, {*asked, *(options.get("optimizer") or "").replace(":", "=").replace("-", "_").split("=")})
+        _say_unasked(
+            net_name,
+            config,
+            before,
+            {*asked, *(options.get("optimizer") or "").replace(":", "=").replace("-", "_").split("=")},
+        )
     return config
 
 

@@ -16,10 +16,16 @@ from .options import bring, net_file_option
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.argument("input_file", metavar="INPUT", type=click.Path(path_type=Path))
 @click.option(
-    "--submission", metavar="FILE", type=click.Path(path_type=Path), help="Write ImageId,Label as Kaggle's digit-recognizer wants it."
+    "--submission",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write ImageId,Label as Kaggle's digit-recognizer wants it.",
 )
 @click.option(
-    "--save", metavar="FILE", type=click.Path(path_type=Path), help="Write the net's outputs, logits or images, as a NumPy .npy file."
+    "--save",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the net's outputs, logits or images, as a NumPy .npy file.",
 )
 @overwrite_option
 @click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
@@ -35,8 +41,8 @@ def predict(
 ) -> None:
     """Predict the samples in INPUT: a CSV table with or without labels, IDX images or a CIFAR-10 batch, gzipped or not.
 
-    Without --submission or --save the labels are printed, one a line: by name, where the training table had names. Features are
-    scaled as they were in training.
+    Without --submission or --save the labels are printed, one a line: by name, where the training table had names.
+    Features are scaled as they were in training.
 
     \b
     Examples:
@@ -61,7 +67,8 @@ def predict(
     labels_wanted = isinstance(trained.net.loss, CrossEntropyLoss)
     if not labels_wanted and (submission is not None or save is None):
         raise click.UsageError(
-            f"{trained.net.name} gives images, not labels: name a file for them with --save", click.get_current_context()
+            f"{trained.net.name} gives images, not labels: name a file for them with --save",
+            click.get_current_context(),
         )
     model = Run(trained)
     x, scale = model.seen(load_samples(input_file, trained.net.in_shape, numbers=bool(trained.data.mean)))

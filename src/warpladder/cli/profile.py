@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 @net_argument()
 @data_options
 @split_options
-@click.option("--rung", metavar="R", default="numpy", show_default=True, help="Rung or peer to take apart, or a file with one.")
+@click.option(
+    "--rung", metavar="R", default="numpy", show_default=True, help="Rung or peer to take apart, or a file with one."
+)
 @rung_options
 @config_options
 @click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all of it as JSON.")
@@ -41,9 +43,10 @@ if TYPE_CHECKING:
 def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **options: Any) -> None:
     """Show where the time and the memory of one training step of NET go.
 
-    Every part is run alone, many times over, and set against the least that it must do: floating-point operations at the peak of the
-    unit that computes, or bytes at the peak of its memory, whichever takes longer. The compiled program of native has a clock around each
-    instruction instead, while whole steps run. Clocks and events suffice; no counters are read.
+    Every part is run alone, many times over, and set against the least that it must do: floating-point operations at
+    the peak of the unit that computes, or bytes at the peak of its memory, whichever takes longer. The compiled program
+    of native has a clock around each instruction instead, while whole steps run. Clocks and events suffice; no counters
+    are read.
 
     \b
     Examples:
@@ -70,7 +73,9 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
     )
     if found.parts:
         show.print(operations(found, show.width))
-        show.print(f"Together {duration(found.parts_seconds)}; the step takes {duration(found.step_seconds)}. {rest_of_a_step(found)}")
+        show.print(
+            f"Together {duration(found.parts_seconds)}; the step takes {duration(found.step_seconds)}. {rest_of_a_step(found)}"
+        )
     else:
         show.print(found.reason)
     if any(part.kernels for part in found.parts):
@@ -82,12 +87,19 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
     if found.timeline:
         show.print(
             "\n".join(
-                ("Timeline of some steps; each copy and each computation shows the last digit of its step", *chart(found, show.width))
+                (
+                    "Timeline of some steps; each copy and each computation shows the last digit of its step",
+                    *chart(found, show.width),
+                )
             )
         )
         show.print(f"{found.hidden:.0%} of the copying was hidden behind computing\n")
     if found.spans:
-        show.print("Besides the steps: " + ", ".join(f"{what} {duration(seconds)}" for what, seconds in found.spans.items()) + "\n")
+        show.print(
+            "Besides the steps: "
+            + ", ".join(f"{what} {duration(seconds)}" for what, seconds in found.spans.items())
+            + "\n"
+        )
     show.print(memory(found, show.width))
     if not found.memory:
         show.print("What the trainer holds is not known: its memory() says nothing")
@@ -112,7 +124,9 @@ def operations(found: Profile, width: int) -> Table:
 
 
 def launches(found: Profile, width: int) -> Table:
-    """Each kernel: its launch, what it takes of a multiprocessor, and its share of the step; or each instruction of a compiled program."""
+    """Each kernel: its launch, what it takes of a multiprocessor, and its share of the step; or each instruction of a
+    compiled program.
+    """
     rows: list[tuple[tuple[str, ...], list[str]]] = []
     for part in found.parts:
         for kernel in part.kernels:
@@ -128,11 +142,29 @@ def launches(found: Profile, width: int) -> Table:
                     "x".join(map(str, _trimmed(shape.grid))), "x".join(map(str, _trimmed(shape.block))), str(shape.registers),
                     str(shape.spilled), f"{shape.shared + shape.static_shared:,}", f"{shape.occupancy:.0%}",
                 ]  # fmt: skip
-            rows.append(((kernel.name,), [*figures, *(["yes" if kernel.tensor else ""] if found.tensor_share is not None else [])]))
+            rows.append(
+                (
+                    (kernel.name,),
+                    [*figures, *(["yes" if kernel.tensor else ""] if found.tensor_share is not None else [])],
+                )
+            )
     if found.inside:
-        return fitting("Instructions of the program, on each thread", ("instruction", "of"), (("times",), ("time", "share")), rows, width)
+        return fitting(
+            "Instructions of the program, on each thread",
+            ("instruction", "of"),
+            (("times",), ("time", "share")),
+            rows,
+            width,
+        )
     unit = (("tensor cores",),) if found.tensor_share is not None else ()
-    groups = (("times",), ("time", "share"), ("blocks", "threads"), ("registers", "spilled"), ("shared", "occupancy"), *unit)
+    groups = (
+        ("times",),
+        ("time", "share"),
+        ("blocks", "threads"),
+        ("registers", "spilled"),
+        ("shared", "occupancy"),
+        *unit,
+    )
     return fitting("Kernels", ("kernel",), groups, rows, width)
 
 
@@ -141,7 +173,13 @@ def tiles(found: Profile, width: int) -> Table:
     rows = []
     for each in found.tiles:
         texts = ", ".join(map(str, each.layers)), each.product
-        figures = f"{each.samples:,}", each.tile, f"{each.depth:,}", str(each.parts), "timing" if each.timed else "the model"
+        figures = (
+            f"{each.samples:,}",
+            each.tile,
+            f"{each.depth:,}",
+            str(each.parts),
+            "timing" if each.timed else "the model",
+        )
         rows.append((texts, figures))
     groups = (("samples", "tile"), ("terms", "parts"), ("chosen by",))
     return fitting("Products of matrices", ("layers", "product"), groups, rows, width)

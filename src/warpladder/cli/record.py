@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 FILES = ("results.json", "report.html")
 
 
-#: The page is drawn anew during a climb when so many times as long has passed as drawing it took: no rung waits for pictures.
+#: The page is drawn anew during a climb when so many times as long has passed as drawing it took: no rung waits for
+#: pictures.
 PATIENCE = 20
 
 
@@ -36,7 +37,8 @@ class Record:
 
     headings : of its tasks; one, empty, where nothing but rungs is compared.
     tasks : the latest results of each task that was begun. failed : why they could not be written, told once.
-    next_page : when the page may be written again, on the clock of `perf_counter`; results.json is written at every news.
+    next_page : when the page may be written again, on the clock of `perf_counter`; results.json is written at every
+    news.
     """
 
     folder: Path
@@ -57,7 +59,9 @@ class Record:
         self.tasks[self.at :] = [results]
 
     def note(self, results: Results, news: RungResult | None) -> None:
-        """Write what is known so far, and print a line about a rung that there is news of. A disk that is full stops no climb."""
+        """Write what is known so far, and print a line about a rung that there is news of. A disk that is full stops no
+        climb.
+        """
         from ..results.text.words import news as told
 
         self.keep(results)
@@ -68,7 +72,8 @@ class Record:
         except OSError as error:
             if self.failed is None:
                 click.echo(
-                    f"{self.folder} cannot be written ({error.strerror or error}): the climb goes on, and its table comes here", err=True
+                    f"{self.folder} cannot be written ({error.strerror or error}): the climb goes on, and its table comes here",
+                    err=True,
                 )
             self.failed = error
 
@@ -128,7 +133,8 @@ class Record:
 
 @contextmanager
 def folder(wanted: Path | None, name: str, overwrite: bool) -> Iterator[Path]:
-    """The climb's folder: made before anything is measured, so that a place that cannot be written is an error at once; removed if nothing came of it.
+    """The climb's folder: made before anything is measured, so that a place that cannot be written is an error at once;
+    removed if nothing came of it.
 
     Raises
     ------
@@ -141,7 +147,9 @@ def folder(wanted: Path | None, name: str, overwrite: bool) -> Iterator[Path]:
         return
     there = [file for file in FILES if (wanted / file).exists()]
     if there and not overwrite:
-        raise ResultsError(f"{wanted} holds another climb ({there[0]}): name another folder with --out, or replace it with --overwrite")
+        raise ResultsError(
+            f"{wanted} holds another climb ({there[0]}): name another folder with --out, or replace it with --overwrite"
+        )
     wanted.mkdir(parents=True, exist_ok=True)
     try:
         yield wanted
@@ -185,7 +193,9 @@ def shown(wanted: bool | None) -> Iterator[Callable[[str, int, int, float], None
         bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
         with bar:
             task = bar.add_task("starting", left="")
-            yield lambda what, done, total, left: bar.update(task, description=what, completed=done, total=total, left=_left(left)[2:])
+            yield lambda what, done, total, left: bar.update(
+                task, description=what, completed=done, total=total, left=_left(left)[2:]
+            )
 
 
 def _left(seconds: float) -> str:

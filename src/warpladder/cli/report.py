@@ -1,4 +1,6 @@
-"""`warpladder report`: the page of stored results, and of several climbs, or reproductions of a report, beside each other."""
+"""`warpladder report`: the page of stored results, and of several climbs, or reproductions of a report, beside each
+other.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", metavar="RESULTS.json [MORE.json]...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument(
+    "files", metavar="RESULTS.json [MORE.json]...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
 @click.option(
     "-o",
     "--out",
@@ -29,9 +33,10 @@ if TYPE_CHECKING:
 def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
     """Make the page of a climb, or of a reproduced report, from its stored results: one file, which needs no network.
 
-    Several results are compared with the first: two machines, two commits, two students. What changed by more than the noise of the
-    repetitions is marked. Profiles, as 'warpladder profile --out' writes them, may stand among the files: they show where the time goes.
-    Several reproductions of one report, as 'warpladder reproduce' writes them, stand beside each other, figure by figure.
+    Several results are compared with the first: two machines, two commits, two students. What changed by more than the
+    noise of the repetitions is marked. Profiles, as 'warpladder profile --out' writes them, may stand among the files:
+    they show where the time goes. Several reproductions of one report, as 'warpladder reproduce' writes them, stand
+    beside each other, figure by figure.
 
     \b
     Examples:
@@ -59,9 +64,13 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
     if reproductions and (other := next(iter([*climbs, *profiles]), None)):
         kind = "climb" if other in climbs else "profile"
         one = next(iter(reproductions))
-        raise ResultsError(f"{other}: is a {kind}, and {one} is a reproduced report: make a page of each kind by itself")
+        raise ResultsError(
+            f"{other}: is a {kind}, and {one} is a reproduced report: make a page of each kind by itself"
+        )
     if not climbs and not reproductions:
-        raise ResultsError(f"{files[0]}: is a profile, and a page wants a results file too, as 'warpladder climb' writes it")
+        raise ResultsError(
+            f"{files[0]}: is a profile, and a page wants a results file too, as 'warpladder climb' writes it"
+        )
     place = out or next(iter(reproductions or climbs)).with_name("report.html")
     check_place(place, overwrite, *files)
     if reproductions:
@@ -102,7 +111,9 @@ def _read(file: Path) -> Results | Profile | Reproduction:
 
 
 def _labels(files: list[Path]) -> list[str]:
-    """The shortest ends of the paths that tell the files apart, less what all of them end with: "h100" and "h200" of h100/s1/results.json and h200/...."""
+    """The shortest ends of the paths that tell the files apart, less what all of them end with: "h100" and "h200" of
+    h100/s1/results.json and h200/....
+    """
     full = [file.resolve().parts for file in files]
     for count in range(1, max(map(len, full)) + 1):
         ends = [parts[-count:] for parts in full]

@@ -47,9 +47,13 @@ PAGE, PICTURES = "report.html", "figures"
     help="Where results, page and pictures go; runs/reproduce, with -quick behind it, if not given.",
 )
 @click.option(
-    "--overwrite", is_flag=True, help="Begin anew, and throw away what DIR holds of these reports, or of the experiments that --only names."
+    "--overwrite",
+    is_flag=True,
+    help="Begin anew, and throw away what DIR holds of these reports, or of the experiments that --only names.",
 )
-@click.option("--progress/--no-progress", default=None, help="Say on stderr what is being done; on a terminal if not given.")
+@click.option(
+    "--progress/--no-progress", default=None, help="Say on stderr what is being done; on a terminal if not given."
+)
 def reproduce(
     reports: tuple[str, ...],
     quick: bool,
@@ -62,8 +66,8 @@ def reproduce(
 ) -> None:
     """Run what student reports s1 to s5 ran, and set every table and figure of theirs beside what is measured here.
 
-    REPORT is s1, s2, s3, s4, s5 or all. Every figure is kept as it is measured: a run that was stopped goes on where it was, with the same
-    command. What this machine lacks is said.
+    REPORT is s1, s2, s3, s4, s5 or all. Every figure is kept as it is measured: a run that was stopped goes on where it
+    was, with the same command. What this machine lacks is said.
 
     \b
     Examples:
@@ -88,7 +92,9 @@ def reproduce(
     if only is not None and len(made) > 1:
         raise click.UsageError("--only wants one report, whose experiments it names", context)
     if unknown := [name for name in wanted if name not in made[0].experiments]:
-        raise ConfigError(f"{made[0].name} has no experiment {unknown[0]!r:.40}; it has {', '.join(made[0].experiments)}")
+        raise ConfigError(
+            f"{made[0].name} has no experiment {unknown[0]!r:.40}; it has {', '.join(made[0].experiments)}"
+        )
     place = out or Path("runs", "reproduce-quick" if quick else "reproduce")
     options = _options(quick, data_dir, out)
     every = ["all"] if "all" in asked else list(chosen)
@@ -130,7 +136,16 @@ def _all(
     failed: list[str] = []
     for report in made:
         try:
-            _one(report, place / report.name, quick, only, data_dir, overwrite, progress, command("reproduce", report.name, *options))
+            _one(
+                report,
+                place / report.name,
+                quick,
+                only,
+                data_dir,
+                overwrite,
+                progress,
+                command("reproduce", report.name, *options),
+            )
         except WarpladderError as error:
             if len(made) == 1:
                 raise
@@ -144,7 +159,9 @@ def _all(
     if len(made) > 1:
         click.echo(f"\nAll reports: {place / PAGE}")
     if failed:
-        raise ResultsError(f"{len(failed)} of {len(made)} reports could not be reproduced, for the reasons above: {', '.join(failed)}")
+        raise ResultsError(
+            f"{len(failed)} of {len(made)} reports could not be reproduced, for the reasons above: {', '.join(failed)}"
+        )
 
 
 def _index(made: list[Definition], place: Path) -> None:
@@ -206,7 +223,8 @@ class _Record:
             self.page(found)
             drawn = write_pictures(found, folder / PICTURES)
         click.echo(
-            f"\nAll of it: {folder / 'results.json'}" + (f"\nPictures: {folder / PICTURES}, {drawn} as SVG and PNG" if drawn else "")
+            f"\nAll of it: {folder / 'results.json'}"
+            + (f"\nPictures: {folder / PICTURES}, {drawn} as SVG and PNG" if drawn else "")
         )
         click.echo(f"Open this: {folder / PAGE}")
 
@@ -227,7 +245,11 @@ def _one(
     from ..results.text.words import news as told
 
     if overwrite and only:
-        _remove(folder / MEASURED, (), [path.name for name in only for path in (folder / MEASURED).glob(f"{name}.*") if path.is_file()])
+        _remove(
+            folder / MEASURED,
+            (),
+            [path.name for name in only for path in (folder / MEASURED).glob(f"{name}.*") if path.is_file()],
+        )
     elif overwrite:
         _remove(folder, (MEASURED, PICTURES), (RESULTS, PAGE))
 

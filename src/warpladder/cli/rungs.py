@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", metavar="[RUNG]...", nargs=-1)
 @click.option(
-    "--net", "net_name", type=NetName(), metavar="NET", default="mlp", show_default=True, help="Which net to ask each rung about."
+    "--net",
+    "net_name",
+    type=NetName(),
+    metavar="NET",
+    default="mlp",
+    show_default=True,
+    help="Which net to ask each rung about.",
 )
 def rungs(names: tuple[str, ...], net_name: str) -> None:
     """List the rungs and the peers, and whether each can train here; or say more of those that are named.
@@ -46,12 +52,19 @@ def rungs(names: tuple[str, ...], net_name: str) -> None:
             _details(out, rung, net, config)
         return
     reasons = {rung: rung.unsupported(net, config) for rung in LADDER + PEERS}
-    numbers = {reason: str(number) for number, reason in enumerate(dict.fromkeys(filter(None, reasons.values())), start=1)}
+    numbers = {
+        reason: str(number) for number, reason in enumerate(dict.fromkeys(filter(None, reasons.values())), start=1)
+    }
     for title, members in (("Rungs, in order", LADDER), ("Peers: what others offer, timed beside the rungs", PEERS)):
         _list(out, title, f"trains\n{net.name}?", [(rung, numbers.get(reasons[rung] or "", "")) for rung in members])
     if numbers:
         out.print(
-            _why_not([(number, [rung.name for rung in reasons if reasons[rung] == reason], reason) for reason, number in numbers.items()])
+            _why_not(
+                [
+                    (number, [rung.name for rung in reasons if reasons[rung] == reason], reason)
+                    for reason, number in numbers.items()
+                ]
+            )
         )
     out.print("The idea of one, and how it differs: warpladder rungs NAME", style="dim")
 
@@ -67,7 +80,12 @@ def _list(out: Console, title: str, question: str, rows: list[tuple[Rung, str]])
     table.add_column("what it is", ratio=1, overflow="fold")
     table.add_column(question, no_wrap=True)
     for rung, number in rows:
-        table.add_row("\n:".join(rung.name.split(":")), rung.title, f"no: {number}" if number else "yes", style="dim" if number else "")
+        table.add_row(
+            "\n:".join(rung.name.split(":")),
+            rung.title,
+            f"no: {number}" if number else "yes",
+            style="dim" if number else "",
+        )
     out.print(table)
 
 
@@ -89,7 +107,11 @@ def _details(out: Console, rung: Rung, net: Net, config: TrainConfig) -> None:
 
     out.print(Text.assemble((rung.name, "bold"), f": {rung.title}"))
     told = [rung.idea]
-    told += [f"Products in {rung.precision}{f' on {rung.unit}' if rung.unit else ''}."] if rung.precision != "fp32" or rung.unit else []
+    told += (
+        [f"Products in {rung.precision}{f' on {rung.unit}' if rung.unit else ''}."]
+        if rung.precision != "fp32" or rung.unit
+        else []
+    )
     told += [f"The gradients of a batch's samples are added in {rung.sums}."] if rung.sums != "fp32" else []
     told += [f"It differs: {deviation}." for deviation in rung.deviations]
     reason = rung.unsupported(net, config)

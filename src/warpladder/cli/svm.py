@@ -24,16 +24,30 @@ FILES = ("results.json", "confusion.svg", "confusion.png")
 @click.command()
 @click.argument("train", metavar="[FEATURES]", required=False, type=click.Path(path_type=Path))
 @click.argument("test", metavar="[TEST]", required=False, type=click.Path(path_type=Path))
-@click.option("--checkpoint", metavar="FILE", type=click.Path(path_type=Path), help="In place of FEATURES: a trained net, ...")
+@click.option(
+    "--checkpoint", metavar="FILE", type=click.Path(path_type=Path), help="In place of FEATURES: a trained net, ..."
+)
 @click.option("--layer", metavar="N", type=int, help="... the layer whose outputs are the features, ...")
 @click.option("--data", "data_name", metavar="D", help="... and the data set.")
 @place_options
 @click.option("--rung", metavar="R", help="Rung or peer that computes the features; the one that trained if not given.")
 @click.option("--limit", metavar="N", type=int, help="Train on a seeded subset of N samples.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of that subset.")
-@click.option("--C", "cost", metavar="X", type=float, default=10.0, show_default=True, help="What a sample on the wrong side costs.")
 @click.option(
-    "--gamma", metavar="X|scale", default="scale", show_default=True, help="Of the kernel exp(-gamma |a - b|^2), as scikit-learn has it."
+    "--C",
+    "cost",
+    metavar="X",
+    type=float,
+    default=10.0,
+    show_default=True,
+    help="What a sample on the wrong side costs.",
+)
+@click.option(
+    "--gamma",
+    metavar="X|scale",
+    default="scale",
+    show_default=True,
+    help="Of the kernel exp(-gamma |a - b|^2), as scikit-learn has it.",
 )
 @click.option(
     "--scaling",
@@ -50,7 +64,11 @@ FILES = ("results.json", "confusion.svg", "confusion.png")
     help="scikit-learn's SVC as it is, or the kernel's matrix by products and pairs of classes side by side: auto takes the first for small sets.",
 )
 @click.option(
-    "--device", type=click.Choice(("cpu", "cuda")), default="cpu", show_default=True, help="Where the kernel's matrix is computed."
+    "--device",
+    type=click.Choice(("cpu", "cuda")),
+    default="cpu",
+    show_default=True,
+    help="Where the kernel's matrix is computed.",
 )
 @click.option(
     "--precision",
@@ -62,7 +80,10 @@ FILES = ("results.json", "confusion.svg", "confusion.png")
 @click.option("--threads", type=int, help="CPU threads, and pairs of classes at a time; every core if not given.")
 @click.option("--memory", metavar="GB", type=float, help="Memory that all of it may take; what is free if not given.")
 @click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder for results.json and the confusion matrix as a picture."
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder for results.json and the confusion matrix as a picture.",
 )
 @overwrite_option
 @click.option("--progress/--no-progress", default=None, help="A bar on stderr; on a terminal if not given.")  # fmt: skip
@@ -81,8 +102,9 @@ def svm(
 ) -> None:
     """Fit a support vector machine with an RBF kernel on FEATURES, and score it.
 
-    FEATURES is a file of 'warpladder features'; where it holds no test samples, TEST does. Or the features are computed at once, from a checkpoint,
-    a layer and a data set. Features are scaled to mean 0 and deviation 1 first, unless --scaling is none. The predictions are those of scikit-learn's SVC.
+    FEATURES is a file of 'warpladder features'; where it holds no test samples, TEST does. Or the features are computed
+    at once, from a checkpoint, a layer and a data set. Features are scaled to mean 0 and deviation 1 first, unless
+    --scaling is none. The predictions are those of scikit-learn's SVC.
 
     \b
     Examples:
@@ -104,14 +126,18 @@ def svm(
         parts = _parts(ctx, train, test, options, stack)
         limit = options["limit"] if train is not None else None  # a data set is limited where it is loaded
         with shown(progress) as told:
-            found = classify(*parts, settings, limit=limit, seed=options["seed"], progress=told, command=command("svm", *words))
+            found = classify(
+                *parts, settings, limit=limit, seed=options["seed"], progress=told, command=command("svm", *words)
+            )
         found.save(folder / FILES[0])
         _show(found)
         _draw(found, folder)
         click.echo(f"All of it: {folder / FILES[0]}\nPicture: {folder / FILES[1]}, {folder / FILES[2]}")
 
 
-def _parts(ctx: click.Context, train: Path | None, test: Path | None, options: dict[str, Any], stack: ExitStack) -> tuple[Part, Part]:
+def _parts(
+    ctx: click.Context, train: Path | None, test: Path | None, options: dict[str, Any], stack: ExitStack
+) -> tuple[Part, Part]:
     """Training and test features, from files or from a checkpoint."""
     from ..appendix.features import extract, open_features
     from ..appendix.svm import of_extraction, of_file
@@ -121,7 +147,9 @@ def _parts(ctx: click.Context, train: Path | None, test: Path | None, options: d
     given = {f"--{name.removesuffix('_name')}": options[name] for name in ("checkpoint", "layer", "data_name")}
     if train is not None:
         if other := [name for name, value in given.items() if value is not None]:
-            raise click.UsageError(f"features come from a file or from a checkpoint: leave out {train} or {', '.join(other)}", ctx)
+            raise click.UsageError(
+                f"features come from a file or from a checkpoint: leave out {train} or {', '.join(other)}", ctx
+            )
         first = open_features(train)
         if test is None:
             return of_file(first, "train"), of_file(first, "test")
@@ -201,6 +229,10 @@ def _show(found: SvmResults) -> None:
     click.echo(
         f"SVM: {features}C {found.C:g}, gamma {found.gamma:.6g}, {found.support_vectors:,} support vectors of {found.train_samples:,}; {how}"
     )
-    click.echo(f"Seconds: {stages}; {found.total_seconds:.3g} s in all. Memory: {found.peak_bytes / 1e9:.3g} GB at most")
+    click.echo(
+        f"Seconds: {stages}; {found.total_seconds:.3g} s in all. Memory: {found.peak_bytes / 1e9:.3g} GB at most"
+    )
     own, tests = percent(found.train_accuracy), percent(found.test_accuracy)
-    click.echo(f"Accuracy: {own} of {found.train_samples:,} training samples, {tests} of {found.test_samples:,} test samples")
+    click.echo(
+        f"Accuracy: {own} of {found.train_samples:,} training samples, {tests} of {found.test_samples:,} test samples"
+    )

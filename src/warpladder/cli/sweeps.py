@@ -30,7 +30,9 @@ _YES = {"yes": True, "no": False}
 
 @dataclass(frozen=True)
 class Asked:
-    """One task of a climb: what the sweeps changed, as "batch_size=32, limit=1000", empty without any; and what is trained then, on what, and how."""
+    """One task of a climb: what the sweeps changed, as "batch_size=32, limit=1000", empty without any; and what is
+    trained then, on what, and how.
+    """
 
     heading: str
     net: Net
@@ -39,7 +41,8 @@ class Asked:
 
 
 def swept(rungs: list[Rung], sweeps: tuple[str, ...]) -> tuple[list[Rung], dict[str, list[str]]]:
-    """Rungs once for each value of the options that they have among those to be swept, and the sweeps of what is trained: values by key.
+    """Rungs once for each value of the options that they have among those to be swept, and the sweeps of what is
+    trained: values by key.
 
     Raises
     ------
@@ -62,7 +65,9 @@ def swept(rungs: list[Rung], sweeps: tuple[str, ...]) -> tuple[list[Rung], dict[
             raise _usage(f"--sweep {sweep} has the value {twice} twice")
         seen.add(key)
         if any(rung.has(key) for rung in rungs):
-            rungs = [variant for rung in rungs for variant in (_variants(rung, key, values) if rung.has(key) else [rung])]
+            rungs = [
+                variant for rung in rungs for variant in (_variants(rung, key, values) if rung.has(key) else [rung])
+            ]
         elif key in (*SETTINGS, *BESIDES):
             tasks[key] = values
         else:
@@ -102,7 +107,9 @@ def tasks_of(sweeps: dict[str, list[str]], net_name: str, options: dict[str, Any
         net = fitted(net_name, data[subset])
         for key, value in chosen:
             net = with_hidden(net, _whole(key, value)) if key == "hidden" else net
-        out.append(Asked(", ".join(f"{key}={value}" for key, value in chosen), net, data[subset], chosen_config(net_name, own)))
+        out.append(
+            Asked(", ".join(f"{key}={value}" for key, value in chosen), net, data[subset], chosen_config(net_name, own))
+        )
     return out
 
 

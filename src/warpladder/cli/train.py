@@ -60,11 +60,15 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
 )
 @click.option("--checkpoint-every", metavar="N", type=int, help="Keep them every N steps too.")
 @click.option(
-    "--keep-epochs", is_flag=True, help="Keep the weights of every epoch too, in files beside that one: NAME-epoch-001.safetensors, ..."
+    "--keep-epochs",
+    is_flag=True,
+    help="Keep the weights of every epoch too, in files beside that one: NAME-epoch-001.safetensors, ...",
 )
 @click.option("--no-checkpoint", is_flag=True, help="Keep nothing.")
 @overwrite_option
-@click.option("--resume", metavar="FILE", type=click.Path(path_type=Path), help="Go on in this checkpoint, with its settings.")
+@click.option(
+    "--resume", metavar="FILE", type=click.Path(path_type=Path), help="Go on in this checkpoint, with its settings."
+)
 @click.option(
     "--from",
     "weights",
@@ -97,8 +101,8 @@ def train(
 ) -> None:
     """Train NET, and score it on the test samples.
 
-    Settings that are not given are those of the net's report. Ctrl-C leaves a checkpoint, from which --resume goes on, bit for bit, and
-    which it then replaces.
+    Settings that are not given are those of the net's report. Ctrl-C leaves a checkpoint, from which --resume goes on,
+    bit for bit, and which it then replaces.
 
     \b
     Examples:
@@ -140,7 +144,9 @@ def train(
             if place is None:
                 raise
             words = again(ctx, "data_name", "data_dir", "shape", "limit", "validation", "rung", "keep_epochs", *SHARED)
-            raise Stopped(f"{stop}: {command('train', net_name, *words, '--resume', str(place))}", stop.exit_code) from None
+            raise Stopped(
+                f"{stop}: {command('train', net_name, *words, '--resume', str(place))}", stop.exit_code
+            ) from None
         except UnsavedError as error:
             _show(error.run, len(data.test_x))
             raise
@@ -180,13 +186,16 @@ def _place(ctx: click.Context, net: str, data: str) -> Iterator[Path | None]:
     if ctx.params["no_checkpoint"]:
         if named or ctx.params["checkpoint_every"] or ctx.params["keep_epochs"]:
             raise click.UsageError(
-                "--no-checkpoint keeps nothing: leave out --checkpoint, --checkpoint-every and --keep-epochs, or it", ctx
+                "--no-checkpoint keeps nothing: leave out --checkpoint, --checkpoint-every and --keep-epochs, or it",
+                ctx,
             )
         yield None
     elif named or ctx.params["resume"]:
         yield named or ctx.params["resume"]
     else:
-        with fresh_folder(f"{net}-{data}", "name a file with --checkpoint, or keep nothing with --no-checkpoint") as folder:
+        with fresh_folder(
+            f"{net}-{data}", "name a file with --checkpoint, or keep nothing with --no-checkpoint"
+        ) as folder:
             yield folder / f"{as_file_name(net)}.safetensors"
 
 

@@ -47,14 +47,17 @@ class TrainConfig(metaclass=ByName):
     drop_last : bool
         Leave out a partial last batch; by default it is trained with its own mean.
     log_every : int or None
-        Steps of an epoch after which the host reads their losses and waits for them: `train` for its progress and to see that they are finite, a
-        climb because that is what it times. They are read at the end of an epoch in any case; where one has no more than half as many steps, several
-        are read together. None is as seldom as that: once an epoch, or less often where epochs are short. `train` reads them at least once a second.
+        Steps of an epoch after which the host reads their losses and waits for them: `train` for its progress and to
+        see that they are finite, a climb because that is what it times. They are read at the end of an epoch in any
+        case; where one has no more than half as many steps, several are read together. None is as seldom as that: once
+        an epoch, or less often where epochs are short. `train` reads them at least once a second.
     loss_every : int
-        Epochs between two whose loss and accuracy on the training batches are computed: of those numbered from 1 the multiples of this, whatever
-        the number of epochs, wherever a run begins. In the others gradients are computed, and the weights go the same way.
+        Epochs between two whose loss and accuracy on the training batches are computed: of those numbered from 1 the
+        multiples of this, whatever the number of epochs, wherever a run begins. In the others gradients are computed,
+        and the weights go the same way.
     learning_rate, momentum, nesterov, weight_decay, betas, eps : optional
-        Settings of the optimizer, in place of those that it has: `TrainConfig(learning_rate=0.1)` trains with `SGD(0.1)`.
+        Settings of the optimizer, in place of those that it has: `TrainConfig(learning_rate=0.1)` trains with
+        `SGD(0.1)`.
     """
 
     by_place: ClassVar[None] = None
@@ -92,7 +95,18 @@ class TrainConfig(metaclass=ByName):
     ) -> None:
         short = (learning_rate, momentum, nesterov, weight_decay, betas, eps)
         changes = {name: value for name, value in zip(SHORT, short, strict=True) if value is not None}
-        values = (epochs, batch_size, changed(optimizer, changes), schedule, clip_value, seed, shuffle, drop_last, log_every, loss_every)
+        values = (
+            epochs,
+            batch_size,
+            changed(optimizer, changes),
+            schedule,
+            clip_value,
+            seed,
+            shuffle,
+            drop_last,
+            log_every,
+            loss_every,
+        )
         for field, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, field.name, value)
         self._check()
@@ -109,10 +123,15 @@ class TrainConfig(metaclass=ByName):
             isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0)
         ):
             raise ConfigError(f"clip_value wants a finite number of at least 0, got {value!r}")
-        for name, kind, form in (("optimizer", Optimizer, "wl.Adam(1e-3)"), ("schedule", Schedule, "wl.Cosine(warmup=1)")):
+        for name, kind, form in (
+            ("optimizer", Optimizer, "wl.Adam(1e-3)"),
+            ("schedule", Schedule, "wl.Cosine(warmup=1)"),
+        ):
             value = getattr(self, name)
             if not isinstance(value, kind) or type(value) is kind:
-                raise ConfigError(f"{name} wants {'an' if kind is Optimizer else 'a'} {kind.__name__}, as {form}, got {kind_of(value)}")
+                raise ConfigError(
+                    f"{name} wants {'an' if kind is Optimizer else 'a'} {kind.__name__}, as {form}, got {kind_of(value)}"
+                )
         for name in ("shuffle", "drop_last"):
             value = getattr(self, name)
             if not isinstance(value, bool):
@@ -145,11 +164,15 @@ class TrainConfig(metaclass=ByName):
         return self.optimizer.steady and self.schedule.steady
 
     def rates(self, first: int, last: int, samples: int) -> np.ndarray:
-        """(last - first,) float64: the learning rates of updates first..last-1, counted over all epochs, on a training set of this many samples."""
+        """(last - first,) float64: the learning rates of updates first..last-1, counted over all epochs, on a training
+        set of this many samples.
+        """
         return self.schedule.rates(self.learning_rate, first, last, self.steps(samples), self.epochs)
 
     def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
-        """(last - first, NUMBERS) float64: what updates first..last-1 are made with, as `Optimizer.numbers` lays it out."""
+        """(last - first, NUMBERS) float64: what updates first..last-1 are made with, as `Optimizer.numbers` lays it
+        out.
+        """
         return self.optimizer.numbers(self.rates(first, last, samples), first)
 
     def batch(self, samples: int) -> int:
@@ -172,17 +195,22 @@ class TrainConfig(metaclass=ByName):
             if told := self.moved(name):
                 raise ConfigError(told)
             if name not in known and name not in SHORT:
-                raise ConfigError(f"there is no setting {name!r}; the settings are {', '.join(sorted([*known, *SHORT]))}")
+                raise ConfigError(
+                    f"there is no setting {name!r}; the settings are {', '.join(sorted([*known, *SHORT]))}"
+                )
         return TrainConfig(**{name: getattr(self, name) for name in known} | changes)
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, for JSON; optimizer and schedule are dictionaries that say their names."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return plain | {name: {"name": type(plain[name]).__name__} | asdict(plain[name]) for name in ("optimizer", "schedule")}
+        return plain | {
+            name: {"name": type(plain[name]).__name__} | asdict(plain[name]) for name in ("optimizer", "schedule")
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
-        """The settings that `as_dict` gave; those of older files, whose optimizer is SGD and stands among the rest, are understood.
+        """The settings that `as_dict` gave; those of older files, whose optimizer is SGD and stands among the rest, are
+        understood.
 
         Raises
         ------
@@ -194,7 +222,9 @@ class TrainConfig(metaclass=ByName):
         for name, kind in kinds:
             given = out.get(name)
             if isinstance(given, Mapping):
-                out[name] = named(kind, str(given.get("name")), {key: value for key, value in given.items() if key != "name"})
+                out[name] = named(
+                    kind, str(given.get("name")), {key: value for key, value in given.items() if key != "name"}
+                )
         if unknown := [name for name in out if name not in {field.name for field in fields(cls)} and name not in SHORT]:
             raise ConfigError(f"there is no setting {unknown[0]!r:.60}")
         return cls(**out)
@@ -232,7 +262,9 @@ def check_names(kind: type[Optimizer] | type[Schedule], names: Iterable[str]) ->
     known = [field.name for field in fields(kind)]
     for name in names:
         if name not in known:
-            raise ConfigError(f"{kind.__name__} has no {name if name.isidentifier() else repr(name):.40}; it has {', '.join(known)}")
+            raise ConfigError(
+                f"{kind.__name__} has no {name if name.isidentifier() else repr(name):.40}; it has {', '.join(known)}"
+            )
 
 
 #: How each report trains its net: what `train` and `climb` use where nothing else is asked for.

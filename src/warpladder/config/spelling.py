@@ -31,7 +31,8 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
     kind : type
         `Optimizer` or `Schedule`.
     text : str
-        The name of its class, in small letters or not, and behind it settings: "sgd:momentum=0.9:nesterov=yes". A pair has a + between its numbers.
+        The name of its class, in small letters or not, and behind it settings: "sgd:momentum=0.9:nesterov=yes". A pair
+        has a + between its numbers.
     base : Optimizer or Schedule
         Where the name is that of this one, settings that are not given are its.
     settings : mapping, optional
@@ -79,7 +80,8 @@ def configured(before: TrainConfig, asked: Mapping[str, Any]) -> TrainConfig:
     ----------
     before : TrainConfig
     asked : mapping
-        By the names of `TrainConfig` and of `OWN`: batch_size may be "full", optimizer and schedule are texts, as `read` takes them.
+        By the names of `TrainConfig` and of `OWN`: batch_size may be "full", optimizer and schedule are texts, as
+        `read` takes them.
 
     Raises
     ------
@@ -99,7 +101,11 @@ def configured(before: TrainConfig, asked: Mapping[str, Any]) -> TrainConfig:
 
 def write(thing: Optimizer | Schedule) -> str:
     """The text that `read` makes this of, whatever else it goes by: settings that are their class's own are left out."""
-    told = [f"{field.name}={_text(getattr(thing, field.name))}" for field in fields(thing) if getattr(thing, field.name) != field.default]
+    told = [
+        f"{field.name}={_text(getattr(thing, field.name))}"
+        for field in fields(thing)
+        if getattr(thing, field.name) != field.default
+    ]
     return ":".join([type(thing).__name__.lower(), *told])
 
 
@@ -110,7 +116,9 @@ def changes(thing: Optimizer | Schedule, base: Optimizer | Schedule) -> dict[str
 
 
 def _value(text: str) -> Any:
-    """A number, a pair of numbers, yes, no or none; the text itself where it is none of these, for the setting's own check to refuse."""
+    """A number, a pair of numbers, yes, no or none; the text itself where it is none of these, for the setting's own
+    check to refuse.
+    """
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:

@@ -1,4 +1,6 @@
-"""Data sets: `load` by name or from a file, `arrays` from memory. A data set is one file here and one line in `SOURCES`, or a file of a user's."""
+"""Data sets: `load` by name or from a file, `arrays` from memory. A data set is one file here and one line in
+`SOURCES`, or a file of a user's.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,9 @@ def load(
     shape : tuple of int or None
         Shape of one sample, for csv only.
     standardize : bool
-        Train on (x - mean) / std of each feature, or of each channel of an image, taken from the rows that train. Cells of a
-        csv may then be any finite numbers. A checkpoint keeps mean and std, so that predictions take samples as files hold them.
+        Train on (x - mean) / std of each feature, or of each channel of an image, taken from the rows that train. Cells
+        of a csv may then be any finite numbers. A checkpoint keeps mean and std, so that predictions take samples as
+        files hold them.
 
     Raises
     ------
@@ -83,21 +86,24 @@ def load(
 
 
 def label_names(dataset: Dataset) -> tuple[str, ...]:
-    """What class 0, 1, ... of a data set is called in a table: its own names, or those that its authors gave; empty where there are none."""
+    """What class 0, 1, ... of a data set is called in a table: its own names, or those that its authors gave; empty
+    where there are none.
+    """
     source = next((source for source in SOURCES if source.name == dataset.name), None)
     return dataset.class_names or (() if source is None else source.label_names)
 
 
 def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progress: bool = True) -> list[Path]:
-    """Have the files of a data set here, to be used without a network: what is missing or damaged is downloaded, and every sum is checked.
+    """Have the files of a data set here, to be used without a network: what is missing or damaged is downloaded, and
+    every sum is checked.
 
     Parameters
     ----------
     name : str
         A data set that is downloaded.
     data_dir : path or None
-        Where they go, into a folder of the data set's name: `load` finds them by the same `data_dir`, also in a copy of the folder
-        on another machine. It is made where it is missing. None is the user's cache folder.
+        Where they go, into a folder of the data set's name: `load` finds them by the same `data_dir`, also in a copy of
+        the folder on another machine. It is made where it is missing. None is the user's cache folder.
     progress : bool
         Show the progress of downloads on stderr.
 

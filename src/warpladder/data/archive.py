@@ -38,7 +38,9 @@ def members(reader: Reader, wanted: Collection[str], limit: int) -> Iterator[tup
                 name = member.name.rsplit("/", 1)[-1]
                 # Before the next step, which would crawl for ages to the end of what the size claims.
                 if not 0 <= member.size <= LIMIT or number >= _MOST_MEMBERS:
-                    reader.fail(f"its entry {number}, {name!r}, claims {member.size:,} bytes: it is damaged or no data archive")
+                    reader.fail(
+                        f"its entry {number}, {name!r}, claims {member.size:,} bytes: it is damaged or no data archive"
+                    )
                 if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse() or name not in wanted:
                     continue
                 if name not in left:

@@ -35,22 +35,23 @@ def arrays(
         (samples, features), (samples, height, width) or (samples, channels, height, width). uint8 is
         kept as it is, floats become float32, other whole numbers must be 0 to 255 and become uint8.
     train_y, test_y, valid_y : array or None
-        (samples,) whole numbers from 0, names of classes, or None for none. Names become numbers in sorted order, and the
-        data set's `class_names`: a checkpoint keeps them, and predictions are given in them.
+        (samples,) whole numbers from 0, names of classes, or None for none. Names become numbers in sorted order, and
+        the data set's `class_names`: a checkpoint keeps them, and predictions are given in them.
     scale : float or None
         What a network sees is x * scale; None takes 1/255 for bytes and 1 for floats.
     standardize : bool
-        Train on (x - mean) / std of each feature, or of each channel of an image, taken from the training set. A checkpoint
-        keeps them, so that predictions take x as it is given here.
+        Train on (x - mean) / std of each feature, or of each channel of an image, taken from the training set. A
+        checkpoint keeps them, so that predictions take x as it is given here.
     layout : {"NCHW", "NHWC"} or None
-        Where the channels of images (4 axes) are: "NHWC" moves them to the front. None takes them to be in front, and refuses
-        shapes that look otherwise.
+        Where the channels of images (4 axes) are: "NHWC" moves them to the front. None takes them to be in front, and
+        refuses shapes that look otherwise.
     name : str
 
     Raises
     ------
     DataError
-        Where parts disagree, values are not finite, shapes or types are none of these, or images have their channels last.
+        Where parts disagree, values are not finite, shapes or types are none of these, or images have their channels
+        last.
     """
     if layout not in (None, "NCHW", "NHWC"):
         raise DataError(f"{name}: layout wants 'NCHW' or 'NHWC', got {layout!r:.40}")
@@ -75,7 +76,9 @@ def arrays(
         if pixels[part] is None:
             raise DataError(f"{name}: there are {part} labels, but no {part} samples")
     train_y, test_y, valid_y = (labels.get(part) for part in parts)
-    made = Dataset(name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, names)
+    made = Dataset(
+        name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, names
+    )
     return made.but(standard=Standard.fit(made.train_x)) if standardize else made
 
 
@@ -99,6 +102,8 @@ def _pixels(name: str, part: str, values: Any, layout: str | None, standardize: 
         return x
     if np.issubdtype(x.dtype, np.integer):
         if x.min() < 0 or x.max() > 255:
-            raise DataError(f"{name}: {part} samples hold whole numbers outside 0 to 255 ({x.min()} to {x.max()}): give bytes or floats")
+            raise DataError(
+                f"{name}: {part} samples hold whole numbers outside 0 to 255 ({x.min()} to {x.max()}): give bytes or floats"
+            )
         return x.astype(np.uint8)
     raise DataError(f"{name}: {part} samples must be numbers, got {x.dtype}")

@@ -43,7 +43,9 @@ def load(request: Request) -> Dataset:
             pickled = next((p for f in FOLDERS for n in _PICKLED if (p := request.root / f / n).exists()), None)
             hint = f"; {pickled} is the Python version, a pickle, which is never loaded" if pickled else ""
             wanted = f"{ARCHIVE} or data_batch_1.bin to data_batch_5.bin and {TEST}"
-            raise DataError(f"{request.root}: holds no cifar10: {wanted} are wanted there or in {', '.join(FOLDERS[:-1])} below it{hint}")
+            raise DataError(
+                f"{request.root}: holds no cifar10: {wanted} are wanted there or in {', '.join(FOLDERS[:-1])} below it{hint}"
+            )
     return read_archive(fetch_all("cifar10", [REMOTE], progress=request.progress)[0])
 
 
@@ -67,7 +69,9 @@ def read_archive(path: Path) -> Dataset:
 
 def archived_batches(reader: Reader) -> dict[str, np.ndarray]:
     """The six batches of an archive by name, each (records, 3073) uint8."""
-    return {name: parse_batch(content, f"{reader.name}, {name}") for name, content in members(reader, (*TRAIN, TEST), _MOST)}
+    return {
+        name: parse_batch(content, f"{reader.name}, {name}") for name, content in members(reader, (*TRAIN, TEST), _MOST)
+    }
 
 
 def _at_hand(root: Path) -> list[Path] | None:

@@ -28,7 +28,9 @@ def parse_batch(content: bytes | bytearray | memoryview, name: str) -> np.ndarra
     labels = records[:, 0]
     if not labels.max() < CLASSES:
         first = int(np.argmax(labels >= CLASSES))
-        raise DataError(f"{name}: label {labels[first]} of record {first} is out of range: labels are 0 to 9, so this is no CIFAR-10 batch")
+        raise DataError(
+            f"{name}: label {labels[first]} of record {first} is out of range: labels are 0 to 9, so this is no CIFAR-10 batch"
+        )
     return records
 
 

@@ -21,7 +21,10 @@ from .source import Request, Source
 from .table import Table, read_table
 
 FOLDERS = ("digit-recognizer", "csv", ".")
-_NAMES = (("train.csv", "mnist_train.csv", "fashion-mnist_train.csv"), ("test.csv", "mnist_test.csv", "fashion-mnist_test.csv"))
+_NAMES = (
+    ("train.csv", "mnist_train.csv", "fashion-mnist_train.csv"),
+    ("test.csv", "mnist_test.csv", "fashion-mnist_test.csv"),
+)
 _LIMIT = 2**32  # bytes of text, unpacked
 _MOST_CLASSES = 2**20
 
@@ -29,10 +32,14 @@ _MOST_CLASSES = 2**20
 def load(request: Request) -> Dataset:
     """train.csv and test.csv of a folder as uint8 images; the folder must be named, there is no download."""
     if request.root is None:
-        raise DataError("csv: there is no download: give the folder that holds train.csv and test.csv with --data-dir or WARPLADDER_DATA")
+        raise DataError(
+            "csv: there is no download: give the folder that holds train.csv and test.csv with --data-dir or WARPLADDER_DATA"
+        )
     paths = find_all(request.root, FOLDERS, _NAMES)
     if paths is None:
-        raise DataError(f"{request.root}: holds no train.csv and test.csv (plain or .gz), nor does digit-recognizer or csv below it")
+        raise DataError(
+            f"{request.root}: holds no train.csv and test.csv (plain or .gz), nor does digit-recognizer or csv below it"
+        )
     train, test = paths
     return read(train, test, request.shape, request.numbers)
 
@@ -58,7 +65,9 @@ def read(train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers:
     shape = (features,) if numbers and shape is None else _shape(train, features, shape)
     test_table = _table(test, numbers)
     if test_table.columns not in (features, features + 1):
-        raise DataError(f"{test}: has {test_table.columns} columns, {train} has {features + 1}: want as many, or one less without labels")
+        raise DataError(
+            f"{test}: has {test_table.columns} columns, {train} has {features + 1}: want as many, or one less without labels"
+        )
     labelled = test_table.columns == features + 1
     if labelled:
         _check_label_first(test, test_table)
@@ -76,7 +85,15 @@ def read(train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers:
 
     train_y = _labels(train, train_table, names)
     test_y = _labels(test, test_table, names) if labelled else None
-    return Dataset("csv", samples(train_table), train_y, samples(test_table), test_y, 1.0 if numbers else 1 / 255, class_names=names)
+    return Dataset(
+        "csv",
+        samples(train_table),
+        train_y,
+        samples(test_table),
+        test_y,
+        1.0 if numbers else 1 / 255,
+        class_names=names,
+    )
 
 
 def _labels(path: Path, table: Table, names: tuple[str, ...]) -> np.ndarray:
@@ -84,7 +101,9 @@ def _labels(path: Path, table: Table, names: tuple[str, ...]) -> np.ndarray:
     if table.names is not None:
         return numbered(table.names, names, f"{path}: labels")
     if names:
-        raise DataError(f"{path}: labels are numbers, but in the training table they are names, {names[0]!r:.40} among them")
+        raise DataError(
+            f"{path}: labels are numbers, but in the training table they are names, {names[0]!r:.40} among them"
+        )
     column = table.cells[:, 0]
     if not ((column >= 0) & (column <= _MOST_CLASSES) & (column == np.floor(column))).all():
         odd = column[~((column >= 0) & (column <= _MOST_CLASSES) & (column == np.floor(column)))][0]
@@ -103,7 +122,9 @@ def write_submission(path: str | os.PathLike[str], labels: np.ndarray) -> None:
     """
     labels = np.asarray(labels)
     if labels.ndim != 1 or not (np.issubdtype(labels.dtype, np.integer) or is_text(labels)):
-        raise DataError(f"{path}: a submission wants names or whole numbers of shape (images,), got {labels.dtype} of shape {labels.shape}")
+        raise DataError(
+            f"{path}: a submission wants names or whole numbers of shape (images,), got {labels.dtype} of shape {labels.shape}"
+        )
     target = Path(path)
     draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
@@ -131,7 +152,9 @@ def _lower(header: tuple[str, ...]) -> list[str]:
 
 def _check_label_first(path: Path, table: Table) -> None:
     if table.header and "label" in _lower(table.header)[1:]:
-        raise DataError(f"{path}: column {_lower(table.header).index('label') + 1} is the label where the first column is wanted")
+        raise DataError(
+            f"{path}: column {_lower(table.header).index('label') + 1} is the label where the first column is wanted"
+        )
 
 
 def _shape(path: Path, features: int, shape: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -143,4 +166,6 @@ def _shape(path: Path, features: int, shape: tuple[int, ...] | None) -> tuple[in
     return tuple(shape)
 
 
-SOURCE = Source("csv", "train.csv and test.csv of a folder, label first (Kaggle digit-recognizer)", load, takes_shape=True)
+SOURCE = Source(
+    "csv", "train.csv and test.csv of a folder, label first (Kaggle digit-recognizer)", load, takes_shape=True
+)

@@ -29,7 +29,8 @@ class Dataset:
     class_names : tuple of str
         What label 0, 1, ... is called; empty where labels are numbers.
     standard : Standard or None
-        Means and deviations that `standardized` is going to apply: `train` and `climb` do so, and a checkpoint keeps them.
+        Means and deviations that `standardized` is going to apply: `train` and `climb` do so, and a checkpoint keeps
+        them.
     """
 
     name: str
@@ -61,7 +62,9 @@ class Dataset:
             if not x.flags.c_contiguous:
                 object.__setattr__(self, part + "_x", np.ascontiguousarray(x))
             if x.shape[1:] != self.train_x.shape[1:]:
-                raise DataError(f"{self.name}: {part} samples have shape {x.shape[1:]}, training samples {self.train_x.shape[1:]}")
+                raise DataError(
+                    f"{self.name}: {part} samples have shape {x.shape[1:]}, training samples {self.train_x.shape[1:]}"
+                )
             if y is not None:
                 if y.shape != (len(x),):
                     raise DataError(f"{self.name}: {len(x)} {part} images but {len(y)} labels")
@@ -103,7 +106,9 @@ class Dataset:
 
     @property
     def classes(self) -> int:
-        """Number of classes: of their names, or else one more than the largest label of the labelled parts; 0 without labels."""
+        """Number of classes: of their names, or else one more than the largest label of the labelled parts; 0 without
+        labels.
+        """
         return len(self.class_names) or max((int(y.max()) + 1 for y in self._labels()), default=0)
 
     def _labels(self) -> list[np.ndarray]:
@@ -118,7 +123,9 @@ class Dataset:
             return self
         apply = self.standard.apply
         valid_x = None if self.valid_x is None else apply(self.valid_x)
-        return self.but(train_x=apply(self.train_x), test_x=apply(self.test_x), valid_x=valid_x, scale=1.0, standard=None)
+        return self.but(
+            train_x=apply(self.train_x), test_x=apply(self.test_x), valid_x=valid_x, scale=1.0, standard=None
+        )
 
     def but(self, **changes: object) -> Dataset:
         """A copy with these fields changed."""

@@ -24,7 +24,9 @@ def load(request: Request | None = None) -> Dataset:
 
 
 def _stored() -> tuple[np.ndarray, np.ndarray]:
-    """Values (1797, 64) and labels (1797,), as scikit-learn's `load_digits` reads them, but without a second spent on importing it."""
+    """Values (1797, 64) and labels (1797,), as scikit-learn's `load_digits` reads them, but without a second spent on
+    importing it.
+    """
     package = find_spec("sklearn")
     places = package.submodule_search_locations if package is not None else None
     file = Path(next(iter(places or ("",))), "datasets", "data", "digits.csv.gz")

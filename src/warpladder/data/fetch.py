@@ -47,7 +47,9 @@ def cache_folder(dataset: str) -> Path:
     return Path(pooch.os_cache("warpladder")) / dataset
 
 
-def fetch_all(dataset: str, remotes: Sequence[Remote], *, folder: Path | None = None, progress: bool = True) -> list[Path]:
+def fetch_all(
+    dataset: str, remotes: Sequence[Remote], *, folder: Path | None = None, progress: bool = True
+) -> list[Path]:
     """Paths of a data set's files in `folder`, or else the cache; what is missing or damaged there is downloaded."""
     with _display(progress) as display:
         return [_fetch(dataset, remote, folder or cache_folder(dataset), display) for remote in remotes]
@@ -74,7 +76,9 @@ def _fetch(dataset: str, remote: Remote, folder: Path, display: Progress | None)
         except ValueError:  # pooch's word for a sum that differs
             troubles.append(f"{host}: sent something else (wrong sha256)")
         except OSError as error:
-            raise DataError(f"{folder}: cannot be written ({error.strerror or error}): --data-dir names another folder") from None
+            raise DataError(
+                f"{folder}: cannot be written ({error.strerror or error}): --data-dir names another folder"
+            ) from None
         bar.remove()
     with suppress(OSError):
         folder.rmdir()  # made for nothing

@@ -15,7 +15,8 @@ def is_header(first: Sequence[bytes], second: Sequence[bytes] | None) -> bool:
     Parameters
     ----------
     first, second : sequences of bytes
-        The cells of the first two lines, bare; None where there is no second one. The first cell of the first line is no number.
+        The cells of the first two lines, bare; None where there is no second one. The first cell of the first line is
+        no number.
     """
     if second is not None and (not second[0] or NUMBER.fullmatch(second[0])):
         return True  # labels are numbers below it
@@ -25,4 +26,6 @@ def is_header(first: Sequence[bytes], second: Sequence[bytes] | None) -> bool:
 def counts_columns(first: Sequence[bytes]) -> bool:
     """Whether the cells behind the first one are 0, 1, 2, ... or 1, 2, 3, ..., as pandas names the columns of an array."""
     others = list(first[1:])
-    return len(others) > 1 and others in [[b"%d" % (number + start) for number in range(len(others))] for start in (0, 1)]
+    return len(others) > 1 and others in [
+        [b"%d" % (number + start) for number in range(len(others))] for start in (0, 1)
+    ]

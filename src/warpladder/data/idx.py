@@ -14,7 +14,13 @@ import numpy as np
 from .reader import LIMIT, Reader
 from .sniff import looks_like
 
-_TYPES = {0x09: "signed bytes", 0x0B: "16-bit integers", 0x0C: "32-bit integers", 0x0D: "32-bit floats", 0x0E: "64-bit floats"}
+_TYPES = {
+    0x09: "signed bytes",
+    0x0B: "16-bit integers",
+    0x0C: "32-bit integers",
+    0x0D: "32-bit floats",
+    0x0E: "64-bit floats",
+}
 _KINDS = {1: "labels", 3: "images"}
 
 
@@ -48,12 +54,18 @@ def _read(reader: Reader, rank: int) -> np.ndarray:
     if size == 0:
         reader.fail(f"its header says {claim}: it holds no {_KINDS[rank]}")
     if size > LIMIT:
-        reader.fail(f"its header says {claim}, {size:,} bytes, which no data set here has: it is damaged or not {wanted}")
+        reader.fail(
+            f"its header says {claim}, {size:,} bytes, which no data set here has: it is damaged or not {wanted}"
+        )
     values = reader.take(size)
     if len(values) < size:
-        reader.fail(f"its header says {claim}, {size:,} bytes, but {len(values):,} follow: it is cut off, fetch it again")
+        reader.fail(
+            f"its header says {claim}, {size:,} bytes, but {len(values):,} follow: it is cut off, fetch it again"
+        )
     if reader.read(1):
-        reader.fail(f"its header says {claim}, {size:,} bytes, but more follow: header and content disagree, fetch it again")
+        reader.fail(
+            f"its header says {claim}, {size:,} bytes, but more follow: header and content disagree, fetch it again"
+        )
     return values.reshape(shape)
 
 

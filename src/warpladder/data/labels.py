@@ -10,7 +10,9 @@ from ..errors import DataError
 
 
 def names_in(labels: np.ndarray) -> tuple[str, ...]:
-    """The distinct names among labels (samples,) that are text, sorted as `numpy.unique` does; nothing where they are numbers."""
+    """The distinct names among labels (samples,) that are text, sorted as `numpy.unique` does; nothing where they are
+    numbers.
+    """
     if not is_text(labels):
         return ()
     return tuple(np.unique(labels.astype(str)).tolist())
@@ -18,7 +20,9 @@ def names_in(labels: np.ndarray) -> tuple[str, ...]:
 
 def is_text(labels: np.ndarray) -> bool:
     """Whether labels are names: strings, in an array of strings or of objects."""
-    return labels.dtype.kind == "U" or (labels.dtype == object and labels.size > 0 and all(isinstance(label, str) for label in labels.flat))
+    return labels.dtype.kind == "U" or (
+        labels.dtype == object and labels.size > 0 and all(isinstance(label, str) for label in labels.flat)
+    )
 
 
 def numbered(labels: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
@@ -49,11 +53,15 @@ def numbered(labels: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
     if not is_text(labels):
         return labels
     if not names:
-        raise DataError(f"{what} are names, {str(labels[0])!r:.40} first, but the classes are numbers: give whole numbers from 0")
+        raise DataError(
+            f"{what} are names, {str(labels[0])!r:.40} first, but the classes are numbers: give whole numbers from 0"
+        )
     text = labels.astype(str)
     place = np.minimum(np.searchsorted(np.asarray(names), text), len(names) - 1)
     unknown = np.asarray(names)[place] != text
     if unknown.any():
         at = int(np.argmax(unknown))
-        raise DataError(f"{what}: {str(text[at])!r:.40}, the label of sample {at}, is none of the classes: {', '.join(names)!r:.200}")
+        raise DataError(
+            f"{what}: {str(text[at])!r:.40}, the label of sample {at}, is none of the classes: {', '.join(names)!r:.200}"
+        )
     return place.astype(np.int32)

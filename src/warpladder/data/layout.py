@@ -12,7 +12,8 @@ def looks_nhwc(shape: tuple[int, ...]) -> bool:
 
 
 def nhwc_hint(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    """What to do about samples of this shape where a net wants samples of another, if their channels are last; empty where they are not.
+    """What to do about samples of this shape where a net wants samples of another, if their channels are last; empty
+    where they are not.
 
     Parameters
     ----------

@@ -24,7 +24,9 @@ def root(data_dir: str | os.PathLike[str] | None) -> Path | None:
             what = "is a file, not a folder" if folder.exists() else "does not exist"
             raise DataError(f"{folder}: {what}: {whence} wants the folder that holds the data files")
     except OSError as error:
-        raise DataError(f"{folder}: cannot be opened ({error.strerror or error}): {whence} wants a folder that may be read") from None
+        raise DataError(
+            f"{folder}: cannot be opened ({error.strerror or error}): {whence} wants a folder that may be read"
+        ) from None
     return folder
 
 

@@ -31,7 +31,8 @@ _LABELS = {
 def remotes(mirrors: Sequence[str], sums: Sequence[str]) -> tuple[Remote, ...]:
     """The four .gz files at each mirror (an address that ends in "/"), with their sha256 in the order of `NAMES`."""
     return tuple(
-        Remote(f"{name}.gz", sha256, tuple(f"{mirror}{name}.gz" for mirror in mirrors)) for name, sha256 in zip(NAMES, sums, strict=True)
+        Remote(f"{name}.gz", sha256, tuple(f"{mirror}{name}.gz" for mirror in mirrors))
+        for name, sha256 in zip(NAMES, sums, strict=True)
     )
 
 
@@ -64,7 +65,9 @@ def read(name: str, paths: Sequence[Path]) -> Dataset:
         with opened(labels) as reader:
             y = read_labels(reader)
         if len(x) != len(y):
-            raise DataError(f"{images}: has {len(x):,} images, but {labels} has {len(y):,} labels: these files do not belong together")
+            raise DataError(
+                f"{images}: has {len(x):,} images, but {labels} has {len(y):,} labels: these files do not belong together"
+            )
         parts.append((x[:, np.newaxis], y))
     (train_x, train_y), (test_x, test_y) = parts
     _check_identity(name, paths[1], train_y)
@@ -75,4 +78,6 @@ def _check_identity(name: str, path: Path, labels: np.ndarray) -> None:
     digest = hashlib.sha256(labels.tobytes()).hexdigest()
     for other, known in _LABELS.items():
         if other != name and digest == known:
-            raise DataError(f"{path}: holds the labels of {other}, not of {name}: put each set in a folder of its own name")
+            raise DataError(
+                f"{path}: holds the labels of {other}, not of {name}: put each set in a folder of its own name"
+            )

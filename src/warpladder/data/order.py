@@ -67,7 +67,9 @@ class Order:
 
     @property
     def words(self) -> np.ndarray:
-        """(ORDER_WORDS,) uint32: all that a device needs to compute positions of this order: the keys, half_bits, n and shuffle."""
+        """(ORDER_WORDS,) uint32: all that a device needs to compute positions of this order: the keys, half_bits, n and
+        shuffle.
+        """
         return np.array([*self.keys, self.half_bits, self.n, self.shuffle], np.uint32)
 
     def indices(self, first: int, last: int) -> np.ndarray:
@@ -87,7 +89,9 @@ class Order:
 
     @cached_property
     def _table(self) -> np.ndarray:
-        """(2^(2 half_bits),) uint32: what the network makes of each value. Of few samples most are sent through it several times."""
+        """(2^(2 half_bits),) uint32: what the network makes of each value. Of few samples most are sent through it
+        several times.
+        """
         return self._network(np.arange(1 << 2 * self.half_bits, dtype=np.uint32))
 
     def __getitem__(self, position: int) -> int:

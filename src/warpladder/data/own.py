@@ -31,7 +31,9 @@ def source(path: str | os.PathLike[str], taken: Collection[str]) -> Source:
     name = os.fspath(path)
     module = run_file(path, DataError)
     if not hasattr(module, "SOURCE"):
-        raise DataError(f"{name}: defines no SOURCE: end it with SOURCE = Source(name, about, load), as docs/data.md shows")
+        raise DataError(
+            f"{name}: defines no SOURCE: end it with SOURCE = Source(name, about, load), as docs/data.md shows"
+        )
     found = module.SOURCE
     if not isinstance(found, Source):
         raise DataError(f"{name}: SOURCE wants to be a warpladder.data.Source, got {type(found).__name__}")

@@ -80,7 +80,8 @@ class Reader:
     def take(self, count: int) -> np.ndarray:
         """Up to `count` bytes as uint8, read block by block: a count that lies costs no memory.
 
-        NumPy puts a large array on large pages, where samples in a shuffled order are found sooner (docs/performance.md).
+        NumPy puts a large array on large pages, where samples in a shuffled order are found sooner
+        (docs/performance.md).
         """
         blocks: deque[bytes] = deque()
         size = 0
@@ -116,6 +117,8 @@ def opened(path: Path, limit: int = LIMIT) -> Iterator[Reader]:
             raise DataError(f"{path}: is not a regular file")
         raw = open(path, "rb")  # noqa: SIM115 (closed below; only its opening is guarded here)
     except OSError as error:
-        raise DataError(f"{path}: cannot be opened ({error.strerror or error}): check the path and its permissions") from None
+        raise DataError(
+            f"{path}: cannot be opened ({error.strerror or error}): check the path and its permissions"
+        ) from None
     with raw:
         yield Reader(raw, str(path), limit)

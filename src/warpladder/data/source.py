@@ -39,7 +39,8 @@ class Request:
 class Source:
     """A data set: its name, a line about it, its loader, and the files that are downloaded for it, if any.
 
-    label_names : what its authors call class 0, 1, ..., for tables; labels stay numbers. Empty where classes are their numbers.
+    label_names : what its authors call class 0, 1, ..., for tables; labels stay numbers. Empty where classes are their
+    numbers.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Standardisation: each feature of a table, or channel of an image, with mean 0 and standard deviation 1 over the training set."""
+"""Standardisation: each feature of a table, or channel of an image, with mean 0 and standard deviation 1 over the
+training set.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ _ROWS = 2**12  # converted at a time, so that float64 copies stay small
 
 @dataclass(frozen=True)
 class Standard:
-    """What is subtracted from samples, and what they are divided by: one number for each entry of a sample's first axis.
+    """What is subtracted from samples, and what they are divided by: one number for each entry of a sample's first
+    axis.
 
     Parameters
     ----------
     mean, std : tuple of float
-        In the units of the samples as they are stored. std holds 1 where all values are equal, as scikit-learn's `StandardScaler` has it.
+        In the units of the samples as they are stored. std holds 1 where all values are equal, as scikit-learn's
+        `StandardScaler` has it.
 
     Raises
     ------
@@ -33,13 +37,17 @@ class Standard:
 
     def __post_init__(self) -> None:
         if not self.mean or len(self.mean) != len(self.std):
-            raise DataError(f"standardisation wants as many means as deviations, got {len(self.mean)} and {len(self.std)}")
+            raise DataError(
+                f"standardisation wants as many means as deviations, got {len(self.mean)} and {len(self.std)}"
+            )
         if not all(map(math.isfinite, (*self.mean, *self.std))) or not min(self.std) > 0:
             raise DataError("standardisation wants finite means, and finite deviations above 0")
 
     @classmethod
     def fit(cls, x: np.ndarray) -> Standard:
-        """Mean and standard deviation of samples (n, features) or (n, channels, height, width), in float64; the deviation divides by n."""
+        """Mean and standard deviation of samples (n, features) or (n, channels, height, width), in float64; the
+        deviation divides by n.
+        """
         width = x.shape[1]
         each = x.size // width
         total, square = np.zeros(width), np.zeros(width)
@@ -62,7 +70,9 @@ class Standard:
             Samples have another number of features or channels, or a result does not fit float32.
         """
         if x.shape[1] != len(self.mean):
-            raise DataError(f"samples have {x.shape[1]} features or channels, but {len(self.mean)} were standardised in training")
+            raise DataError(
+                f"samples have {x.shape[1]} features or channels, but {len(self.mean)} were standardised in training"
+            )
         out = np.empty(x.shape, np.float32)
         mean, std = np.array(self.mean)[:, None], np.array(self.std)[:, None]
         done = 0
@@ -72,7 +82,9 @@ class Standard:
                 some[...] = ((part - mean) / std).reshape(some.shape)
                 done += len(part)
         if not np.isfinite(out).all():
-            raise DataError("standardised samples leave the range of float32: look for numbers that are far from all others")
+            raise DataError(
+                "standardised samples leave the range of float32: look for numbers that are far from all others"
+            )
         return out
 
 

@@ -1,4 +1,5 @@
-"""Tables in CSV with an optional header: whole numbers 0 to 255, or where they are asked for any numbers, and names of classes.
+"""Tables in CSV with an optional header: whole numbers 0 to 255, or where they are asked for any numbers, and names of
+classes.
 
 Clean text is parsed block by block as arrays; a block with anything unusual in it is read again
 line by line, which accepts what is harmless (spaces, quotes, "7.0") and names the line otherwise.
@@ -29,7 +30,8 @@ class Table:
 
     header : names of the columns, or None.
     cells : (rows, columns) uint8, or float32 where any numbers were asked for.
-    names : (rows,) str, the first column where it holds text: it is then not among the cells. None where it holds numbers.
+    names : (rows,) str, the first column where it holds text: it is then not among the cells. None where it holds
+    numbers.
     """
 
     header: tuple[str, ...] | None
@@ -131,7 +133,9 @@ class _Rows:
         if self.may_name and second is None and not last:
             self.held = text[len(blank) :]
             return b""
-        self.named = self.may_name and len(cells) > 1 and (second is None or bool(second[0] and not NUMBER.fullmatch(second[0])))
+        self.named = (
+            self.may_name and len(cells) > 1 and (second is None or bool(second[0] and not NUMBER.fullmatch(second[0])))
+        )
         self.columns = len(cells) - self.named
         header = tuple(cell.decode("utf-8", "replace") for cell in cells)
         if self.named and not is_header(cells, second):
@@ -226,12 +230,16 @@ class _Rows:
     def _refuse(self, cell: bytes, number: int) -> NoReturn:
         """Say what is wrong with a cell; `number` counts columns from 0."""
         wanted = "finite number" if self.numbers else "whole number 0 to 255"
-        column = f"column {number + 1}" + (f" ({self.header[number][:40]!r})" if self.header and number < len(self.header) else "")
+        column = f"column {number + 1}" + (
+            f" ({self.header[number][:40]!r})" if self.header and number < len(self.header) else ""
+        )
         if not cell:
             self.reader.fail(f"line {self.line}, {column}: the cell is empty where a {wanted} is wanted")
         what = f"line {self.line}, {column}: {cell[:40].decode('utf-8', 'replace')!r} is not a {wanted}"
         if not self.numbers and _number(cell) is not None and number:
-            what += "; features in any numbers are taken where they are standardised (--scale-features, standardize=True)"
+            what += (
+                "; features in any numbers are taken where they are standardised (--scale-features, standardize=True)"
+            )
         elif number and number == self.columns + self.named - 1 and cell[:1].isalpha():
             what += ": if that is the label, put it into the first column"
         self.reader.fail(what)

@@ -52,7 +52,8 @@ def at_once(units: Sequence[Callable[[], object]], place: Path | None, say: Say)
     Parameters
     ----------
     units : sequence of callable
-        Each compiles one; begun in this order. A `KernelError` is left to whoever asks for that kernel, who is told what is wrong with it.
+        Each compiles one; begun in this order. A `KernelError` is left to whoever asks for that kernel, who is told
+        what is wrong with it.
     place : Path or None
         The folder in which what is compiled is kept.
     say : callable or None

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
-#: No type of C or of CUDA wants more than 16 bytes, but for a tensor map; with it a struct by value lies where its members do.
+#: No type of C or of CUDA wants more than 16 bytes, but for a tensor map; with it a struct by value lies where its
+#: members do.
 ALIGNMENT = 64
 
 
 def laid_out(packed: tuple[Any, ...]) -> tuple[np.ndarray, Any]:
-    """The bytes of what `Signature.pack` gave, which must be kept, and an array of pointers to each; of at least one, for launches without arguments."""
+    """The bytes of what `Signature.pack` gave, which must be kept, and an array of pointers to each; of at least one,
+    for launches without arguments.
+    """
     contents = [(np.uint64(value) if isinstance(value, int) else value).tobytes() for value in packed]
     offsets = list(accumulate((-(-len(content) // ALIGNMENT) * ALIGNMENT for content in contents), initial=0))
     held = np.zeros(offsets[-1] + 2 * ALIGNMENT, np.uint8)

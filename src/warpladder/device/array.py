@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Array:
-    """A contiguous array in a device's memory (row-major). Its numbers are reached by kernels, and by the device's upload and download.
+    """A contiguous array in a device's memory (row-major). Its numbers are reached by kernels, and by the device's
+    upload and download.
 
     device : whose memory it is.
     address : of its first element, as the device counts.
@@ -67,7 +68,9 @@ class Array:
         if step != 1:
             raise LaunchError("a view of a device's array takes consecutive rows")
         row = math.prod(self.shape[1:]) * self.dtype.itemsize
-        return Array(self.device, self.address + first * row, (max(0, last - first), *self.shape[1:]), self.dtype, self.owner)
+        return Array(
+            self.device, self.address + first * row, (max(0, last - first), *self.shape[1:]), self.dtype, self.owner
+        )
 
     def upload(self, host: np.ndarray, stream: Any = None) -> None:
         """Fill the array from the host."""

@@ -73,8 +73,10 @@ class Device(ABC):
     limits : what it can launch.
     stream : where work goes that names no stream.
     held : bytes that are allocated now, by what they are for.
-    hardware : what a time that is measured on it holds for, name and compute capability; None for what stands in for a GPU, whose times mean nothing.
-    capability : compute capability, (major, minor), that kernels are compiled for; None for what runs those of every GPU.
+    hardware : what a time that is measured on it holds for, name and compute capability; None for what stands in for a
+    GPU, whose times mean nothing.
+    capability : compute capability, (major, minor), that kernels are compiled for; None for what runs those of every
+    GPU.
     """
 
     hardware: str | None = None
@@ -86,16 +88,21 @@ class Device(ABC):
 
     @abstractmethod
     def kernel(self, path: Path | str, name: str) -> Kernel:
-        """The kernel `name` of a .cu file, compiled. Template kernels are named with their arguments: "tiled<16, true>"."""
+        """The kernel `name` of a .cu file, compiled. Template kernels are named with their arguments: "tiled<16,
+        true>".
+        """
 
     @contextmanager
-    def expecting(self, foreseen: Callable[[], Iterable[tuple[Path, str]]], say: Callable[[str], None] | None = None) -> Iterator[None]:
+    def expecting(
+        self, foreseen: Callable[[], Iterable[tuple[Path, str]]], say: Callable[[str], None] | None = None
+    ) -> Iterator[None]:
         """While this lasts, the first kernel that has to be compiled may be compiled together with others.
 
         Parameters
         ----------
         foreseen : callable
-            Gives the kernels, by file and name, that will be asked for; called at most once, and only where one has to be compiled.
+            Gives the kernels, by file and name, that will be asked for; called at most once, and only where one has to
+            be compiled.
         say : callable, optional
             Told what is being compiled.
         """
@@ -127,7 +134,9 @@ class Device(ABC):
 
     @abstractmethod
     def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from the host: same shape and type, contiguous. From pinned memory with a stream named the copy is only queued; otherwise it is done."""
+        """Copy from the host: same shape and type, contiguous. From pinned memory with a stream named the copy is only
+        queued; otherwise it is done.
+        """
 
     @abstractmethod
     def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
@@ -137,17 +146,22 @@ class Device(ABC):
     def copy(self, target: Array, source: Array, stream: Stream | None = None) -> None:
         """Copy within the device's memory, queued."""
 
-    def tensor_map(self, array: Array, rows: int | tuple[int, int, int], columns: int | None = None, to_tf32: bool = False) -> TensorMap:
-        """A matrix as the copy engine (TMA) knows it, for kernels that ask for tiles of so many rows of 128 bytes; they want compute capability 9.0.
+    def tensor_map(
+        self, array: Array, rows: int | tuple[int, int, int], columns: int | None = None, to_tf32: bool = False
+    ) -> TensorMap:
+        """A matrix as the copy engine (TMA) knows it, for kernels that ask for tiles of so many rows of 128 bytes; they
+        want compute capability 9.0.
 
         Parameters
         ----------
         array : Array
-            (rows of the matrix, numbers from row to row), of 16 or 32 bits each; rows begin at multiples of 16 bytes. Or (images, rows, columns, channels).
+            (rows of the matrix, numbers from row to row), of 16 or 32 bits each; rows begin at multiples of 16 bytes.
+            Or (images, rows, columns, channels).
         rows : int or tuple of int
             Of a tile, 1 to 256; of images a tile's images, rows and columns, together 1 to 256 pixels.
         columns : int, optional
-            How many numbers of a row, or channels of a pixel, belong to the matrix; all where it is left out. What lies beyond the matrix arrives as zeros.
+            How many numbers of a row, or channels of a pixel, belong to the matrix; all where it is left out. What lies
+            beyond the matrix arrives as zeros.
         to_tf32 : bool
             Round floats to tf32 on the way, to the nearest.
 
@@ -196,7 +210,9 @@ class Device(ABC):
                 f"the host's array is {host.dtype} {host.shape}, and the device's {array.dtype} {array.shape}: they must be alike"
             )
         if not host.flags.c_contiguous:
-            raise LaunchError(f"the host's array of shape {host.shape} is not contiguous: numpy.ascontiguousarray makes one that is")
+            raise LaunchError(
+                f"the host's array of shape {host.shape} is not contiguous: numpy.ascontiguousarray makes one that is"
+            )
 
     def check_room(self, needs: Mapping[str, int]) -> None:
         """Raise `OutOfMemoryError` where buffers of these sizes in bytes do not fit; the message lists the largest."""

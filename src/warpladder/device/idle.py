@@ -1,4 +1,6 @@
-"""`IdleDevice`: what devices share on which nothing runs, be it that they only compile and check or that they only look."""
+"""`IdleDevice`: what devices share on which nothing runs, be it that they only compile and check or that they only
+look.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class IdleStream(Stream):
 
 
 class IdleDevice(Device):
-    """Arrays have addresses and no contents: what is uploaded is dropped, and nothing can be downloaded. Their memory is counted."""
+    """Arrays have addresses and no contents: what is uploaded is dropped, and nothing can be downloaded. Their memory
+    is counted.
+    """
 
     _next = ALIGNED  # the address of the array to come
 

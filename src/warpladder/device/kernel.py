@@ -96,7 +96,8 @@ class Kernel(ABC):
         shared : int
             Bytes of dynamic shared memory.
         cooperative : bool
-            Run all blocks at the same time, for kernels that wait for the whole grid; it must fit on the device at once.
+            Run all blocks at the same time, for kernels that wait for the whole grid; it must fit on the device at
+            once.
         cluster : int or tuple of up to three
             Blocks in a cluster along x, y and z; the grid counts blocks, and the cluster divides it.
         """
@@ -117,6 +118,13 @@ class Kernel(ABC):
 
     @abstractmethod
     def _launch(
-        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+        self,
+        grid: Dim3,
+        block: Dim3,
+        shared: int,
+        packed: tuple[Any, ...],
+        arguments: tuple[Any, ...],
+        cooperative: bool,
+        cluster: Dim3,
     ) -> Launch:
         """The launch of a call that has passed all checks; it keeps the arrays among `arguments` alive."""

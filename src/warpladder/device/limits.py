@@ -30,7 +30,8 @@ class Limits:
     cluster : blocks in a cluster at most; 1 where there are no clusters.
     warp : threads that run in step.
     peaks : what its units can do at most, by precision; None for a device that is this CPU.
-    bandwidth : bytes a second between its memory and its chip, by the clock and width of the memory; None where they are not known.
+    bandwidth : bytes a second between its memory and its chip, by the clock and width of the memory; None where they
+    are not known.
     """
 
     device: str
@@ -52,13 +53,16 @@ class Limits:
 
     @property
     def flops(self) -> float | None:
-        """FLOP/s of multiply-adds in fp32, not on tensor cores, at the highest clock; None for a device that is this CPU."""
+        """FLOP/s of multiply-adds in fp32, not on tensor cores, at the highest clock; None for a device that is this
+        CPU.
+        """
         return None if self.peaks is None else self.peaks.of("fp32")
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What one compiled kernel takes: registers a thread, static shared and local (spilled) bytes, and the threads that it allows a block.
+    """What one compiled kernel takes: registers a thread, static shared and local (spilled) bytes, and the threads that
+    it allows a block.
 
     tensor : whether its code has instructions of tensor cores.
     """
@@ -82,7 +86,9 @@ def dim3(size: int | tuple[int, ...]) -> Dim3:
 
 
 def check(kernel: str, grid: Dim3, block: Dim3, shared: int, limits: Limits, resources: Resources) -> None:
-    """Raise `LaunchError` where a device cannot launch this; the message names kernel, grid, block, shared memory and the limit."""
+    """Raise `LaunchError` where a device cannot launch this; the message names kernel, grid, block, shared memory and
+    the limit.
+    """
     threads = math.prod(block)
     total_shared = shared + resources.static_shared
     reason = ""
@@ -113,8 +119,12 @@ def check(kernel: str, grid: Dim3, block: Dim3, shared: int, limits: Limits, res
         )
 
 
-def check_together(kernel: str, grid: Dim3, block: Dim3, shared: int, cluster: Dim3, at_once: int | None, limits: Limits) -> None:
-    """Raise `LaunchError` where blocks that must run at the same time cannot; at_once is how many can, where the whole grid must."""
+def check_together(
+    kernel: str, grid: Dim3, block: Dim3, shared: int, cluster: Dim3, at_once: int | None, limits: Limits
+) -> None:
+    """Raise `LaunchError` where blocks that must run at the same time cannot; at_once is how many can, where the whole
+    grid must.
+    """
     reason = ""
     if min(cluster) < 1:
         reason = "an empty cluster launches nothing"

@@ -7,11 +7,15 @@ import math
 from .limits import Dim3, Limits, Resources
 
 REGISTERS_PER_WARP = 256  # registers are handed out to warps in such steps
-SHARED_PER_BLOCK = 1024  # bytes of shared memory that the system keeps for itself in each block (compute capability 8 and later)
+SHARED_PER_BLOCK = (
+    1024  # bytes of shared memory that the system keeps for itself in each block (compute capability 8 and later)
+)
 
 
 def blocks_per_multiprocessor(block: Dim3, shared: int, resources: Resources, limits: Limits) -> int:
-    """How many blocks of a launch fit a multiprocessor at once, by threads, registers, shared memory and the number of blocks."""
+    """How many blocks of a launch fit a multiprocessor at once, by threads, registers, shared memory and the number of
+    blocks.
+    """
     warps = -(-math.prod(block) // limits.warp)
     most = [limits.blocks_per_multiprocessor, limits.threads_per_multiprocessor // (warps * limits.warp)]
     if resources.registers:
@@ -24,6 +28,13 @@ def blocks_per_multiprocessor(block: Dim3, shared: int, resources: Resources, li
 
 
 def occupancy(block: Dim3, shared: int, resources: Resources, limits: Limits) -> float:
-    """Threads that are there at once over threads that could be, 0 to 1; a grid that is too small for the device is not counted."""
+    """Threads that are there at once over threads that could be, 0 to 1; a grid that is too small for the device is not
+    counted.
+    """
     warps = -(-math.prod(block) // limits.warp)
-    return blocks_per_multiprocessor(block, shared, resources, limits) * warps * limits.warp / limits.threads_per_multiprocessor
+    return (
+        blocks_per_multiprocessor(block, shared, resources, limits)
+        * warps
+        * limits.warp
+        / limits.threads_per_multiprocessor
+    )

@@ -1,4 +1,5 @@
-"""`Scout`: stands for a device while it is found out which kernels somebody will ask of it. Nothing is compiled, allocated or run.
+"""`Scout`: stands for a device while it is found out which kernels somebody will ask of it. Nothing is compiled,
+allocated or run.
 
 A compiler that knows all of them beforehand can work on all of them at once.
 """
@@ -38,7 +39,14 @@ class ScoutKernel(Kernel):
         return self.device.limits.grid[0]
 
     def _launch(
-        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+        self,
+        grid: Dim3,
+        block: Dim3,
+        shared: int,
+        packed: tuple[Any, ...],
+        arguments: tuple[Any, ...],
+        cooperative: bool,
+        cluster: Dim3,
     ) -> ScoutLaunch:
         return ScoutLaunch(self, grid, block, shared, cooperative, cluster)
 

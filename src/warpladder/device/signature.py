@@ -1,7 +1,8 @@
 """What a kernel takes, read from its own source, so that the declaration is written once.
 
 `extern "C" __global__ void add(const float* __restrict__ x, float* y, int n)` takes an array of float32, another
-and an int. Template kernels are named with their arguments, `tiled<16, true>`; a type parameter is replaced by its argument.
+and an int. Template kernels are named with their arguments, `tiled<16, true>`; a type parameter is replaced by its
+argument.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ _KERNEL = re.compile(
     rf"(?P<middle>(?:[\w\s]|\({_INSIDE}\))*?)\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>{_INSIDE})\)\s*\{{"
 )
 _BOUNDS = re.compile(rf"__launch_bounds__\s*\((?P<inside>{_INSIDE})\)")
-_DECLARED = re.compile(rf"__global__(?:[\w\s]|\({_INSIDE}\))*?(?P<name>[\w:]+)\s*(?P<given><[^;{{}}()]*>)?\s*\({_INSIDE}\)\s*;")
-_INSTANCE = re.compile(rf"\btemplate\s+(?=[^<;{{}}])[^;{{}}]*?(?P<name>[A-Za-z_][\w:]*)\s*(?P<given><[^;{{}}()]*>)\s*\({_INSIDE}\)\s*;")
+_DECLARED = re.compile(
+    rf"__global__(?:[\w\s]|\({_INSIDE}\))*?(?P<name>[\w:]+)\s*(?P<given><[^;{{}}()]*>)?\s*\({_INSIDE}\)\s*;"
+)
+_INSTANCE = re.compile(
+    rf"\btemplate\s+(?=[^<;{{}}])[^;{{}}]*?(?P<name>[A-Za-z_][\w:]*)\s*(?P<given><[^;{{}}()]*>)\s*\({_INSIDE}\)\s*;"
+)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)\s*\{|[{}]")
 
@@ -43,7 +48,8 @@ class Parameter:
     width : elements in one value of the type: 4 for float4.
     alignment : bytes that the address of such a value is a multiple of.
     pointer, const : whether it points to device memory, and only reads it.
-    members : of a struct or a vector that is passed by value, its numbers and pointers, "p.n" and "p.x", and where in it they lie, in bytes.
+    members : of a struct or a vector that is passed by value, its numbers and pointers, "p.n" and "p.x", and where in
+    it they lie, in bytes.
     """
 
     name: str
@@ -68,7 +74,8 @@ class Parameter:
 class Signature:
     """A kernel's name, with its namespace and its template arguments if it has any, and its parameters.
 
-    bounds : how many threads its __launch_bounds__ allow a block, as the source says it, with template arguments in their places; "" without.
+    bounds : how many threads its __launch_bounds__ allow a block, as the source says it, with template arguments in
+    their places; "" without.
     """
 
     name: str
@@ -79,7 +86,8 @@ class Signature:
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
     def pack(self, device: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments as a device takes them: addresses (int) for arrays, NumPy scalars for numbers and structs. `KernelError` for what does not fit.
+        """The arguments as a device takes them: addresses (int) for arrays, NumPy scalars for numbers and structs.
+        `KernelError` for what does not fit.
 
         A struct is given as a mapping of its members, {"n": 5, "size.x": 2, "x": array}.
         """
@@ -97,9 +105,13 @@ class Signature:
             if argument is None:  # a null pointer, for what is optional
                 return 0
             if not isinstance(argument, Array):
-                raise KernelError(f"{wrong}wants an array in the memory of {device.name}, got {type(argument).__name__}")
+                raise KernelError(
+                    f"{wrong}wants an array in the memory of {device.name}, got {type(argument).__name__}"
+                )
             if argument.device is not device:
-                raise KernelError(f"{wrong}wants an array in the memory of {device.name}, got one of {argument.device.name}")
+                raise KernelError(
+                    f"{wrong}wants an array in the memory of {device.name}, got one of {argument.device.name}"
+                )
             if argument.dtype != parameter.dtype:
                 raise KernelError(f"{wrong}wants {parameter.dtype}, got an array of {argument.dtype}")
             size = parameter.dtype.itemsize * parameter.width
@@ -110,7 +122,12 @@ class Signature:
                 )
             return argument.address
         kind, given = parameter.dtype.kind, np.asarray(argument)
-        if isinstance(argument, (Array, str)) or given.shape or given.dtype.kind not in "biuf" or (given.dtype.kind == "f") > (kind == "f"):
+        if (
+            isinstance(argument, (Array, str))
+            or given.shape
+            or given.dtype.kind not in "biuf"
+            or (given.dtype.kind == "f") > (kind == "f")
+        ):
             raise KernelError(f"{wrong}wants a number of that type, got {argument!r}")
         if kind in "iu" and int(argument) not in _held(parameter.dtype):
             raise KernelError(f"{wrong}cannot hold {argument}")
@@ -118,7 +135,9 @@ class Signature:
 
     def _map(self, device: Any, parameter: Parameter, argument: Any, wrong: str) -> np.void:
         if parameter.type != TensorMap.__name__ or parameter.pointer:
-            raise KernelError(f"{wrong}wants no tensor map; a kernel takes one as const __grid_constant__ TensorMap, of bulk.cuh")
+            raise KernelError(
+                f"{wrong}wants no tensor map; a kernel takes one as const __grid_constant__ TensorMap, of bulk.cuh"
+            )
         if not isinstance(argument, TensorMap) or argument.array.device is not device:
             raise KernelError(f"{wrong}wants a tensor map that {device.name} made, got {argument!r}")
         return np.frombuffer(argument.words.tobytes(), f"V{argument.words.nbytes}")[0]
@@ -142,7 +161,9 @@ def _held(dtype: np.dtype) -> range:
 
 
 def names(source: Source) -> list[str]:
-    """The kernels of a source, in order, with their namespaces and without template arguments; `KernelError` for one that cannot be read."""
+    """The kernels of a source, in order, with their namespaces and without template arguments; `KernelError` for one
+    that cannot be read.
+    """
     found, unread = _kernels(source)
     for reason in unread.values():
         raise KernelError(reason)
@@ -166,7 +187,9 @@ def span(source: Source, name: str) -> tuple[int, int]:
 
 
 def instantiated(source: Source) -> list[str]:
-    """Instances of template kernels that a source names itself, by `template __global__ void k<float>(float*);` or on a line `// instance:`."""
+    """Instances of template kernels that a source names itself, by `template __global__ void k<float>(float*);` or on a
+    line `// instance:`.
+    """
     known = templates(source)
     found = [(match["name"], " ".join(match["given"].split())) for match in _INSTANCE.finditer(code(source))]
     explicit = [full + given for name, given in found for full in known if full == name or full.endswith(f"::{name}")]
@@ -181,8 +204,14 @@ def bounds(source: Source, name: str) -> str:
 
 
 def templates(source: Source) -> dict[str, str]:
-    """The kernels of a source that are templates, as `names` has them, and their template parameters: "int TILE, typename T"."""
-    return {full: " ".join(match["template"].split()) for full, match in _kernels(source)[0] if match["template"] is not None}
+    """The kernels of a source that are templates, as `names` has them, and their template parameters: "int TILE,
+    typename T".
+    """
+    return {
+        full: " ".join(match["template"].split())
+        for full, match in _kernels(source)[0]
+        if match["template"] is not None
+    }
 
 
 @cache
@@ -205,7 +234,9 @@ def signature(source: Source, name: str) -> Signature:
     full = plain if plain in found else next(iter(found))
     match = found[full]
     if (match["template"] is None) == bool(given):
-        raise KernelError(f"kernel {plain} of {source.path.name} is {'not ' if given else ''}a template: {plain}<...> names an instance")
+        raise KernelError(
+            f"kernel {plain} of {source.path.name} is {'not ' if given else ''}a template: {plain}<...> names an instance"
+        )
     types = _type_arguments(match["template"], given.rpartition(">")[0]) if given else {}
     text = match["parameters"].strip()
     parts = _split(text) if text not in ("", "void") else []
@@ -225,11 +256,17 @@ def _blanks(match: re.Match[str]) -> str:
 
 @cache
 def _kernels(source: Source) -> tuple[list[tuple[str, re.Match[str]]], dict[str, str]]:
-    """The kernels' heads, each with the name that `_qualified` gives it, and those that cannot be read, each with the reason."""
+    """The kernels' heads, each with the name that `_qualified` gives it, and those that cannot be read, each with the
+    reason.
+    """
     text = _DIRECTIVE.sub(_blanks, code(source))
-    found = [match for match in _KERNEL.finditer(text) if re.search(r"\bvoid\b", text[match.start() : match.start("name")])]
+    found = [
+        match for match in _KERNEL.finditer(text) if re.search(r"\bvoid\b", text[match.start() : match.start("name")])
+    ]
     unknown = {}
-    known = {match.start() + match[0].index("__global__") for match in found} | {match.start() for match in _DECLARED.finditer(text)}
+    known = {match.start() + match[0].index("__global__") for match in found} | {
+        match.start() for match in _DECLARED.finditer(text)
+    }
     for unread in re.finditer(r"\b__global__\b", text):
         if unread.start() not in known:
             line = " ".join(text[unread.start() :].partition("{")[0].split())
@@ -288,7 +325,9 @@ def _bounds(match: re.Match[str], given: str) -> str:
 def _parameter(text: str, instead: Mapping[str, str], source: Source, kernel: str) -> Parameter:
     shown = " ".join(text.split())
     where = f"kernel {kernel} of {source.path.name}: "
-    match = re.fullmatch(r"(?P<type>.*?[\s*&])(?P<name>\w+)\s*(?P<array>\[\s*\w*\s*\])?", shown.partition("=")[0].strip())
+    match = re.fullmatch(
+        r"(?P<type>.*?[\s*&])(?P<name>\w+)\s*(?P<array>\[\s*\w*\s*\])?", shown.partition("=")[0].strip()
+    )
     if match is None:
         raise KernelError(f"{where}cannot read the parameter '{shown}'")
     declared = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", match["type"])
@@ -306,7 +345,9 @@ def _parameter(text: str, instead: Mapping[str, str], source: Source, kernel: st
             f"{where}the type of '{shown}' is neither a number's nor a struct of numbers, or pointer to one, so it cannot be passed"
         )
     if pointer and has_pointers(kind):
-        raise KernelError(f"{where}'{shown}' points to structs with pointers in them, of which no array can be made; pass one by value")
+        raise KernelError(
+            f"{where}'{shown}' points to structs with pointers in them, of which no array can be made; pass one by value"
+        )
     const = "const" in pointed.split()
     if pointer:
         return Parameter(match["name"], name, kind.dtype, kind.width, kind.alignment, True, const)

@@ -35,8 +35,8 @@ class Source:
 
     path : the file.
     text : its text; every `#include "..."` is replaced by that header, once, between #line directives that
-        make compilers name the original file and line. Includes in angle brackets stay, and so do those of the CUDA toolkit:
-        they are the compiler's.
+        make compilers name the original file and line. Includes in angle brackets stay, and so do those of the CUDA
+        toolkit: they are the compiler's.
     headers : the headers that went in, in order.
     """
 
@@ -51,16 +51,22 @@ class Source:
 
     @cached_property
     def archs(self) -> tuple[str, ...]:
-        """What it is written for: the architectures on its line `// arch: sm_90a`, or `ARCHS` where it has none; `KernelError` for another word."""
+        """What it is written for: the architectures on its line `// arch: sm_90a`, or `ARCHS` where it has none;
+        `KernelError` for another word.
+        """
         found = [word for line in self._declared("arch") for word in line.replace(",", " ").split()]
         for word in found:
             if not _ARCH_NAME.fullmatch(word):
-                raise KernelError(f"{self.path}: '// arch: {word}' names no architecture; write // arch: sm_90a, or several")
+                raise KernelError(
+                    f"{self.path}: '// arch: {word}' names no architecture; write // arch: sm_90a, or several"
+                )
         return tuple(dict.fromkeys(found)) or ARCHS
 
     @cached_property
     def instances(self) -> tuple[str, ...]:
-        """Instances of its template kernels that are compiled whenever all of the file is, one on each line `// instance: tiled<16, true>`."""
+        """Instances of its template kernels that are compiled whenever all of the file is, one on each line `//
+        instance: tiled<16, true>`.
+        """
         return tuple(dict.fromkeys(self._declared("instance")))
 
     @cached_property

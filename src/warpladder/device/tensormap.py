@@ -1,4 +1,6 @@
-"""`TensorMap`: a matrix in a device's memory as the copy engine of a GPU (TMA) knows it, and how large the tiles are that it copies."""
+"""`TensorMap`: a matrix in a device's memory as the copy engine of a GPU (TMA) knows it, and how large the tiles are
+that it copies.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from .array import Array
 ROW = 128
 #: Rows of a tile, at most; and what addresses and the distance of a matrix's rows are multiples of, in bytes.
 MOST_ROWS, ALIGNED = 256, 16
-#: 64-bit words of a tensor map, as a kernel takes it by value: `const __grid_constant__ TensorMap` of device/include/bulk.cuh.
+#: 64-bit words of a tensor map, as a kernel takes it by value: `const __grid_constant__ TensorMap` of
+#: device/include/bulk.cuh.
 WORDS = 16
 
 
@@ -23,7 +26,8 @@ class TensorMap:
     """What a kernel is given to ask for tiles of a matrix; `Device.tensor_map` makes it.
 
     array : the matrix, (rows, pitch), or images, (images, rows, columns, channels); a map keeps it alive.
-    columns : how many numbers of a row, or channels of a pixel, belong to the matrix; the copy engine gives zeros for the others, as beyond every edge.
+    columns : how many numbers of a row, or channels of a pixel, belong to the matrix; the copy engine gives zeros for
+    the others, as beyond every edge.
     tile : rows and columns of a tile; of images (images, rows, columns, channels).
     to_tf32 : whether floats are rounded to tf32 on the way.
     words : (16,) uint64, in the device's own format.
@@ -37,13 +41,16 @@ class TensorMap:
 
 
 def axes(array: Array, columns: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The sizes of an array's axes as the copy engine counts them, the last axis first, and for each but that one the bytes from one to the next."""
+    """The sizes of an array's axes as the copy engine counts them, the last axis first, and for each but that one the
+    bytes from one to the next.
+    """
     sizes = columns, *array.shape[-2::-1]
     return sizes, tuple(array.dtype.itemsize * math.prod(array.shape[-axis:]) for axis in range(1, len(array.shape)))
 
 
 def check_map(array: Array, columns: int, rows: tuple[int, ...], to_tf32: bool) -> None:
-    """Raise `LaunchError` where the copy engine cannot copy tiles of so many rows, or images, rows and columns, from an array.
+    """Raise `LaunchError` where the copy engine cannot copy tiles of so many rows, or images, rows and columns, from an
+    array.
 
     Of the array's last axis so many columns belong to the matrix.
     """

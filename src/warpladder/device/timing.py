@@ -1,4 +1,6 @@
-"""How long calls take on a device: graphs of their repetitions between two events, so that the host's time does not count."""
+"""How long calls take on a device: graphs of their repetitions between two events, so that the host's time does not
+count.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,16 @@ def clocked(device: Device, graph: Graph) -> float:
     end.synchronize()
     seconds = end.seconds_since(begin)
     if not 0 < seconds < math.inf:
-        raise DeviceError(f"the clock of {device.name} says that a graph took {seconds} s: nothing can be timed with it")
+        raise DeviceError(
+            f"the clock of {device.name} says that a graph took {seconds} s: nothing can be timed with it"
+        )
     return seconds
 
 
 def in_turn(device: Device, works: list[list[Call]]) -> list[float]:
-    """Seconds that each of several lists of calls takes: the least of some rounds, in each of which all are timed once, so that a slow moment falls on all."""
+    """Seconds that each of several lists of calls takes: the least of some rounds, in each of which all are timed once,
+    so that a slow moment falls on all.
+    """
     repeated = []
     for calls in works:
         once = device.graph(calls)

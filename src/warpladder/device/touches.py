@@ -23,12 +23,16 @@ class Touches:
     writes: tuple[range, ...]
 
     def before(self, later: Touches) -> bool:
-        """Whether a call that touches `later`, and comes after this one, has to wait for it: one of them writes what the other touches."""
+        """Whether a call that touches `later`, and comes after this one, has to wait for it: one of them writes what
+        the other touches.
+        """
         return _meet(self.writes, later.reads + later.writes) or _meet(self.reads, later.writes)
 
 
 def touches(signature: Signature, arguments: tuple[Any, ...]) -> Touches:
-    """What a kernel reads and writes of its arguments: through a pointer to const it only reads, and no pointer reaches beyond its array."""
+    """What a kernel reads and writes of its arguments: through a pointer to const it only reads, and no pointer reaches
+    beyond its array.
+    """
     reads: list[range] = []
     writes: list[range] = []
     for parameter, argument in zip(signature.parameters, arguments, strict=True):

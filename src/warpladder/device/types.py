@@ -112,7 +112,9 @@ def resolve(name: str, code: str, instead: Mapping[str, str] | None = None) -> T
 
 
 def members(kind: Type) -> tuple[Member, ...]:
-    """The numbers and pointers that a value of a type is made of, for a value that is no single number; of float4 .x, .y, .z and .w."""
+    """The numbers and pointers that a value of a type is made of, for a value that is no single number; of float4 .x,
+    .y, .z and .w.
+    """
     if kind.members or kind.width == 1:
         return kind.members
     one = Type(kind.dtype, 1, kind.dtype.itemsize)
@@ -176,18 +178,27 @@ def _struct(members: str, alignment: int, code: str, depth: int) -> Type | None:
             member = _MEMBER.fullmatch(text.strip())
             if member is None:
                 return None
-            shape = tuple(int(size) for size in re.findall(r"\d+", member["sizes"])) + ((kind.width,) if kind.width > 1 else ())
+            shape = tuple(int(size) for size in re.findall(r"\d+", member["sizes"])) + (
+                (kind.width,) if kind.width > 1 else ()
+            )
             end = -(-end // kind.alignment) * kind.alignment
             names.append(member["name"])
             formats.append((kind.dtype, shape))
             offsets.append(end)
-            inside += _inside(member["name"], tuple(map(int, re.findall(r"\d+", member["sizes"]))), end, kind, target, named)
+            inside += _inside(
+                member["name"], tuple(map(int, re.findall(r"\d+", member["sizes"]))), end, kind, target, named
+            )
             end += np.dtype((kind.dtype, shape)).itemsize
             alignment = max(alignment, kind.alignment)
     if not names or len(set(names)) < len(names):
         return None
     size = -(-end // alignment) * alignment
-    return Type(np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}), 1, alignment, tuple(inside))
+    return Type(
+        np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size}),
+        1,
+        alignment,
+        tuple(inside),
+    )
 
 
 def has_pointers(kind: Type) -> bool:
@@ -195,13 +206,17 @@ def has_pointers(kind: Type) -> bool:
     return any(member.pointer for member in kind.members)
 
 
-def _inside(name: str, sizes: tuple[int, ...], offset: int, kind: Type, target: Type, named: tuple[str, bool, bool]) -> list[Member]:
+def _inside(
+    name: str, sizes: tuple[int, ...], offset: int, kind: Type, target: Type, named: tuple[str, bool, bool]
+) -> list[Member]:
     """What one member of a struct adds to those of the struct: itself, or each number in it."""
     out = []
     for number, index in enumerate(np.ndindex(*sizes)):
         path, at = f".{name}{''.join(f'[{i}]' for i in index)}", offset + number * kind.size
         parts = () if named[1] else members(kind)
-        out += [Member(path + part.path, at + part.offset, part.type, part.kind, part.pointer, part.const) for part in parts]
+        out += [
+            Member(path + part.path, at + part.offset, part.type, part.kind, part.pointer, part.const) for part in parts
+        ]
         if not parts:
             out.append(Member(path, at, named[0], target, *named[1:]))
     return out

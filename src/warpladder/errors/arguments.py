@@ -10,9 +10,11 @@ from . import ArgumentError
 
 
 class ByName(type):
-    """The metaclass of dataclasses whose settings are given by name, but for those that their `by_place` lists; all of them where it is None.
+    """The metaclass of dataclasses whose settings are given by name, but for those that their `by_place` lists; all of
+    them where it is None.
 
-    What does not fit raises `ArgumentError` with the form that does. Copies and pickles make their objects without a call.
+    What does not fit raises `ArgumentError` with the form that does. Copies and pickles make their objects without a
+    call.
     """
 
     if not TYPE_CHECKING:  # the dataclass says what its call takes
@@ -25,13 +27,20 @@ class ByName(type):
 
         def __call__(cls, *places: Any, **settings: Any) -> Any:
             if not is_dataclass(cls):
-                raise ArgumentError(f"{cls.__name__} has no settings yet: put @dataclass(frozen=True) above class {cls.__name__}")
+                raise ArgumentError(
+                    f"{cls.__name__} has no settings yet: put @dataclass(frozen=True) above class {cls.__name__}"
+                )
             known = {field.name: field.default is MISSING for field in fields(cls)}
             needed = [name for name, must in known.items() if must]
             form = f"write {cls.__name__}({', '.join(f'{name}=...' for name in needed or list(known)[:1])})"
             by_place = tuple(known) if cls.by_place is None else cls.by_place
             if len(places) > len(by_place):
-                given = ", ".join([*(f"{value!r:.40}" for value in places), *(f"{name}={value!r:.40}" for name, value in settings.items())])
+                given = ", ".join(
+                    [
+                        *(f"{value!r:.40}" for value in places),
+                        *(f"{name}={value!r:.40}" for name, value in settings.items()),
+                    ]
+                )
                 takes = f"takes {', '.join(known)} by name" if known else "has no settings"
                 raise ArgumentError(f"{cls.__name__}({given}): {cls.__name__} {takes}{_inferred(known)}: {form}")
             takes = [*known, *getattr(cls, "short", ())]
@@ -39,7 +48,9 @@ class ByName(type):
                 if (moved := getattr(cls, "moved", None)) is not None and (told := moved(beyond[0])):
                     raise ArgumentError(f"{cls.__name__}: {told}")
                 sizes = _inferred(known) if any(name.startswith("in_") for name in beyond) else ""
-                raise ArgumentError(f"{cls.__name__} has no {', '.join(beyond)}{sizes}; it has {', '.join(takes) or 'no settings'}")
+                raise ArgumentError(
+                    f"{cls.__name__} has no {', '.join(beyond)}{sizes}; it has {', '.join(takes) or 'no settings'}"
+                )
             if lacking := [name for name in needed if name not in settings and name not in by_place[: len(places)]]:
                 raise ArgumentError(f"{cls.__name__} wants {' and '.join(lacking)}: {form}")
             return super().__call__(*places, **settings)
@@ -50,7 +61,9 @@ def _inferred(known: dict[str, bool]) -> str:
 
 
 def wanted(name: str, value: Any, kind: type | tuple[type, ...], form: str) -> None:
-    """Raise `ArgumentError` where an argument is of another type; `form` says what is wanted, and perhaps how to get it."""
+    """Raise `ArgumentError` where an argument is of another type; `form` says what is wanted, and perhaps how to get
+    it.
+    """
     if not isinstance(value, kind):
         raise ArgumentError(f"{name} wants {form}, got {kind_of(value)}")
 

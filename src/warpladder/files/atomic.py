@@ -35,7 +35,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write piece by piece, that takes the place of `path` when the block ends; an error or Ctrl-C in it leaves the old file, or none.
+    """A file to write piece by piece, that takes the place of `path` when the block ends; an error or Ctrl-C in it
+    leaves the old file, or none.
 
     Raises
     ------

@@ -17,21 +17,23 @@ from ..errors import WarpladderError
 
 Result = TypeVar("Result")
 
-#: Modules by path, with the hash of the text that they were made of: a file is run again once it has changed, and only then.
+#: Modules by path, with the hash of the text that they were made of: a file is run again once it has changed, and only
+#: then.
 _known: dict[Path, tuple[str, ModuleType]] = {}
 
 
 def run_file(path: str | os.PathLike[str], error: type[WarpladderError]) -> ModuleType:
     """The module that a Python file makes.
 
-    Files beside it can be imported from it, after everything that is installed: a file called numpy.py takes nobody's place.
-    A second call gives the same module, unless the file was changed in between.
+    Files beside it can be imported from it, after everything that is installed: a file called numpy.py takes nobody's
+    place. A second call gives the same module, unless the file was changed in between.
 
     Parameters
     ----------
     path : path
     error : type
-        What is raised where the file is missing, is no Python, or fails while it runs: one line with the file, the line and the reason.
+        What is raised where the file is missing, is no Python, or fails while it runs: one line with the file, the line
+        and the reason.
     """
     name = os.fspath(path)
     try:
@@ -65,7 +67,9 @@ def run_file(path: str | os.PathLike[str], error: type[WarpladderError]) -> Modu
     return module
 
 
-def call(module: ModuleType, name: str | os.PathLike[str], error: type[WarpladderError], work: Callable[[], Result]) -> Result:
+def call(
+    module: ModuleType, name: str | os.PathLike[str], error: type[WarpladderError], work: Callable[[], Result]
+) -> Result:
     """What a function of a user's module gives; what goes wrong in it is told as `run_file` tells it."""
     with told(os.fspath(name), Path(module.__file__ or ""), error):
         return work()
@@ -94,7 +98,8 @@ def home(kind: type) -> str:
 
 
 def origins(kinds: Iterable[type]) -> dict[str, Any]:
-    """What another process, given it by `bring`, needs to know those of these classes that are not warpladder's: as `json` can write it, empty for none.
+    """What another process, given it by `bring`, needs to know those of these classes that are not warpladder's: as
+    `json` can write it, empty for none.
 
     Raises
     ------

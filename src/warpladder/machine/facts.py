@@ -27,7 +27,8 @@ FEATURES = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bf16", "amx-tile
 CGROUP = Path("/sys/fs/cgroup")  # where Linux tells a container's limits
 CGROUPS_OF_PROCESS = Path("/proc/self/cgroup")  # and in which groups this process is
 
-BURST = 5e-4  # seconds that one measurement takes: shorter than a scheduler's slice, so that some go undisturbed on a busy machine
+# seconds that one measurement takes: shorter than a scheduler's slice, so that some go undisturbed on a busy machine
+BURST = 5e-4
 BURSTS = 24
 
 
@@ -46,7 +47,8 @@ def counted_cores() -> int:
 
 
 def quota() -> float:
-    """Cores that this process's containers let it keep busy: the least `cpu.max` (cgroup v2) or `cpu.cfs_quota_us` (v1) around it; else infinite.
+    """Cores that this process's containers let it keep busy: the least `cpu.max` (cgroup v2) or `cpu.cfs_quota_us` (v1)
+    around it; else infinite.
 
     Three tenths of a core's time come to 0.3.
     """
@@ -54,12 +56,18 @@ def quota() -> float:
 
 
 def _cgroups() -> Iterator[Path]:
-    """The folders of the groups that this process belongs to, innermost first, as far as they can be seen; inside a container its own is often the root."""
+    """The folders of the groups that this process belongs to, innermost first, as far as they can be seen; inside a
+    container its own is often the root.
+    """
     try:
         lines = CGROUPS_OF_PROCESS.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
         lines = []
-    for line in [*lines, "0::/", ":cpu:/"]:  # what a container sees is mounted at the root, whatever its group is called outside
+    for line in [
+        *lines,
+        "0::/",
+        ":cpu:/",
+    ]:  # what a container sees is mounted at the root, whatever its group is called outside
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers and "cpu" not in controllers.split(","):
@@ -117,7 +125,8 @@ def host() -> tuple[str, tuple[str, ...]]:
 
 
 def busy_seconds() -> float | None:
-    """Processor time that all processes together have used since the machine started; None where the system does not tell.
+    """Processor time that all processes together have used since the machine started; None where the system does not
+    tell.
 
     Counted in ticks of a hundredth of a second; what a hypervisor gave to other machines counts too.
     """
@@ -143,7 +152,9 @@ def fma_peak(threads: int | None = None, precision: str = "fp32") -> float:
 
 
 def bandwidth(threads: int | None = None, size: int = 96 << 20) -> float:
-    """Measured bytes/s, reads plus writes, of threads that each copy their part of an array of `size` bytes, larger than the caches."""
+    """Measured bytes/s, reads plus writes, of threads that each copy their part of an array of `size` bytes, larger
+    than the caches.
+    """
     threads = threads or cores()
     source = np.ones(size // threads * threads, np.uint8).reshape(threads, -1)
     target = np.zeros_like(source)  # touched, so that no page is first mapped while the clock runs
@@ -179,7 +190,8 @@ def _mean_best(work: Callable[[int], object], threads: int, times: int = BURSTS)
 
 @cache
 def _kernel(precision: str) -> tuple[Callable[[int], float], int]:
-    """A compiled function of a number of rounds, and the FLOPs of one round; its vectors hold half as many numbers in fp64 as in fp32.
+    """A compiled function of a number of rounds, and the FLOPs of one round; its vectors hold half as many numbers in
+    fp64 as in fp32.
 
     The accumulators are independent of each other and as many as hide the latency of a multiply-add
     (4 cycles on 2 pipes, or on 4 narrower ones) without leaving the registers. Calls release the GIL.
@@ -196,8 +208,12 @@ def _kernel(precision: str) -> tuple[Callable[[int], float], int]:
         lanes = 8
     elif "neon" in features:
         chains = 24
-    number, real, lanes = ("double", ctypes.c_double, lanes // 2) if precision == "fp64" else ("float", ctypes.c_float, lanes)
-    machine = llvm.Target.from_default_triple().create_target_machine(cpu=target, features=llvm.get_host_cpu_features().flatten(), opt=3)
+    number, real, lanes = (
+        ("double", ctypes.c_double, lanes // 2) if precision == "fp64" else ("float", ctypes.c_float, lanes)
+    )
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        cpu=target, features=llvm.get_host_cpu_features().flatten(), opt=3
+    )
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_assembly(lanes, chains, number)), machine)
     engine.finalize_object()
     compiled = ctypes.CFUNCTYPE(real, ctypes.c_int64, real, real)(engine.get_function_address("multiply_add"))
@@ -218,13 +234,21 @@ def _assembly(lanes: int, chains: int, number: str) -> str:
     ]
     for name in "ab":
         lines.append(f"  %{name}.0 = insertelement {vector} poison, {number} %{name}, i32 0")
-        lines.append(f"  %{name}.all = shufflevector {vector} %{name}.0, {vector} poison, <{lanes} x i32> zeroinitializer")
+        lines.append(
+            f"  %{name}.all = shufflevector {vector} %{name}.0, {vector} poison, <{lanes} x i32> zeroinitializer"
+        )
     lines += ["  br label %round", "round:", "  %i = phi i64 [0, %start], [%next, %round]"]
     lines += [f"  %x{k} = phi {vector} [%a.all, %start], [%y{k}, %round]" for k in range(chains)]
     lines += [
-        f"  %y{k} = call {vector} @llvm.fmuladd.v{lanes}{short}({vector} %x{k}, {vector} %a.all, {vector} %b.all)" for k in range(chains)
+        f"  %y{k} = call {vector} @llvm.fmuladd.v{lanes}{short}({vector} %x{k}, {vector} %a.all, {vector} %b.all)"
+        for k in range(chains)
     ]
-    lines += ["  %next = add i64 %i, 1", "  %more = icmp ult i64 %next, %rounds", "  br i1 %more, label %round, label %end", "end:"]
+    lines += [
+        "  %next = add i64 %i, 1",
+        "  %more = icmp ult i64 %next, %rounds",
+        "  br i1 %more, label %round, label %end",
+        "end:",
+    ]
     lines += [f"  %s{k} = fadd {vector} {'%y0' if k == 1 else f'%s{k - 1}'}, %y{k}" for k in range(1, chains)]
     lines += [f"  %sum = extractelement {vector} %s{chains - 1}, i32 0", f"  ret {number} %sum", "}"]
     return "\n".join(lines)
@@ -234,7 +258,9 @@ def _assembly(lanes: int, chains: int, number: str) -> str:
 def _llvm_host() -> tuple[str, frozenset[str]]:
     import llvmlite.binding as llvm
 
-    return llvm.get_host_cpu_name(), frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+    return llvm.get_host_cpu_name(), frozenset(
+        name for name, present in llvm.get_host_cpu_features().items() if present
+    )
 
 
 def _cpu() -> str:
@@ -256,7 +282,8 @@ def memory() -> int | None:
 
 
 def free_memory() -> int | None:
-    """Bytes of main memory that this process could take now without others being swapped out; None where the system does not tell.
+    """Bytes of main memory that this process could take now without others being swapped out; None where the system
+    does not tell.
 
     Less than `memory`: what others hold is left out, and a container's limit counts.
     """
@@ -265,11 +292,16 @@ def free_memory() -> int | None:
         free = int(lines["MemAvailable"].split()[0]) << 10
     except (OSError, ValueError, KeyError):
         return memory()
-    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
         try:
             left = int((CGROUP / limit).read_text()) - int((CGROUP / used).read_text())
             stat = dict(line.split() for line in (CGROUP / used).with_name("memory.stat").read_text().splitlines())
-            free = min(free, left + int(stat["inactive_file"]))  # copies of files, which the system gives up where memory is wanted
+            free = min(
+                free, left + int(stat["inactive_file"])
+            )  # copies of files, which the system gives up where memory is wanted
         except (OSError, ValueError, KeyError):  # there is none, or it is "max"
             continue
     return max(free, 0)
@@ -299,7 +331,9 @@ def _versions() -> dict[str, str]:
 
 
 def _checkout() -> tuple[str | None, bool | None]:
-    """Commit of the checkout that this package runs from, and whether the package was changed since; None where it is installed otherwise."""
+    """Commit of the checkout that this package runs from, and whether the package was changed since; None where it is
+    installed otherwise.
+    """
     folder = Path(__file__).resolve().parents[1]
     if _output("git", "-C", str(folder), "ls-files", "--error-unmatch", "__init__.py") is None:
         return None, None  # no checkout, or one that merely has the package lying inside it

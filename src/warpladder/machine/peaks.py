@@ -1,4 +1,6 @@
-"""The one table of what a GPU's units can do at most, by unit and precision: what floors are made of, and what a GPU lacks."""
+"""The one table of what a GPU's units can do at most, by unit and precision: what floors are made of, and what a GPU
+lacks.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ HOPPER: Capability = (9, 0)
 #: The units of a multiprocessor that multiply: its ordinary ones, called CUDA cores, and those for small matrices.
 CORES, TENSOR = "cores", "tensor cores"
 
-#: FLOPs that a multiprocessor does in a clock without sparsity, by compute capability, unit and precision, as NVIDIA's data sheets have them;
-#: where GPUs of one capability differ, those of the fastest, since a time below what these allow is refused. Newer ones count as the last.
+#: FLOPs that a multiprocessor does in a clock without sparsity, by compute capability, unit and precision, as NVIDIA's
+#: data sheets have them; where GPUs of one capability differ, those of the fastest, since a time below what these allow
+#: is refused. Newer ones count as the last.
 RATES: dict[Capability, dict[str, dict[str, int]]] = {
     (7, 0): {CORES: {"fp64": 64, "fp32": 128}, TENSOR: {"fp16": 1024}},
     (7, 5): {CORES: {"fp64": 4, "fp32": 128}, TENSOR: {"fp16": 1024}},
@@ -28,7 +31,8 @@ RATES: dict[Capability, dict[str, dict[str, int]]] = {
     (10, 0): {CORES: {"fp64": 128, "fp32": 256}, TENSOR: {"fp64": 256, "tf32": 4096, "bf16": 8192, "fp16": 8192}},
 }
 
-#: Products of tensor cores, at least, that make one of fp32's accuracy: each factor is split into two of 11 bits, and the smallest product left out.
+#: Products of tensor cores, at least, that make one of fp32's accuracy: each factor is split into two of 11 bits, and
+#: the smallest product left out.
 SPLIT = 3
 
 
@@ -52,7 +56,8 @@ class Peaks:
         ----------
         precision : str
         unit : {"cores", "tensor cores"} or None
-            What multiplies. None is where such products go if nobody splits them: fp32 to the cores, all else to the tensor cores where they take it.
+            What multiplies. None is where such products go if nobody splits them: fp32 to the cores, all else to the
+            tensor cores where they take it.
 
         Raises
         ------
@@ -65,7 +70,9 @@ class Peaks:
         split = name == "fp32" and unit == TENSOR
         rate = rates[TENSOR]["fp16"] / SPLIT if split else rates[unit].get(name)
         if rate is None:
-            raise DeviceError(self.lacks(name) or f"the {unit} of a GPU of compute capability {self._told()} have no {name}")
+            raise DeviceError(
+                self.lacks(name) or f"the {unit} of a GPU of compute capability {self._told()} have no {name}"
+            )
         return self.multiprocessors * self.clock * rate
 
     def lacks(self, precision: str) -> str | None:
@@ -74,7 +81,9 @@ class Peaks:
         if any(name in rates for rates in self._rates().values()):
             return None
         first = min(capability for capability, units in RATES.items() if any(name in rates for rates in units.values()))
-        return f"{name} needs a GPU of compute capability {first[0]}.{first[1]} or later, and this one has {self._told()}"
+        return (
+            f"{name} needs a GPU of compute capability {first[0]}.{first[1]} or later, and this one has {self._told()}"
+        )
 
     def _rates(self) -> dict[str, dict[str, int]]:
         known = max((capability for capability in RATES if capability <= self.capability), default=min(RATES))

@@ -1,4 +1,6 @@
-"""Precisions: the number formats that products are computed in, one name for each, and what a proof, a peak and a buffer need to know of them."""
+"""Precisions: the number formats that products are computed in, one name for each, and what a proof, a peak and a
+buffer need to know of them.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,16 @@ class Precision:
     """A number format that a rung or a peer computes products in.
 
     name : in options, tables and results: "fp64", "fp32", "tf32", "bf16" or "fp16".
-    numpy : what NumPy and PyTorch call the format; empty where they have no type of it. It is understood wherever a precision is given.
-    element : NumPy's name of the type of parameters, gradients and slots that such a training keeps, and so of its `State`.
+    numpy : what NumPy and PyTorch call the format; empty where they have no type of it. It is understood wherever a
+    precision is given.
+    element : NumPy's name of the type of parameters, gradients and slots that such a training keeps, and so of its
+    `State`.
     roundoff : unit roundoff of the format that sums are kept in.
-    factors : unit roundoff of the format that the factors of a product are rounded to, where it is coarser than that of the sums; else 0.
+    factors : unit roundoff of the format that the factors of a product are rounded to, where it is coarser than that of
+    the sums; else 0.
     stored : whether what leaves a product is rounded to that coarser format too.
-    wide : whether the gradients of a batch's samples are added in fp64 all the same, and rounded once: an option of some rungs, of no format by itself.
+    wide : whether the gradients of a batch's samples are added in fp64 all the same, and rounded once: an option of
+    some rungs, of no format by itself.
     """
 
     name: str
@@ -32,7 +38,9 @@ class Precision:
         return self.factors > 0
 
     def summing(self, sums: str) -> Precision:
-        """This precision with the gradients of a batch's samples added in float64 where sums is "fp64", and as everything else where it is "fp32"."""
+        """This precision with the gradients of a batch's samples added in float64 where sums is "fp64", and as
+        everything else where it is "fp32".
+        """
         if sums not in SUMS:
             raise ValueError(f"sums wants one of {', '.join(SUMS)}, got {sums!r:.80}")
         return replace(self, wide=sums == "fp64" and self.element != "float64")

@@ -30,19 +30,25 @@ def _image(layer: str, in_shape: Shape) -> tuple[int, int, int]:
 class Layer(metaclass=ByName):
     """What every layer can say about itself; a layer is data and holds no weights.
 
-    A frozen dataclass derived from it is a layer that nets, their files and checkpoints know, by the name of the class; CONTRIBUTING.md says which files
-    beside the class compute the layer. Settings are whole numbers, other numbers, truth values or texts.
+    A frozen dataclass derived from it is a layer that nets, their files and checkpoints know, by the name of the class;
+    CONTRIBUTING.md says which files beside the class compute the layer. Settings are whole numbers, other numbers,
+    truth values or texts.
     """
 
     #: Settings that may be given by place, because they stand in the same places in PyTorch.
     by_place: ClassVar[tuple[str, ...]] = ()
     known: ClassVar[dict[str, type[Layer]]] = {}
-    #: Whether sums of multiples of a power of two come out without rounding, so that a proof may use data on which nothing rounds.
+    #: Whether sums of multiples of a power of two come out without rounding, so that a proof may use data on which
+    #: nothing rounds.
     exact: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        if any(base.__module__ == __name__ for base in cls.__mro__[1:] if issubclass(base, Layer) and base is not Layer):
-            raise NetError(f"{cls.__name__} derives from a layer of warpladder's and would be computed as that one: derive it from Layer")
+        if any(
+            base.__module__ == __name__ for base in cls.__mro__[1:] if issubclass(base, Layer) and base is not Layer
+        ):
+            raise NetError(
+                f"{cls.__name__} derives from a layer of warpladder's and would be computed as that one: derive it from Layer"
+            )
         if cls.__module__ != __name__ and (taken := Layer.known.get(cls.__name__)) and taken.__module__ == __name__:
             raise NetError(f"{cls.__module__}: warpladder has a layer {cls.__name__}: give this one its own name")
         Layer.known[cls.__name__] = cls
@@ -56,14 +62,20 @@ class Layer(metaclass=ByName):
                 continue
             if kind.startswith("int") and (isinstance(value, bool) or not isinstance(value, int) or value < least):
                 raise NetError(f"{told} a whole number of at least {least}")
-            if kind.startswith("float") and (isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)):
+            if kind.startswith("float") and (
+                isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
+            ):
                 raise NetError(f"{told} a finite number")
             if not isinstance(value, (bool, int, float, str, type(None))):
                 raise NetError(f"{told} a number, a truth value or a text, which a checkpoint can keep")
 
     def __str__(self) -> str:
         """As a reader would write it: the settings that are not the default."""
-        settings = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}  # type: ignore[arg-type]
+        settings = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in settings.items())})"
 
     def out_shape(self, in_shape: Shape) -> Shape:
@@ -71,15 +83,21 @@ class Layer(metaclass=ByName):
         return in_shape
 
     def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
-        """Shapes of the layer's parameters in PyTorch's order: weight (outputs, inputs, ...) and bias (outputs,); empty for none."""
+        """Shapes of the layer's parameters in PyTorch's order: weight (outputs, inputs, ...) and bias (outputs,); empty
+        for none.
+        """
         return {}
 
     def flops(self, in_shape: Shape) -> int:
-        """FLOPs of one sample's forward pass, no more than any way to compute it needs; comparisons and copies count as none."""
+        """FLOPs of one sample's forward pass, no more than any way to compute it needs; comparisons and copies count as
+        none.
+        """
         return 0
 
     def roundings(self, in_shape: Shape) -> int:
-        """Roundings on the longest way from a number that enters to one that leaves, those of sums over a weight aside: what the bounds of a proof count."""
+        """Roundings on the longest way from a number that enters to one that leaves, those of sums over a weight aside:
+        what the bounds of a proof count.
+        """
         return 0
 
 
@@ -115,13 +133,18 @@ class Conv2d(Layer):
     def out_shape(self, in_shape: Shape) -> Shape:
         _, h, w = _image("Conv2d", in_shape)
         if min(h, w) + 2 * self.padding < self.kernel_size:
-            raise NetError(f"Conv2d wants at least {self.kernel_size}x{self.kernel_size} pixels (padding included), got {in_shape}")
+            raise NetError(
+                f"Conv2d wants at least {self.kernel_size}x{self.kernel_size} pixels (padding included), got {in_shape}"
+            )
         oh = (h + 2 * self.padding - self.kernel_size) // self.stride + 1
         ow = (w + 2 * self.padding - self.kernel_size) // self.stride + 1
         return (self.out_channels, oh, ow)
 
     def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
-        return {"weight": (self.out_channels, in_shape[0], self.kernel_size, self.kernel_size), "bias": (self.out_channels,)}
+        return {
+            "weight": (self.out_channels, in_shape[0], self.kernel_size, self.kernel_size),
+            "bias": (self.out_channels,),
+        }
 
     def flops(self, in_shape: Shape) -> int:
         return 2 * in_shape[0] * self.kernel_size**2 * math.prod(self.out_shape(in_shape))
@@ -136,7 +159,9 @@ class ReLU(Layer):
 
 @dataclass(frozen=True)
 class MaxPool2d(Layer):
-    """Maximum over windows, as `torch.nn.MaxPool2d`: incomplete windows at the far edges are dropped; among equals the first wins."""
+    """Maximum over windows, as `torch.nn.MaxPool2d`: incomplete windows at the far edges are dropped; among equals the
+    first wins.
+    """
 
     by_place: ClassVar = ("kernel_size", "stride")
     exact: ClassVar = True
@@ -293,7 +318,11 @@ class Net:
     @cached_property
     def param_count(self) -> int:
         """Number of trained numbers."""
-        return sum(math.prod(shape) for layer, s in zip(self.layers, self.shapes, strict=False) for shape in layer.param_shapes(s).values())
+        return sum(
+            math.prod(shape)
+            for layer, s in zip(self.layers, self.shapes, strict=False)
+            for shape in layer.param_shapes(s).values()
+        )
 
     @cached_property
     def first_trained(self) -> int:
@@ -321,12 +350,19 @@ def softmax(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
 
 def mlp(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S2's perceptron with 256 hidden units; 203,530 parameters on 28x28 images."""
-    return Net("mlp", in_shape, (Flatten(), Linear(out_features=256), ReLU(), Linear(out_features=classes)), CrossEntropyLoss())
+    return Net(
+        "mlp", in_shape, (Flatten(), Linear(out_features=256), ReLU(), Linear(out_features=classes)), CrossEntropyLoss()
+    )
 
 
 def mlp10(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S3's perceptron with 10 hidden units; 7,960 parameters on 28x28 images."""
-    return Net("mlp10", in_shape, (Flatten(), Linear(out_features=10), ReLU(), Linear(out_features=classes)), CrossEntropyLoss())
+    return Net(
+        "mlp10",
+        in_shape,
+        (Flatten(), Linear(out_features=10), ReLU(), Linear(out_features=classes)),
+        CrossEntropyLoss(),
+    )
 
 
 def cnn(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
@@ -346,7 +382,9 @@ def cnn(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
 def autoencoder(in_shape: Shape = (3, 32, 32)) -> Net:
     """S4's convolutional autoencoder; 751,875 parameters on 3x32x32 images. Height and width must be multiples of 4."""
     if len(in_shape) == 3 and (in_shape[1] % 4 or in_shape[2] % 4):
-        raise NetError(f"the autoencoder halves its images twice: height and width must be multiples of 4, got {in_shape}")
+        raise NetError(
+            f"the autoencoder halves its images twice: height and width must be multiples of 4, got {in_shape}"
+        )
     layers = (
         Conv2d(out_channels=256, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
         Conv2d(out_channels=128, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
@@ -370,7 +408,9 @@ def with_hidden(net: Net, width: int) -> Net:
     """A net whose hidden Linear layers, all but its last, have so many outputs; `NetError` where it has none."""
     hidden = [index for index, layer in enumerate(net.layers) if isinstance(layer, Linear)][:-1]
     if not hidden:
-        raise NetError(f"net {net.name!r} has no hidden Linear layer whose width could be swept; mlp and mlp10 have one")
+        raise NetError(
+            f"net {net.name!r} has no hidden Linear layer whose width could be swept; mlp and mlp10 have one"
+        )
     layers = (Linear(out_features=width) if index in hidden else layer for index, layer in enumerate(net.layers))
     return Net(net.name, net.in_shape, tuple(layers), net.loss)
 

@@ -9,7 +9,9 @@ from ..errors import NetError
 from ..files.python import OURS, home
 from . import CrossEntropyLoss, Layer, MSELoss, Net
 
-LOSSES: dict[str, type[CrossEntropyLoss] | type[MSELoss]] = {kind.__name__: kind for kind in (CrossEntropyLoss, MSELoss)}
+LOSSES: dict[str, type[CrossEntropyLoss] | type[MSELoss]] = {
+    kind.__name__: kind for kind in (CrossEntropyLoss, MSELoss)
+}
 
 
 def net_to_json(net: Net) -> dict[str, Any]:

@@ -32,9 +32,9 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
     Parameters
     ----------
     path : path
-        A `.toml` file with `loss`, a list of `layers` and, where they are stated, `name` and `in_shape`; or a `.py` file that defines
-        `net`, a `Net` or a function of in_shape (and classes, if it takes a second argument) that returns one, or such a function
-        under the name `build`. docs/own-net.md has both.
+        A `.toml` file with `loss`, a list of `layers` and, where they are stated, `name` and `in_shape`; or a `.py`
+        file that defines `net`, a `Net` or a function of in_shape (and classes, if it takes a second argument) that
+        returns one, or such a function under the name `build`. docs/own-net.md has both.
     in_shape : tuple of int or None
         Shape of one sample, for a file that leaves it out; a file that states it keeps its own.
     classes : int
@@ -59,9 +59,13 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
             f"{name}: the net has {net.param_count:,} parameters, and no memory holds more than {MOST:,}: look for a size that is mistyped"
         )
     if not re.fullmatch(r"\w[\w .+-]{0,79}", net.name):
-        raise NetError(f"{name}: the name {net.name!r:.80} will not do, since files are called after it: take letters, digits, - and _")
+        raise NetError(
+            f"{name}: the name {net.name!r:.80} will not do, since files are called after it: take letters, digits, - and _"
+        )
     if any(make.__name__ == net.name for make in ZOO) and not is_named(net):
-        raise NetError(f"{name}: the name {net.name!r} is that of another net, which 'warpladder nets' shows: give this one its own name")
+        raise NetError(
+            f"{name}: the name {net.name!r} is that of another net, which 'warpladder nets' shows: give this one its own name"
+        )
     return net
 
 
@@ -83,14 +87,18 @@ def _from_toml(path: str | os.PathLike[str], in_shape: Shape | None) -> Net:
 
 
 def net_of(told: dict[str, Any], stem: str, in_shape: Shape | None = None) -> Net:
-    """The net that a TOML table tells of; it is called `stem` where the table has no name. `NetError` says what is wrong with it."""
+    """The net that a TOML table tells of; it is called `stem` where the table has no name. `NetError` says what is
+    wrong with it.
+    """
     _only_known(told, ("name", "in_shape", "loss", "layers"), "a net has no {!r}")
     label = told.get("name", stem)
     if not isinstance(label, str):
         raise NetError(f"name wants text in quotes, got {label!r:.80}")
     if "in_shape" in told:
         stated = told["in_shape"]
-        if not isinstance(stated, list) or not all(isinstance(size, int) and not isinstance(size, bool) for size in stated):
+        if not isinstance(stated, list) or not all(
+            isinstance(size, int) and not isinstance(size, bool) for size in stated
+        ):
             raise NetError(f"in_shape wants a list of whole numbers, as [1, 28, 28], got {stated!r:.80}")
         in_shape = tuple(stated)
     if in_shape is None:
@@ -123,7 +131,9 @@ def _layer(index: int, told: Any) -> Layer:
     if kind is None:
         raise NetError(f'layer {index}: has no type: add, for example, type = "Linear"')
     if not isinstance(kind, str) or kind not in Layer.known:
-        raise NetError(f"layer {index}: there is no layer {kind!r:.80}{_meant(kind, Layer.known)}: there are {', '.join(Layer.known)}")
+        raise NetError(
+            f"layer {index}: there is no layer {kind!r:.80}{_meant(kind, Layer.known)}: there are {', '.join(Layer.known)}"
+        )
     settings = {key: value for key, value in told.items() if key != "type"}
     known = {field.name: field for field in fields(Layer.known[kind])}  # type: ignore[arg-type]
     for key in settings:
@@ -157,7 +167,9 @@ def _from_python(path: str | os.PathLike[str], in_shape: Shape | None, classes: 
     module = run_file(path, NetError)
     key = next((key for key in ("net", "build") if hasattr(module, key)), None)
     if key is None:
-        raise NetError(f"{name}: defines no net: name a warpladder.Net, or a function of in_shape that returns one, 'net'")
+        raise NetError(
+            f"{name}: defines no net: name a warpladder.Net, or a function of in_shape that returns one, 'net'"
+        )
     made = getattr(module, key)
     if callable(made) and not isinstance(made, Net):
         if in_shape is None:
@@ -166,7 +178,9 @@ def _from_python(path: str | os.PathLike[str], in_shape: Shape | None, classes: 
         made = call(module, name, NetError, partial(made, *arguments))
     if not isinstance(made, Net):
         what = "None: does it return the net?" if made is None else f"{made!r:.60} of type {type(made).__name__}"
-        raise NetError(f"{name}: {key} wants to be a warpladder.Net, or a function of in_shape that returns one, and is {what}")
+        raise NetError(
+            f"{name}: {key} wants to be a warpladder.Net, or a function of in_shape that returns one, and is {what}"
+        )
     return made
 
 

@@ -1,5 +1,7 @@
-"""Operations: a folder for each (linear/, conv2d/, ...), with reference.py in float64 beside array, loop and CUDA implementations.
+"""Operations: a folder for each (linear/, conv2d/, ...), with reference.py in float64 beside array, loop and CUDA
+implementations.
 
-tables/ lists which implementation each rung uses, engine/ has the base classes, cost/ the models of launch times, jit/ numba's cache.
-Ops may import device, nets, config and optimizers. Begin with linear/reference.py and linear/naive.cu, then tables/naive.py.
+tables/ lists which implementation each rung uses, engine/ has the base classes, cost/ the models of launch times, jit/
+numba's cache. Ops may import device, nets, config and optimizers. Begin with linear/reference.py and linear/naive.cu,
+then tables/naive.py.
 """

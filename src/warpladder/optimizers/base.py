@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 NUMBERS = 8  # that a step is made with, at most: a row of them lies in the device's memory for each step of an epoch
 
-DRAWN = 8  # updates that `drawn` makes: as many that a gradient which is larger than theirs does not decide the next one alone
+# updates that `drawn` makes: as many that a gradient which is larger than theirs does not decide the next one alone
+DRAWN = 8
 
 
 @dataclass(frozen=True)
 class Optimizer(metaclass=ByName):
     """An optimizer and its settings, under the names and with the meaning of `torch.optim`.
 
-    A class derived from it is an optimizer that all of warpladder knows, by the name of the class. The folder in which the class is defined holds
-    its step: `reference.py`, and any of `array.py`, `loops.py`, `step.cu` and `jax.py`; a rung for which there is none says so.
+    A class derived from it is an optimizer that all of warpladder knows, by the name of the class. The folder in which
+    the class is defined holds its step: `reference.py`, and any of `array.py`, `loops.py`, `step.cu` and `jax.py`; a
+    rung for which there is none says so.
 
     Parameters
     ----------
@@ -35,7 +37,8 @@ class Optimizer(metaclass=ByName):
 
     by_place: ClassVar[tuple[str, ...] | None] = ("learning_rate",)
     known: ClassVar[dict[str, type[Optimizer]]] = {}
-    #: Roundings on the longest way from a gradient to a parameter: what an update's bound counts. One's own optimizer has Adam's, if it does not say.
+    #: Roundings on the longest way from a gradient to a parameter: what an update's bound counts. One's own optimizer
+    #: has Adam's, if it does not say.
     roundings: ClassVar[int] = 24
     learning_rate: float
 
@@ -46,7 +49,11 @@ class Optimizer(metaclass=ByName):
         for field in fields(self):
             value = getattr(self, field.name)
             if field.type == "float":
-                if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
+                if (
+                    isinstance(value, bool)
+                    or not isinstance(value, (int, float))
+                    or not (math.isfinite(value) and value >= 0)
+                ):
                     raise ConfigError(f"{field.name} wants a finite number of at least 0, got {value!r:.40}")
             elif field.type == "bool" and not isinstance(value, bool):
                 raise ConfigError(f"{field.name} wants True or False, got {value!r:.40}")
@@ -72,7 +79,9 @@ class Optimizer(metaclass=ByName):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """Names of the arrays that it keeps beside the parameters, each of their shape, at most two; `torch.optim`'s names. They begin at zero."""
+        """Names of the arrays that it keeps beside the parameters, each of their shape, at most two; `torch.optim`'s
+        names. They begin at zero.
+        """
         return ()
 
     @property
@@ -82,14 +91,18 @@ class Optimizer(metaclass=ByName):
 
     @property
     def stores(self) -> int:
-        """Roundings of a size like a parameter's own that honest code makes in a step: one where the sum is stored, more where it is made in parts."""
+        """Roundings of a size like a parameter's own that honest code makes in a step: one where the sum is stored,
+        more where it is made in parts.
+        """
         return 1
 
     def drawn(self, rng: np.random.Generator, params: np.ndarray, gradient: np.ndarray) -> dict[str, np.ndarray]:
-        """Slots of a tensor as they stand after a few updates: what a proof begins a step from, since from zero it may look the same with and without them.
+        """Slots of a tensor as they stand after a few updates: what a proof begins a step from, since from zero it may
+        look the same with and without them.
 
-        The gradients of these updates are of either sign and alike in size within a factor of 2, so that means of squares are within one of 4: whatever
-        divides by their roots then makes no more of one element's rounding errors than of another's.
+        The gradients of these updates are of either sign and alike in size within a factor of 2, so that means of
+        squares are within one of 4: whatever divides by their roots then makes no more of one element's rounding errors
+        than of another's.
 
         Parameters
         ----------
@@ -122,7 +135,8 @@ class Optimizer(metaclass=ByName):
         Returns
         -------
         ndarray
-            (steps, NUMBERS) float64; what the columns mean is the optimizer's own, the first is 0 where the rate is. Those that are not in use are 0.
+            (steps, NUMBERS) float64; what the columns mean is the optimizer's own, the first is 0 where the rate is.
+            Those that are not in use are 0.
         """
         raise NotImplementedError(f"{type(self).__name__} lacks numbers()")
 
@@ -151,9 +165,7 @@ class Optimizer(metaclass=ByName):
         """A line where the optimizer's folder has no such file, as "step.cu"; None where it has."""
         if not hasattr(import_module(cls.__module__), "__path__"):
             place = f"{cls.__name__.lower()}/__init__.py"
-            return (
-                f"optimizer {cls.__name__} stands alone in a file: put it into {place}, and {file} beside it, which says how it steps here"
-            )
+            return f"optimizer {cls.__name__} stands alone in a file: put it into {place}, and {file} beside it, which says how it steps here"
         folder = cls.folder()
         if (folder / file).is_file():
             return None

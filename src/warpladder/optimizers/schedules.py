@@ -35,7 +35,11 @@ class Schedule(metaclass=ByName):
             value = getattr(self, field.name)
             if value is None and "None" in str(field.type):
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0):
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not (math.isfinite(value) and value >= 0)
+            ):
                 raise ConfigError(f"{field.name} wants a finite number of at least 0, got {value!r:.40}")
         self.check()
 
@@ -57,14 +61,18 @@ class Schedule(metaclass=ByName):
         return self
 
     def described(self) -> str:
-        """The schedule's name, and those of its settings that are not the defaults: "cosine, least 0.001, warm-up 1 epoch"."""
+        """The schedule's name, and those of its settings that are not the defaults: "cosine, least 0.001, warm-up 1
+        epoch".
+        """
         changed = [field.name for field in fields(self)[1:] if getattr(self, field.name) != field.default]
         told = [f"{name} {getattr(self, name):g}" for name in changed]
         rising = [f"warm-up {self.warmup:g} epoch{'s' * (self.warmup != 1)}"] * bool(self.warmup)
         return ", ".join([type(self).__name__.lower(), *told, *rising])
 
     def after_warmup(self, rate: float, done: np.ndarray, epochs: float) -> np.ndarray:
-        """(steps,) rates behind the warm-up: of steps before which `done` (steps,) epochs are done, in a run of this many epochs."""
+        """(steps,) rates behind the warm-up: of steps before which `done` (steps,) epochs are done, in a run of this
+        many epochs.
+        """
         raise NotImplementedError(f"{type(self).__name__} lacks after_warmup()")
 
     def rates(self, rate: float, first: int, last: int, steps: int, epochs: int) -> np.ndarray:
@@ -136,7 +144,8 @@ class StepDecay(Schedule):
 
 @dataclass(frozen=True)
 class Cosine(Schedule):
-    """The rate falls along half a cosine to `least`, as `torch.optim.lr_scheduler.CosineAnnealingLR` has it, worked out for each step.
+    """The rate falls along half a cosine to `least`, as `torch.optim.lr_scheduler.CosineAnnealingLR` has it, worked out
+    for each step.
 
     Parameters
     ----------

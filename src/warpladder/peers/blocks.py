@@ -1,7 +1,8 @@
 """How a range of steps is cut into blocks of a few lengths, for peers that compile or capture many steps at once.
 
-An epoch in one range is one block, and its partial batch another: those are there when the data set is, so that nothing is compiled while a
-clock runs. Other ranges are made up of powers of eight, which are compiled when they are first asked for.
+An epoch in one range is one block, and its partial batch another: those are there when the data set is, so that nothing
+is compiled while a clock runs. Other ranges are made up of powers of eight, which are compiled when they are first
+asked for.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Blocks:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Steps in a block of full batches, the longest first: all, or `most` and what is left of an epoch after as many of these as fit; and powers of eight."""
+        """Steps in a block of full batches, the longest first: all, or `most` and what is left of an epoch after as
+        many of these as fit; and powers of eight.
+        """
         longest = min(self.most, self.full)
         return tuple(sorted({longest, self.full % self.most, *powers(longest)} - {0}, reverse=True))
 
@@ -70,7 +73,10 @@ class Blocks:
 
 def with_losses(config: TrainConfig, orders: Sequence[Order], logs: Sequence[StepLog]) -> list[StepLog]:
     """The logs of whole epochs, those of epochs without losses without them."""
-    return [log if config.has_loss(order.epoch) else StepLog.without_loss(log.size) for order, log in zip(orders, logs, strict=True)]
+    return [
+        log if config.has_loss(order.epoch) else StepLog.without_loss(log.size)
+        for order, log in zip(orders, logs, strict=True)
+    ]
 
 
 def powers(most: int) -> list[int]:

@@ -1,4 +1,6 @@
-"""What NVIDIA's driver says about the GPU that peers would train on; asked through the driver's own library, so that no other is loaded."""
+"""What NVIDIA's driver says about the GPU that peers would train on; asked through the driver's own library, so that no
+other is loaded.
+"""
 
 from __future__ import annotations
 

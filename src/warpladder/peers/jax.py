@@ -27,7 +27,9 @@ class JaxOptions(Options):
     """
 
     device: str | None = option(OneOf(("cuda",)), "where it trains; on the CPU if not given")
-    precision: str | None = option(PrecisionOf(("fp32", "tf32", "bf16")), "of products; fp32 if not given, and alone on the CPU")
+    precision: str | None = option(
+        PrecisionOf(("fp32", "tf32", "bf16")), "of products; fp32 if not given, and alone on the CPU"
+    )
     threads: int | None = option(*THREADS)
 
 
@@ -68,7 +70,11 @@ def _layers(net: Net) -> str | None:
         for layer, shape in zip(net.layers, net.shapes, strict=False)
         if type(layer) in others(net) and layer.param_shapes(shape)
     ]
-    return f"JAX's peer knows parameters of Linear and Conv2d alone, not those of {trained[0]}" if trained else missing(net, "jax.py")
+    return (
+        f"JAX's peer knows parameters of Linear and Conv2d alone, not those of {trained[0]}"
+        if trained
+        else missing(net, "jax.py")
+    )
 
 
 #: What an idea says of products on the GPU, by their precision.

@@ -14,7 +14,8 @@ from jax.sharding import SingleDeviceSharding
 
 from ..data.order import ORDER_WORDS, ROUNDS
 
-#: Samples in an order at most: the network spans up to four times as many values, of which each takes eight bytes meanwhile.
+#: Samples in an order at most: the network spans up to four times as many values, of which each takes eight bytes
+#: meanwhile.
 MOST = 1 << 24
 
 
@@ -41,7 +42,8 @@ def shuffled(words: jax.Array, n: int, half_bits: int) -> jax.Array:
     for key in words[:ROUNDS]:
         left, right = right, left ^ (mix(right ^ key) & mask)
     sent = (left << half_bits) | right
-    # Who is sent outside is sent on from there. In each round everybody looks where the one in front of him has got to: as many steps again.
+    # Who is sent outside is sent on from there. In each round everybody looks where the one in front of him has got to:
+    # as many steps again.
     end = jnp.where(values < n, values, sent)
     for _ in range((len(values) - n).bit_length()):
         end = end.at[end].get(mode="promise_in_bounds")

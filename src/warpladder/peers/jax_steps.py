@@ -27,7 +27,8 @@ from .layout import pooled_first, spatial
 Tree = dict[str, jax.Array]
 Slots = dict[str, Tree]
 
-#: Numbers of an update that are arguments of a compiled program (as constants they gain nothing): those of the optimizer, and the clip value.
+#: Numbers of an update that are arguments of a compiled program (as constants they gain nothing): those of the
+#: optimizer, and the clip value.
 WIDTH = NUMBERS + 1
 
 
@@ -39,7 +40,9 @@ def numbers(config: TrainConfig, first: int, last: int, samples: int) -> np.ndar
 
 @dataclass(frozen=True)
 class Given:
-    """Whether a setting is other than 0, and nothing more: its value is among a step's numbers, and arithmetic with this one raises an error."""
+    """Whether a setting is other than 0, and nothing more: its value is among a step's numbers, and arithmetic with
+    this one raises an error.
+    """
 
     other_than_0: bool
 
@@ -85,8 +88,10 @@ class Length:
     count, size : steps, and samples in each one's batch.
     unroll : steps in a round of the loop.
     whole : whether a batch is all samples, so that nothing is gathered.
-    at_once : whether the samples of all steps are gathered before the first, where a GPU has room for them: a kernel less in each step.
-    half_bits : of the order, where the program begins with an epoch and works its order out itself: a call less; None where it is given one.
+    at_once : whether the samples of all steps are gathered before the first, where a GPU has room for them: a kernel
+    less in each step.
+    half_bits : of the order, where the program begins with an epoch and works its order out itself: a call less; None
+    where it is given one.
     has_loss : whether losses and right samples are among the results: what leads to none XLA leaves out.
     """
 
@@ -136,7 +141,9 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
 
 @jax.custom_vjp
 def biased(x: jax.Array, bias: jax.Array) -> jax.Array:
-    """x plus a bias, in x's format, so that the product that x comes from may add it; the bias's gradient is summed in float32."""
+    """x plus a bias, in x's format, so that the product that x comes from may add it; the bias's gradient is summed in
+    float32.
+    """
     return x + bias.astype(x.dtype)
 
 
@@ -148,7 +155,9 @@ biased.defvjp(lambda x, bias: (biased(x, bias), None), _biased_gradient)
 
 
 def first(x: jax.Array, net: Net, image: tuple[int, ...] | None = None) -> jax.Array:
-    """The output with its channels first; `image`: what it was before it was flattened, where no layer has read it since."""
+    """The output with its channels first; `image`: what it was before it was flattened, where no layer has read it
+    since.
+    """
     if image is not None:
         c, h, w = image
         x = x.reshape(-1, h, w, c)
@@ -213,7 +222,9 @@ def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]
 
     def classes(params: Tree, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         out = forward(net, params, x, precision)
-        chosen = y[:, None] == jnp.arange(out.shape[1], dtype=y.dtype)  # a mask fuses; an index would scatter in the backward pass
+        chosen = y[:, None] == jnp.arange(
+            out.shape[1], dtype=y.dtype
+        )  # a mask fuses; an index would scatter in the backward pass
         value = -jnp.where(chosen, jax.nn.log_softmax(out), 0).sum() / len(y)
         return value, (out.argmax(1) == y).sum(dtype=jnp.int32)
 
@@ -246,16 +257,26 @@ def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[...,
     table : float32, what the steps are made with: (WIDTH,), or (count, WIDTH) where the rule is not steady.
     scale : float32, by which the net sees the samples, or None where they are as it sees them.
     x, labels : all samples, as `layout.stored` keeps them, and their labels or None.
-    place : (n,) and () int32, the order of an epoch's samples and the position of the first that is trained on; with `length.half_bits` the
+    place : (n,) and () int32, the order of an epoch's samples and the position of the first that is trained on; with
+    `length.half_bits` the
         order's words, and the first is the epoch's; None where a batch is all samples.
-    log : (2, count) uint32, the bits of each step's loss, and its right samples: one array, so that one copy brings it to the host; (2, 0) without
+    log : (2, count) uint32, the bits of each step's loss, and its right samples: one array, so that one copy brings it
+    to the host; (2, 0) without
         `length.has_loss`.
     rows : the order that was worked out, or None.
     """
     gradient = jax.value_and_grad(loss(net, precision), has_aux=True)
     count, size = length.count, length.size
 
-    def many(params: Tree, slots: Slots, table: jax.Array, scale: jax.Array | None, x: jax.Array, y: jax.Array | None, place: Any) -> Any:
+    def many(
+        params: Tree,
+        slots: Slots,
+        table: jax.Array,
+        scale: jax.Array | None,
+        x: jax.Array,
+        y: jax.Array | None,
+        place: Any,
+    ) -> Any:
         def gathered(some: jax.Array) -> tuple[jax.Array, jax.Array | None]:
             return take(x, some), None if y is None else take(y, some)
 
@@ -283,7 +304,9 @@ def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[...,
                 over = gathered(mine)
             else:
                 turn, over = lambda carry, over: step(carry, gathered(over[0]), over[1]), mine
-            (params, slots), reported = lax.scan(turn, (params, slots), (over, each), length=count, unroll=min(length.unroll, count))
+            (params, slots), reported = lax.scan(
+                turn, (params, slots), (over, each), length=count, unroll=min(length.unroll, count)
+            )
         bits = [lax.bitcast_convert_type(part, jnp.uint32).reshape(count) for part in reported]
         log = jnp.stack(bits) if bits else jnp.zeros((2, 0), jnp.uint32)
         return params, slots, log, rows

@@ -1,4 +1,6 @@
-"""Training with JAX: an epoch's steps compiled as one program, the data set and its order on the device. docs/peers.md has the reasons."""
+"""Training with JAX: an epoch's steps compiled as one program, the data set and its order on the device. docs/peers.md
+has the reasons.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes three quarters of a GPU's memory from everybody else
+os.environ.setdefault(
+    "XLA_PYTHON_CLIENT_PREALLOCATE", "false"
+)  # or JAX takes three quarters of a GPU's memory from everybody else
 
 import jax
 import jax.numpy as jnp
@@ -31,17 +35,26 @@ from .layout import channels_first, channels_last, flattened, spatial, stored
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-SEEN = 1 << 32  # bytes of all samples as the net sees them, at most: more are kept as they are stored, and every step makes its own
-GATHERED = 1 << 28  # bytes of samples that are gathered before a program's first step, at most: of more, every step gathers its own
+SEEN = (
+    1 << 32
+)  # bytes of all samples as the net sees them, at most: more are kept as they are stored, and every step makes its own
+GATHERED = (
+    1 << 28
+)  # bytes of samples that are gathered before a program's first step, at most: of more, every step gathers its own
 PREDICTED = 1 << 22  # numbers in the largest activation of one call of the net, at most, if one sample allows
 
 TOGETHER = 512  # steps in a program at most, where each takes all samples
 READY = 8  # the longest of those that are compiled when the data set is loaded
-OWN = 64  # steps that get a program of just their number, at least: every call of another program costs the GPU a pause as long as a step of mlp10
+# steps that get a program of just their number, at least: every call of another program costs the GPU a pause as long
+# as a step of mlp10
+OWN = 64
 
-#: Unrolled steps on a GPU, by the most FLOPs of one: small steps are all overhead, large ones only take longer to compile.
+#: Unrolled steps on a GPU, by the most FLOPs of one: small steps are all overhead, large ones only take longer to
+#: compile.
 UNROLLED = ((2e8, 16), (1e10, 4))
-UNROLLED_WHOLE = ((1e10, 16),)  # of steps that take all samples and gather none: a turn of the loop costs what a tenth of mlp10's step does
+UNROLLED_WHOLE = (
+    (1e10, 16),
+)  # of steps that take all samples and gather none: a turn of the loop costs what a tenth of mlp10's step does
 
 
 class JaxTrainer(Trainer):
@@ -57,7 +70,9 @@ class JaxTrainer(Trainer):
         Of the factors of products; sums, weights and the update are float32.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, state: State, *, platform: str = "cpu", precision: str = "fp32") -> None:
+    def __init__(
+        self, net: Net, config: TrainConfig, state: State, *, platform: str = "cpu", precision: str = "fp32"
+    ) -> None:
         self.net, self.config, self.precision = net, config, named(precision).name
         self.device = device(platform)
         self.on_gpu = platform == "gpu"
@@ -74,7 +89,9 @@ class JaxTrainer(Trainer):
         self.following: tuple[Order, jax.Array] | None = None
         self.coming: tuple[int, int, jax.Array] | None = None
         self.positions: dict[int, jax.Array] = {}
-        self.programs: dict[tuple[int, int, bool], Any] = {}  # by steps, samples in a batch, and whether losses are computed
+        self.programs: dict[
+            tuple[int, int, bool], Any
+        ] = {}  # by steps, samples in a batch, and whether losses are computed
         self.seconds: dict[str, float] = {}
         self.set_state(state)
 
@@ -83,7 +100,9 @@ class JaxTrainer(Trainer):
         start = perf_counter()
         self.programs, self.order, self.following, self.coming = {}, None, None, None
         self.samples = n = len(dataset.train_x)
-        self.looped = self.on_gpu or not self.image  # XLA's convolutions on a CPU use one core where they stand in a loop
+        self.looped = (
+            self.on_gpu or not self.image
+        )  # XLA's convolutions on a CPU use one core where they stand in a loop
         self.blocks = Blocks.of(self.config, n, n if self.looped else 1)
         self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
         self.always = self._put(numbers(self.config, 0, 1, n)[0]) if self.rule.steady else None
@@ -94,7 +113,9 @@ class JaxTrainer(Trainer):
             self.x, self.scale = seen(self.x, self.scale, self.precision), None
         jax.block_until_ready((self.x, self.y))
         loaded = perf_counter()
-        for shape in self.blocks.whole | ({(count, n) for count in powers(READY)} if self.whole and self.looped else set()):
+        for shape in self.blocks.whole | (
+            {(count, n) for count in powers(READY)} if self.whole and self.looped else set()
+        ):
             for has_loss in (True,) if self.config.loss_every == 1 else (True, False):
                 self._program(shape, has_loss)
         self.seconds = {"load": loaded - start, "compile": perf_counter() - loaded}
@@ -116,7 +137,9 @@ class JaxTrainer(Trainer):
         return self.programs[*shape, has_loss]
 
     def _shuffles(self, shape: tuple[int, int]) -> bool:
-        """Whether a program of this shape begins with its epoch's first step, whenever it is used, and works the epoch's order out."""
+        """Whether a program of this shape begins with its epoch's first step, whenever it is used, and works the
+        epoch's order out.
+        """
         return shape == (self.blocks.full, self.blocks.batch) and not self.whole and self.samples <= jax_order.MOST
 
     def _words(self, order: Order) -> jax.Array | np.ndarray:
@@ -158,10 +181,14 @@ class JaxTrainer(Trainer):
             if self.whole:
                 log, _ = self._send(shape, None, has_loss)
             elif self._shuffles(shape):
-                self.order = None  # the next epoch's may then lie where the last one's did, and what knows its place holds
+                self.order = (
+                    None  # the next epoch's may then lie where the last one's did, and what knows its place holds
+                )
                 log, rows = self._send(shape, self._words(order), has_loss)
                 self.order = order, rows
-                following = replace(order, epoch=order.epoch + 1)  # brought now, while the GPU is busy: a tenth of a millisecond
+                following = replace(
+                    order, epoch=order.epoch + 1
+                )  # brought now, while the GPU is busy: a tenth of a millisecond
                 self.following = following, self._put(following.words)
                 if not self.rule.steady:
                     start = self.step + (self.blocks.partial > 0)
@@ -183,14 +210,21 @@ class JaxTrainer(Trainer):
             for has_loss, alike in in_a_row(self.config, orders)
             for count in self._together(alike)
         ]
-        whole = StepLog(*self._finished(sent), np.full(sum(self.config.has_loss(order.epoch) for order in orders), self.samples))
+        whole = StepLog(
+            *self._finished(sent), np.full(sum(self.config.has_loss(order.epoch) for order in orders), self.samples)
+        )
         logs = iter(whole.apart())
-        return [next(logs) if self.config.has_loss(order.epoch) else StepLog.without_loss(np.full(1, self.samples)) for order in orders]
+        return [
+            next(logs) if self.config.has_loss(order.epoch) else StepLog.without_loss(np.full(1, self.samples))
+            for order in orders
+        ]
 
     def _together(self, left: int) -> Iterator[int]:
         """The steps of each program, one after the other, that make up so many steps with all samples."""
         while left:
-            count = min(left, TOGETHER) if left >= OWN else next(count for count in powers(READY)[::-1] if count <= left)
+            count = (
+                min(left, TOGETHER) if left >= OWN else next(count for count in powers(READY)[::-1] if count <= left)
+            )
             yield count if self.looped else 1
             left -= count if self.looped else 1
 
@@ -224,7 +258,9 @@ class JaxTrainer(Trainer):
         return flat
 
     def _tree(self, flat: np.ndarray) -> Tree:
-        return {name: self._put(self._inward(name, view)) for name, view in views(self.net, flat.astype(np.float32)).items()}
+        return {
+            name: self._put(self._inward(name, view)) for name, view in views(self.net, flat.astype(np.float32)).items()
+        }
 
     def _inward(self, name: str, a: np.ndarray) -> np.ndarray:
         """A tensor in the layout that it has here: always a copy."""
@@ -258,7 +294,9 @@ class JaxTrainer(Trainer):
             held["data"] = self.x.nbytes + (0 if self.y is None else self.y.nbytes)
             held["order"] = 0 if self.order is None else self.order[1].nbytes
             analyses = [train.memory_analysis() for train in self.programs.values()]
-            held["workspace"] = max((analysis.temp_size_in_bytes for analysis in analyses if analysis is not None), default=0)
+            held["workspace"] = max(
+                (analysis.temp_size_in_bytes for analysis in analyses if analysis is not None), default=0
+            )
         return held
 
     def peak(self) -> float | None:
@@ -318,7 +356,10 @@ def prediction(net: Net, precision: str, shape: tuple[int, ...], dtype: str, sha
     def work(params: Tree, rates: jax.Array, x: jax.Array) -> jax.Array:
         return forward(net, params, pixels(x, rates[0]), precision)
 
-    shapes = (jax.ShapeDtypeStruct((1,), np.float32, sharding=sharding), jax.ShapeDtypeStruct(shape, dtype, sharding=sharding))
+    shapes = (
+        jax.ShapeDtypeStruct((1,), np.float32, sharding=sharding),
+        jax.ShapeDtypeStruct(shape, dtype, sharding=sharding),
+    )
     return jax.jit(work).lower(tensors(net, sharding), *shapes).compile()
 
 

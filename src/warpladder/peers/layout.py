@@ -1,4 +1,6 @@
-"""How peers lay a net out: images with their channels last, weights that read a flattened image, and pooling ahead of ReLU."""
+"""How peers lay a net out: images with their channels last, weights that read a flattened image, and pooling ahead of
+ReLU.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ def spatial(net: Net) -> bool:
 
 
 def stored(x: np.ndarray, image: bool) -> np.ndarray:
-    """Samples as they are kept: (samples, height, width, channels) if the net wants images, else (samples, features). A copy, or x itself reshaped."""
+    """Samples as they are kept: (samples, height, width, channels) if the net wants images, else (samples, features). A
+    copy, or x itself reshaped.
+    """
     return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if image else x.reshape(len(x), -1)
 
 
@@ -44,7 +48,8 @@ def channels_first(weight: np.ndarray, image: Shape) -> np.ndarray:
 
 
 def pooled_first(net: Net) -> list[tuple[Layer, Shape]]:
-    """Layers with their input shapes; a ReLU before a max-pool comes after it, which is the same function and gradient on fewer numbers.
+    """Layers with their input shapes; a ReLU before a max-pool comes after it, which is the same function and gradient
+    on fewer numbers.
 
     Neither has parameters, so that the places of all others stay.
     """

@@ -25,12 +25,14 @@ from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-#: Numbers of input that one call of partial_fit is given, or one batch: few calls, and rows that are still in the cache.
+#: Numbers of input that one call of partial_fit is given, or one batch: few calls, and rows that are still in the
+#: cache.
 BLOCK = 1 << 20
 
 
 class Recorder(MLPClassifier):
-    """An MLPClassifier that keeps each batch's loss and number of correct samples, which `partial_fit` sums up or forgets.
+    """An MLPClassifier that keeps each batch's loss and number of correct samples, which `partial_fit` sums up or
+    forgets.
 
     tune : called ahead of each update, where its optimizer needs setting for it.
     """
@@ -70,12 +72,18 @@ class SklearnTrainer(Trainer):
         # it allocates when it first sees samples; set_state overwrites what it learns from this one
         self.model.partial_fit(np.zeros((1, features), np.float32), classes[:1], classes=classes)
         self.x: np.ndarray | None = None
-        self.held: dict[str, np.ndarray] | None = None  # the slots as they were last given or taken; None once training has changed them
+        self.held: dict[str, np.ndarray] | None = (
+            None  # the slots as they were last given or taken; None once training has changed them
+        )
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
-        self.x, self.labels, self.scale = dataset.train_x.reshape(len(dataset.train_x), -1), dataset.train_y, dataset.scale
+        self.x, self.labels, self.scale = (
+            dataset.train_x.reshape(len(dataset.train_x), -1),
+            dataset.train_y,
+            dataset.scale,
+        )
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None or self.labels is None:
@@ -151,7 +159,8 @@ class SklearnTrainer(Trainer):
             self._params[name][...] = view
         held = self.state().slots
         for slot, (tensors, scale) in self._slots.items():
-            # what it gave out itself is not rounded a second time; without momentum it multiplies its last step by 0, be that NaN
+            # what it gave out itself is not rounded a second time; without momentum it multiplies its last step by 0,
+            # be that NaN
             if slot not in held or not np.array_equal(state.slot(slot), held[slot]):
                 for name, view in views(self.net, state.slot(slot)).items():
                     tensors[name][...] = view * scale
@@ -193,8 +202,8 @@ def solver(optimizer: Any) -> dict[str, Any]:
 def tune(kept: Any, optimizer: Any, rate: float) -> None:
     """Set scikit-learn's optimizer for a step at this rate.
 
-    Its Adam adds eps to the root of the second mean as that is kept, torch.optim's to the root of the corrected one: with eps times the
-    root of the correction they are the same.
+    Its Adam adds eps to the root of the second mean as that is kept, torch.optim's to the root of the corrected one:
+    with eps times the root of the correction they are the same.
     """
     if isinstance(optimizer, Adam):
         kept.learning_rate_init = rate

@@ -1,4 +1,6 @@
-"""The PyTorch peer: one program, whose options say where it trains, how its steps are started, in what precision, and whether a DataLoader feeds it."""
+"""The PyTorch peer: one program, whose options say where it trains, how its steps are started, in what precision, and
+whether a DataLoader feeds it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from ..rungs.options import THREADS, OneOf, Options, PrecisionOf, Whole, YesNo, 
 from ..trainers.base import State, Trainer
 from . import driver
 
-#: How PyTorch deviates on a GPU: cuDNN takes its fastest algorithm, whatever order that sums in, Winograd's and Fourier's forms among them.
+#: How PyTorch deviates on a GPU: cuDNN takes its fastest algorithm, whatever order that sums in, Winograd's and
+#: Fourier's forms among them.
 ORDERLESS = "the gradients of convolutions may be summed in another order each time"
 
 #: Optimizers whose classes in torch.optim have fused kernels, and for which captured graphs have an update.
@@ -29,8 +32,10 @@ class TorchOptions(Options):
     """Options of the PyTorch peer.
 
     device : "cuda" trains on the GPU; None on the CPU.
-    mode : "graph" replays whole steps as CUDA graphs, "compile" does so after torch.compile; None starts one operation after the other.
-    precision : of products: "fp64", with all numbers in float64, for eager steps; "tf32", or mixed precision in "bf16" or "fp16", on a GPU; None is fp32.
+    mode : "graph" replays whole steps as CUDA graphs, "compile" does so after torch.compile; None starts one operation
+    after the other.
+    precision : of products: "fp64", with all numbers in float64, for eager steps; "tf32", or mixed precision in "bf16"
+    or "fp16", on a GPU; None is fp32.
     images : "last" keeps images and convolutions' weights with their channels last; None with their channels first.
     loader : True takes batches from a DataLoader; None keeps the training set as one tensor on the device.
     workers : the DataLoader's worker processes; None is four, or as many as there are cores.
@@ -40,9 +45,12 @@ class TorchOptions(Options):
 
     device: str | None = option(OneOf(("cuda",)), "where it trains; on the CPU if not given")
     mode: str | None = option(
-        OneOf(("graph", "compile")), "how steps are started: replayed as CUDA graphs, or compiled too; eager if not given"
+        OneOf(("graph", "compile")),
+        "how steps are started: replayed as CUDA graphs, or compiled too; eager if not given",
     )
-    precision: str | None = option(PrecisionOf(tuple(PRECISIONS)), "of products; fp32 if not given, and with fp64 alone on the CPU")
+    precision: str | None = option(
+        PrecisionOf(tuple(PRECISIONS)), "of products; fp32 if not given, and with fp64 alone on the CPU"
+    )
     images: str | None = option(OneOf(("last",)), "where images have their channels; first if not given")
     loader: bool | None = option(YesNo(), "whether a DataLoader feeds it; the data set is one tensor if not given")
     workers: int | None = option(Whole(0), "the DataLoader's processes; four, or a core each, if not given")
@@ -63,12 +71,20 @@ def build(net: Net, config: TrainConfig, state: State, options: TorchOptions = T
         from .torch_loader import LoaderTrainer
 
         return LoaderTrainer(
-            net, config, state, device=device, threads=options.threads, workers=options.workers, pin_memory=options.pin_memory
+            net,
+            config,
+            state,
+            device=device,
+            threads=options.threads,
+            workers=options.workers,
+            pin_memory=options.pin_memory,
         )
     from .torch_trainer import TorchTrainer
 
     last = options.images == "last"
-    return TorchTrainer(net, config, state, device=device, precision=precision, channels_last=last, threads=options.threads)
+    return TorchTrainer(
+        net, config, state, device=device, precision=precision, channels_last=last, threads=options.threads
+    )
 
 
 def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOptions()) -> str | None:
@@ -133,14 +149,18 @@ def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
         return None
     if options.mode is not None:
         known = [each.__name__ for each in KNOWN]
-        return f"graphs have steps of {', '.join(known[:-1])} and {known[-1]}, not of {kind.__name__}: leave the mode out"
+        return (
+            f"graphs have steps of {', '.join(known[:-1])} and {known[-1]}, not of {kind.__name__}: leave the mode out"
+        )
     from .torch_update import lacking
 
     return lacking(config.optimizer)
 
 
 def _layers(net: Net) -> str | None:
-    """Which layer that no table lists PyTorch does not have either, or None; torch is loaded only for a net that has some."""
+    """Which layer that no table lists PyTorch does not have either, or None; torch is loaded only for a net that has
+    some.
+    """
     from ..ops.engine.layer_files import others
 
     found = others(net)
@@ -177,7 +197,9 @@ def vary(rung: Rung) -> Rung:
         )
     elif precision == "fp16":
         way = "mixed precision, fp16"
-        idea = "Automatic mixed precision: products in float16, and a loss that is scaled so that small gradients survive."
+        idea = (
+            "Automatic mixed precision: products in float16, and a loss that is scaled so that small gradients survive."
+        )
     elif precision == "bf16":
         way = "mixed precision, bf16"
         idea = "Automatic mixed precision: products in bfloat16, whose range is that of float32, so that no loss is scaled."

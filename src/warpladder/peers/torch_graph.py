@@ -1,6 +1,8 @@
-"""Training with PyTorch in CUDA graphs: an epoch's steps are captured when the data set is loaded, as one graph where they are small, and replayed.
+"""Training with PyTorch in CUDA graphs: an epoch's steps are captured when the data set is loaded, as one graph where
+they are small, and replayed.
 
-The step is written out as a function of its tensors: PyTorch's autograd and its updates of many tensors at once, or all of it compiled by inductor.
+The step is written out as a function of its tensors: PyTorch's autograd and its updates of many tensors at once, or all
+of it compiled by inductor.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class GraphTrainer(Trainer):
     device : {"cuda", "cpu"}
         On the CPU the same functions run without a graph, for tests.
     precision : {"fp32", "tf32", "bf16", "fp16"}
-        Of the factors of products; weights, update and loss are float32. In fp16 the loss is scaled, as `torch.amp.GradScaler` has it.
+        Of the factors of products; weights, update and loss are float32. In fp16 the loss is scaled, as
+        `torch.amp.GradScaler` has it.
     images_last : bool
         Keep images and convolution weights in PyTorch's channels-last memory format.
     compiled : bool
@@ -71,13 +74,17 @@ class GraphTrainer(Trainer):
         self.update = GraphUpdate(config, compiled, exact=self.precision == "fp32")
         self.scale = LossScale(self.device) if self.precision == "fp16" else None
         self.params = {name: self._inward(name, view) for name, view in views(net, state.params).items()}
-        self.slots = {slot: {name: torch.zeros_like(p) for name, p in self.params.items()} for slot in config.optimizer.slots}
+        self.slots = {
+            slot: {name: torch.zeros_like(p) for name, p in self.params.items()} for slot in config.optimizer.slots
+        }
         self.set_state(state)
         self.x: torch.Tensor | None = None
         self.labels: torch.Tensor | None = None
         self.shuffle: Shuffle | None = None
         self.loss, self.correct = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
-        self.programs: dict[tuple[int, int, bool], Program] = {}  # by steps, samples in a batch, and whether losses are computed
+        self.programs: dict[
+            tuple[int, int, bool], Program
+        ] = {}  # by steps, samples in a batch, and whether losses are computed
         self.seconds: dict[str, float] = {}
 
     def load(self, dataset: Dataset) -> None:
@@ -110,7 +117,8 @@ class GraphTrainer(Trainer):
                 for count, size in sorted(shapes, reverse=True)
             }
         if self.compiled:
-            torch.compiler.reset()  # what is captured is not asked for again, and the number of functions that it keeps is limited
+            # what is captured is not asked for again, and the number of functions that it keeps is limited
+            torch.compiler.reset()
         self.set_state(held)  # which warming up has changed
         self.seconds = {"load": loaded - start, "capture": perf_counter() - loaded}
 
@@ -145,10 +153,14 @@ class GraphTrainer(Trainer):
                 end = sent + alike
                 while sent < end:
                     steps = next(steps for steps in powers(self.most)[::-1] if steps <= end - sent)
-                    self.programs[steps, self.samples, has_loss](None, sent, None if numbers is None else numbers[sent:])
+                    self.programs[steps, self.samples, has_loss](
+                        None, sent, None if numbers is None else numbers[sent:]
+                    )
                     sent += steps
         self.step += count
-        return with_losses(self.config, orders, StepLog(*self._finished(0, count), np.full(count, self.samples)).apart())
+        return with_losses(
+            self.config, orders, StepLog(*self._finished(0, count), np.full(count, self.samples)).apart()
+        )
 
     def _numbers(self, steps: int) -> torch.Tensor | None:
         """(steps, columns) on the device: what the next steps are made with; None where that is always the same."""
@@ -169,7 +181,9 @@ class GraphTrainer(Trainer):
             torch.cuda.current_stream().synchronize()
         return self.loss[first:last].numpy().astype(np.float64), self.correct[first:last].numpy().astype(np.int64)
 
-    def batch_loss(self, params: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    def batch_loss(
+        self, params: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """The mean loss of samples as they are stored here, and the net's output for them, both float32."""
         x = self._seen(x)
         output = self._forward(params, x).float()
@@ -186,7 +200,9 @@ class GraphTrainer(Trainer):
         return x.permute(0, 3, 1, 2) if self.images_last else x
 
     def _autograd(self, has_loss: bool) -> Step:
-        """A step by PyTorch's own kernels: autograd, and updates of all tensors in one kernel each; without `has_loss` it gives nothing."""
+        """A step by PyTorch's own kernels: autograd, and updates of all tensors in one kernel each; without `has_loss`
+        it gives nothing.
+        """
         slots = [list(tensors.values()) for tensors in self.slots.values()]
 
         def step(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
@@ -211,7 +227,9 @@ class GraphTrainer(Trainer):
         return step
 
     def _compiled(self, has_loss: bool) -> Step:
-        """A training step as one function for torch.compile, which drops what leads to no result: without `has_loss` the loss."""
+        """A training step as one function for torch.compile, which drops what leads to no result: without `has_loss`
+        the loss.
+        """
 
         def scaled(
             params: Tensors, x: torch.Tensor, y: torch.Tensor | None, by: torch.Tensor | None
@@ -236,7 +254,14 @@ class GraphTrainer(Trainer):
 
         def one(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
             with torch.no_grad():
-                return fast(self.params, self.slots, x, y, row, None if self.scale is None else (self.scale.scale, self.scale.steps))
+                return fast(
+                    self.params,
+                    self.slots,
+                    x,
+                    y,
+                    row,
+                    None if self.scale is None else (self.scale.scale, self.scale.steps),
+                )
 
         return one
 
@@ -253,7 +278,10 @@ class GraphTrainer(Trainer):
         self.step = state.step
         if self.scale is not None:
             self.scale.reset()
-        for flat, tensors in ((state.params, self.params), *((state.slot(slot), tensors) for slot, tensors in self.slots.items())):
+        for flat, tensors in (
+            (state.params, self.params),
+            *((state.slot(slot), tensors) for slot, tensors in self.slots.items()),
+        ):
             for name, view in views(self.net, flat).items():
                 tensors[name].copy_(self._inward(name, view))
 
@@ -299,7 +327,9 @@ class GraphTrainer(Trainer):
             torch.cuda.empty_cache()  # for those that train on this GPU beside us
 
     def _tensor(self, x: np.ndarray, scale: float) -> torch.Tensor:
-        """Samples as they are stored here: (samples, *in_shape), or with the channels last, in the format of the products' factors."""
+        """Samples as they are stored here: (samples, *in_shape), or with the channels last, in the format of the
+        products' factors.
+        """
         if self.images_last:
             x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
         return torch.from_numpy(pixels(x, scale)).to(self.device).to(self.format)
@@ -321,7 +351,8 @@ class Program:
     count, size : int
         Steps, and samples in each one's batch.
     pool : a graph pool's handle or None
-        Of the memory that a trainer's graphs share, since only one of them runs at a time and what they give out lies elsewhere.
+        Of the memory that a trainer's graphs share, since only one of them runs at a time and what they give out lies
+        elsewhere.
     has_loss : bool
         Whether its steps compute losses and right samples.
     """
@@ -330,7 +361,11 @@ class Program:
         self.trainer, self.step, self.count, self.size, self.has_loss = trainer, step, count, size, has_loss
         device = trainer.device
         self.rows = torch.zeros(0 if trainer.whole else count * size, dtype=torch.int64, device=device)
-        self.numbers = None if trainer.update.steady else torch.from_numpy(trainer.update.numbers(0, count, trainer.samples)).to(device)
+        self.numbers = (
+            None
+            if trainer.update.steady
+            else torch.from_numpy(trainer.update.numbers(0, count, trainer.samples)).to(device)
+        )
         self.loss = torch.zeros(count, device=device)
         self.correct = torch.zeros(count, dtype=torch.int64, device=device)
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -339,7 +374,8 @@ class Program:
             self.graph = capture(lambda: self._steps(count), pool)
 
     def __call__(self, rows: torch.Tensor | None, first: int, numbers: torch.Tensor | None) -> None:
-        """Train on samples of these numbers, None for all; the log comes into the trainer's, from entry `first` on, when the stream is there.
+        """Train on samples of these numbers, None for all; the log comes into the trainer's, from entry `first` on,
+        when the stream is there.
 
         numbers : (at least count, columns), what each step is made with; None where that is always the same.
         """

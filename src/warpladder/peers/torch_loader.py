@@ -1,4 +1,6 @@
-"""Training with PyTorch as its tutorials have it: a DataLoader with worker processes and pinned memory, copies, and a loss that is read every step."""
+"""Training with PyTorch as its tutorials have it: a DataLoader with worker processes and pinned memory, copies, and a
+loss that is read every step.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Nets in PyTorch: as an equal `nn.Sequential`, and as a function of their parameters; and the arithmetic that products are done in."""
+"""Nets in PyTorch: as an equal `nn.Sequential`, and as a function of their parameters; and the arithmetic that products
+are done in.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def sequential(net: Net) -> nn.Sequential:
     modules = [_module(layer, shape) for layer, shape in zip(net.layers, net.shapes, strict=False)]
     for before, module in pairwise(modules):
         if isinstance(module, nn.ReLU):
-            module.inplace = isinstance(before, nn.Linear | nn.Conv2d)  # whose backward pass does not look at their output
+            module.inplace = isinstance(
+                before, nn.Linear | nn.Conv2d
+            )  # whose backward pass does not look at their output
     model = nn.Sequential(*modules)
     wanted = [(place.name, place.shape) for place in places(net)]
     if [(name, tuple(p.shape)) for name, p in model.named_parameters()] != wanted:
@@ -51,12 +55,16 @@ def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
     try:
         module: nn.Module = getattr(nn, type(layer).__name__)(**settings)
     except TypeError as error:
-        raise RungError(f"torch.nn.{type(layer).__name__} takes other settings than the layer of that name: {error}") from None
+        raise RungError(
+            f"torch.nn.{type(layer).__name__} takes other settings than the layer of that name: {error}"
+        ) from None
     return module
 
 
 def lacking(kind: type[Layer]) -> str | None:
-    """Why PyTorch's peer has nothing for a layer that is not listed here, or None: it takes the class of that name in `torch.nn`."""
+    """Why PyTorch's peer has nothing for a layer that is not listed here, or None: it takes the class of that name in
+    `torch.nn`.
+    """
     found = getattr(nn, kind.__name__, None)
     if isinstance(found, type) and issubclass(found, nn.Module):
         return None
@@ -102,7 +110,9 @@ def arithmetic(precision: str, *, search: bool = True) -> Iterator[None]:
     search : whether cuDNN tries its algorithms on a shape that it has not met.
     """
     cudnn, exact = torch.backends.cudnn, precision in ("fp32", "fp64")
-    if hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # since PyTorch 2.9, which warns where the older names are used
+    if hasattr(
+        torch.backends.cuda.matmul, "fp32_precision"
+    ):  # since PyTorch 2.9, which warns where the older names are used
         switches = [(torch.backends.cuda.matmul, "fp32_precision"), (cudnn.conv, "fp32_precision")]  # type: ignore[attr-defined]
         wanted: object = "ieee" if exact else "tf32"
     else:

@@ -1,4 +1,6 @@
-"""The order of an epoch's samples, computed by PyTorch where they lie: the numbers of `Order.indices`, without a transfer."""
+"""The order of an epoch's samples, computed by PyTorch where they lie: the numbers of `Order.indices`, without a
+transfer.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import torch
 from ..data.order import ORDER_WORDS, ROUNDS, Order
 from .torch_capture import capture, warm
 
-#: Samples in an order at most: the network spans up to four times as many values, of which each takes some sixty bytes meanwhile.
+#: Samples in an order at most: the network spans up to four times as many values, of which each takes some sixty bytes
+#: meanwhile.
 MOST = 1 << 22
 
 #: int64 holds what uint32 would; a product that is longer loses its upper bits, which are masked away.
@@ -38,7 +41,8 @@ def shuffled(words: torch.Tensor, n: int, half_bits: int) -> torch.Tensor:
     for key in words[:ROUNDS]:
         left, right = right, left ^ (mix(right ^ key) & mask)
     sent = (left << half_bits) | right
-    # Who is sent outside is sent on from there. In each round everybody looks where the one in front of him has got to: as many steps again.
+    # Who is sent outside is sent on from there. In each round everybody looks where the one in front of him has got to:
+    # as many steps again.
     end = torch.where(values < n, values, sent)
     for _ in range((len(values) - n).bit_length()):
         end = end[end]

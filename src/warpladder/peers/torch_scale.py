@@ -1,4 +1,6 @@
-"""The scale of a loss in fp16 on the device, where a CUDA graph can move it: what `torch.amp.GradScaler` does, without asking the host."""
+"""The scale of a loss in fp16 on the device, where a CUDA graph can move it: what `torch.amp.GradScaler` does, without
+asking the host.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000  # those of GradScaler
 
 
 class LossScale:
-    """A factor of the loss that keeps small gradients within fp16's range; a step whose scaled gradients are not finite is left out, and halves it.
+    """A factor of the loss that keeps small gradients within fp16's range; a step whose scaled gradients are not finite
+    is left out, and halves it.
 
     Attributes
     ----------
@@ -42,8 +45,12 @@ class LossScale:
         torch._amp_update_scale_(self.scale, self.steps, self.bad, GROWTH, BACKOFF, INTERVAL)
 
 
-def unscaled(grads: dict[str, torch.Tensor], scale: torch.Tensor, steps: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Gradients divided by the scale, and () bool, whether all are finite; moves the scale: `unscale` and `move` written out for inductor."""
+def unscaled(
+    grads: dict[str, torch.Tensor], scale: torch.Tensor, steps: torch.Tensor
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Gradients divided by the scale, and () bool, whether all are finite; moves the scale: `unscale` and `move`
+    written out for inductor.
+    """
     good = torch.stack([g.isfinite().all() for g in grads.values()]).all()
     out = {name: g / scale for name, g in grads.items()}
     grown = steps + 1 >= INTERVAL

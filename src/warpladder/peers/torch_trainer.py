@@ -1,4 +1,6 @@
-"""Training with PyTorch in eager mode, as a careful user of it would write the loop. docs/peers.md has the measurements behind each choice."""
+"""Training with PyTorch in eager mode, as a careful user of it would write the loop. docs/peers.md has the measurements
+behind each choice.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
 PREDICT_FLOATS = 1 << 22  # in the largest activation of one call of the model, at most, if one sample allows
-SCALE = 1024.0  # of the loss in mixed precision, at first: the usual 65,536 overflows in the first steps of every net here, which are then left out
+# of the loss in mixed precision, at first: the usual 65,536 overflows in the first steps of every net here, which are
+# then left out
+SCALE = 1024.0
 SHORT = {"bf16": torch.bfloat16, "fp16": torch.float16}  # formats of automatic mixed precision
 TOGETHER = 256  # steps whose samples are looked up at once, while a GPU is busy with those before
 
@@ -44,7 +48,8 @@ class TorchTrainer(Trainer):
     device : {"cpu", "cuda"}
         Where it trains; the data set is there too. `RungError` if PyTorch has no such device.
     precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}
-        Of products. In fp64 all numbers are float64; bf16 and fp16 are automatic mixed precision, with a scaled loss in fp16.
+        Of products. In fp64 all numbers are float64; bf16 and fp16 are automatic mixed precision, with a scaled loss in
+        fp16.
     channels_last : bool
         Keep images and convolution weights in PyTorch's channels-last memory format.
     """
@@ -102,8 +107,12 @@ class TorchTrainer(Trainer):
             loss, correct = (torch.cat([log[i].cpu() for log in (nothing, *logs)]).numpy() for i in range(2))
         return StepLog(loss.astype(np.float64), correct.astype(np.int64), size)
 
-    def _steps(self, order: Order, first: int, last: int, batch: int, has_loss: bool) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Losses and right answers of some steps, on the device, which may be still at work on them; nothing without `has_loss`."""
+    def _steps(
+        self, order: Order, first: int, last: int, batch: int, has_loss: bool
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Losses and right answers of some steps, on the device, which may be still at work on them; nothing without
+        `has_loss`.
+        """
         assert self.x is not None
         losses: list[torch.Tensor] = []
         hits: list[torch.Tensor] = []
@@ -137,15 +146,23 @@ class TorchTrainer(Trainer):
         if not self.config.schedule.steady:
             self.rates = iter(self.config.rates(self.step, self.step + steps, samples).tolist())
 
-    def _step(self, x: torch.Tensor, labels: torch.Tensor | None, has_loss: bool) -> tuple[torch.Tensor | None, torch.Tensor]:
-        """One step on samples as they are stored; returns the loss, or None without `has_loss`, and the output, which nothing holds a graph of."""
+    def _step(
+        self, x: torch.Tensor, labels: torch.Tensor | None, has_loss: bool
+    ) -> tuple[torch.Tensor | None, torch.Tensor]:
+        """One step on samples as they are stored; returns the loss, or None without `has_loss`, and the output, which
+        nothing holds a graph of.
+        """
         if self.channels_last:
             x = x.permute(0, 3, 1, 2)
         with self._autocast():
             output = self.model(x)
             wanted = labels if labels is not None else x.reshape(output.shape)
             if has_loss:
-                loss = functional.cross_entropy(output, wanted) if labels is not None else functional.mse_loss(output, wanted)
+                loss = (
+                    functional.cross_entropy(output, wanted)
+                    if labels is not None
+                    else functional.mse_loss(output, wanted)
+                )
         for p in self.named.values():
             p.grad = None
         if self.rates is not None:
@@ -229,7 +246,9 @@ class TorchTrainer(Trainer):
 
     @contextmanager
     def _settings(self, search: bool = True) -> Iterator[None]:
-        """PyTorch's number of threads and its arithmetic are the process's: ours while we train, then again what they were."""
+        """PyTorch's number of threads and its arithmetic are the process's: ours while we train, then again what they
+        were.
+        """
         if self.device.type == "cuda":
             with arithmetic(self.precision, search=search):
                 yield
@@ -245,7 +264,8 @@ class TorchTrainer(Trainer):
 def slope(output: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     """The gradient of the mean loss by the net's output, in float32, as the loss itself would send it back.
 
-    output : (n, *out_shape), without a graph. wanted : (n,) int64 labels for cross-entropy; for the squared error a tensor of the output's shape.
+    output : (n, *out_shape), without a graph. wanted : (n,) int64 labels for cross-entropy; for the squared error a
+    tensor of the output's shape.
     """
     if wanted.dtype != torch.int64:
         return (output.float() - wanted.float()).mul_(2 / output.numel())

@@ -1,4 +1,6 @@
-"""The optimizers in PyTorch: `torch.optim`'s class of the same name, and for graphs an update of all tensors whose numbers lie on the device."""
+"""The optimizers in PyTorch: `torch.optim`'s class of the same name, and for graphs an update of all tensors whose
+numbers lie on the device.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,16 @@ Tensors = dict[str, torch.Tensor]
 
 
 def eager(optimizer: Optimizer, params: Iterable[torch.Tensor], exact: bool = False) -> torch.optim.Optimizer:
-    """`torch.optim`'s optimizer of this name with these settings, after a first step along no gradient, so that it has made its slots.
+    """`torch.optim`'s optimizer of this name with these settings, after a first step along no gradient, so that it has
+    made its slots.
 
     Parameters
     ----------
     optimizer : Optimizer
     params : iterable of Tensor
     exact : bool
-        Leave out PyTorch's fused Adam, whose kernel for CUDA corrects by powers of betas that are rounded to float32: updates are off by up to
-        8e-6 of themselves in the first hundreds of steps, which a proof in float32 refuses.
+        Leave out PyTorch's fused Adam, whose kernel for CUDA corrects by powers of betas that are rounded to float32:
+        updates are off by up to 8e-6 of themselves in the first hundreds of steps, which a proof in float32 refuses.
 
     Raises
     ------
@@ -35,9 +38,14 @@ def eager(optimizer: Optimizer, params: Iterable[torch.Tensor], exact: bool = Fa
         It does not take the settings.
     """
     name, params = type(optimizer).__name__, list(params)
-    settings = {"lr" if field.name == "learning_rate" else field.name: getattr(optimizer, field.name) for field in fields(optimizer)}
+    settings = {
+        "lr" if field.name == "learning_rate" else field.name: getattr(optimizer, field.name)
+        for field in fields(optimizer)
+    }
     how = {"foreach": True} if exact and isinstance(optimizer, Adam) else {"fused": True}
-    made: torch.optim.Optimizer = getattr(torch.optim, name)(params, **settings, **(how if type(optimizer) in KNOWN else {}))
+    made: torch.optim.Optimizer = getattr(torch.optim, name)(
+        params, **settings, **(how if type(optimizer) in KNOWN else {})
+    )
     for p in params:
         p.grad = torch.zeros_like(p)
     made.step()
@@ -63,9 +71,9 @@ def lacking(optimizer: Optimizer) -> str | None:
 class GraphUpdate:
     """The update of all tensors, as a graph holds it.
 
-    What differs from step to step is read from the device, so that a graph does the right step whenever it is replayed: of a table with a row a
-    step, `numbers` gives the host's copy and the functions below take a row. Where all steps are made with the same numbers they are
-    constants, and the row is None.
+    What differs from step to step is read from the device, so that a graph does the right step whenever it is replayed:
+    of a table with a row a step, `numbers` gives the host's copy and the functions below take a row. Where all steps
+    are made with the same numbers they are constants, and the row is None.
 
     Parameters
     ----------
@@ -82,7 +90,9 @@ class GraphUpdate:
         self.written = exact and isinstance(config.optimizer, Adam)
 
     def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
-        """(last - first, columns) float32, of updates first..last-1: `Optimizer.numbers`, or for a fused kernel each one's rate and its number from 1 on."""
+        """(last - first, columns) float32, of updates first..last-1: `Optimizer.numbers`, or for a fused kernel each
+        one's rate and its number from 1 on.
+        """
         if self.compiled or self.written:
             return self.config.numbers(first, last, samples).astype(np.float32)
         rates = self.config.rates(first, last, samples)
@@ -92,7 +102,9 @@ class GraphUpdate:
         self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]], row: torch.Tensor | None,
         bad: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
-        """Change parameters and slots, each a list of tensors, by kernels of many tensors, or nothing where `bad`, (), is 1; grads are overwritten."""
+        """Change parameters and slots, each a list of tensors, by kernels of many tensors, or nothing where `bad`, (),
+        is 1; grads are overwritten.
+        """
         clip, optimizer = self.config.clip_value, self.config.optimizer
         if clip is not None:
             torch._foreach_clamp_max_(grads, clip)
@@ -104,7 +116,9 @@ class GraphUpdate:
             self._written_adam(params, grads, slots, row)
             return
         # what torch.optim calls for fused=True; it wants gradients in the parameters' memory format
-        grads = [g if g.stride() == p.stride() else torch.empty_like(p).copy_(g) for p, g in zip(params, grads, strict=True)]
+        grads = [
+            g if g.stride() == p.stride() else torch.empty_like(p).copy_(g) for p, g in zip(params, grads, strict=True)
+        ]
         rate: Any = optimizer.learning_rate if row is None else row[0]  # a number, or a tensor on the device
         match optimizer:
             case SGD():
@@ -142,7 +156,9 @@ class GraphUpdate:
         torch._foreach_mul_(along, row[0])
         torch._foreach_sub_(params, along)
 
-    def _steady_sgd(self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]]) -> None:
+    def _steady_sgd(
+        self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]]
+    ) -> None:
         optimizer = self.config.optimizer
         assert isinstance(optimizer, SGD)
         if optimizer.weight_decay:
@@ -158,7 +174,14 @@ class GraphUpdate:
                 along = buffer
         torch._foreach_add_(params, along, alpha=-optimizer.learning_rate)
 
-    def one(self, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None, good: torch.Tensor | None = None) -> None:
+    def one(
+        self,
+        p: torch.Tensor,
+        g: torch.Tensor,
+        slots: Tensors,
+        row: torch.Tensor | None,
+        good: torch.Tensor | None = None,
+    ) -> None:
         """Change a parameter and its slots, or neither where `good`, (), is False; written out for inductor."""
         if self.config.clip_value is not None:
             g = g.clamp(-self.config.clip_value, self.config.clip_value)
@@ -173,8 +196,12 @@ class GraphUpdate:
             slots[name].copy_(value if good is None else torch.where(good, value, slots[name]))
 
 
-def sgd(optimizer: SGD, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None) -> tuple[torch.Tensor, Tensors]:
-    """SGD's step, to be taken off the parameter (an add_ with an alpha loses it in inductor 2.13 where that is fused into a product), and the new slots."""
+def sgd(
+    optimizer: SGD, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None
+) -> tuple[torch.Tensor, Tensors]:
+    """SGD's step, to be taken off the parameter (an add_ with an alpha loses it in inductor 2.13 where that is fused
+    into a product), and the new slots.
+    """
     kept: Tensors = {}
     if optimizer.weight_decay:
         g = g + optimizer.weight_decay * p
@@ -185,7 +212,9 @@ def sgd(optimizer: SGD, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: t
     return (optimizer.learning_rate if row is None else row[0]) * g, kept
 
 
-def adam(optimizer: Adam, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor) -> tuple[torch.Tensor, Tensors]:
+def adam(
+    optimizer: Adam, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor
+) -> tuple[torch.Tensor, Tensors]:
     """The step of Adam or AdamW, to be taken off the parameter, and the new slots."""
     apart = isinstance(optimizer, AdamW)
     if optimizer.weight_decay and not apart:

@@ -49,25 +49,28 @@ def verify(
     seed : int
         Of states, samples and orders.
     dataset : Dataset or None
-        What the trainer is going to train on. Samples are then taken from it, besides random ones, and one case has as many as it has.
+        What the trainer is going to train on. Samples are then taken from it, besides random ones, and one case has as
+        many as it has.
     bitwise : bool
-        Whether the trainer must repeat itself bit for bit; False for a peer that declares that it cannot: it is held to the bounds instead.
+        Whether the trainer must repeat itself bit for bit; False for a peer that declares that it cannot: it is held to
+        the bounds instead.
     precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}
-        What the trainer says that it computes products in: a `Rung`'s `precision`. The bounds are those of that format, and state and outputs want to be
-        float64 for fp64, else float32. The reference computes in float64 always.
+        What the trainer says that it computes products in: a `Rung`'s `precision`. The bounds are those of that format,
+        and state and outputs want to be float64 for fp64, else float32. The reference computes in float64 always.
     sums : {"fp32", "fp64"}
         What it says that it adds the gradients of a batch's samples in: a `Rung`'s `sums`.
     transforms : bool
-        Whether it may compute convolutions in Winograd's or Fourier's form: a `Rung`'s `transforms`. Data on which only direct sums are exact
-        are then replaced by data that keep clear of every switch, where there are any.
+        Whether it may compute convolutions in Winograd's or Fourier's form: a `Rung`'s `transforms`. Data on which only
+        direct sums are exact are then replaced by data that keep clear of every switch, where there are any.
     shared : dict or None
-        What earlier proofs of this net on this data set were made with, and this one too where it is passed: making it takes long. After a
-        proof that is not passed it is forgotten, because a trainer may have written into it.
+        What earlier proofs of this net on this data set were made with, and this one too where it is passed: making it
+        takes long. After a proof that is not passed it is forgotten, because a trainer may have written into it.
 
     Returns
     -------
     Verdict
-        Whatever the trainer does, exceptions included, ends in a verdict. Where the net offers no step to judge by, `judged` is False.
+        Whatever the trainer does, exceptions included, ends in a verdict. Where the net offers no step to judge by,
+        `judged` is False.
 
     Raises
     ------

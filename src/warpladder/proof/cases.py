@@ -24,11 +24,17 @@ FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case where no data set says how many there are: more than 16 bits can count
 FAR_BYTES = 1 << 26  # of its pixels, at most
 FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients that a full batch may take there
-AT_ZERO = 16  # samples in a batch whose updates are judged at zero weights: of more, with all classes alike, the sums nearly cancel
-TERMS_AT_ZERO = 1 << 10  # of an output's bias there, a term for each sample and pixel: targets of four levels give terms that round alike
+# samples in a batch whose updates are judged at zero weights: of more, with all classes alike, the sums nearly cancel
+AT_ZERO = 16
+TERMS_AT_ZERO = (
+    1 << 10
+)  # of an output's bias there, a term for each sample and pixel: targets of four levels give terms that round alike
 INK = 0.1  # share of numbers other than zero where no other samples do
 BITES = 1 / 16  # of an update, which a setting that shows makes a difference of
-SMALL = {"weight_decay": 0.0, "eps": 1e-30}  # settings of optimizers that may be too small to see, and where each has no effect
+SMALL = {
+    "weight_decay": 0.0,
+    "eps": 1e-30,
+}  # settings of optimizers that may be too small to see, and where each has no effect
 LEAST_RATE = 64.0  # at which updates are compared; or a higher power of two, at which they outweigh the weights
 
 
@@ -40,7 +46,8 @@ def same_batch(order: Order, other: Order, batch: int) -> bool:
 def ends_on_grid(net: Net) -> bool:
     """Whether exact data leave only few different numbers to be squared: nothing but a switch comes after the last sum.
 
-    A long sum of few different numbers rounds the same way again and again, so that its error grows with its length, not with the root of it.
+    A long sum of few different numbers rounds the same way again and again, so that its error grows with its length,
+    not with the root of it.
     """
     last = max((place.layer for place in places(net)), default=-1)
     return isinstance(net.loss, MSELoss) and any(switches(layer) for layer in net.layers[last + 1 :])
@@ -49,12 +56,15 @@ def ends_on_grid(net: Net) -> bool:
 class Cases:
     """What a trainer is proven on.
 
-    exact : two full batches and a partial one, computed without rounding ahead of the last switch; as `stored` where convolutions are transformed, or
+    exact : two full batches and a partial one, computed without rounding ahead of the last switch; as `stored` where
+    convolutions are transformed, or
         a layer ahead of that switch always rounds.
     zeros : a few samples at a state of zeros, at which all logits tie and no unit is active.
-    ties : a full batch at that state, of which the log alone is judged: dy has two values a class there, sums of them cancel, and like terms
+    ties : a full batch at that state, of which the log alone is judged: dy has two values a class there, sums of them
+    cancel, and like terms
         round alike, so that a long sum is inaccurate whoever computes it.
-    floats : float32 samples, in the stored order, one sample more than a batch; from update 0 on, the others from amid a run.
+    floats : float32 samples, in the stored order, one sample more than a batch; from update 0 on, the others from amid
+    a run.
     stored : as `exact` in size; general bytes, or samples of the data set as they are.
     far : as many samples as the data set has, the step that takes the last of them and the last step of the epoch.
     pools : float32 samples and general bytes whose outputs at the state `predicted` are known.
@@ -80,7 +90,8 @@ class Cases:
         part = (b * 3 // 5 | 1) if b > 2 else b - 1
         usual = (2 if make.distinct >= b else 1) * b + part
         bytes_like: Draw = Noise(net, np.uint8) if data is None else Samples(net, data)
-        # Samples that are hardly scaled are nearly all cut to the highest level: where their like terms round alike, noise takes their place.
+        # Samples that are hardly scaled are nearly all cut to the highest level: where their like terms round alike,
+        # noise takes their place.
         quarters: list[Draw] = [Quarters(net, np.uint8, data), *([Quarters(net, np.uint8)] if data is not None else [])]
         far = self._order(self._far(data))
         screened: list[Draw] = [bytes_like, Noise(net, np.uint8), *quarters]
@@ -94,7 +105,9 @@ class Cases:
         self.exact = make.case("exact", self._order(usual), exact)
         nothing = np.zeros(net.param_count)
         few = max(1, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
-        self.zeros = make.case("zeros", self._order(few), [*quarters, Quarters(net, np.uint8, ink=INK)], steps=[0], start=nothing)
+        self.zeros = make.case(
+            "zeros", self._order(few), [*quarters, Quarters(net, np.uint8, ink=INK)], steps=[0], start=nothing
+        )
         self.ties = make.case("ties", self._order(b), quarters, steps=[0], start=nothing, updates=False)
         self.floats = make.case("floats", self._order(b + 1, shuffle=False), floats, fresh=True)
         self.stored = make.case("stored", self._order(usual), screened)
@@ -102,7 +115,9 @@ class Cases:
         self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
 
     def _order(self, n: int, shuffle: bool = True) -> Order:
-        """An order whose first batch is not the stored one; without shuffling, one whose first batch shuffling would change. None changes a full batch."""
+        """An order whose first batch is not the stored one; without shuffling, one whose first batch shuffling would
+        change. None changes a full batch.
+        """
         full = self.config.batch(n) == n
         for _ in range(64):
             seed, number = int(self.rng.integers(2**32)), int(self.rng.integers(1, 1000))
@@ -117,7 +132,9 @@ class Cases:
         return number if every == 1 else every * min(number, (2**32 - 100) // every) - 1
 
     def without_loss(self, case: Case) -> Case:
-        """A case in an epoch whose losses are not computed, right behind its own; only where `loss_every` leaves any out."""
+        """A case in an epoch whose losses are not computed, right behind its own; only where `loss_every` leaves any
+        out.
+        """
         return case.at(replace(case.order, epoch=case.order.epoch + 1))
 
     def _far(self, data: Dataset | None) -> int:
@@ -148,14 +165,18 @@ class Cases:
         return self.config.but(learning_rate=2.0 ** math.ceil(math.log2(rate)))
 
     def biting(self) -> TrainConfig | None:
-        """`strong`, and clip value and what else may be too small to see, where they are in use, such that they show; None where none is."""
+        """`strong`, and clip value and what else may be too small to see, where they are in use, such that they show;
+        None where none is.
+        """
         config, specimen = self.strong(), self.exact.specimens[0]
         small = [name for name in SMALL if getattr(config.optimizer, name, 0)]
         if config.clip_value is None and not small:
             return None
         if config.clip_value is not None:
             sizes = [float(np.sqrt(np.mean(g**2))) for g in views(self.net, specimen.gradient).values()]
-            config = config.but(clip_value=float(np.median([size for size in sizes if size > 0] or [config.clip_value])))
+            config = config.but(
+                clip_value=float(np.median([size for size in sizes if size > 0] or [config.clip_value]))
+            )
         if "weight_decay" in small:
             share = float(np.linalg.norm(specimen.gradient) / np.linalg.norm(specimen.state.params))
             config = config.but(weight_decay=max(config.optimizer.weight_decay, share / 4))  # type: ignore[attr-defined]
@@ -164,7 +185,9 @@ class Cases:
         return config
 
     def _raised(self, config: TrainConfig, name: str) -> TrainConfig:
-        """The settings with one of SMALL so large that the exact case's first update shows it; as they are where no value does."""
+        """The settings with one of SMALL so large that the exact case's first update shows it; as they are where no
+        value does.
+        """
         specimen, raised = self.exact.specimens[0], config
         without = specimen.after(config.but(**{name: SMALL[name]}))[0]
         least = BITES * np.linalg.norm(without - specimen.params)

@@ -40,7 +40,11 @@ class Noise(Draw):
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         size = (count, *self.shape)
-        x = rng.integers(0, 256, size, np.uint8) if self.dtype == np.uint8 else rng.uniform(-1, 1, size).astype(np.float32)
+        x = (
+            rng.integers(0, 256, size, np.uint8)
+            if self.dtype == np.uint8
+            else rng.uniform(-1, 1, size).astype(np.float32)
+        )
         return x, self.labels(rng, count)
 
 

@@ -1,7 +1,9 @@
-"""The references of layers that stand in a folder of their own, against themselves: is what `backward` gives the slope of `forward`?
+"""The references of layers that stand in a folder of their own, against themselves: is what `backward` gives the slope
+of `forward`?
 
-The references of warpladder's listed layers are held against finite differences and PyTorch by its tests. Nobody may have tested another's, and a proof
-against a reference that is wrong would call an honest trainer a liar, or prove a wrong one.
+The references of warpladder's listed layers are held against finite differences and PyTorch by its tests. Nobody may
+have tested another's, and a proof against a reference that is wrong would call an honest trainer a liar, or prove a
+wrong one.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ TRIES = 64  # draws of samples until they keep clear
 
 
 def contradiction(net: Net, seed: int) -> str | None:
-    """Where the reference of one of the net's layers that no table lists does not fit the layer or itself, in words; None where each one does."""
+    """Where the reference of one of the net's layers that no table lists does not fit the layer or itself, in words;
+    None where each one does.
+    """
     kinds = others(net)
     for index, layer in enumerate(net.layers):
         if type(layer) in kinds and (told := _fault(layer, net.shapes[index], np.random.default_rng([seed, index]))):
@@ -31,7 +35,9 @@ def contradiction(net: Net, seed: int) -> str | None:
 
 def _fault(layer: Layer, in_shape: Shape, rng: np.random.Generator) -> str | None:
     given = {"x": _clear(layer, in_shape, rng)}
-    given |= {short: rng.normal(size=shape) for short, shape in zip("wb", layer.param_shapes(in_shape).values(), strict=False)}
+    given |= {
+        short: rng.normal(size=shape) for short, shape in zip("wb", layer.param_shapes(in_shape).values(), strict=False)
+    }
 
     def forward(values: dict[str, np.ndarray]) -> np.ndarray:
         return layers.forward(layer, values["x"], values.get("w"), values.get("b"))
@@ -49,7 +55,9 @@ def _fault(layer: Layer, in_shape: Shape, rng: np.random.Generator) -> str | Non
         way = rng.normal(size=values.shape)
         above, below = (forward(given | {name: values + sign * STEP * way}) for sign in (1, -1))
         rise, told = float((dy * (above - below)).sum()) / (2 * STEP), float((slope * way).sum())
-        limit = bound("float64", y.size) * size / STEP + CURVE * STEP**2 * float(np.linalg.norm(slope * way) + abs(rise))
+        limit = bound("float64", y.size) * size / STEP + CURVE * STEP**2 * float(
+            np.linalg.norm(slope * way) + abs(rise)
+        )
         if not abs(rise - told) <= limit:
             return f"contradicts itself: along a line in {name} its forward rises by {rise:.6g}, and its backward says {told:.6g}"
     return None

@@ -27,7 +27,9 @@ from .reference import ReferenceTrainer, slices
 
 
 def steady(reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision = "fp32") -> np.ndarray:
-    """(n,) bool: which samples of x (n, *in_shape) float64 keep every switch, and their largest logit, out of rounding's reach."""
+    """(n,) bool: which samples of x (n, *in_shape) float64 keep every switch, and their largest logit, out of
+    rounding's reach.
+    """
     out = np.zeros(len(x), np.bool_)
     for some in slices(reference.net, len(x)):
         out[some] = _steady(reference, x[some], precision)
@@ -58,23 +60,30 @@ def decided(net: Net, out: np.ndarray, precision: str | Precision = "fp32") -> n
 
 
 def switches_of(net: Net) -> list[int]:
-    """The layers, by number, at which rounding may flip something: those whose gradient jumps, behind one that is trained."""
+    """The layers, by number, at which rounding may flip something: those whose gradient jumps, behind one that is
+    trained.
+    """
     return [i for i, layer in enumerate(net.layers) if i > net.first_trained and layers.switches(layer)]
 
 
 def rounds(net: Net) -> bool:
-    """Whether something ahead of the last switch rounds whatever the weights are, so that no grid makes the net exact up to there."""
+    """Whether something ahead of the last switch rounds whatever the weights are, so that no grid makes the net exact
+    up to there.
+    """
     return any(not layer.exact for layer in net.layers[: max(switches_of(net), default=0)])
 
 
-def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, precision: str | Precision = "fp32") -> State:
-    """A state near this one at which the net computes x (n, *in_shape), multiples of 1/4, exactly up to its last switch.
+def on_grid(
+    net: Net, state: State, x: np.ndarray, rng: np.random.Generator, precision: str | Precision = "fp32"
+) -> State:
+    """A state near this one at which the net computes x (n, *in_shape), multiples of 1/4, exactly up to its last
+    switch.
 
     In units of the product of both grids a sum is one of whole numbers; while the sum of their
     sizes stays within 2^24, float32 holds every partial sum in every order. Weights are rounded up
     or down by chance, so that neighbouring states differ; a layer whose sums would be too long gets a coarser grid.
-    In a coarser format than fp32 the sums themselves, and the biases, have to be whole numbers that it holds; grids are then so
-    coarse that the weights are brought back to the size they had, by a power of two, or float16 would overflow.
+    In a coarser format than fp32 the sums themselves, and the biases, have to be whole numbers that it holds; grids are
+    then so coarse that the weights are brought back to the size they had, by a power of two, or float16 would overflow.
     """
     kind = named(precision)
     digits = 1 / kind.factors if kind.coarse else 2.0**24
@@ -87,7 +96,10 @@ def on_grid(net: Net, state: State, x: np.ndarray, rng: np.random.Generator, pre
     for place in ahead:
         bias = biases[place.layer]
         w, b = state.params[place.start : place.stop], state.params[bias.start : bias.stop]
-        entering, at = ReferenceTrainer(net, TrainConfig(), State(params)).through(entering, at, place.layer), place.layer
+        entering, at = (
+            ReferenceTrainer(net, TrainConfig(), State(params)).through(entering, at, place.layer),
+            place.layer,
+        )
         peak = np.abs(entering).max(initial=0) / unit
         size = math.sqrt(float(np.mean(w.astype(np.float64) ** 2)))
         grid = 2.0 ** math.ceil(math.log2(size)) if size > 0 else 1.0

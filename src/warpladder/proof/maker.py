@@ -1,8 +1,8 @@
 """The making of specimens, along a float64 trajectory.
 
-Each state of the trajectory is rounded to float32, where the trainer keeps that, or to a grid, and each batch is made of samples
-that suit the state it meets. A large batch of a heavy net repeats its distinct samples, irregularly: the truth
-of a mean is then a weighted mean.
+Each state of the trajectory is rounded to float32, where the trainer keeps that, or to a grid, and each batch is made
+of samples that suit the state it meets. A large batch of a heavy net repeats its distinct samples, irregularly: the
+truth of a mean is then a weighted mean.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from .sums import Sums
 from .witness import fit_to_predict, misfit, misfit_coarsely, unsteady
 
 BATCH_FLOPS = 4e8  # of the reference, for each specimen: says how many distinct samples a batch has
-REPEATED = 9  # times that a sample stands in a batch, on an average, at most: like terms round alike, which errors show as the root of this
+# times that a sample stands in a batch, on an average, at most: like terms round alike, which errors show as the root
+# of this
+REPEATED = 9
 CANDIDATES = 64  # looked at for each screened sample wanted, before a net counts as too full of switches to screen
 SPARE = 4  # samples drawn for each one wanted, where a coarse format makes some of them useless
 STARTS = 32  # initial weights that are tried until every tensor moves
@@ -66,10 +68,14 @@ class Maker:
         What the trainer computes products in.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, rng: np.random.Generator, precision: str | Precision = "fp32") -> None:
+    def __init__(
+        self, net: Net, config: TrainConfig, rng: np.random.Generator, precision: str | Precision = "fp32"
+    ) -> None:
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
         self.seed = int(rng.integers(2**31))  # of no weights that the configuration or the caller names
-        self.moments = np.random.default_rng([self.seed, 2])  # numbers of its own, since what else is drawn does not hang on the schedule
+        self.moments = np.random.default_rng(
+            [self.seed, 2]
+        )  # numbers of its own, since what else is drawn does not hang on the schedule
         self.placed = False
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
 
@@ -87,9 +93,10 @@ class Maker:
     ) -> Case:
         """Follow a trajectory over some steps of an epoch, and give each batch samples that suit the state it meets.
 
-        It begins at `start` (param_count,), or at initial weights at which every tensor moves, if there are any. The samples come
-        from the first of the draws that offers enough; those that stand in no such step are zeros. Without `updates` the batches need to be fit
-        to judge a log by, and no more. `fresh`: no update was made before the first, else some were.
+        It begins at `start` (param_count,), or at initial weights at which every tensor moves, if there are any. The
+        samples come from the first of the draws that offers enough; those that stand in no such step are zeros. Without
+        `updates` the batches need to be fit to judge a log by, and no more. `fresh`: no update was made before the
+        first, else some were.
         """
         steps = range(self.config.steps(order.n)) if steps is None else steps
         made = 0 if fresh else self._moment(order.n, len(steps))
@@ -105,10 +112,20 @@ class Maker:
                     break
                 except Unfit as unfit:
                     against = str(unfit)
-        raise NoSpecimen(f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by: {against}")
+        raise NoSpecimen(
+            f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by: {against}"
+        )
 
     def _case(
-        self, name: str, order: Order, draw: Draw, steps: Sequence[int], distinct: int, state: State, moving: bool, updates: bool
+        self,
+        name: str,
+        order: Order,
+        draw: Draw,
+        steps: Sequence[int],
+        distinct: int,
+        state: State,
+        moving: bool,
+        updates: bool,
     ) -> Case:
         config, n = self.config, order.n
         batch = config.batch(n)
@@ -118,7 +135,9 @@ class Maker:
         for step in steps:
             positions = order.indices(step * batch, min((step + 1) * batch, n))
             for _ in range(REDRAWS):
-                specimen, data, against, gradients = self._specimen(state, step, len(positions), n, draw, distinct, updates)
+                specimen, data, against, gradients = self._specimen(
+                    state, step, len(positions), n, draw, distinct, updates
+                )
                 if not against and not specimens:
                     still = [name for name, g in views(self.net, specimen.gradient).items() if not np.any(g)]
                     if moving and still:
@@ -147,13 +166,21 @@ class Maker:
     def _specimen(
         self, state: State, step: int, size: int, samples: int, draw: Draw, distinct: int, updates: bool
     ) -> tuple[Specimen, Dataset, str, list[np.ndarray]]:
-        """A step from a state near this one, its batch as a data set, why it is not fit to judge by, empty where it is, and the witnesses' gradients."""
+        """A step from a state near this one, its batch as a data set, why it is not fit to judge by, empty where it is,
+        and the witnesses' gradients.
+        """
         count = min(size, max(distinct, -(-size // REPEATED)))
         rounded, x, y = self._suited(state, count, draw)
         which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
         seen, counts = pixels(x, draw.scale).astype(np.float64), np.bincount(which)
         sums = Sums(self.net, which, self.precision) if updates and not self.precision.coarse else None
-        specimen = Specimen(rounded, step, size, samples, *truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts, sums))
+        specimen = Specimen(
+            rounded,
+            step,
+            size,
+            samples,
+            *truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts, sums),
+        )
         data = self._dataset("batch", x[which], y[which], draw.scale)
         if not self.precision.coarse:
             return specimen, data, *misfit(self.net, data, specimen, self.precision, sums)
@@ -180,13 +207,17 @@ class Maker:
         return None
 
     def _starts(self) -> Iterator[tuple[np.ndarray, bool]]:
-        """Starts to try, and whether every tensor has to move there: a tensor that no start moves cannot move, and then must not."""
+        """Starts to try, and whether every tensor has to move there: a tensor that no start moves cannot move, and then
+        must not.
+        """
         for number in range(STARTS):
             yield self._start(number), True
         yield self._start(0), False
 
     def _start(self, number: int) -> np.ndarray:
-        """(param_count,): the initial weights of the seed, and others, whose biases are not zero; in fp64 none is a number of float32."""
+        """(param_count,): the initial weights of the seed, and others, whose biases are not zero; in fp64 none is a
+        number of float32.
+        """
         out = initial(self.net, self.seed + number)
         for place in places(self.net) if number else ():
             if len(place.shape) == 1:
@@ -197,15 +228,18 @@ class Maker:
 
     @property
     def plain(self) -> bool:
-        """Whether a step goes along the gradient, and along a momentum that is a sum of gradients: it makes nothing more of a rounding error."""
+        """Whether a step goes along the gradient, and along a momentum that is a sum of gradients: it makes nothing
+        more of a rounding error.
+        """
         return isinstance(self.config.optimizer, SGD)
 
     def _moment(self, samples: int, steps: int) -> int:
-        """Updates made before a case of so many steps: amid the run, where the schedule leaves a rate; 0 where it leaves none.
+        """Updates made before a case of so many steps: amid the run, where the schedule leaves a rate; 0 where it
+        leaves none.
 
-        The first case that is made, on which settings bite, stands early, where corrections of a start at zero are far from 1, and where the rate is not
-        the optimizer's own, if there is such a place. Where the schedule never changes it, runs are as long as real ones are, not as the case's
-        few samples make them.
+        The first case that is made, on which settings bite, stands early, where corrections of a start at zero are far
+        from 1, and where the rate is not the optimizer's own, if there is such a place. Where the schedule never
+        changes it, runs are as long as real ones are, not as the case's few samples make them.
         """
         config, never, first = self.config.but(learning_rate=1.0), self.config.schedule.steady, not self.placed
         self.placed = True
@@ -262,7 +296,8 @@ class Maker:
     def _exact(self, state: State, count: int, draw: Draw) -> tuple[State, np.ndarray, np.ndarray]:
         """The state on a grid, and samples on another.
 
-        In a coarser format than fp32 a logit's rounding is large enough that samples have to be chosen whose largest logit is clear.
+        In a coarser format than fp32 a logit's rounding is large enough that samples have to be chosen whose largest
+        logit is clear.
         """
         coarse = self.precision.coarse and bool(np.any(state.params))  # from zeros all logits tie, exactly
         x, y = draw(self.rng, SPARE * count if coarse else count)

@@ -32,7 +32,14 @@ class Proof:
     """Proves one trainer on its cases; `run` raises `Refuted` at the first check that fails."""
 
     def __init__(
-        self, build: Build, net: Net, config: TrainConfig, cases: Cases, rng: np.random.Generator, bitwise: bool, ledger: Ledger
+        self,
+        build: Build,
+        net: Net,
+        config: TrainConfig,
+        cases: Cases,
+        rng: np.random.Generator,
+        bitwise: bool,
+        ledger: Ledger,
     ) -> None:
         self.build, self.net, self.config, self.cases, self.rng = build, net, config, cases, rng
         self.bitwise, self.ledger, self.precision = bitwise, ledger, cases.precision
@@ -78,7 +85,9 @@ class Proof:
         return trainer
 
     def _kinds(self, trainer: Watched, case: Case, *, built: bool = False, poisoned: bool = False) -> None:
-        """A case in an epoch with losses, and where `loss_every` leaves epochs without them, the same steps in such a one."""
+        """A case in an epoch with losses, and where `loss_every` leaves epochs without them, the same steps in such a
+        one.
+        """
         self._steps(trainer, case, built=built, poisoned=poisoned)
         if self.config.loss_every > 1:
             self._steps(trainer, self.cases.without_loss(case), poisoned=poisoned)
@@ -127,7 +136,9 @@ class Proof:
         bounds = update_bounds(net, specimen.size, self.precision, config.optimizer.roundings)
         slack = self._stored(before, params, config.optimizer.stores) if config.learning_rate < LEAST_RATE else None
         updates = pairs(net, after.params - before, params - before)
-        ledger.near("update", where, updates, bounds, views(net, update_sizes), None if slack is None else views(net, slack))
+        ledger.near(
+            "update", where, updates, bounds, views(net, update_sizes), None if slack is None else views(net, slack)
+        )
         for slot, wanted in slots.items():
             tensors, sizes = pairs(net, after.slots[slot], wanted), views(net, slot_sizes[slot])
             of = {name: f"{name}'s {slot}" for name in tensors}
@@ -136,19 +147,25 @@ class Proof:
         self._counted(after, specimen.state.step + 1, where)
 
     def _stored(self, before: np.ndarray, after: np.ndarray, roundings: int) -> np.ndarray:
-        """What each weight may be off for having been rounded to be stored, last of all and, as some optimizers go, ahead of that; in fp64 the truth is too."""
+        """What each weight may be off for having been rounded to be stored, last of all and, as some optimizers go,
+        ahead of that; in fp64 the truth is too.
+        """
         times = 2 if self.element == np.float64 else 1
         return times * self.precision.roundoff * (np.abs(after) + (roundings - 1) * np.abs(before))
 
     def _counted(self, state: State, wanted: int, where: str) -> None:
-        self.ledger.holds("step", state.step == wanted, f"step: the state counts {state.step} updates, {wanted} were made: {where}")
+        self.ledger.holds(
+            "step", state.step == wanted, f"step: the state counts {state.step} updates, {wanted} were made: {where}"
+        )
 
     def _poison(self, trainer: Watched, case: Case, specimen: Specimen) -> None:
         """Leave NaN in every buffer that a step writes; a trainer that refuses to train on NaN stays clean."""
         bad = State(np.full(self.net.param_count, np.nan, self.element), step=specimen.state.step)
         with np.errstate(all="ignore"):
             try:
-                trainer.trainer.set_state(bad.but(slots={name: bad.params.copy() for name in self.config.optimizer.slots}))
+                trainer.trainer.set_state(
+                    bad.but(slots={name: bad.params.copy() for name in self.config.optimizer.slots})
+                )
                 trainer.trainer.run(case.order, specimen.step, specimen.step + 1)
                 trainer.trainer.predict(case.dataset.train_x[: self.cases.batch], case.dataset.scale)
             except (ArithmeticError, ValueError):
@@ -164,15 +181,21 @@ class Proof:
         for pool, sizes in zip(self.cases.pools, ((2, b + 1), (1, 2 * b + 3)), strict=True):
             rms = float(np.sqrt(np.mean(pool.truth**2)))
             for n in sizes:
-                which = rng.permutation(np.resize(rng.permutation(pool.alone), n) if n <= 2 else np.arange(n) % len(pool.x))
+                which = rng.permutation(
+                    np.resize(rng.permutation(pool.alone), n) if n <= 2 else np.arange(n) % len(pool.x)
+                )
                 got = trainer.predict(pool.x[which], pool.scale)
                 where = f"{n} samples of {pool.x.dtype}, {when}"
                 alike = isinstance(got, np.ndarray) and got.dtype == self.element and got.shape == (n, *net.out_shape)
-                is_not = (
-                    f"output: wanted {self.element} {(n, *net.out_shape)}, got {getattr(got, 'dtype', type(got))} {np.shape(got)}: {where}"
-                )
+                is_not = f"output: wanted {self.element} {(n, *net.out_shape)}, got {getattr(got, 'dtype', type(got))} {np.shape(got)}: {where}"
                 ledger.holds("output", alike, is_not)
-                ledger.near("predict", where, {"the output": (got, pool.truth[which])}, bounds, {"the output": np.full(got.shape, rms)})
+                ledger.near(
+                    "predict",
+                    where,
+                    {"the output": (got, pool.truth[which])},
+                    bounds,
+                    {"the output": np.full(got.shape, rms)},
+                )
                 kept.append((got, got.copy()))
         for got, then in kept:
             ledger.same("predict", f"an earlier prediction, before and after later ones ({when}),", got, then)
@@ -203,7 +226,14 @@ class Proof:
         fresh.set_state(start)
         self._again("rebuild", "an epoch of one trainer and of a second", fresh.run(order, 0, steps), log, fresh, end)
         own.set_state(start)
-        self._again("rebuild", "another epoch of one trainer and of a second", own.run(next_order, 0, steps), next_log, own, next_end)
+        self._again(
+            "rebuild",
+            "another epoch of one trainer and of a second",
+            own.run(next_order, 0, steps),
+            next_log,
+            own,
+            next_end,
+        )
 
         second = fresh.run(next_order, 0, steps)  # behind the first, which it has just trained
         both_end = self._state(fresh, "after two epochs").copied()
@@ -211,7 +241,9 @@ class Proof:
         own.set_state(start)
         logs = own.run_epochs([order, next_order])
         self.ledger.holds(
-            "epochs", isinstance(logs, list) and len(logs) == 2, "epochs: two epochs in one call do not give a list of two logs"
+            "epochs",
+            isinstance(logs, list) and len(logs) == 2,
+            "epochs: two epochs in one call do not give a list of two logs",
         )
         for number, part in enumerate(logs):
             self._log(part, (order, next_order)[number], steps, f"epoch {number + 1} of two in one call")
@@ -219,7 +251,9 @@ class Proof:
 
         own.set_state(start)
         parts = [own.run(order, step, step + 1) for step in range(steps)]
-        self._again("range", f"steps 0..{steps} in one call and one by one", self._joined(parts, order, "range"), log, own, end)
+        self._again(
+            "range", f"steps 0..{steps} in one call and one by one", self._joined(parts, order, "range"), log, own, end
+        )
         if self.config.loss_every > 1:
             own.set_state(start)
             parts = [own.run(next_order, step, step + 1) for step in range(steps)]
@@ -245,7 +279,9 @@ class Proof:
     def _states(self, own: Watched, case: Case) -> None:
         """State goes in and out without a change, and what went out is the caller's."""
         rng, count = self.rng, self.net.param_count
-        params, *slots = (rng.standard_normal(count).astype(self.element) for _ in range(1 + len(self.config.optimizer.slots)))
+        params, *slots = (
+            rng.standard_normal(count).astype(self.element) for _ in range(1 + len(self.config.optimizer.slots))
+        )
         odd = np.array([-0.0, 1e-40, -1e-30, 3e38, -3e38], self.element)[:count]
         params[: len(odd)] = odd
         given = State(params, dict(zip(self.config.optimizer.slots, slots, strict=True)), int(rng.integers(2**31)))
@@ -260,7 +296,14 @@ class Proof:
         end = self._state(own, "after a step").copied()
         own.set_state(start)
         spoil(self._state(own, "after set_state"))
-        self._again("copy", "a step, and one after a caller had overwritten what state() gave,", own.run(case.order, 0, 1), log, own, end)
+        self._again(
+            "copy",
+            "a step, and one after a caller had overwritten what state() gave,",
+            own.run(case.order, 0, 1),
+            log,
+            own,
+            end,
+        )
 
     def _same(self, check: str, where: str, got: State, want: State) -> None:
         """Two states to the bit."""
@@ -284,7 +327,9 @@ class Proof:
         ):
             a = getattr(log, name)
             alike = isinstance(a, np.ndarray) and a.shape == (count,) and a.dtype == dtype
-            self.ledger.holds("log", alike, f"log: {name} is not a {np.dtype(dtype)} array of shape {(count,)}: {where}")
+            self.ledger.holds(
+                "log", alike, f"log: {name} is not a {np.dtype(dtype)} array of shape {(count,)}: {where}"
+            )
 
     def _joined(self, parts: list[StepLog], order: Order, check: str) -> StepLog:
         """The logs of single steps as that of their range."""
@@ -300,7 +345,9 @@ class Proof:
         told = f"slots: the state's are no mapping of names to arrays but {kind_of(slots)}: {where}"
         self.ledger.holds("slots", isinstance(slots, Mapping), told)
         names = [str(name) for name in state.slots]
-        told = f"slots: the state has {', '.join(names) or 'none'}, the optimizer {', '.join(wanted) or 'none'}: {where}"
+        told = (
+            f"slots: the state has {', '.join(names) or 'none'}, the optimizer {', '.join(wanted) or 'none'}: {where}"
+        )
         self.ledger.holds("slots", sorted(names) == sorted(wanted), told)
         for name in wanted:
             self._array(name, state.slots[name], where)
@@ -310,10 +357,18 @@ class Proof:
 
     def _array(self, name: str, a: object, where: str) -> None:
         alike = isinstance(a, np.ndarray) and a.shape == (self.net.param_count,) and a.dtype == self.element
-        self.ledger.holds("state", alike, f"state: {name} is not a {self.element} array of shape {(self.net.param_count,)}: {where}")
+        self.ledger.holds(
+            "state", alike, f"state: {name} is not a {self.element} array of shape {(self.net.param_count,)}: {where}"
+        )
 
     def _again(
-        self, check: str, what: str, log: StepLog | list[StepLog], first_log: StepLog | list[StepLog], trainer: Watched, first: State
+        self,
+        check: str,
+        what: str,
+        log: StepLog | list[StepLog],
+        first_log: StepLog | list[StepLog],
+        trainer: Watched,
+        first: State,
     ) -> None:
         """The same steps a second time, of one epoch or of several: logs and state must have the bits of the first."""
         state = self._state(trainer, what)
@@ -326,7 +381,9 @@ class Proof:
         else:
             sizes = np.concatenate([each.size for each in first_logs])
             steps = len(sizes)
-            bounds = {name: steps * limit for name, limit in update_bounds(self.net, int(max(sizes)), self.precision).items()}
+            bounds = {
+                name: steps * limit for name, limit in update_bounds(self.net, int(max(sizes)), self.precision).items()
+            }
             self.ledger.near(check, what, pairs(self.net, state.params, first.params.astype(np.float64)), bounds)
             self._counted(state, first.step, what)
 

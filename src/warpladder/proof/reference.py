@@ -25,7 +25,8 @@ from .tolerance import rounded
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-#: Bytes of the largest activation of those samples that go through the layers together: with more, each layer would find its numbers out of the cache.
+#: Bytes of the largest activation of those samples that go through the layers together: with more, each layer would
+#: find its numbers out of the cache.
 SLICE_BYTES = 1 << 21
 
 #: Called with the number of each trained layer, and the gradient of what leaves the layer.
@@ -49,18 +50,25 @@ class ReferenceTrainer(Trainer):
     net, config, state
         As every rung's `build` is given them.
     precision : str
-        The truth is fp64. Otherwise a name of `precision.PRECISIONS`: the factors of products are rounded to it, forward and backward, and where that
-        format is also stored what leaves them too; what is then computed is no truth, but what honest arithmetic of that precision makes of it.
+        The truth is fp64. Otherwise a name of `precision.PRECISIONS`: the factors of products are rounded to it,
+        forward and backward, and where that format is also stored what leaves them too; what is then computed is no
+        truth, but what honest arithmetic of that precision makes of it.
     stores : collection of str
-        What of a layer with weights is rounded on the way forward where the format is stored: its "bias", its "product" before the bias is added, and
-        their "sum". Some programs round a product twice, some once, and compilers leave out what a next step would round anyway.
+        What of a layer with weights is rounded on the way forward where the format is stored: its "bias", its "product"
+        before the bias is added, and their "sum". Some programs round a product twice, some once, and compilers leave
+        out what a next step would round anyway.
     """
 
     slots: dict[str, np.ndarray]
     step: int
 
     def __init__(
-        self, net: Net, config: TrainConfig, state: State, precision: str = "fp64", stores: Collection[str] = ("bias", "sum")
+        self,
+        net: Net,
+        config: TrainConfig,
+        state: State,
+        precision: str = "fp64",
+        stores: Collection[str] = ("bias", "sum"),
     ) -> None:
         self.net, self.config, self.precision, self.stores = net, config, named(precision), stores
         self.dataset: Dataset | None = None
@@ -116,7 +124,9 @@ class ReferenceTrainer(Trainer):
         return self._with_bias(layer, x, w, named.get(f"{i}.bias"))
 
     def through(self, x: np.ndarray, first: int = 0, last: int | None = None) -> np.ndarray:
-        """What enters layer `last`, or leaves the net, where x (n, *shape) float64 enters layer `first`; a slice of the samples at a time."""
+        """What enters layer `last`, or leaves the net, where x (n, *shape) float64 enters layer `first`; a slice of the
+        samples at a time.
+        """
         last = len(self.net.layers) if last is None else last
         out = np.empty((len(x), *self.net.shapes[last]))
         for some in slices(self.net, len(x)):
@@ -153,16 +163,21 @@ class ReferenceTrainer(Trainer):
     def gradients(
         self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None, of: int | None = None
     ) -> tuple[float, int, np.ndarray]:
-        """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present parameters.
+        """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present
+        parameters.
 
-        x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y. Where x is a part of `of` samples, loss and gradient
-        are what the part adds to the mean over all of them.
+        x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y. Where x is a part of
+        `of` samples, loss and gradient are what the part adds to the mean over all of them.
         """
         entering = self.activations(x)
         out = entering[-1]
         if isinstance(self.net.loss, CrossEntropyLoss):
             assert y is not None
-            loss, correct, d = cross_entropy.forward(out, y), cross_entropy.correct(out, y), cross_entropy.backward(out, y)
+            loss, correct, d = (
+                cross_entropy.forward(out, y),
+                cross_entropy.correct(out, y),
+                cross_entropy.backward(out, y),
+            )
         else:
             target = x.reshape(out.shape)
             loss, correct, d = mse.forward(out, target), 0, mse.backward(out, target)
@@ -174,7 +189,9 @@ class ReferenceTrainer(Trainer):
             layer = self.net.layers[i]
             if watch is not None and f"{i}.bias" in w:
                 watch(i, d)
-            d, *trained = self._results(layer, *layers.backward(layer, *self._factors(layer, entering[i], w.get(f"{i}.weight"), d)))
+            d, *trained = self._results(
+                layer, *layers.backward(layer, *self._factors(layer, entering[i], w.get(f"{i}.weight"), d))
+            )
             if trained:
                 dw[f"{i}.weight"][...], dw[f"{i}.bias"][...] = trained
         return loss, correct, flat

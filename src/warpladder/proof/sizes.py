@@ -1,8 +1,9 @@
 """What rounding errors of an optimizer's step are relative to.
 
-Where gradient, momentum and decay cancel, their errors do not; nor does clipping take errors away in proportion. So errors are measured by what the
-terms of a step come to without their signs: for whatever goes into it, a gradient, a parameter, a slot, how far the step's result would go if that
-went by its own size, at the slope that there is. For a sum, as in SGD, that is the sum of its terms' sizes.
+Where gradient, momentum and decay cancel, their errors do not; nor does clipping take errors away in proportion. So
+errors are measured by what the terms of a step come to without their signs: for whatever goes into it, a gradient, a
+parameter, a slot, how far the step's result would go if that went by its own size, at the slope that there is. For a
+sum, as in SGD, that is the sum of its terms' sizes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ NUDGE = 2.0**-16  # of an input's size, by which it is moved to see the slope
 
 
 def sizes(
-    config: TrainConfig, params: np.ndarray, gradient: np.ndarray, slots: Mapping[str, np.ndarray], rate: float, number: int
+    config: TrainConfig,
+    params: np.ndarray,
+    gradient: np.ndarray,
+    slots: Mapping[str, np.ndarray],
+    rate: float,
+    number: int,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """What errors in the change of the parameters and in each slot are relative to, to first order.
 

@@ -36,7 +36,9 @@ class Specimen:
     correct: int
     gradient: np.ndarray
 
-    def after(self, config: TrainConfig, gradient: np.ndarray | None = None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    def after(
+        self, config: TrainConfig, gradient: np.ndarray | None = None
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Parameters and slots after the step with these settings, float64; with another gradient where one is given."""
         return update.step(
             self.params,
@@ -83,12 +85,16 @@ class Case:
         source[order.indices(0, order.n)] = self.order.indices(0, order.n)
         data = self.dataset
         labels = None if data.train_y is None else np.ascontiguousarray(data.train_y[source])
-        return replace(self, dataset=data.but(train_x=np.ascontiguousarray(data.train_x[source]), train_y=labels), order=order)
+        return replace(
+            self, dataset=data.but(train_x=np.ascontiguousarray(data.train_x[source]), train_y=labels), order=order
+        )
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Samples as they are stored, their scale, and `truth`, the net's outputs for them, float64; alone: (some,) int64, those fit to be predicted alone."""
+    """Samples as they are stored, their scale, and `truth`, the net's outputs for them, float64; alone: (some,) int64,
+    those fit to be predicted alone.
+    """
 
     x: np.ndarray
     scale: float
@@ -99,7 +105,8 @@ class Pool:
 def truth(
     reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray, sums: Sums | None = None
 ) -> tuple[float, int, np.ndarray]:
-    """Mean loss, correct samples and gradient of a batch in which sample i of x (n, *in_shape) float64 occurs counts[i] times.
+    """Mean loss, correct samples and gradient of a batch in which sample i of x (n, *in_shape) float64 occurs counts[i]
+    times.
 
     sums : is told the gradient's terms.
     """

@@ -1,8 +1,9 @@
 """The sums of a batch's gradient in the witness: how far honest programs may come apart in them.
 
-A bound takes rounding errors for independent. Where a sum has few different terms they are not: while the sum stays between two powers of two, equal
-terms round alike, and a program that adds them one after the other is off by so much more than one that adds in pairs, as the witness does. And where
-terms cancel, what was rounded in each of them outweighs their sum; whether it cancels too is luck, which another program may lack.
+A bound takes rounding errors for independent. Where a sum has few different terms they are not: while the sum stays
+between two powers of two, equal terms round alike, and a program that adds them one after the other is off by so much
+more than one that adds in pairs, as the witness does. And where terms cancel, what was rounded in each of them
+outweighs their sum; whether it cancels too is luck, which another program may lack.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from ..nets import Net
 from ..nets.params import views
 from .verdict import distance
 
-CHAIN = 2.0  # times the witness's error in a term: BLAS adds in many accumulators, and one alone rounds the more, of which RESERVE covers a part
+# times the witness's error in a term: BLAS adds in many accumulators, and one alone rounds the more, of which RESERVE
+# covers a part
+CHAIN = 2.0
 AT_ONCE = 1 << 17  # numbers that are looked at in one call, few enough to stay in the cache
-ORDERS = 8  # of a batch's samples, in which their terms are added one after the other, where there are few: another order is another path
+# of a batch's samples, in which their terms are added one after the other, where there are few: another order is
+# another path
+ORDERS = 8
 FEW = 1 << 19  # terms of a layer
 
 
 class Sums:
-    """The terms of every bias's gradient: a sum over the pixels and the samples of a batch, which all gradients before it share.
+    """The terms of every bias's gradient: a sum over the pixels and the samples of a batch, which all gradients before
+    it share.
 
     Parameters
     ----------
@@ -37,13 +43,15 @@ class Sums:
     def __init__(self, net: Net, which: np.ndarray, precision: str | Precision = "fp32") -> None:
         self.net, self.which, self.kind = net, which, named(precision)
         self.added = np.dtype("float64" if self.kind.wide else self.kind.element)
-        # By the layer's number: the true terms, (distinct, channels, pixels) as the witness stores them, and the witness's errors in these, one rounding at least,
-        # added up without signs, (distinct, channels) float64.
+        # By the layer's number: the true terms, (distinct, channels, pixels) as the witness stores them, and the
+        # witness's errors in these, one rounding at least, added up without signs, (distinct, channels) float64.
         self.truth: dict[int, np.ndarray] = {}
         self.apart: dict[int, np.ndarray] = {}
 
     def expect(self, some: np.ndarray, of: int, layer: int, dy: np.ndarray) -> None:
-        """Take the truth for distinct samples, their numbers `some` (samples,): dy, (samples, channels, ...), of a mean loss over `of` samples."""
+        """Take the truth for distinct samples, their numbers `some` (samples,): dy, (samples, channels, ...), of a mean
+        loss over `of` samples.
+        """
         if layer not in self.truth:
             shape = int(self.which.max()) + 1, dy.shape[1], int(np.prod(dy.shape[2:]))
             self.truth[layer] = np.zeros(shape, self.kind.element)
@@ -51,7 +59,9 @@ class Sums:
         self.truth[layer][some] = dy.reshape(len(dy), *self.truth[layer].shape[1:]) * (of / len(self.which))
 
     def meet(self, first: int, layer: int, dy: np.ndarray) -> None:
-        """Take what the witness has for the batch's samples from number `first` on: dy, (samples, channels, ...), of the mean loss over these alone."""
+        """Take what the witness has for the batch's samples from number `first` on: dy, (samples, channels, ...), of
+        the mean loss over these alone.
+        """
         truth = self.truth[layer]
         dy = dy.reshape(len(dy), *truth.shape[1:]) * truth.dtype.type(len(dy) / len(self.which))
         rows = max(1, AT_ONCE // truth[0].size)
@@ -63,7 +73,8 @@ class Sums:
             np.add.at(self.apart[layer], which, off.sum(axis=2, dtype=np.float64))
 
     def cancel(self, gradient: np.ndarray, bounds: dict[str, float], reserve: float) -> str:
-        """Why a program that adds the terms one after the other may miss the bounds, in words; empty where it does not. Asks for no witness.
+        """Why a program that adds the terms one after the other may miss the bounds, in words; empty where it does not.
+        Asks for no witness.
 
         Parameters
         ----------
@@ -83,7 +94,9 @@ class Sums:
         return ""
 
     def unfit(self, gradient: np.ndarray, bounds: dict[str, float], reserve: float) -> str:
-        """Why the witness's errors in the terms may make honest programs miss the bounds, in words; empty where they do not. Takes what `cancel` takes."""
+        """Why the witness's errors in the terms may make honest programs miss the bounds, in words; empty where they do
+        not. Takes what `cancel` takes.
+        """
         named = views(self.net, gradient)
         for layer in self.truth:
             name = f"{layer}.bias"
@@ -93,7 +106,9 @@ class Sums:
         return ""
 
     def _one_by_one(self, layer: int) -> Iterator[np.ndarray]:
-        """(channels,): the terms, added with a rounding after each, in the batch's order and, where they are few, in others."""
+        """(channels,): the terms, added with a rounding after each, in the batch's order and, where they are few, in
+        others.
+        """
         terms, rng = np.ascontiguousarray(self.truth[layer].transpose(0, 2, 1)), np.random.default_rng(0)
         rows = max(1, AT_ONCE // terms[0].size)
         for number in range(ORDERS if len(self.which) * terms[0].size <= FEW else 1):
@@ -103,7 +118,9 @@ class Sums:
             yield total
 
     def _alike(self, layer: int) -> np.ndarray:
-        """(channels,): the witness's errors, added up where samples have the same terms, whose errors have one sign, and in their squares where not."""
+        """(channels,): the witness's errors, added up where samples have the same terms, whose errors have one sign,
+        and in their squares where not.
+        """
         terms, off = self.truth[layer].sum(axis=2).T, self.apart[layer].T
         order = np.argsort(terms, axis=1, kind="stable")
         terms, off = np.take_along_axis(terms, order, 1), np.take_along_axis(off, order, 1)
@@ -114,7 +131,9 @@ class Sums:
 
 
 def in_a_row(total: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """(channels,): total and terms, (count, channels), added one after the other, in the type that holds both, with a rounding after each."""
+    """(channels,): total and terms, (count, channels), added one after the other, in the type that holds both, with a
+    rounding after each.
+    """
     rows = np.concatenate([total[None], terms])
     if rows.shape[1] == 1:  # numbers that lie side by side would be added in pairs
         return np.add.accumulate(rows, axis=0)[-1]

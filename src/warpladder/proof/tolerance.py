@@ -16,11 +16,13 @@ import numpy as np
 
 from ..machine.precision import Precision, named
 
-#: lambda: the chance of an honest chain above it is below 2 exp(-8), 7e-4; a norm averages many such chains and comes nowhere near.
+#: lambda: the chance of an honest chain above it is below 2 exp(-8), 7e-4; a norm averages many such chains and comes
+#: nowhere near.
 SIGMAS = 4.0
 
-#: Most that a tensor core's addition of 16 products to a sum cuts off, of the largest number in it (the model and its sources: docs/tensor.md). Ampere's
-#: are the coarsest: 8 products at a time and the sum lose what stands below 24 binary places of the largest of them, and the result what stands below 23.
+#: Most that a tensor core's addition of 16 products to a sum cuts off, of the largest number in it (the model and its
+#: sources: docs/tensor.md). Ampere's are the coarsest: 8 products at a time and the sum lose what stands below 24
+#: binary places of the largest of them, and the result what stands below 23.
 CUT = 2 * (9 * 2.0**-24 + 2.0**-23)
 
 
@@ -30,8 +32,8 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
     Parameters
     ----------
     dtype : str, Precision, dtype or type
-        What products are computed in: "fp64", "fp32", or "tf32", "bf16" and "fp16", factors rounded to these and sums in fp32; or float64 and float32 as
-        types of NumPy.
+        What products are computed in: "fp64", "fp32", or "tf32", "bf16" and "fp16", factors rounded to these and sums
+        in fp32; or float64 and float32 as types of NumPy.
     length : int
         Roundings in the longest chain that leads to one number: the length of a sum, or the lengths of
         consecutive sums added up, since independent errors add by their squares.
@@ -40,14 +42,14 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
     products : int
         Products, one after another, whose factors were rounded to a coarser format on the way to one number.
     cuts : int
-        Additions of 16 products each by a tensor core, one after another, on the way to one number. They cut off instead of rounding, so that their
-        errors have one sign and add up.
+        Additions of 16 products each by a tensor core, one after another, on the way to one number. They cut off
+        instead of rounding, so that their errors have one sign and add up.
 
     Returns
     -------
     float
-        steps * (SIGMAS * roundoff * sqrt(length) + 2 * input roundoff * sqrt(products) + cuts * CUT). Both factors of a product are rounded once,
-        whatever the length: the errors of many products average out against their sum.
+        steps * (SIGMAS * roundoff * sqrt(length) + 2 * input roundoff * sqrt(products) + cuts * CUT). Both factors of a
+        product are rounded once, whatever the length: the errors of many products average out against their sum.
 
     Raises
     ------
@@ -66,7 +68,9 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
     """
     kind = named(dtype if isinstance(dtype, str | Precision) else np.dtype(dtype).name)  # type: ignore[call-overload]
     if not (length >= 1 and steps >= 1 and products >= 1):
-        raise ValueError(f"a bound wants a length, steps and products of at least 1, got {length}, {steps} and {products}")
+        raise ValueError(
+            f"a bound wants a length, steps and products of at least 1, got {length}, {steps} and {products}"
+        )
     if not cuts >= 0:
         raise ValueError(f"a bound wants a number of cuts of at least 0, got {cuts}")
     return steps * (SIGMAS * kind.roundoff * math.sqrt(length) + 2 * kind.factors * math.sqrt(products) + cuts * CUT)

@@ -35,9 +35,11 @@ class Verdict:
 
     passed : bool
     judged : bool
-        False where no step was found by which anybody could be judged: such a trainer is neither right nor wrong, and has not passed.
+        False where no step was found by which anybody could be judged: such a trainer is neither right nor wrong, and
+        has not passed.
     error, bound : float
-        The normwise relative error that comes closest to its bound, or is furthest beyond; inf where the fault is no matter of size.
+        The normwise relative error that comes closest to its bound, or is furthest beyond; inf where the fault is no
+        matter of size.
     reason : str
         One line: the check, the tensor, the step, the batch, the error and its bound.
     rows : tuple of Row
@@ -71,7 +73,9 @@ class Refuted(Exception):
         self.check, self.row = check, row
 
 
-def distance(got: np.ndarray, want: np.ndarray, scale: np.ndarray | None = None, slack: np.ndarray | float = 0.0) -> float:
+def distance(
+    got: np.ndarray, want: np.ndarray, scale: np.ndarray | None = None, slack: np.ndarray | float = 0.0
+) -> float:
     """Normwise relative error of a tensor, the largest of the whole and of its slices along each axis.
 
     A slice (a row of weights, a bias) is measured against its own norm, or the root mean square of
@@ -181,7 +185,9 @@ def conclude(ledger: Ledger, required: tuple[str, ...], refuted: Refuted | None,
         passed=False,
         error=float("inf") if row is None else row.error,
         bound=0.0 if row is None else row.bound,
-        reason=str(refuted) if refuted is not None else f"every check held; closest to its bound, {str(row).replace('is off', 'was off')}",
+        reason=str(refuted)
+        if refuted is not None
+        else f"every check held; closest to its bound, {str(row).replace('is off', 'was off')}",
         rows=ledger.rows,
         checks=dict(ledger.checks),
         seconds=seconds,

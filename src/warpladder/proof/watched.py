@@ -21,7 +21,9 @@ Build = Callable[[Net, TrainConfig, State], Trainer]
 
 
 class Watched:
-    """A trainer whose exceptions are findings, and whose caller keeps no hold on it: it is given copies, which are then spoilt."""
+    """A trainer whose exceptions are findings, and whose caller keeps no hold on it: it is given copies, which are then
+    spoilt.
+    """
 
     def __init__(self, build: Build, net: Net, config: TrainConfig, state: State) -> None:
         self.config = config
@@ -59,7 +61,9 @@ class Watched:
 
 
 def _place(error: Exception) -> str:
-    """Where in the file of the function that was called it happened, as " in mine.py, line 7"; empty where the call itself failed."""
+    """Where in the file of the function that was called it happened, as " in mine.py, line 7"; empty where the call
+    itself failed.
+    """
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [frame for frame in frames if frame.filename == frames[0].filename]
     return f" in {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""

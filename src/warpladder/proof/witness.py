@@ -32,7 +32,8 @@ ALONE = 64  # samples that are tried alone, at most
 SHARE = 0.8  # of those that have to fit alone: where fewer do, it was luck that these came so near
 #: RESERVE of a coarser format than fp32: there nearly all of any program's error is the rounding of the same factors.
 COARSE_RESERVE = 1.5
-COARSE_SHARE = 0.25  # SHARE of a coarser format, whose bound is a few roundings of one number: half of all samples do not fit alone
+# SHARE of a coarser format, whose bound is a few roundings of one number: half of all samples do not fit alone
+COARSE_SHARE = 0.25
 
 #: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
@@ -41,10 +42,17 @@ SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle
 class Witness(LayerwiseTrainer):
     """Plain code in fp32, or in fp64, at these parameters, (param_count,); `sums` is told the terms of its gradients."""
 
-    def __init__(self, net: Net, params: np.ndarray, precision: str | Precision = "fp32", sums: Sums | None = None) -> None:
+    def __init__(
+        self, net: Net, params: np.ndarray, precision: str | Precision = "fp32", sums: Sums | None = None
+    ) -> None:
         kind = named(precision)
         super().__init__(
-            net, SETTINGS, State(params), with_references(TABLE, net), dtype=kind.element, sums="float64" if kind.wide else None
+            net,
+            SETTINGS,
+            State(params),
+            with_references(TABLE, net),
+            dtype=kind.element,
+            sums="float64" if kind.wide else None,
         )
         self.sums, self.passed = sums, 0
 
@@ -58,10 +66,14 @@ class Witness(LayerwiseTrainer):
         self.passed += n
 
 
-def misfit(net: Net, dataset: Dataset, specimen: Specimen, precision: Precision, sums: Sums | None) -> tuple[str, list[np.ndarray]]:
-    """Where a format that is not coarse does not come well within the bounds on this batch, a whole data set, empty where it does; and the gradient found.
+def misfit(
+    net: Net, dataset: Dataset, specimen: Specimen, precision: Precision, sums: Sums | None
+) -> tuple[str, list[np.ndarray]]:
+    """Where a format that is not coarse does not come well within the bounds on this batch, a whole data set, empty
+    where it does; and the gradient found.
 
-    sums : has been told the truth of the batch's terms; None where only the bound of the loss counts. Where these alone say that the batch is not fit,
+    sums : has been told the truth of the batch's terms; None where only the bound of the loss counts. Where these alone
+    say that the batch is not fit,
         the witness, which takes longer, is not asked, and no gradient is found.
     """
     bounds = update_bounds(net, specimen.size, precision)
@@ -78,9 +90,16 @@ def misfit(net: Net, dataset: Dataset, specimen: Specimen, precision: Precision,
 
 
 def misfit_coarsely(
-    net: Net, x: np.ndarray, y: np.ndarray, counts: np.ndarray, specimen: Specimen, precision: Precision, updates: bool = True
+    net: Net,
+    x: np.ndarray,
+    y: np.ndarray,
+    counts: np.ndarray,
+    specimen: Specimen,
+    precision: Precision,
+    updates: bool = True,
 ) -> tuple[str, list[np.ndarray]]:
-    """Where a format coarser than fp32 does not come well within the bounds, in words, and the gradient of each witness.
+    """Where a format coarser than fp32 does not come well within the bounds, in words, and the gradient of each
+    witness.
 
     Sample i of x (n, *in_shape), float64, occurs counts[i] times in the batch.
     """
@@ -93,10 +112,14 @@ def misfit_coarsely(
     return "", gradients
 
 
-def unsteady(net: Net, config: TrainConfig, specimen: Specimen, gradients: list[np.ndarray], precision: Precision) -> str:
-    """Where the optimizer makes more of the witnesses' errors in the gradient than fits into the bounds, in words; empty where it does not.
+def unsteady(
+    net: Net, config: TrainConfig, specimen: Specimen, gradients: list[np.ndarray], precision: Precision
+) -> str:
+    """Where the optimizer makes more of the witnesses' errors in the gradient than fits into the bounds, in words;
+    empty where it does not.
 
-    A sum of gradient, momentum and decay makes nothing of them; a gradient that is divided by its own size may turn its sign over them.
+    A sum of gradient, momentum and decay makes nothing of them; a gradient that is divided by its own size may turn its
+    sign over them.
     """
     config = config.but(learning_rate=1.0)
     reserve = COARSE_RESERVE if precision.coarse else RESERVE
@@ -114,10 +137,16 @@ def unsteady(net: Net, config: TrainConfig, specimen: Specimen, gradients: list[
     return ""
 
 
-def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, reserve: float, precision: Precision, updates: bool) -> str:
-    """The first bound into which the witness's error does not fit `reserve` times, in words; empty where it fits into all."""
+def _beyond(
+    net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, reserve: float, precision: Precision, updates: bool
+) -> str:
+    """The first bound into which the witness's error does not fit `reserve` times, in words; empty where it fits into
+    all.
+    """
     found, wanted = views(net, gradient), views(net, specimen.gradient)
-    errors = {"the loss": (distance(np.array([loss]), np.array([specimen.loss])), loss_bound(net, specimen.size, precision))}
+    errors = {
+        "the loss": (distance(np.array([loss]), np.array([specimen.loss])), loss_bound(net, specimen.size, precision))
+    }
     for name, limit in update_bounds(net, specimen.size, precision).items() if updates else ():
         errors[f"the gradient of {name}"] = (distance(found[name], wanted[name]), limit)
     for what, (error, limit) in errors.items():
@@ -126,11 +155,14 @@ def _beyond(net: Net, specimen: Specimen, loss: float, gradient: np.ndarray, res
     return ""
 
 
-def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: Precision) -> np.ndarray:
-    """Which of the first samples of these, whose outputs are `truth`, are fit to be predicted alone; none where they are not fit together.
+def fit_to_predict(
+    net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: Precision
+) -> np.ndarray:
+    """Which of the first samples of these, whose outputs are `truth`, are fit to be predicted alone; none where they
+    are not fit together.
 
-    Every witness has to come well within the bound, on all the samples and on each of those that are returned. One sample is judged number by number, of
-    many the columns are.
+    Every witness has to come well within the bound, on all the samples and on each of those that are returned. One
+    sample is judged number by number, of many the columns are.
 
     Returns
     -------
@@ -152,7 +184,9 @@ def fit_to_predict(net: Net, x: np.ndarray, scale: float, params: np.ndarray, tr
 
 
 def _storing(net: Net, params: np.ndarray, precision: Precision) -> list[ReferenceTrainer]:
-    """Honest programs of a coarser format that predict: where it is stored, one for each choice of what is rounded there, since one alone may be lucky."""
+    """Honest programs of a coarser format that predict: where it is stored, one for each choice of what is rounded
+    there, since one alone may be lucky.
+    """
     parts = ("bias", "product", "sum") if precision.stored else ()
     choices = itertools.chain.from_iterable(itertools.combinations(parts, count) for count in range(len(parts) + 1))
     return [ReferenceTrainer(net, SETTINGS, State(params), precision.name, stores) for stores in choices]
@@ -161,4 +195,7 @@ def _storing(net: Net, params: np.ndarray, precision: Precision) -> list[Referen
 def _coarse(net: Net, params: np.ndarray, precision: Precision) -> list[ReferenceTrainer]:
     """Honest programs of a coarser format that train; where it is stored too, there are two kinds of them."""
     state, once, twice = State(params), ("bias", "sum"), ("bias", "product", "sum")
-    return [ReferenceTrainer(net, SETTINGS, state, precision.name, stores) for stores in ((once, twice) if precision.stored else (once,))]
+    return [
+        ReferenceTrainer(net, SETTINGS, state, precision.name, stores)
+        for stores in ((once, twice) if precision.stored else (once,))
+    ]

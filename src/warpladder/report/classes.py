@@ -23,13 +23,17 @@ def score_table(scores: ClassScores, title: str) -> Table:
     table.add_column("class", no_wrap=True)
     for head in ("precision", "recall", "F1", "samples"):
         table.add_column(head, justify="right", no_wrap=True)
-    for name, precision, recall, f1, support in zip(scores.names, scores.precision, scores.recall, scores.f1, scores.support, strict=True):
+    for name, precision, recall, f1, support in zip(
+        scores.names, scores.precision, scores.recall, scores.f1, scores.support, strict=True
+    ):
         table.add_row(Text(name), f"{precision:.1%}", f"{recall:.1%}", f"{f1:.1%}", f"{support:,}")
     return table
 
 
 def confusion_table(scores: ClassScores) -> Table | None:
-    """The confusion matrix, a row for each class that samples have, a column for each that they were taken for; None for more than `MOST` classes."""
+    """The confusion matrix, a row for each class that samples have, a column for each that they were taken for; None
+    for more than `MOST` classes.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

@@ -8,7 +8,9 @@ from ..results import Results, RungResult
 
 
 def rungs(results: Results, name: str) -> str:
-    """A part that opens for each rung of the ladder, from the first up; what a rung shares with the one below is named and not repeated."""
+    """A part that opens for each rung of the ladder, from the first up; what a rung shares with the one below is named
+    and not repeated.
+    """
     ladder = [rung for rung in results.rungs if not rung.peer and rung.status != "unsupported"]
     out = []
     below: RungResult | None = None
@@ -57,7 +59,9 @@ def _kind(source: str) -> str:
     return source.partition(",")[0].rpartition(".")[2]
 
 
-def _pair(results: Results, rung: RungResult, source: str, below: RungResult | None, partner: str | None, *, opened: bool) -> str:
+def _pair(
+    results: Results, rung: RungResult, source: str, below: RungResult | None, partner: str | None, *, opened: bool
+) -> str:
     lines = len(results.sources[source])
     told = f"{escape(source)} <small>{lines:,} line{'s' * (lines != 1)}</small>"
     beside = ""

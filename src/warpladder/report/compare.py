@@ -1,4 +1,6 @@
-"""Climbs beside each other: two machines, two commits, two students. What changed by more than the noise of the repetitions is marked."""
+"""Climbs beside each other: two machines, two commits, two students. What changed by more than the noise of the
+repetitions is marked.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from ..results.text import words
 from .figures import ladder
 from .html import note, plot, rung_name, table
 
-#: A change is marked where repetitions of one and the same program would be so far apart by chance in no more than this share of cases.
+#: A change is marked where repetitions of one and the same program would be so far apart by chance in no more than this
+#: share of cases.
 CHANCE = 0.05
 
 
@@ -69,7 +72,13 @@ def change(first: Results, base: RungResult | None, other: Results, rung: RungRe
 def task(results: Results) -> dict[str, object]:
     """What is trained: times of different tasks say nothing about each other."""
     net, data = results.net, results.data
-    told: dict[str, object] = {"net": net.name, "layers": net.layers, "loss": net.loss, "data": data.name, "training samples": data.train}
+    told: dict[str, object] = {
+        "net": net.name,
+        "layers": net.layers,
+        "loss": net.loss,
+        "data": data.name,
+        "training samples": data.train,
+    }
     return told | {name: value for name, value in results.config.items() if name not in ("seed", "epochs", "log_every")}
 
 
@@ -95,7 +104,9 @@ def _warnings(climbs: Sequence[Results], labels: Sequence[str]) -> list[str]:
             if one.get(name) != two.get(name)
         ]
         if differing:
-            out.append(f"{labels[0]} and {label} did not train the same task, so their times are not compared: {'; '.join(differing)}.")
+            out.append(
+                f"{labels[0]} and {label} did not train the same task, so their times are not compared: {'; '.join(differing)}."
+            )
     for climb, label in zip(climbs, labels, strict=True):
         if climb.disturbed:
             out.append(f"{label} was disturbed by other processes: no change of it is marked.")
@@ -114,7 +125,9 @@ def _differences(climbs: Sequence[Results], labels: Sequence[str]) -> str:
             rows.append(("", [escape(name), *map(escape, values)]))
     if not rows:
         return note("Machine, packages and outcome are the same in all of them.")
-    return "<h3>What differs</h3>" + table("What differs", ["", *map(escape, labels)], rows, tuple(range(len(labels) + 1)))
+    return "<h3>What differs</h3>" + table(
+        "What differs", ["", *map(escape, labels)], rows, tuple(range(len(labels) + 1))
+    )
 
 
 def _facts(results: Results) -> dict[str, str]:

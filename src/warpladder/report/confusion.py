@@ -31,7 +31,9 @@ def draw_confusion(scores: ClassScores, title: str, kind: str) -> bytes:
 
     classes = len(scores.names)
     side = max(3.2, 0.55 * classes + 1.6)
-    rows = [[count / (total or 1) for count in row] for row, total in zip(scores.confusion, scores.support, strict=True)]
+    rows = [
+        [count / (total or 1) for count in row] for row, total in zip(scores.confusion, scores.support, strict=True)
+    ]
     with rc_context({"svg.hashsalt": "warpladder", "svg.fonttype": "none", "text.parse_math": False}):
         figure = Figure(figsize=(side, side), layout="constrained")
         axes = figure.subplots()
@@ -44,14 +46,24 @@ def draw_confusion(scores: ClassScores, title: str, kind: str) -> bytes:
         if classes <= 30:
             for i, row in enumerate(scores.confusion):
                 for j, count in enumerate(row):
-                    axes.text(j, i, f"{count}", ha="center", va="center", fontsize="small", color="white" if rows[i][j] > 0.5 else "black")
+                    axes.text(
+                        j,
+                        i,
+                        f"{count}",
+                        ha="center",
+                        va="center",
+                        fontsize="small",
+                        color="white" if rows[i][j] > 0.5 else "black",
+                    )
         out = io.BytesIO()
         figure.savefig(out, format=kind, metadata={"Date": None} if kind == "svg" else None, dpi=150)
     return out.getvalue()
 
 
 def _keep_out_of_home() -> None:
-    """Give matplotlib a folder of its own for settings and lists of fonts, unless a user or program has chosen one: a home may be read-only or not there."""
+    """Give matplotlib a folder of its own for settings and lists of fonts, unless a user or program has chosen one: a
+    home may be read-only or not there.
+    """
     if "matplotlib" in sys.modules or os.environ.get("MPLCONFIGDIR"):
         return
     folder = tempfile.mkdtemp(prefix="warpladder-matplotlib-")

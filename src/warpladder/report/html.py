@@ -1,4 +1,6 @@
-"""Pieces of HTML that every section is made of: tables, lists of pairs, pictures, and what a narrow screen shows a part of."""
+"""Pieces of HTML that every section is made of: tables, lists of pairs, pictures, and what a narrow screen shows a part
+of.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,11 @@ from .figures.svg import Canvas, NoPictures, picture
 SCORES = {"CrossEntropyLoss": "test accuracy", "MSELoss": "test MSE"}
 
 
-def table(label: str, heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], text: tuple[int, ...] = (0,)) -> str:
-    """A table of cells that are HTML already; the columns of these numbers hold text, the others figures; the first cell of a row is its head.
+def table(
+    label: str, heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], text: tuple[int, ...] = (0,)
+) -> str:
+    """A table of cells that are HTML already; the columns of these numbers hold text, the others figures; the first
+    cell of a row is its head.
 
     label : says what the table holds to those who do not see it. rows : each a class of CSS and its cells.
     """
@@ -29,7 +34,9 @@ def table(label: str, heads: Iterable[str], rows: Iterable[tuple[str, Iterable[s
         return "".join(out)
 
     lines = [f'<tr class="{kind}">{cells(values)}</tr>' for kind, values in rows]
-    return wide(label, f"<table><thead><tr>{cells(heads, head=True)}</tr></thead><tbody>{''.join(lines)}</tbody></table>")
+    return wide(
+        label, f"<table><thead><tr>{cells(heads, head=True)}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    )
 
 
 def wide(label: str, content: str) -> str:
@@ -70,4 +77,6 @@ def kind(results: Results, rung: RungResult) -> str:
     """The class of a rung's rows: how they look."""
     if rung.timing is None:
         return "none" if rung.status == "missing" else "bad"
-    return "fastest" if rung is results.fastest(peers=True) and not results.disturbed else "peer" if rung.peer else "rung"
+    return (
+        "fastest" if rung is results.fastest(peers=True) and not results.disturbed else "peer" if rung.peer else "rung"
+    )

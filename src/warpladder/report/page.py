@@ -19,13 +19,21 @@ from .style import STYLE
 
 
 def write_page(
-    results: Results | Sequence[Results], path: str | os.PathLike[str], labels: Sequence[str] = (), profiles: Sequence[Profile] = ()
+    results: Results | Sequence[Results],
+    path: str | os.PathLike[str],
+    labels: Sequence[str] = (),
+    profiles: Sequence[Profile] = (),
 ) -> None:
     """Write the page; an old one stays whole until the new one is on the disk."""
     write_whole(path, page(results, labels, profiles))
 
 
-def page(results: Results | Sequence[Results], labels: Sequence[str] = (), profiles: Sequence[Profile] = (), pictures: bool = True) -> str:
+def page(
+    results: Results | Sequence[Results],
+    labels: Sequence[str] = (),
+    profiles: Sequence[Profile] = (),
+    pictures: bool = True,
+) -> str:
     """The page's text.
 
     Parameters
@@ -35,7 +43,8 @@ def page(results: Results | Sequence[Results], labels: Sequence[str] = (), profi
     labels : sequence of str
         What several climbs are called, each by its own name.
     profiles : sequence of Profile
-        Of rungs of these climbs: each stands with the first climb of its net that timed its rung, or else with the first.
+        Of rungs of these climbs: each stands with the first climb of its net that timed its rung, or else with the
+        first.
     pictures : bool
         Whether there are pictures, which take the longest.
     """
@@ -45,8 +54,13 @@ def page(results: Results | Sequence[Results], labels: Sequence[str] = (), profi
         return document(titles[0], f"warpladder climb, {_when(climbs[0])}", _sections(climbs, [""], profiles, pictures))
     labels = list(labels) or [f"climb {at}" for at in range(1, len(climbs) + 1)]
     named = [f"{label}: {title}" for label, title in zip(labels, titles, strict=True)]
-    made = [("compare", "Comparison", comparison(climbs, labels, pictures)), *_sections(climbs, labels, profiles, pictures, named)]
-    return document(f"{' and '.join(dict.fromkeys(titles))}: {len(climbs)} climbs", "warpladder, climbs beside each other", made)
+    made = [
+        ("compare", "Comparison", comparison(climbs, labels, pictures)),
+        *_sections(climbs, labels, profiles, pictures, named),
+    ]
+    return document(
+        f"{' and '.join(dict.fromkeys(titles))}: {len(climbs)} climbs", "warpladder, climbs beside each other", made
+    )
 
 
 def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
@@ -57,7 +71,9 @@ def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
 def sweep_page(sweep: Sweep, pictures: bool = True) -> str:
     """The text of a page with all tasks: their times beside each other, then each task under its heading."""
     heads = ("rung", "task", "time per epoch", "images per s", score_name(sweep.tasks[0]))
-    told = [("rung", [f"<b>{escape(name)}</b>", escape(task), *map(escape, figures)]) for name, task, figures in rows(sweep)]
+    told = [
+        ("rung", [f"<b>{escape(name)}</b>", escape(task), *map(escape, figures)]) for name, task, figures in rows(sweep)
+    ]
     missing = "".join(f'<p class="warning">{escape(heading)}: not reached.</p>' for heading in sweep.missing)
     labels = [heading for heading, _ in sweep.items()]
     made = [
@@ -76,7 +92,11 @@ def _title(results: Results) -> str:
 
 
 def _sections(
-    climbs: Sequence[Results], labels: Sequence[str], profiles: Sequence[Profile], pictures: bool, headings: Sequence[str] = ("",)
+    climbs: Sequence[Results],
+    labels: Sequence[str],
+    profiles: Sequence[Profile],
+    pictures: bool,
+    headings: Sequence[str] = ("",),
 ) -> list[Section]:
     """The sections of each climb, the first under the climb's heading; the others are told apart by the climb's label."""
     places = [_place(profile, climbs) for profile in profiles]
@@ -101,7 +121,8 @@ def document(title: str, kind: str, made: Sequence[Section]) -> str:
     several = any(ident == "c0" for ident, _, _ in made)  # then each climb links to its own sections
     first = [each for each in made if not several or "-" not in each[0]]
     parts = "\n".join(
-        f'<section id="{ident}">{f"<h2>{escape(heading)}</h2>" if heading else ""}\n{text}\n</section>' for ident, heading, text in made
+        f'<section id="{ident}">{f"<h2>{escape(heading)}</h2>" if heading else ""}\n{text}\n</section>'
+        for ident, heading, text in made
     )
     return f"""<!doctype html>
 <html lang="en">
@@ -130,7 +151,11 @@ def document(title: str, kind: str, made: Sequence[Section]) -> str:
 
 def _place(profile: Profile, climbs: Sequence[Results]) -> int:
     """The climb that a profile stands with, by its number."""
-    own = (at for at, climb in enumerate(climbs) if climb.net.name == profile.net and any(r.name == profile.rung for r in climb.timed()))
+    own = (
+        at
+        for at, climb in enumerate(climbs)
+        if climb.net.name == profile.net and any(r.name == profile.rung for r in climb.timed())
+    )
     return next(own, 0)
 
 

@@ -26,7 +26,11 @@ def climb(results: Results) -> str:
             words.times(results.over_below(rung)),
             "" if share is None else words.percent(share),
         ]
-        figures += [words.error(rung), words.score(rung), f"{words.megabytes(rung.peak_rss_bytes)} MB" if rung.peak_rss_bytes else ""]
+        figures += [
+            words.error(rung),
+            words.score(rung),
+            f"{words.megabytes(rung.peak_rss_bytes)} MB" if rung.peak_rss_bytes else "",
+        ]
         which = kind(results, rung)
         tags = " <i>peer</i>" * rung.peer + " <i>fastest</i>" * (which == "fastest")
         rows.append((which, [rung_name(rung) + tags, *map(escape, figures), escape(rung.title)]))
@@ -69,11 +73,28 @@ def learning(results: Results, name: str, pictures: bool) -> str:
     rows = []
     for rung in rungs:
         assert rung.history is not None
-        loss, accuracy = ([each for each in values or () if each is not None] for values in (rung.history.loss, rung.history.accuracy))
+        loss, accuracy = (
+            [each for each in values or () if each is not None] for values in (rung.history.loss, rung.history.accuracy)
+        )
         trained = sum(rung.history.seconds)
         figures = [str(len(rung.history.seconds)), words.seconds(trained) if trained >= 1e-9 else "", f"{loss[-1]:.4g}"]
-        rows.append(("", [rung_name(rung), *map(escape, [*figures, f"{100 * accuracy[-1]:.2f} %" if accuracy else "", words.score(rung)])]))
-    heads = ("rung", "epochs", "seconds", "loss at the end", "accuracy while training", SCORES.get(results.net.loss, "test"))
+        rows.append(
+            (
+                "",
+                [
+                    rung_name(rung),
+                    *map(escape, [*figures, f"{100 * accuracy[-1]:.2f} %" if accuracy else "", words.score(rung)]),
+                ],
+            )
+        )
+    heads = (
+        "rung",
+        "epochs",
+        "seconds",
+        "loss at the end",
+        "accuracy while training",
+        SCORES.get(results.net.loss, "test"),
+    )
     text = (
         "Rungs train the same net from the same weights on the same batches: by epochs their curves lie on each other, by seconds they do not. "
         "Loss and accuracy of an epoch are those of its training samples as they came by, before each update."
@@ -91,7 +112,9 @@ def parts(results: Results, profiles: Sequence[Profile], name: str, pictures: bo
             "then warpladder report results.json profile.json."
         )
         return note(text) + samples(results)
-    return "".join(_profile(found, f"{name}-profile{at}", pictures) for at, found in enumerate(profiles)) + samples(results)
+    return "".join(_profile(found, f"{name}-profile{at}", pictures) for at, found in enumerate(profiles)) + samples(
+        results
+    )
 
 
 def _profile(found: Profile, name: str, pictures: bool) -> str:
@@ -139,7 +162,17 @@ def _profile(found: Profile, name: str, pictures: bool) -> str:
             ]  # fmt: skip
             rows.append(("", [f'<span class="code">{escape(kernel.name)}</span>', *map(escape, figures + unit)]))
         told = ("tensor cores",) if found.tensor_share is not None else ()
-        heads: tuple[str, ...] = ("kernel", "launches", "time", "blocks", "threads", "registers", "shared bytes", "occupancy", *told)
+        heads: tuple[str, ...] = (
+            "kernel",
+            "launches",
+            "time",
+            "blocks",
+            "threads",
+            "registers",
+            "shared bytes",
+            "occupancy",
+            *told,
+        )
         if found.inside:
             heads = ("instruction", "times on each thread", "time")
         out += note(words.tensor_share(found)) if told else ""
@@ -155,7 +188,10 @@ def samples(results: Results) -> str:
         proof = rung.check.seconds if rung.check and not rung.check.kept else None
         before = (proof, rung.build_seconds, rung.load_seconds, rung.first_seconds)
         cells = [rung_name(rung), *("" if part is None else words.seconds(part) for part in before)]
-        cells += [f"{rung.timing.steps:,} of {rung.timing.epoch_steps:,}", ", ".join(words.seconds(s) for s in rung.timing.seconds)]
+        cells += [
+            f"{rung.timing.steps:,} of {rung.timing.epoch_steps:,}",
+            ", ".join(words.seconds(s) for s in rung.timing.seconds),
+        ]
         rows.append((kind(results, rung), cells))
     heads = ("rung", "proof", "building", "loading", "first step", "steps timed", "seconds of each repetition")
     return "<h3>Every sample</h3>" + table("Every sample", heads, rows) if rows else ""
@@ -193,7 +229,11 @@ def memory(results: Results, name: str, pictures: bool) -> str:
             "it is what the trainer itself says it holds, on a GPU for those that train there."
         )
     drawn = plot(f"{name}-memory", bars.memory_alt(results), bars.memory(results)) if pictures else ""
-    return drawn + note(text) + table("Memory in MB", ["rung", *["peak, MB"] * weighed, *(f"{escape(part)}, MB" for part in names)], rows)
+    return (
+        drawn
+        + note(text)
+        + table("Memory in MB", ["rung", *["peak, MB"] * weighed, *(f"{escape(part)}, MB" for part in names)], rows)
+    )
 
 
 def verdicts(results: Results) -> str:
@@ -212,9 +252,7 @@ def verdicts(results: Results) -> str:
         "same bits."
     )
     if any(rung.check and rung.check.kept for rung in results.rungs):
-        text += (
-            " A kept verdict is that of an earlier climb of the same code on the same data, with the same settings, libraries and machine."
-        )
+        text += " A kept verdict is that of an earlier climb of the same code on the same data, with the same settings, libraries and machine."
     heads = ("rung", "verdict", "error", "bound", "same bits", '<span class="long">reason</span>')
     return note(text) + table("Verdicts", heads, rows, (0, 1))
 
@@ -244,7 +282,8 @@ def machine(results: Results) -> str:
         ("multiply-adds", f"{words.three(m.fma_peak / 1e9)} GFLOP/s, measured"),
         (
             "memory",
-            ("" if m.memory_bytes is None else f"{m.memory_bytes / 2**30:.1f} GiB, ") + f"{words.three(m.bandwidth / 1e9)} GB/s measured",
+            ("" if m.memory_bytes is None else f"{m.memory_bytes / 2**30:.1f} GiB, ")
+            + f"{words.three(m.bandwidth / 1e9)} GB/s measured",
         ),
         *([("GPU", _gpu(m.gpu))] if m.gpu else []),
         ("system", f"{m.system}, {m.python}"),
@@ -256,7 +295,9 @@ def machine(results: Results) -> str:
 
 
 def _gpu(g: Gpu) -> str:
-    clock = "" if g.clock_mhz is None or g.clock_most_mhz is None else f", at {g.clock_mhz:g} of {g.clock_most_mhz:g} MHz"
+    clock = (
+        "" if g.clock_mhz is None or g.clock_most_mhz is None else f", at {g.clock_mhz:g} of {g.clock_most_mhz:g} MHz"
+    )
     driver = "" if g.driver is None else f"driver {g.driver}, "
     return (
         f"{g.name} (compute capability {g.capability}), {g.multiprocessors} multiprocessors, {g.memory_bytes / 2**30:.1f} GiB{clock}; "

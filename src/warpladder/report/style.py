@@ -1,4 +1,6 @@
-"""The page's look, in light and dark, on wide screens, phones and paper. Series have the colours of Okabe and Ito, which colour-blind readers tell apart."""
+"""The page's look, in light and dark, on wide screens, phones and paper. Series have the colours of Okabe and Ito,
+which colour-blind readers tell apart.
+"""
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fcfcfa; --ink: #1c2024; --soft: #59626b; --line: #dadee1; --rung: #2f6f9f; --peer: #a8590a; --good: #1b6e40;

@@ -9,7 +9,8 @@ LEAST = 3  # points that make a curve
 
 
 def curve(title: str, values: Sequence[float | None], width: int = 72, height: int = 8) -> list[str]:
-    """Lines of a curve over epochs 1, 2, ..., no wider than `width`; none where fewer than `LEAST` epochs have a finite value.
+    """Lines of a curve over epochs 1, 2, ..., no wider than `width`; none where fewer than `LEAST` epochs have a finite
+    value.
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ from .timing import Timing as Timing
 #: Grows whenever a field is removed or changes its meaning, and when one is added that has no default for older files.
 SCHEMA = 1
 
-#: What became of a rung: timed; not able to train this net; failed the check or broke; timed, but its time is not believed; the check
-#: cannot judge it; or the climb ended before it came to this rung.
+#: What became of a rung: timed; not able to train this net; failed the check or broke; timed, but its time is not
+#: believed; the check cannot judge it; or the climb ended before it came to this rung.
 STATUSES = ("timed", "unsupported", "failed", "refused", "unjudged", "missing")
 
 #: Results that others may spoil: processes that kept more than this share of the cores busy while the clock ran.
@@ -73,9 +73,11 @@ class DataFacts:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the check against the float64 reference said: worst normwise relative error of an update, its bound, and a line.
+    """What the check against the float64 reference said: worst normwise relative error of an update, its bound, and a
+    line.
 
-    seconds : what the check took. kept : it was made in an earlier climb, of the same code on the same data with the same settings.
+    seconds : what the check took. kept : it was made in an earlier climb, of the same code on the same data with the
+    same settings.
     """
 
     passed: bool
@@ -92,17 +94,23 @@ class RungResult:
 
     status : one of `STATUSES`; `reason` says why it is not "timed", or else remarks on the figures; it may be empty.
     deviations : how a peer's training differs from ours, by its own declaration.
-    build_seconds, load_seconds, first_seconds : making the trainer (imports, compilation), taking the data, and the first steps; taken beside the last
+    build_seconds, load_seconds, first_seconds : making the trainer (imports, compilation), taking the data, and the
+    first steps; taken beside the last
         proofs where rungs are proven side by side.
     spans : the trainer's own account of such parts.
     same_bits : whether an untimed run of the timed steps ended in the same bits; None where it did not come to that.
-    flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the peak of the unit that computes.
-    precision, sums, unit : what the rung computes products in, what it adds gradients of samples in, and what of a GPU multiplies, as `Rung` has them: what
+    flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the peak of
+    the unit that computes.
+    precision, sums, unit : what the rung computes products in, what it adds gradients of samples in, and what of a GPU
+    multiplies, as `Rung` has them: what
         a floor's peak is taken for.
-    test_loss, test_accuracy : after `trained_epochs` epochs from the initial weights; accuracy is None for a net without classes.
-    test_seconds : one pass over the test samples, with what it needs in place: the second of two passes, or of one alone where that takes longer than a
+    test_loss, test_accuracy : after `trained_epochs` epochs from the initial weights; accuracy is None for a net
+    without classes.
+    test_seconds : one pass over the test samples, with what it needs in place: the second of two passes, or of one
+    alone where that takes longer than a
         timed repetition may; None where it would, and the net is not trained for its accuracy.
-    history : loss, accuracy and seconds of each epoch that was trained whole, the timed ones and those for the test accuracy, which are said to take what
+    history : loss, accuracy and seconds of each epoch that was trained whole, the timed ones and those for the test
+    accuracy, which are said to take what
         the timed ones took; None where there was none.
     sources : names of the files and classes that say how it computes, as `Results.sources` has them.
     peak_rss_bytes : largest resident set of a fresh process that holds such a data set and trains with this rung alone.
@@ -142,20 +150,26 @@ class RungResult:
         if self.status not in STATUSES:
             raise ResultsError(f"rung {self.name!r}: status wants one of {', '.join(STATUSES)}, got {self.status!r}")
         if (self.timing is not None) != (self.status == "timed"):
-            raise ResultsError(f"rung {self.name!r}: a timing belongs to the status 'timed' and to no other, got {self.status!r}")
+            raise ResultsError(
+                f"rung {self.name!r}: a timing belongs to the status 'timed' and to no other, got {self.status!r}"
+            )
         for name, least in (("flops", 1), ("floor_seconds", 1e-30), ("test_seconds", 0)):
             value = getattr(self, name)
             if value is not None and not least <= value <= 1e30:
-                raise ResultsError(f"rung {self.name!r}: {name} wants at least {least:g}, and at most 1e30, got {value!r}")
+                raise ResultsError(
+                    f"rung {self.name!r}: {name} wants at least {least:g}, and at most 1e30, got {value!r}"
+                )
 
 
 @dataclass(frozen=True, repr=False)
 class Results:
     """A whole climb, or as much of one as there is.
 
-    config : the settings as `TrainConfig.as_dict` gives them; in older files those of the optimizer, then SGD, stand among the others.
+    config : the settings as `TrainConfig.as_dict` gives them; in older files those of the optimizer, then SGD, stand
+    among the others.
     command : repeats the climb; empty where no command can, as for arrays of a program's own.
-    stopped : why the climb is not whole; empty for one that came to its end. notes : what else must be known of the figures.
+    stopped : why the climb is not whole; empty for one that came to its end. notes : what else must be known of the
+    figures.
     sources : the text of files and classes that rungs compute with, by name, a line each.
     """
 
@@ -187,14 +201,20 @@ class Results:
         return _seconds(first) / _seconds(rung) if first and rung.timing else None
 
     def over_below(self, rung: RungResult) -> float | None:
-        """How many times faster than the nearest timed rung below; None for peers, which stand on no ladder, and for the first."""
+        """How many times faster than the nearest timed rung below; None for peers, which stand on no ladder, and for
+        the first.
+        """
         ladder = [r for r in self.timed() if not r.peer]
         at = next((i for i, r in enumerate(ladder) if r.name == rung.name), 0)
         return _seconds(ladder[at - 1]) / _seconds(rung) if at > 0 and not rung.peer else None
 
     def share(self, rung: RungResult) -> float | None:
         """The rung's own FLOPs per second as a share of the peak of the unit that it computes on."""
-        return None if rung.timing is None or rung.floor_seconds is None else rung.floor_seconds / rung.timing.seconds_per_epoch
+        return (
+            None
+            if rung.timing is None or rung.floor_seconds is None
+            else rung.floor_seconds / rung.timing.seconds_per_epoch
+        )
 
     def peak(self, rung: RungResult) -> float | None:
         """FLOP/s of the unit that the rung computes on, as its floor has it."""
@@ -218,7 +238,9 @@ class Results:
         return not self.disturbance <= DISTURBED * self.machine.cores
 
     def table(self) -> str:
-        """The table of the command line as text, as wide as the terminal: a row for each rung, remarks, and which is fastest."""
+        """The table of the command line as text, as wide as the terminal: a row for each rung, remarks, and which is
+        fastest.
+        """
         from .text.plain import as_plain
 
         return as_plain(self)

@@ -14,7 +14,8 @@ class ClassScores:
     """Scores of each class, and the confusion matrix; entry c of each belongs to class c.
 
     names : what the classes are called.
-    precision : share of the samples taken for the class that are of it. recall : share of the class's samples that are found. f1 : their harmonic mean.
+    precision : share of the samples taken for the class that are of it. recall : share of the class's samples that are
+    found. f1 : their harmonic mean.
         All from 0 to 1, and 0 where there is nothing to take a share of.
     support : samples of the class.
     confusion : (classes, classes), row: the class that samples have; column: the class that they were taken for.
@@ -30,7 +31,8 @@ class ClassScores:
     def __post_init__(self) -> None:
         classes = len(self.names)
         if not classes or any(
-            len(each) != classes for each in (self.precision, self.recall, self.f1, self.support, self.confusion, *self.confusion)
+            len(each) != classes
+            for each in (self.precision, self.recall, self.f1, self.support, self.confusion, *self.confusion)
         ):
             raise ResultsError(
                 "class scores want a name, three scores, a count, and a row and a column of the confusion matrix for each class"

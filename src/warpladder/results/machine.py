@@ -40,7 +40,8 @@ class Machine:
     fma_peak : measured float32 FLOP/s of `threads` threads that do nothing but multiply and add.
     bandwidth : measured bytes/s of `threads` threads that copy arrays larger than the caches, reads plus writes.
     packages : versions of what is installed and bears on the figures.
-    commit, dirty : of the checkout that warpladder runs from, and whether it was changed since; None outside a checkout.
+    commit, dirty : of the checkout that warpladder runs from, and whether it was changed since; None outside a
+    checkout.
     load_average : runnable processes over the last minute when the climb began: above about 0.5, others were at work.
     gpu : None where no rung ran on one.
     fma_peak_fp64 : the same as fma_peak with float64; None where no rung computed so.
@@ -65,10 +66,14 @@ class Machine:
 
     def __post_init__(self) -> None:
         if not (
-            1 <= self.fma_peak <= 1e30 and 1 <= self.bandwidth <= 1e30 and (self.fma_peak_fp64 is None or 1 <= self.fma_peak_fp64 <= 1e30)
+            1 <= self.fma_peak <= 1e30
+            and 1 <= self.bandwidth <= 1e30
+            and (self.fma_peak_fp64 is None or 1 <= self.fma_peak_fp64 <= 1e30)
         ):
             raise ResultsError("fma_peak and bandwidth want at least 1 a second, and at most 1e30")
 
     def peak(self, precision: str) -> float:
-        """FLOP/s that the processor's vector units can do in a precision: in fp64 what was measured so, in all others what was measured in fp32."""
+        """FLOP/s that the processor's vector units can do in a precision: in fp64 what was measured so, in all others
+        what was measured in fp32.
+        """
         return self.fma_peak_fp64 if precision == "fp64" and self.fma_peak_fp64 is not None else self.fma_peak

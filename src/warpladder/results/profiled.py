@@ -1,4 +1,6 @@
-"""What a profile says, as plain data that is stored and shown, and its JSON file: written atomically, checked when it is read."""
+"""What a profile says, as plain data that is stored and shown, and its JSON file: written atomically, checked when it
+is read.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _LATER: dict[str, bool] = {"added later": True}
 
 @dataclass(frozen=True)
 class Floor:
-    """The least that a part of a step must do. flops : additions and multiplications; comparisons and copies count as none. bytes : read and written."""
+    """The least that a part of a step must do. flops : additions and multiplications; comparisons and copies count as
+    none. bytes : read and written.
+    """
 
     flops: int = 0
     bytes: int = 0
@@ -35,7 +39,8 @@ class LaunchShape:
     """How a kernel was launched, and what it takes.
 
     grid, block, shared : blocks, threads and bytes of dynamic shared memory.
-    registers, static_shared, spilled : a thread's 32-bit registers, a block's bytes, and a thread's bytes of spilled registers.
+    registers, static_shared, spilled : a thread's 32-bit registers, a block's bytes, and a thread's bytes of spilled
+    registers.
     occupancy : share of a multiprocessor's threads that it can keep there, 0 to 1.
     """
 
@@ -50,9 +55,11 @@ class LaunchShape:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """One kernel of a step, or one instruction of a compiled program, by name; several launches of it within one part are added up.
+    """One kernel of a step, or one instruction of a compiled program, by name; several launches of it within one part
+    are added up.
 
-    shape : of its largest launch; None for a call of a vendor's library, which does not tell, and for an instruction of a compiled program.
+    shape : of its largest launch; None for a call of a vendor's library, which does not tell, and for an instruction of
+    a compiled program.
     tensor : whether the kernel's machine code has instructions that multiply on tensor cores.
     """
 
@@ -88,9 +95,11 @@ class Part:
     """A part of a step: an operation, forward or backward, or what stands between them.
 
     name : "0 Conv2d, 1 ReLU", "loss", "update", "feed".
-    phase : "prepare", "feed", "forward", "backward", "loss", "sum" or "update"; "step" for all of it, with the update where no part of that name
+    phase : "prepare", "feed", "forward", "backward", "loss", "sum" or "update"; "step" for all of it, with the update
+    where no part of that name
         follows.
-    seconds : of the part alone, its inputs and outputs in place, or inside whole steps; the median of several measurements.
+    seconds : of the part alone, its inputs and outputs in place, or inside whole steps; the median of several
+    measurements.
     floor : the least that it must do.
     """
 
@@ -120,7 +129,8 @@ class Profile:
     samples : in the step that was measured.
     step_seconds : of whole steps, one after the other, with everything that a run does besides.
     parts : in order; empty where a rung is one program that cannot be taken apart, and `reason` says so.
-    flops_per_second, bytes_per_second : peaks of the unit that computes; NaN where one is not known, which a file says as null.
+    flops_per_second, bytes_per_second : peaks of the unit that computes; NaN where one is not known, which a file says
+    as null.
     memory : bytes by component.
     host_bytes : resident memory of this process.
     transfers : bytes that a step sends to the device, and back.
@@ -128,9 +138,12 @@ class Profile:
     hidden : the share of the copies' time during which something was computed.
     machine : what it was measured on.
     tiles : how products of matrices are cut into tiles, where the rung does that.
-    spans : seconds by named part (compile, upload, ...), where the trainer keeps count; of the whole profile, not of a step.
-    inside : whether parts were timed inside whole steps, by a clock around each instruction of a compiled program, and not each alone.
-    tensor_share : of the FLOPs of a step's products of matrices those in kernels with tensor core instructions, 0 to 1; None for rungs that use none.
+    spans : seconds by named part (compile, upload, ...), where the trainer keeps count; of the whole profile, not of a
+    step.
+    inside : whether parts were timed inside whole steps, by a clock around each instruction of a compiled program, and
+    not each alone.
+    tensor_share : of the FLOPs of a step's products of matrices those in kernels with tensor core instructions, 0 to 1;
+    None for rungs that use none.
     """
 
     net: str
@@ -184,20 +197,29 @@ def load_profile(path: str | os.PathLike[str]) -> Profile:
 
 
 def parse(raw: bytes) -> Profile:
-    """Check the bytes of a profile's file and make a `Profile` of them; `ResultsError` names the first thing wrong in it."""
+    """Check the bytes of a profile's file and make a `Profile` of them; `ResultsError` names the first thing wrong in
+    it.
+    """
     tree = read_json(raw, nan=True)
     if not is_profile(tree) or "schema" not in tree:
         raise ResultsError("is not a profile")
     if tree["schema"] != SCHEMA or isinstance(tree["schema"], (bool, float)):
-        raise ResultsError(f"has schema {short(tree['schema'])}, this warpladder reads {SCHEMA}: make the profile again")
+        raise ResultsError(
+            f"has schema {short(tree['schema'])}, this warpladder reads {SCHEMA}: make the profile again"
+        )
     del tree["schema"]
     unknown = [name for name in _PEAKS if name in tree and tree[name] is None]
     found: Profile = read(Profile, tree | dict.fromkeys(unknown, 1.0), "")
     if not 1e-12 <= found.step_seconds <= 1e9 or any(not 0 <= part.seconds <= 1e9 for part in found.parts):
         raise ResultsError("step_seconds and the parts' seconds want times below thirty years, and a step some time")
     if not all(1 <= getattr(found, name) <= 1e30 for name in _PEAKS) or found.samples < 1 or found.flops < 1:
-        raise ResultsError("samples, flops, flops_per_second and bytes_per_second want at least 1, and the peaks at most 1e30")
-    if any(min(part.floor.flops, part.floor.bytes) < 0 for part in found.parts) or min(found.memory.values(), default=0) < 0:
+        raise ResultsError(
+            "samples, flops, flops_per_second and bytes_per_second want at least 1, and the peaks at most 1e30"
+        )
+    if (
+        any(min(part.floor.flops, part.floor.bytes) < 0 for part in found.parts)
+        or min(found.memory.values(), default=0) < 0
+    ):
         raise ResultsError("floors and memory want numbers of at least 0")
     if found.tensor_share is not None and not 0 <= found.tensor_share <= 1:
         raise ResultsError(f"tensor_share wants a share from 0 to 1, got {short(found.tensor_share)}")

@@ -17,10 +17,13 @@ LATER: dict[str, bool] = {"added later": True}
 
 
 def read_json(raw: bytes, nan: bool = False) -> Any:
-    """The tree that these bytes spell; `ResultsError` where they are no JSON. With `nan`, NaN, which older files hold, is read as null."""
+    """The tree that these bytes spell; `ResultsError` where they are no JSON. With `nan`, NaN, which older files hold,
+    is read as null.
+    """
     try:
         return json.loads(
-            raw.decode("utf-8"), parse_constant=(lambda token: None if token == "NaN" else _no_constant(token)) if nan else _no_constant
+            raw.decode("utf-8"),
+            parse_constant=(lambda token: None if token == "NaN" else _no_constant(token)) if nan else _no_constant,
         )
     except UnicodeDecodeError:
         raise ResultsError("is not a results file: its bytes are not UTF-8 text") from None
@@ -37,7 +40,9 @@ def _no_constant(token: str) -> float:
 
 
 def read(kind: Any, value: Any, where: str) -> Any:
-    """`value`, out of JSON, as the annotated type `kind`: a dataclass, tuple[X, ...], dict[str, X], a union or a plain type."""
+    """`value`, out of JSON, as the annotated type `kind`: a dataclass, tuple[X, ...], dict[str, X], a union or a plain
+    type.
+    """
     if is_dataclass(kind):
         return _read_record(kind, value, where)
     if kind is Any:
@@ -53,7 +58,10 @@ def read(kind: Any, value: Any, where: str) -> Any:
     if origin is dict:
         if not isinstance(value, dict):
             raise _wrong(where, "an object", value)
-        return {read(str, key, f"a key of {where}"): read(args[1], item, f"{where}.{short(key)}") for key, item in value.items()}
+        return {
+            read(str, key, f"a key of {where}"): read(args[1], item, f"{where}.{short(key)}")
+            for key, item in value.items()
+        }
     if origin is types.UnionType:
         if value is None and type(None) in args:
             return None

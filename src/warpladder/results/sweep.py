@@ -17,7 +17,8 @@ from .reader import read_json
 class Sweep:
     """The climbs of several tasks, by what is swept.
 
-    headings : what each task is trained with, "batch_size=32, limit=1000", in order, also of those that were not reached; "" where nothing was swept.
+    headings : what each task is trained with, "batch_size=32, limit=1000", in order, also of those that were not
+    reached; "" where nothing was swept.
     tasks : the climbs of the tasks that were begun: the last may have been stopped, and those behind it are missing.
     """
 

@@ -17,7 +17,8 @@ class Timing:
     other_seconds : processor time that other processes took in the meantime; None where the system does not tell.
     steps, samples : how many training steps and samples each repetition took.
     epoch_steps, epoch_samples : how many there are in one epoch.
-    of_epochs : epochs whose first steps each repetition took, equally many of each; 1 in older files also where it took several whole ones.
+    of_epochs : epochs whose first steps each repetition took, equally many of each; 1 in older files also where it took
+    several whole ones.
     """
 
     seconds: tuple[float, ...]
@@ -33,7 +34,9 @@ class Timing:
         processor = (self.cpu_seconds, self.other_seconds if self.other_seconds is not None else self.cpu_seconds)
         if not self.seconds or any(len(part) != len(self.seconds) for part in processor):
             raise ResultsError("a timing wants at least one repetition, and processor time for each")
-        if not all(1e-9 <= s <= 1e9 for s in self.seconds) or not all(0 <= s <= 1e12 for part in processor for s in part):
+        if not all(1e-9 <= s <= 1e9 for s in self.seconds) or not all(
+            0 <= s <= 1e12 for part in processor for s in part
+        ):
             raise ResultsError("a timing wants times between a nanosecond and thirty years")
         if min(self.steps, self.samples, self.epoch_steps, self.epoch_samples, self.of_epochs) < 1:
             raise ResultsError("a timing wants at least one step and one sample")
@@ -45,7 +48,9 @@ class Timing:
 
     @property
     def epochs(self) -> tuple[float, ...]:
-        """Seconds per epoch of each repetition; scaled by the number of samples where it took fewer or more than one epoch."""
+        """Seconds per epoch of each repetition; scaled by the number of samples where it took fewer or more than one
+        epoch.
+        """
         return tuple(s * self.epoch_samples / self.samples for s in self.seconds)
 
     @property
@@ -74,8 +79,10 @@ class History:
     """Epochs of training from the initial weights, one after the other: entry i is epoch i + 1.
 
     loss : mean over the epoch's samples, as its steps reported it; None for an epoch that `loss_every` leaves without.
-    accuracy : share of the epoch's samples that were right when they were trained on, None where there is no loss; None for a net without classes.
-    seconds : of the epoch; where several were trained in one call or timed together, each has an equal part of that time.
+    accuracy : share of the epoch's samples that were right when they were trained on, None where there is no loss; None
+    for a net without classes.
+    seconds : of the epoch; where several were trained in one call or timed together, each has an equal part of that
+    time.
     """
 
     loss: tuple[float | None, ...]

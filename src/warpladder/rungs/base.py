@@ -25,22 +25,31 @@ def trains_everything(net: Net, config: TrainConfig, options: Options = Options(
 class Rung:
     """A rung of the ladder, or a peer beside it, with its options as they are set.
 
-    name : what the command line, tables, results and checkpoints call it, its options included: "naive", "naive:block_size=512".
+    name : what the command line, tables, results and checkpoints call it, its options included: "naive",
+    "naive:block_size=512".
     title : a few words for a table's head.
     idea : the one idea, a sentence.
-    build : makes a trainer from (net, config, initial state); a rung with options also takes them, by the name `options`.
-    unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed. It takes options as `build` does.
+    build : makes a trainer from (net, config, initial state); a rung with options also takes them, by the name
+    `options`.
+    unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed. It
+    takes options as `build` does.
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
-    precision : what it computes products in, a name of `precision.PRECISIONS`; it is proven with that format's bounds, and its floor is taken at that peak.
-    sums : what it adds the gradients of a batch's samples in, "fp64" where that is finer than what it computes products in; it is proven with tighter bounds.
-    unit : what of a GPU multiplies, a name of `peaks`, where that is not where such products usually go: fp32 to the cores, all else to tensor cores.
-    transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole numbers round too.
+    precision : what it computes products in, a name of `precision.PRECISIONS`; it is proven with that format's bounds,
+    and its floor is taken at that peak.
+    sums : what it adds the gradients of a batch's samples in, "fp64" where that is finer than what it computes products
+    in; it is proven with tighter bounds.
+    unit : what of a GPU multiplies, a name of `peaks`, where that is not where such products usually go: fp32 to the
+    cores, all else to tensor cores.
+    transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole
+    numbers round too.
     options : how it computes, where it leaves a choice: an object of a class derived from `Options`.
-    proof_flops : FLOPs of a step at most on which a climb proves it: a slow rung, whose code takes a batch sample by sample, is proven on cut batches.
+    proof_flops : FLOPs of a step at most on which a climb proves it: a slow rung, whose code takes a batch sample by
+    sample, is proven on cut batches.
     tunes : whether it chooses by a clock, and keeps what it chose: nothing else may run beside its first steps.
     path : the file that a rung from outside was loaded from, as its user named it; None for those of warpladder.
     peer : whether it is the program of others, which the ladder's rungs are compared with.
-    vary : gives a variant again with what its options change of its account, as title, precision and deviations; None where they change nothing.
+    vary : gives a variant again with what its options change of its account, as title, precision and deviations; None
+    where they change nothing.
     plain : the rung whose variant this is: the same with no option set; None where it is that itself.
     """
 

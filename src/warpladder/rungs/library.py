@@ -20,14 +20,20 @@ class LibraryOptions(Options):
     """Options of the library rung.
 
     feed, block_size : as in `KernelOptions`, for the kernels that are not the libraries'.
-    operations : which operations cuBLASLt and cuDNN do, some of "linear", "conv2d" and "cross_entropy"; None is all of them.
-    graph : True records the steps' calls in CUDA graphs, as the graph rung does with kernels; None sends them one by one.
+    operations : which operations cuBLASLt and cuDNN do, some of "linear", "conv2d" and "cross_entropy"; None is all of
+    them.
+    graph : True records the steps' calls in CUDA graphs, as the graph rung does with kernels; None sends them one by
+    one.
     """
 
     feed: str | None = option(*FEED)
     block_size: int | None = option(*BLOCK_SIZE)
-    operations: tuple[str, ...] | None = option(SomeOf(OPERATIONS), "what is given to cuBLASLt and cuDNN; all of it if not given")
-    graph: bool | None = option(YesNo(), "whether steps are recorded in CUDA graphs; calls are sent one by one if not given")
+    operations: tuple[str, ...] | None = option(
+        SomeOf(OPERATIONS), "what is given to cuBLASLt and cuDNN; all of it if not given"
+    )
+    graph: bool | None = option(
+        YesNo(), "whether steps are recorded in CUDA graphs; calls are sent one by one if not given"
+    )
 
 
 def build(net: Net, config: TrainConfig, state: State, options: LibraryOptions = LibraryOptions()) -> Trainer:
@@ -47,7 +53,9 @@ def unsupported(net: Net, config: TrainConfig, options: LibraryOptions = Library
     from ..ops.tables import library
 
     if options.graph and options.feed not in (None, "resident"):
-        return f"a graph's steps are all alike, with the samples on the GPU: leave feed={options.feed} out, or graph=yes"
+        return (
+            f"a graph's steps are all alike, with the samples on the GPU: leave feed={options.feed} out, or graph=yes"
+        )
     return of_kernels(net, config) or library.why_not(options.operations or OPERATIONS)
 
 

@@ -17,7 +17,8 @@ from .reasons import of_loops
 class LoopsOptions(Options):
     """Options of the loops rung.
 
-    precision : "fp64" has every number in float64, parameters, activations, gradients and slots; None is fp32, whose sums are float64 all the same.
+    precision : "fp64" has every number in float64, parameters, activations, gradients and slots; None is fp32, whose
+    sums are float64 all the same.
     """
 
     precision: str | None = option(*FP64)
@@ -36,7 +37,9 @@ def vary(rung: Rung) -> Rung:
     assert isinstance(options, LoopsOptions)
     if options.precision != "fp64":
         return rung
-    return replace(rung, title=f"{rung.title}, in fp64", idea=f"{rung.idea[:-1]}; every number in float64.", precision="fp64")
+    return replace(
+        rung, title=f"{rung.title}, in fp64", idea=f"{rung.idea[:-1]}; every number in float64.", precision="fp64"
+    )
 
 
 RUNG = Rung(

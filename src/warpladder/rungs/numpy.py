@@ -22,7 +22,8 @@ class NumpyOptions(Options):
 
     threads : CPU threads of BLAS, 1 to as many as there are cores; None takes every core that this process may use.
     precision : "fp64" has every number in float64, parameters, activations, gradients and slots; None is fp32.
-    sums : "fp64" adds the gradients of a batch's samples in float64 and rounds them once; None adds as everything else is computed.
+    sums : "fp64" adds the gradients of a batch's samples in float64 and rounds them once; None adds as everything else
+    is computed.
     """
 
     threads: int | None = option(*THREADS)
@@ -40,7 +41,9 @@ def build(net: Net, config: TrainConfig, state: State, options: NumpyOptions = N
 
         limit = partial(ThreadpoolController().limit, limits=options.threads, user_api="blas")
     sums = None if options.sums is None else named(options.sums).element
-    return LayerwiseTrainer(net, config, state, TABLE, around=limit, dtype=named(options.precision or "fp32").element, sums=sums)
+    return LayerwiseTrainer(
+        net, config, state, TABLE, around=limit, dtype=named(options.precision or "fp32").element, sums=sums
+    )
 
 
 def unsupported(net: Net, config: TrainConfig, options: NumpyOptions = NumpyOptions()) -> str | None:
@@ -59,7 +62,10 @@ def vary(rung: Rung) -> Rung:
     if precision == "fp64":
         title, idea = f"{title}, in fp64", f"{idea[:-1]}; every number in float64."
     elif sums == "fp64":
-        title, idea = f"{title}, gradients summed in fp64", f"{idea[:-1]}; gradients are added over the batch in float64 and rounded once."
+        title, idea = (
+            f"{title}, gradients summed in fp64",
+            f"{idea[:-1]}; gradients are added over the batch in float64 and rounded once.",
+        )
     return replace(rung, title=title, idea=idea, precision=precision, sums=sums)
 
 

@@ -1,6 +1,7 @@
 """Options of rungs: how something is computed, where `TrainConfig` says what is trained.
 
-A rung's options are a frozen dataclass, each field made by `option` with what it may be and a line of help. A field that is None is the rung's own way.
+A rung's options are a frozen dataclass, each field made by `option` with what it may be and a line of help. A field
+that is None is the rung's own way.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class Whole(Kind):
-    """The kind of an option that is a whole number from `least` on, up to `most` where there is one, a multiple of `step`."""
+    """The kind of an option that is a whole number from `least` on, up to `most` where there is one, a multiple of
+    `step`.
+    """
 
     least: int
     most: int | None = None
@@ -85,7 +88,9 @@ class OneOf(Kind):
 
 @dataclass(frozen=True)
 class PrecisionOf(OneOf):
-    """The kind of an option that is one of some precisions, `choices`: names of `precision.PRECISIONS`. "bfloat16" and the like are understood."""
+    """The kind of an option that is one of some precisions, `choices`: names of `precision.PRECISIONS`. "bfloat16" and
+    the like are understood.
+    """
 
     def meant(self, value: Any) -> Any:
         return ALSO.get(value, value) if isinstance(value, str) else value
@@ -93,7 +98,9 @@ class PrecisionOf(OneOf):
 
 @dataclass(frozen=True)
 class SomeOf(Kind):
-    """The kind of an option that is some of the words `choices`, each at most once: a tuple, in text with + between them."""
+    """The kind of an option that is some of the words `choices`, each at most once: a tuple, in text with + between
+    them.
+    """
 
     choices: tuple[str, ...]
 
@@ -138,7 +145,8 @@ class YesNo(Kind):
 
 
 def option(kind: Kind, help: str) -> Any:
-    """Declare an option: a field of a class derived from `Options`. Where nothing is said its value is None, the rung's own way.
+    """Declare an option: a field of a class derived from `Options`. Where nothing is said its value is None, the rung's
+    own way.
 
     Parameters
     ----------
@@ -152,7 +160,8 @@ def option(kind: Kind, help: str) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """How a rung computes, where the rung leaves a choice: the base of frozen dataclasses with a field for each option, and itself without any.
+    """How a rung computes, where the rung leaves a choice: the base of frozen dataclasses with a field for each option,
+    and itself without any.
 
     As text it is the options that are set, as they stand behind a rung's name: "block_size=512:feed=sync".
 
@@ -232,7 +241,8 @@ class KernelOptions(Options):
     """Options of a rung that trains layer by layer with CUDA kernels.
 
     device : "emulated" runs the kernels on the CPU; None is the GPU.
-    feed : how samples reach the GPU: "sync", copied and waited for; "streamed", copied while it computes; "resident", kept there. None is the rung's own.
+    feed : how samples reach the GPU: "sync", copied and waited for; "streamed", copied while it computes; "resident",
+    kept there. None is the rung's own.
     block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256.
     """
 

@@ -15,7 +15,9 @@ def build(net: Net, config: TrainConfig, state: State, options: KernelOptions = 
     from ..trainers.kernelwise.trainer import KernelTrainer
     from ..trainers.kernelwise.where import open_device
 
-    return KernelTrainer(net, config, state, open_device(options.device), TABLE, options.feed or "resident", options.block_size)
+    return KernelTrainer(
+        net, config, state, open_device(options.device), TABLE, options.feed or "resident", options.block_size
+    )
 
 
 RUNG = Rung(

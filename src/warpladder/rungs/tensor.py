@@ -24,11 +24,15 @@ class TensorOptions(GraphOptions):
     """Options of the tensor rung.
 
     device : "emulated" runs the kernels on the CPU; None is the GPU.
-    block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256. Products have blocks of their own.
-    precision : what products are computed in: "fp32", each factor split into two halves; "tf32", "bf16" or "fp16", each factor rounded. None is "fp32".
+    block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256.
+    Products have blocks of their own.
+    precision : what products are computed in: "fp32", each factor split into two halves; "tf32", "bf16" or "fp16", each
+    factor rounded. None is "fp32".
     """
 
-    precision: str | None = option(PrecisionOf(PRECISIONS), "of products; fp32 if not given, by two halves for each factor")
+    precision: str | None = option(
+        PrecisionOf(PRECISIONS), "of products; fp32 if not given, by two halves for each factor"
+    )
 
 
 def build(net: Net, config: TrainConfig, state: State, options: TensorOptions = TensorOptions()) -> Trainer:
@@ -41,11 +45,15 @@ def build(net: Net, config: TrainConfig, state: State, options: TensorOptions = 
 
 
 def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOptions()) -> str | None:
-    """A layer whose products have no kernel on tensor cores; what every rung of kernels wants; a GPU that has the instructions."""
+    """A layer whose products have no kernel on tensor cores; what every rung of kernels wants; a GPU that has the
+    instructions.
+    """
     for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
         if layer.param_shapes(shape) and type(layer) not in (Linear, Conv2d):
             kind = type(layer).__name__
-            return f"it multiplies for Linear and Conv2d alone, and layer {number} is {kind}: gemm and graph take this net"
+            return (
+                f"it multiplies for Linear and Conv2d alone, and layer {number} is {kind}: gemm and graph take this net"
+            )
     return of_kernels(net, config, options) or _too_old(options.device)
 
 

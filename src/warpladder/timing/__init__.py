@@ -62,13 +62,15 @@ def climb(
     quick : bool
         A first look: no further rung is begun after half a minute, and neither accuracy nor peak memory is taken.
     kept : bool
-        Whether a rung may keep the proof that it was given in an earlier climb of the same code, data, settings and machine.
+        Whether a rung may keep the proof that it was given in an earlier climb of the same code, data, settings and
+        machine.
     progress : callable or None
-        Called with what is being done, how many parts are done and how many there are, and about how many seconds are left.
+        Called with what is being done, how many parts are done and how many there are, and about how many seconds are
+        left.
     found : callable or None
-        Called with the results so far whenever there is news, and with the rung that has just got its first time or lost its chance of
-        one, else None. The last call comes before an interrupt or an error leaves the climb, so that nothing is lost; its results say in
-        `stopped` what ended it.
+        Called with the results so far whenever there is news, and with the rung that has just got its first time or
+        lost its chance of one, else None. The last call comes before an interrupt or an error leaves the climb, so that
+        nothing is lost; its results say in `stopped` what ended it.
     command : str or None
         What repeats this climb, as the results keep it; None makes one.
 
@@ -103,7 +105,9 @@ def climb(
     check_settings(net, config, len(data.train_x))
     task = Task(net, data, config, epochs, repeats, budget, scored=not quick)
     if task.steps == 0:
-        raise ConfigError(f"there is no full batch of {config.batch_size} among {task.n} samples, and drop_last leaves out the rest")
+        raise ConfigError(
+            f"there is no full batch of {config.batch_size} among {task.n} samples, and drop_last leaves out the rest"
+        )
 
     course = Course(
         task,
@@ -114,6 +118,8 @@ def climb(
         found,
         last_start=FIRST_LOOK if quick else None,
         weigh=not quick,
-        notes=["a first look: no accuracy, no peak memory, and no rung that could not be begun in time"] if quick else [],
+        notes=["a first look: no accuracy, no peak memory, and no rung that could not be begun in time"]
+        if quick
+        else [],
     )
     return course.run()

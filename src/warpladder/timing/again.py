@@ -22,7 +22,8 @@ WHOLE = {"digits": 1437, "mnist": 60_000, "fashion": 60_000, "cifar10": 50_000}
 
 
 def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, standardize: bool = False) -> str:
-    """A command that repeats the climb, or an empty text where none can: data, rungs, layers or an optimizer that are the program's own have no name.
+    """A command that repeats the climb, or an empty text where none can: data, rungs, layers or an optimizer that are
+    the program's own have no name.
 
     standardize : whether the task's data were standardised for the climb.
     """
@@ -32,7 +33,9 @@ def again(task: Task, rungs: Sequence[Rung], *, quick: bool = False, standardize
         return ""
     names = [rung.name for rung in rungs]
     recipe = RECIPES.get(task.net.name)
-    clipped = recipe is not None and recipe.clip_value is not None and task.config.clip_value is None  # no option unsets it
+    clipped = (
+        recipe is not None and recipe.clip_value is not None and task.config.clip_value is None
+    )  # no option unsets it
     if recipe is None or clipped or not is_named(task.net):
         return shlex.join(("python", "-c", _program(task, names, quick, standardize)))
     words = ["warpladder", "climb", task.net.name, "--data", task.data.name, "--rungs", ",".join(names)]
@@ -81,7 +84,9 @@ def _changed(option: str, thing: Optimizer | Schedule, base: Optimizer | Schedul
         if option == "optimizer" and name in told:
             value = told.pop(name)
             flag = name.replace("_", "-")
-            words += [f"--{flag}" if value == "yes" else f"--no-{flag}"] if value in ("yes", "no") else [f"--{flag}", value]
+            words += (
+                [f"--{flag}" if value == "yes" else f"--no-{flag}"] if value in ("yes", "no") else [f"--{flag}", value]
+            )
     more = ":".join([type(thing).__name__.lower(), *(f"{name}={value}" for name, value in told.items())])
     return [*words, *([f"--{option}", more] if told else [])]
 

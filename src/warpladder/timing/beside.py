@@ -1,7 +1,7 @@
 """Proofs made side by side, in processes of their own, while nothing is timed.
 
-A process that passes a rung has proven the same code on the same data as this one would. Whatever else becomes of it says nothing about the
-rung, since several share the memory of a device: such a rung is proven here, alone.
+A process that passes a rung has proven the same code on the same data as this one would. Whatever else becomes of it
+says nothing about the rung, since several share the memory of a device: such a rung is proven here, alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from .task import Task, kinds, proven_with
 LIMIT = 180.0  # seconds that a process may take
 MOST = 16  # processes side by side: each holds a copy of the data, and those of GPU rungs a context
 
-#: Has the threads of BLAS and OpenMP that wait for each other sleep at once: what they spun on are the cores of the processes beside them. It changes no bit.
+#: Has the threads of BLAS and OpenMP that wait for each other sleep at once: what they spun on are the cores of the
+#: processes beside them. It changes no bit.
 ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
 
 
@@ -44,11 +45,14 @@ def sleepy() -> dict[str, str]:
     return {**ASLEEP, **os.environ}
 
 
-def passed_beside(rungs: Sequence[Rung], task: Task, at_a_time: int, until: float, told: Callable[[str, Checked | None], None]) -> None:
+def passed_beside(
+    rungs: Sequence[Rung], task: Task, at_a_time: int, until: float, told: Callable[[str, Checked | None], None]
+) -> None:
     """Have processes of their own prove those of the package's own rungs.
 
     until : when, by `time.perf_counter`, nobody waits any longer.
-    told : called with the name of each rung whose process has ended, and its verdict, or None where the process did not pass the rung.
+    told : called with the name of each rung whose process has ended, and its verdict, or None where the process did not
+    pass the rung.
     """
     children: set[subprocess.Popen[str]] = set()
     with TemporaryDirectory(prefix="warpladder-") as folder:
@@ -75,9 +79,19 @@ def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subproc
         outside = origins(kinds(task.net, config))
     except ImportError:
         return None
-    order = {"rung": rung.name, "net": net_to_json(task.net), "config": config.as_dict(), "data": str(path), "outside": outside}
+    order = {
+        "rung": rung.name,
+        "net": net_to_json(task.net),
+        "config": config.as_dict(),
+        "data": str(path),
+        "outside": outside,
+    }
     package = str(Path(__file__).parents[2])
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.beside import child; child()"]
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.beside import child; child()",
+    ]
     if perf_counter() > until:
         return None
     try:
@@ -109,4 +123,8 @@ def child() -> None:
         dataset=data, bitwise=not rung.deviations, precision=rung.precision, sums=rung.sums, transforms=rung.transforms,
     )  # fmt: skip
     error, bound = (value if np.isfinite(value) else None for value in map(float, (verdict.error, verdict.bound)))
-    print(json.dumps(asdict(Checked(verdict.passed, error, bound, " ".join(verdict.reason.split())[:400], verdict.seconds))))
+    print(
+        json.dumps(
+            asdict(Checked(verdict.passed, error, bound, " ".join(verdict.reason.split())[:400], verdict.seconds))
+        )
+    )

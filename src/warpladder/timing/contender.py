@@ -50,7 +50,8 @@ class Contender:
     other_seconds: list[float] = field(default_factory=list)
     logs: list[bytes] = field(default_factory=list)
     ends: list[State] = field(default_factory=list)
-    #: of each epoch that was trained whole: mean loss and share of right samples, None where they were not computed, and seconds
+    #: of each epoch that was trained whole: mean loss and share of right samples, None where they were not computed,
+    #: and seconds
     epochs: dict[int, tuple[float | None, float | None, float]] = field(default_factory=dict)
     stage: int = 0  # parts of the climb that it has behind it
     asked: bool = False
@@ -89,7 +90,9 @@ class Contender:
                 self.give_up("unsupported", reason)
 
     def check(self, kept: Kept | None) -> None:
-        """Ask the float64 reference whether the rung trains this right, or take the proof that it was given in an earlier climb."""
+        """Ask the float64 reference whether the rung trains this right, or take the proof that it was given in an
+        earlier climb.
+        """
         with self.guarded("check"):
             checked = (kept.find(self.rung) if kept else None) or self.passed
             if checked is None:
@@ -106,20 +109,30 @@ class Contender:
                     transforms=self.rung.transforms,
                     shared=self.task.cases,
                 )
-                checked = Checked(verdict.passed, finite(verdict.error), finite(verdict.bound), line(verdict.reason + cut), verdict.seconds)
+                checked = Checked(
+                    verdict.passed,
+                    finite(verdict.error),
+                    finite(verdict.bound),
+                    line(verdict.reason + cut),
+                    verdict.seconds,
+                )
                 if not verdict.passed:
                     self.give_up("failed" if verdict.judged else "unjudged", verdict.reason)
             self.found["check"] = checked
 
     def begin(self) -> None:
-        """Build, load and take the first step, beside processes that prove other rungs: one that cannot now, for want of memory say, does so later."""
+        """Build, load and take the first step, beside processes that prove other rungs: one that cannot now, for want
+        of memory say, does so later.
+        """
         try:
             self._begin()
         except Exception:
             self.close()
 
     def _begin(self) -> None:
-        self.found["build_seconds"], self.trainer = clocked(lambda: self.rung.build(self.task.net, self.task.config, self.task.start()))
+        self.found["build_seconds"], self.trainer = clocked(
+            lambda: self.rung.build(self.task.net, self.task.config, self.task.start())
+        )
         trainer = self.trainer
         self.found["load_seconds"], _ = clocked(lambda: trainer.load(self.task.data))
         self.found["first_seconds"], _ = clocked(lambda: self._run(trainer, 0, 0, 1))
@@ -133,7 +146,9 @@ class Contender:
             assert trainer is not None
             flops = trainer.flops()
             if isinstance(flops, bool) or not isinstance(flops, int) or flops < 1:
-                raise Refused(f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {flops!r:.40}")
+                raise Refused(
+                    f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {flops!r:.40}"
+                )
             self.found["flops"] = flops
             self.peak = trainer.peak()
             self.found["floor_seconds"] = None
@@ -153,7 +168,9 @@ class Contender:
         return ((every - 1) * without + self._probe_epoch(trainer, every - 1)) / every
 
     def _probe_epoch(self, trainer: Trainer, epoch: int) -> float:
-        """Seconds per step of an epoch, the least of ever longer runs until there is time enough or no step more; also warms the last step's code."""
+        """Seconds per step of an epoch, the least of ever longer runs until there is time enough or no step more; also
+        warms the last step's code.
+        """
         count, total, best = 0, 0.0, math.inf
         while total < 2 * PROBE and count < self.task.steps:
             count = min(self.task.steps, 4 * count or 1)
@@ -165,7 +182,9 @@ class Contender:
         return best
 
     def repeat(self, number: int) -> None:
-        """One timed repetition. The clock stops when the weights have been copied out, so that no work can be put off until after it."""
+        """One timed repetition. The clock stops when the weights have been copied out, so that no work can be put off
+        until after it.
+        """
         trainer = self.trainer
         assert trainer is not None
         with self.guarded("timed steps"):
@@ -192,11 +211,17 @@ class Contender:
         return trainer.run(self.task.order(epoch), first, last)
 
     def note(self, first: int, logs: list[StepLog], seconds: float) -> None:
-        """Take loss, right samples and seconds of whole epochs, `first` and those behind it, that were trained in so many seconds together."""
+        """Take loss, right samples and seconds of whole epochs, `first` and those behind it, that were trained in so
+        many seconds together.
+        """
         for epoch, log in enumerate(logs, first):
             if epoch not in self.epochs and len(log.size) == self.task.steps:
                 samples = int(log.size.sum())
-                known = (float(log.loss @ log.size) / samples, int(log.correct.sum()) / samples) if log.has_loss else (None, None)
+                known = (
+                    (float(log.loss @ log.size) / samples, int(log.correct.sum()) / samples)
+                    if log.has_loss
+                    else (None, None)
+                )
                 self.epochs[epoch] = *known, seconds / len(logs)
 
     def _history(self) -> History | None:
@@ -208,9 +233,12 @@ class Contender:
         return History(loss, accuracy if isinstance(self.task.net.loss, CrossEntropyLoss) else None, seconds)
 
     def _counted(self, number: int, logs: list[StepLog], state: State) -> int:
-        """Samples trained in a repetition, by the logs of its steps; refuses logs that do not show the work that was asked for."""
+        """Samples trained in a repetition, by the logs of its steps; refuses logs that do not show the work that was
+        asked for.
+        """
         expected = np.minimum(
-            self.task.config.batch(self.task.n), self.task.n - np.arange(self.plan.steps) * self.task.config.batch(self.task.n)
+            self.task.config.batch(self.task.n),
+            self.task.n - np.arange(self.plan.steps) * self.task.config.batch(self.task.n),
         )
         for epoch, log in enumerate(logs, number * self.plan.epochs):
             if log.has_loss is not self.task.config.has_loss(epoch):
@@ -228,7 +256,9 @@ class Contender:
         return int(sum(log.size.sum() for log in logs))
 
     def doubt(self, machine: Machine) -> str | None:
-        """Set the floor: the FLOPs that the rung itself declares, at the peak of its unit in its precision. Says why a time below it is not believed."""
+        """Set the floor: the FLOPs that the rung itself declares, at the peak of its unit in its precision. Says why a
+        time below it is not believed.
+        """
         peak = self.peak or machine.peak(self.rung.precision)
         floor = self.found["flops"] / peak
         self.found["floor_seconds"] = floor * self.task.samples(self.task.steps)
@@ -267,7 +297,9 @@ class Contender:
         return (self.task.repeats - len(self.seconds)) * (settle + repetition) + tests + replays
 
     def trained(self) -> tuple[int, State]:
-        """How far towards the epochs of the test accuracy the timed run has come, and its state there: an end of whole epochs, or the start."""
+        """How far towards the epochs of the test accuracy the timed run has come, and its state there: an end of whole
+        epochs, or the start.
+        """
         ends = enumerate(self.ends, 1) if self.plan.steps == self.task.steps else ()
         return max(
             ((number * self.plan.epochs, end) for number, end in ends if number * self.plan.epochs <= self.task.epochs),
@@ -298,12 +330,19 @@ class Contender:
         """What has been found, as it is stored; `stopped` says why there may be no more of it."""
         found = dict(self.found)
         if self.alive and not self.seconds:
-            found |= {"status": "missing", "reason": f"{'proven, but not timed' if 'check' in found else 'not reached'}: {line(stopped)}"}
+            found |= {
+                "status": "missing",
+                "reason": f"{'proven, but not timed' if 'check' in found else 'not reached'}: {line(stopped)}",
+            }
         elif self.alive and (reason := self.doubt(machine)) is not None:
             found |= {"status": "refused", "reason": reason}
         elif self.alive:
             found |= {"status": "timed", "timing": self.timing(), "floor_seconds": self.found["floor_seconds"]}
-            missing = [f"timed {len(self.seconds)} of {self.task.repeats} times"] if len(self.seconds) < self.task.repeats else []
+            missing = (
+                [f"timed {len(self.seconds)} of {self.task.repeats} times"]
+                if len(self.seconds) < self.task.repeats
+                else []
+            )
             missing += ["its bits were not compared with an untimed run's"] if not self.repeated else []
             found["reason"] = "; ".join(filter(None, (found.get("reason", ""), *missing)))
         rung = self.rung

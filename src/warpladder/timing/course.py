@@ -1,7 +1,8 @@
 """The course of a climb: who is proven, timed and repeated when, and what is told meanwhile.
 
-A rung is proven, warmed up and timed once before the next one is proven, so that its row is there early; the other repetitions are taken
-in turns. What no clock sees comes last: bits are compared, and beside that rungs are weighed in processes of their own.
+A rung is proven, warmed up and timed once before the next one is proven, so that its row is there early; the other
+repetitions are taken in turns. What no clock sees comes last: bits are compared, and beside that rungs are weighed in
+processes of their own.
 """
 
 from __future__ import annotations
@@ -25,19 +26,24 @@ from .kept import Kept, ours
 from .replay import replay, time_test
 from .task import Task
 
-SETTLE = 0.2  # seconds after a rung on the CPU: a library's idle threads may spin for a while, and would take the next rung's cores
+# seconds after a rung on the CPU: a library's idle threads may spin for a while, and would take the next rung's cores
+SETTLE = 0.2
 
 #: Seconds that a proof may take, for the estimate of what is left, until one has been made.
 PROOF = 5.0
 
 TAIL = 3  # proofs side by side that leave processors idle: rungs that are proven are weighed beside so few
 
-WEIGHED = 4  # processes that are weighed side by side, at most: libraries whose threads wait for each other want the other cores while rungs are repeated
+# processes that are weighed side by side, at most: libraries whose threads wait for each other want the other cores
+# while rungs are repeated
+WEIGHED = 4
 
-#: Called with what is being done, how many parts of the climb are done, how many there are, and about how many seconds are left.
+#: Called with what is being done, how many parts of the climb are done, how many there are, and about how many seconds
+#: are left.
 Progress = Callable[[str, int, int, float], None]
 
-#: Called with the results so far, and the rung that has just got its first time or lost its chance of one, or None where there is no such news.
+#: Called with the results so far, and the rung that has just got its first time or lost its chance of one, or None
+#: where there is no such news.
 Found = Callable[[Results, RungResult | None], None]
 
 
@@ -46,7 +52,8 @@ class Course:
     """A climb under way.
 
     command : repeats it. kept : proofs of earlier climbs, or None to prove everything.
-    last_start : seconds from the beginning after which no further rung is begun, or None. weigh : whether peak memory is measured.
+    last_start : seconds from the beginning after which no further rung is begun, or None. weigh : whether peak memory
+    is measured.
     """
 
     task: Task
@@ -62,7 +69,9 @@ class Course:
     scales: Weighing = field(init=False)
 
     def _threads(self) -> int | None:
-        """How many threads every rung that has the choice is given, with which the machine's peak is measured too; None where they differ."""
+        """How many threads every rung that has the choice is given, with which the machine's peak is measured too; None
+        where they differ.
+        """
         chosen = {each.rung.options.chosen().get("threads") for each in self.contenders if each.rung.threaded}
         return chosen.pop() if len(chosen) == 1 else None
 
@@ -79,7 +88,10 @@ class Course:
                 for each in self.contenders:
                     stack.callback(each.close)
                 self.scales = Weighing(
-                    self.task.net, self.task.data, self.task.config, at_a_time=max(1, min(WEIGHED, machine.cores() // 2))
+                    self.task.net,
+                    self.task.data,
+                    self.task.config,
+                    at_a_time=max(1, min(WEIGHED, machine.cores() // 2)),
                 )
                 stack.callback(self.scales.close)
                 self._prove()
@@ -101,7 +113,14 @@ class Course:
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             command=self.command,
             machine=self.machine,
-            net=NetFacts(net.name, net.in_shape, tuple(map(repr, net.layers)), type(net.loss).__name__, net.param_count, net.train_flops),
+            net=NetFacts(
+                net.name,
+                net.in_shape,
+                tuple(map(repr, net.layers)),
+                type(net.loss).__name__,
+                net.param_count,
+                net.train_flops,
+            ),
             data=DataFacts(data.name, task.n, len(data.test_x), data.in_shape, str(data.train_x.dtype), data.classes),
             config=task.config.but(epochs=task.epochs).as_dict(),
             epochs=task.epochs,
@@ -116,7 +135,12 @@ class Course:
         """Prove, warm up and time once, one rung after the other."""
         for each in sorted(self.contenders, key=self._dear):
             each.ask()
-            if each.alive and each.passed is None and self.last_start is not None and perf_counter() - self.began > self.last_start:
+            if (
+                each.alive
+                and each.passed is None
+                and self.last_start is not None
+                and perf_counter() - self.began > self.last_start
+            ):
                 each.give_up("missing", "a first look had no time left for it")
             if not each.alive:
                 continue
@@ -135,27 +159,38 @@ class Course:
                 self._prove_beside()
 
     def _prove_beside(self) -> None:
-        """After the first row, for which nobody shall wait until torch is imported: ask all others, and prove them side by side where cores allow."""
+        """After the first row, for which nobody shall wait until torch is imported: ask all others, and prove them side
+        by side where cores allow.
+        """
         for other in self.contenders:
             other.ask()
         left = [
-            each for each in self._alive() if "check" not in each.found and ours(each.rung) and not each.rung.tunes and self._dear(each)
+            each
+            for each in self._alive()
+            if "check" not in each.found and ours(each.rung) and not each.rung.tunes and self._dear(each)
         ]
         at_a_time = min(MOST, machine.cores() - 2, len(left))  # two cores for this process and the system
         if at_a_time < 2:
             return
         until = math.inf if self.last_start is None else self.began + self.last_start
         waiting = {each.rung.name: each for each in left}
-        # Of those that are proven by then, or are being proven; a slow one, or a library that takes long to import, would be waited for.
+        # Of those that are proven by then, or are being proven; a slow one, or a library that takes long to import,
+        # would be waited for.
         quick = [
-            each for each in self._alive() if (each in left or "check" in each.found) and self._dear(each) < 2 and not is_peer(each.rung)
+            each
+            for each in self._alive()
+            if (each in left or "check" in each.found) and self._dear(each) < 2 and not is_peer(each.rung)
         ]
-        beginning = Thread(target=_begun, args=([each for each in left if is_peer(each.rung)],), name="beginning", daemon=True)
+        beginning = Thread(
+            target=_begun, args=([each for each in left if is_peer(each.rung)],), name="beginning", daemon=True
+        )
 
         def told(name: str, checked: Checked | None) -> None:
             waiting.pop(name).passed = checked
             last = 0 < len(waiting) <= TAIL
-            for each in quick if self.weigh and last and not self.scales.found else ():  # later ones would be waited for
+            for each in (
+                quick if self.weigh and last and not self.scales.found else ()
+            ):  # later ones would be waited for
                 if each.rung.name not in waiting:
                     self.scales.add(each.rung)
             self._say(f"proving {counted(len(waiting))} side by side" if waiting else f"proven: {name}")
@@ -174,10 +209,14 @@ class Course:
 
     def _dear(self, each: Contender) -> int:
         """Sorts those with a kept proof first, and those whose proof takes longest last."""
-        return 0 if self.kept and self.kept.find(each.rung) else 2 if math.isfinite(each.rung.proof_flops) else 1  # slow rungs last
+        return (
+            0 if self.kept and self.kept.find(each.rung) else 2 if math.isfinite(each.rung.proof_flops) else 1
+        )  # slow rungs last
 
     def _take_turns(self) -> None:
-        """The other repetitions, and the test passes; then the times are doubted, with the highest peak that was measured."""
+        """The other repetitions, and the test passes; then the times are doubted, with the highest peak that was
+        measured.
+        """
         for number in range(1, self.task.repeats):
             for each in self._alive():
                 self._time(each, number)
@@ -221,9 +260,13 @@ class Course:
     def _repeat(self) -> None:
         """Compare bits, train for the accuracy, and meanwhile weigh those that were not weighed yet. No clock runs."""
         timed = self._alive()
-        for each in sorted(timed, key=lambda each: not is_peer(each.rung)) if self.weigh else ():  # peers' libraries take long to import
+        for each in (
+            sorted(timed, key=lambda each: not is_peer(each.rung)) if self.weigh else ()
+        ):  # peers' libraries take long to import
             self.scales.add(each.rung)
-        for each in sorted(timed, key=lambda each: each.peak is None):  # a GPU's first: what is weighed beside them takes this CPU's cores
+        for each in sorted(
+            timed, key=lambda each: each.peak is None
+        ):  # a GPU's first: what is weighed beside them takes this CPU's cores
             self._say(f"repeating {each.rung.name}")
             replay(each)
             each.stage += 1
@@ -244,20 +287,29 @@ class Course:
         self.progress(doing, done, parts * len(self.contenders), 0.0 if doing == "done" else self._left())
 
     def _left(self) -> float:
-        """Estimated seconds to the end. Of a rung that was not probed yet its proof is taken for as long as the others', its steps for short."""
-        made = [each.found["check"].seconds for each in self.contenders if "check" in each.found and not each.found["check"].kept]
+        """Estimated seconds to the end. Of a rung that was not probed yet its proof is taken for as long as the
+        others', its steps for short.
+        """
+        made = [
+            each.found["check"].seconds
+            for each in self.contenders
+            if "check" in each.found and not each.found["check"].kept
+        ]
         proof = sum(made) / len(made) if made else PROOF
         return sum(each.left(proof, SETTLE) for each in self._alive())
 
     def _tell(self, news: Contender | None, stopped: str = "") -> None:
         """Tell whoever wants to know the results so far; they count as stopped until they are whole."""
         if self.found is not None:
-            results = self.results(stopped or ("" if self.doing == "done" else f"still under way when this was written, {self.doing}"))
+            results = self.results(
+                stopped or ("" if self.doing == "done" else f"still under way when this was written, {self.doing}")
+            )
             self.found(results, next((rung for rung in results.rungs if news and rung.name == news.rung.name), None))
 
 
 def _begun(peers: list[Contender]) -> None:
-    """Build a trainer of each peer, and drop it: that imports the peer's library and wakes its device, for which this process would wait later.
+    """Build a trainer of each peer, and drop it: that imports the peer's library and wakes its device, for which this
+    process would wait later.
 
     What goes wrong comes up again where the peer is timed.
     """

@@ -35,7 +35,9 @@ PATIENCE = 3  # seconds of evaluation, after which the rest of the test set is l
 
 
 class Weighing:
-    """Rungs on the scales, a few processes at a time, beside whatever else is done; those that are left when it ends are ended."""
+    """Rungs on the scales, a few processes at a time, beside whatever else is done; those that are left when it ends
+    are ended.
+    """
 
     def __init__(self, net: Net, data: Dataset, config: TrainConfig, at_a_time: int) -> None:
         self.what = net, data, config
@@ -91,7 +93,11 @@ def peak_rss(
         "outside": outside,
     }
     package = str(Path(__file__).parents[2])
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.footprint import child; child()"]
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.footprint import child; child()",
+    ]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     children = set() if children is None else children
     try:

@@ -1,8 +1,8 @@
 """Proofs kept between climbs: what was proven need not be proven again while nothing that bears on it has changed.
 
-A proof is kept in the user's cache folder under a hash of the sources, net, data, settings, plans of the tuner, threads, libraries and their
-BLAS, the processor's features, driver and GPU. A rung, layer, optimizer or schedule from outside the package is proven every time: what its code
-reaches is not known.
+A proof is kept in the user's cache folder under a hash of the sources, net, data, settings, plans of the tuner,
+threads, libraries and their BLAS, the processor's features, driver and GPU. A rung, layer, optimizer or schedule from
+outside the package is proven every time: what its code reaches is not known.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def folder() -> Path:
 
 
 class Kept:
-    """The proofs of earlier climbs of one task. Made before any rung is built, so that the libraries which are loaded are always the same."""
+    """The proofs of earlier climbs of one task. Made before any rung is built, so that the libraries which are loaded
+    are always the same.
+    """
 
     def __init__(self, task: Task) -> None:
         device = _gpu()
@@ -84,11 +86,18 @@ class Kept:
             checked: Checked = read(Checked, read_json(self._path(rung).read_bytes()), "")
         except (OSError, ResultsError):
             return None
-        sound = checked.passed and checked.error is not None and checked.bound is not None and checked.error <= checked.bound
+        sound = (
+            checked.passed
+            and checked.error is not None
+            and checked.bound is not None
+            and checked.error <= checked.bound
+        )
         return replace(checked, kept=True) if sound else None
 
     def keep(self, rung: Rung, checked: Checked, on_gpu: bool) -> None:
-        """Keep a proof that was passed, not on a GPU that could not be told; a folder that cannot be written is told in a warning."""
+        """Keep a proof that was passed, not on a GPU that could not be told; a folder that cannot be written is told in
+        a warning.
+        """
         if self.foreign or not (checked.passed and ours(rung)) or (on_gpu and not self.gpu_known):
             return
         path = self._path(rung)
@@ -97,10 +106,19 @@ class Kept:
             write_atomically(path, json.dumps(asdict(checked)).encode())
             _prune(path.parent)
         except OSError as error:
-            warnings.warn(f"proofs cannot be kept in {path.parent} ({error.strerror}): the next climb proves again", stacklevel=2)
+            warnings.warn(
+                f"proofs cannot be kept in {path.parent} ({error.strerror}): the next climb proves again", stacklevel=2
+            )
 
     def _path(self, rung: Rung) -> Path:
-        own = [rung.name, rung.precision, rung.sums, rung.transforms, rung.deviations, _plans() if rung.has("block_size") else ""]
+        own = [
+            rung.name,
+            rung.precision,
+            rung.sums,
+            rung.transforms,
+            rung.deviations,
+            _plans() if rung.has("block_size") else "",
+        ]
         return folder() / f"{_digest([self.ground, own])[:40]}.json"
 
 
@@ -130,7 +148,9 @@ def _task(task: Task) -> list[Any]:
     """Net, settings and training set; samples to test on take no part in a proof."""
     data = task.data
     arrays = [data.train_x, *(() if data.train_y is None else (data.train_y,))]
-    content = [(array.shape, str(array.dtype), sha256(np.ascontiguousarray(array).data).hexdigest()) for array in arrays]
+    content = [
+        (array.shape, str(array.dtype), sha256(np.ascontiguousarray(array).data).hexdigest()) for array in arrays
+    ]
     config = task.config if task.config.schedule.by_epochs else task.config.but(epochs=1)
     return [net_to_json(task.net), config.as_dict(), content, data.scale, data.classes]
 
@@ -140,8 +160,12 @@ def _libraries() -> list[Any]:
     from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
     installed = sorted({f"{each.metadata['Name']} {each.version}" for each in metadata.distributions()})
-    pools = [each for each in threadpool_info() if each["user_api"] == "blas" and "numpy" in each["filepath"]]  # others may come and go
-    blas = sorted([str(each.get(name)) for name in ("internal_api", "version", "architecture", "num_threads")] for each in pools)
+    pools = [
+        each for each in threadpool_info() if each["user_api"] == "blas" and "numpy" in each["filepath"]
+    ]  # others may come and go
+    blas = sorted(
+        [str(each.get(name)) for name in ("internal_api", "version", "architecture", "num_threads")] for each in pools
+    )
     told = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
     return [sys.version, sys.platform, installed, blas, told]
 
@@ -156,7 +180,10 @@ def _gpu() -> dict[str, Any] | str:
         found = gpu.facts()
     except (WarpladderError, ImportError, OSError) as error:
         return str(error)
-    return {name: found[name] for name in ("name", "capability", "multiprocessors", "memory_bytes", "cuda", "nvrtc", "driver")}
+    return {
+        name: found[name]
+        for name in ("name", "capability", "multiprocessors", "memory_bytes", "cuda", "nvrtc", "driver")
+    }
 
 
 def _plans() -> list[str]:
@@ -164,7 +191,11 @@ def _plans() -> list[str]:
     from ..trainers.tuning import kept as plan_cache
 
     place = plan_cache.folder()
-    return [f"{path.name} {sha256(path.read_bytes()).hexdigest()}" for path in sorted(place.glob("*.json"))] if place.is_dir() else []
+    return (
+        [f"{path.name} {sha256(path.read_bytes()).hexdigest()}" for path in sorted(place.glob("*.json"))]
+        if place.is_dir()
+        else []
+    )
 
 
 def _prune(place: Path) -> None:

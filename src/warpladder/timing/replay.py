@@ -1,4 +1,6 @@
-"""What a contender does when its repetitions are timed: a test pass, and without a clock its fastest repetition again, and the training that is left."""
+"""What a contender does when its repetitions are timed: a test pass, and without a clock its fastest repetition again,
+and the training that is left.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ from .task import Task, train_in_calls
 
 
 def time_test(each: Contender) -> None:
-    """Time one pass over the test samples; where the timed steps were all the training that is wanted, take its accuracy from there.
+    """Time one pass over the test samples; where the timed steps were all the training that is wanted, take its
+    accuracy from there.
 
-    The second of two passes counts, since the first compiles and takes memory. For a net that is not trained to the end, a long pass is left out.
+    The second of two passes counts, since the first compiles and takes memory. For a net that is not trained to the
+    end, a long pass is left out.
     """
     trainer, task = each.trainer, each.task
     assert trainer is not None
@@ -44,7 +48,8 @@ def time_test(each: Contender) -> None:
 
 
 def replay(each: Contender) -> None:
-    """Train the fastest repetition again in a new trainer, without a clock, compare every bit, and train on for the test accuracy.
+    """Train the fastest repetition again in a new trainer, without a clock, compare every bit, and train on for the
+    test accuracy.
 
     Work left out makes a repetition faster: what one of them gains by it, the fastest shows.
     """
@@ -69,7 +74,11 @@ def replay(each: Contender) -> None:
         for first in range(done, task.epochs, each.plan.epochs):
             orders = [task.order(epoch) for epoch in range(first, min(first + each.plan.epochs, task.epochs))]
             # Processes are weighed beside this: an epoch is said to take what the timed ones took.
-            each.note(first, train_in_calls(trainer, task.config, orders, task.steps), len(orders) * each.timing().seconds_per_epoch)
+            each.note(
+                first,
+                train_in_calls(trainer, task.config, orders, task.steps),
+                len(orders) * each.timing().seconds_per_epoch,
+            )
         if _testable(task):
             _scored(each, score(trainer, task.data.test_x, task.data.test_y, task.data.scale))
 
@@ -78,7 +87,9 @@ def _compare(each: Contender, number: int, logs: list[StepLog], state: State) ->
     same = log_bits(logs) == each.logs[number] and state.bits() == each.ends[number].bits()
     each.found["same_bits"] = same
     if each.exact and not same:
-        raise Refused(f"the timed run does not end in the bits of an untimed run of the same steps (repetition {number + 1})")
+        raise Refused(
+            f"the timed run does not end in the bits of an untimed run of the same steps (repetition {number + 1})"
+        )
 
 
 def _testable(task: Task) -> bool:

@@ -1,4 +1,6 @@
-"""The source text that a rung computes with, as results keep it: whoever reads the page of a climb sees the code that was timed."""
+"""The source text that a rung computes with, as results keep it: whoever reads the page of a climb sees the code that
+was timed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ MOST = 1000
 
 
 def texts(trainer: Trainer, path: str | None) -> dict[str, tuple[str, ...]]:
-    """The lines of what a loaded trainer says it computes with, by name: "ops/linear/tiled.cu", "trainers/kernelwise/feeds.py, SyncFeed".
+    """The lines of what a loaded trainer says it computes with, by name: "ops/linear/tiled.cu",
+    "trainers/kernelwise/feeds.py, SyncFeed".
 
     Parameters
     ----------
@@ -30,7 +33,11 @@ def texts(trainer: Trainer, path: str | None) -> dict[str, tuple[str, ...]]:
     for each in (*([] if path is None else [Path(path)]), *named):
         try:
             name, text = _read(each)
-        except (OSError, TypeError, UnicodeDecodeError):  # a class of a file that was run like a program has no text of its own
+        except (
+            OSError,
+            TypeError,
+            UnicodeDecodeError,
+        ):  # a class of a file that was run like a program has no text of its own
             continue
         found.setdefault(name, _lines(text))
     return found

@@ -24,12 +24,16 @@ TRAINING = 10  # training for the test accuracy may take this many times the bud
 
 
 def kinds(net: Net, config: TrainConfig) -> list[type]:
-    """The classes of a net's layers, of the optimizer and of the schedule: any of them may come from outside of warpladder."""
+    """The classes of a net's layers, of the optimizer and of the schedule: any of them may come from outside of
+    warpladder.
+    """
     return [type(thing) for thing in (*net.layers, config.optimizer, config.schedule)]
 
 
 def outsiders(net: Net, config: TrainConfig) -> list[type]:
-    """The classes of layers, optimizer and schedule from outside of warpladder: no proof of them is kept from earlier runs, and no command names them."""
+    """The classes of layers, optimizer and schedule from outside of warpladder: no proof of them is kept from earlier
+    runs, and no command names them.
+    """
     return [kind for kind in kinds(net, config) if not kind.__module__.startswith(OURS)]
 
 
@@ -79,7 +83,9 @@ def proven_with(rung: Rung, task: Task) -> tuple[TrainConfig, str]:
     most = max(LEAST_PROVEN, int(min(rung.proof_flops / task.net.train_flops, config.batch(task.n))))
     if config.batch_size is None or config.batch_size <= most:
         return config, ""
-    return config.but(batch_size=most), f"; proven on batches of {most} samples in place of {config.batch_size}, which would take long"
+    return config.but(
+        batch_size=most
+    ), f"; proven on batches of {most} samples in place of {config.batch_size}, which would take long"
 
 
 @dataclass(frozen=True)
@@ -91,10 +97,11 @@ class Plan:
 
 
 def plan(task: Task, per_step: float) -> Plan:
-    """As many whole epochs as a clock needs, or where these take too long, as many steps of each as the budget allows, at least one.
+    """As many whole epochs as a clock needs, or where these take too long, as many steps of each as the budget allows,
+    at least one.
 
-    Of every `loss_every` epochs one has losses, and a repetition has as large a share of them as training has. Where these are many and do not fit
-    into the budget, it may have none: less than one epoch in ROUND would.
+    Of every `loss_every` epochs one has losses, and a repetition has as large a share of them as training has. Where
+    these are many and do not fit into the budget, it may have none: less than one epoch in ROUND would.
     """
     together, epoch = task.config.loss_every, per_step * task.steps
     if epoch * together > task.budget and together > ROUND:
@@ -106,7 +113,9 @@ def plan(task: Task, per_step: float) -> Plan:
 
 
 def train_in_calls(trainer: Trainer, config: TrainConfig, orders: Sequence[Order], steps: int) -> list[StepLog]:
-    """Train the first so many steps of each of these epochs, in calls that end wherever `log_every` has the host read losses; a log for each epoch."""
+    """Train the first so many steps of each of these epochs, in calls that end wherever `log_every` has the host read
+    losses; a log for each epoch.
+    """
     every, whole = config.log_every, bool(orders) and steps == config.steps(orders[0].n)
     if whole and (every is None or every >= 2 * steps):
         together = len(orders) if every is None else every // steps

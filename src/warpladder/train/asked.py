@@ -1,4 +1,6 @@
-"""What `train` and `climb` are asked for, made into the objects they work with: names are looked up, what cannot be is told in a sentence."""
+"""What `train` and `climb` are asked for, made into the objects they work with: names are looked up, what cannot be is
+told in a sentence.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def asked_data(data: Any) -> Dataset:
     if isinstance(data, str):
         return load_data(data)
     if not isinstance(data, Dataset):
-        raise ArgumentError(f"data wants a Dataset or a name such as 'digits', got {kind_of(data)}: make one with wl.data.arrays(...)")
+        raise ArgumentError(
+            f"data wants a Dataset or a name such as 'digits', got {kind_of(data)}: make one with wl.data.arrays(...)"
+        )
     return data
 
 
@@ -45,7 +49,11 @@ def asked_net(net: Any, data: Dataset) -> Net:
     if isinstance(net, str):
         return named(net, data.in_shape, data.classes or 10)
     if not isinstance(net, Net):
-        form = f"call it: wl.nets.{net.__name__}({data.in_shape})" if any(net is make for make in ZOO) else "make one with wl.Net(...)"
+        form = (
+            f"call it: wl.nets.{net.__name__}({data.in_shape})"
+            if any(net is make for make in ZOO)
+            else "make one with wl.Net(...)"
+        )
         raise ArgumentError(f"net wants a Net or a name such as 'mlp', got {kind_of(net)}: {form}")
     return net
 
@@ -55,7 +63,9 @@ def asked_config(config: Any, net: Net) -> TrainConfig:
     if isinstance(config, dict):
         raise ArgumentError("config wants a TrainConfig, got a dict: write wl.TrainConfig(**config)")
     if config is not None and not isinstance(config, TrainConfig):
-        raise ArgumentError(f"config wants a TrainConfig, got {kind_of(config)}: write wl.TrainConfig(epochs=5, learning_rate=0.1)")
+        raise ArgumentError(
+            f"config wants a TrainConfig, got {kind_of(config)}: write wl.TrainConfig(epochs=5, learning_rate=0.1)"
+        )
     return config or RECIPES.get(net.name, TrainConfig())
 
 
@@ -72,7 +82,9 @@ def asked_rung(rung: Any) -> Rung:
     if isinstance(rung, str):
         return ladder.find(rung)
     if not isinstance(rung, Rung):
-        raise ArgumentError(f"rung wants a Rung or a name such as 'native', got {kind_of(rung)}: wl.ladder.LADDER has them")
+        raise ArgumentError(
+            f"rung wants a Rung or a name such as 'native', got {kind_of(rung)}: wl.ladder.LADDER has them"
+        )
     return rung
 
 

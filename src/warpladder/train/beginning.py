@@ -45,12 +45,16 @@ def begin(
     Raises
     ------
     CheckpointError
-        A file is missing, damaged, of a run that differs in more than its length, or of weights that do not fit the net.
+        A file is missing, damaged, of a run that differs in more than its length, or of weights that do not fit the
+        net.
     ConfigError, DataError, OutOfMemoryError, RungError
-        The settings cannot be followed here; the data do not fit the net; it is too large; the rung is unknown or cannot train it.
+        The settings cannot be followed here; the data do not fit the net; it is too large; the rung is unknown or
+        cannot train it.
     """
     if resume is not None and weights is not None:
-        raise ConfigError("a run goes on from a checkpoint (resume) or begins anew with its weights (from): give one of them")
+        raise ConfigError(
+            "a run goes on from a checkpoint (resume) or begins anew with its weights (from): give one of them"
+        )
     check_fit(net, data.but(standard=None))  # a trainer is loaded with the data set once it is standardised
     if data.standard is None and (scale := advice(data)):
         warnings.warn(f"{data.name}: {scale}", stacklevel=3)
@@ -67,7 +71,11 @@ def begin(
         config = config or there.config
         if unlike := differences(there, net, config, here):
             fits = param_shapes(net) == param_shapes(there.net)
-            way_out = "; its weights can begin a new run with settings of its own: --from FILE, in Python weights=FILE" if fits else ""
+            way_out = (
+                "; its weights can begin a new run with settings of its own: --from FILE, in Python weights=FILE"
+                if fits
+                else ""
+            )
             raise CheckpointError(f"{os.fspath(resume)!r} belongs to another run: {'; '.join(unlike)}{way_out}")
         check_settings(net, config, len(data.train_x))
         element = named(chosen.precision).element
@@ -80,14 +88,18 @@ def begin(
         finished = there.finished and there.epoch == config.epochs
         test = there.test if finished else None
         tuned = there.tuned if chosen.name == there.rung else None
-        start = replace(there, net=net, config=config, data=here, rung=chosen.name, finished=finished, test=test, tuned=tuned)
+        start = replace(
+            there, net=net, config=config, data=here, rung=chosen.name, finished=finished, test=test, tuned=tuned
+        )
     if reason := chosen.unsupported(net, config):
         raise RungError(f"rung {chosen.name!r} cannot train net {net.name!r}: {reason}")
     return start, chosen
 
 
 def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
-    """A trainer that stands where a checkpoint does, to `predict` with or to `score`; without a name it is of the rung that trained."""
+    """A trainer that stands where a checkpoint does, to `predict` with or to `score`; without a name it is of the rung
+    that trained.
+    """
     chosen = _rung(rung) if rung is not None else _that_trained(checkpoint)
     config = checkpoint.config.but(loss_every=1)  # a rung that cannot leave losses out can predict
     if too_few_cores(checkpoint.net, config, chosen.options):  # it was trained on a larger machine
@@ -95,7 +107,11 @@ def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     if reason := chosen.unsupported(checkpoint.net, config):
         others = () if rung is not None else ("native", "numpy")
         other = next((name for name in others if find(name).unsupported(checkpoint.net, config) is None), None)
-        way_out = f"; another rung computes the same from these weights: --rung {other}, in Python rung={other!r}" if other else ""
+        way_out = (
+            f"; another rung computes the same from these weights: --rung {other}, in Python rung={other!r}"
+            if other
+            else ""
+        )
         raise RungError(f"rung {chosen.name!r} cannot run net {checkpoint.net.name!r}: {reason}{way_out}")
     return chosen.build(checkpoint.net, config, to_state(converted(checkpoint, named(chosen.precision).element)))
 
@@ -120,7 +136,11 @@ def converted(checkpoint: Checkpoint, element: str) -> Checkpoint:
             )
         return out
 
-    return replace(checkpoint, params=each(checkpoint.params), slots={name: each(arrays) for name, arrays in checkpoint.slots.items()})
+    return replace(
+        checkpoint,
+        params=each(checkpoint.params),
+        slots={name: each(arrays) for name, arrays in checkpoint.slots.items()},
+    )
 
 
 def to_state(checkpoint: Checkpoint) -> State:
@@ -129,7 +149,9 @@ def to_state(checkpoint: Checkpoint) -> State:
     def flat(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.concatenate([arrays[place.name].ravel() for place in places(checkpoint.net)])
 
-    return State(flat(checkpoint.params), {name: flat(arrays) for name, arrays in checkpoint.slots.items()}, checkpoint.made)
+    return State(
+        flat(checkpoint.params), {name: flat(arrays) for name, arrays in checkpoint.slots.items()}, checkpoint.made
+    )
 
 
 def mark(data: Dataset) -> DataMark:
@@ -138,14 +160,18 @@ def mark(data: Dataset) -> DataMark:
     for name in ("train_x", "train_y", "valid_x", "valid_y", "test_x", "test_y"):
         array = getattr(data, name)
         if array is not None:
-            parts[name] = f"{array.dtype} {'x'.join(map(str, array.shape))} crc32 {zlib.crc32(array.data) if array.size else 0:08x}"
+            parts[name] = (
+                f"{array.dtype} {'x'.join(map(str, array.shape))} crc32 {zlib.crc32(array.data) if array.size else 0:08x}"
+            )
     standard = data.standard
     mean, std = ((), ()) if standard is None else (standard.mean, standard.std)
     return DataMark(data.name, len(data.train_x), float(data.scale), parts, data.class_names, mean, std)
 
 
 def _weights(net: Net, config: TrainConfig, given: Weights | None, dtype: str) -> np.ndarray:
-    """(param_count,) of this type: drawn by the seed, the same float32 numbers for every precision, or those that are given."""
+    """(param_count,) of this type: drawn by the seed, the same float32 numbers for every precision, or those that are
+    given.
+    """
     if given is None:
         return initial(net, config.seed).astype(dtype)
     if isinstance(given, Mapping):

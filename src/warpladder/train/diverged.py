@@ -54,9 +54,7 @@ def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot,
     batch = config.batch(samples)
     rows = snapshot.order.indices(step * batch, min((step + 1) * batch, samples))
     fault = _find(trainer, rung, state, data, "train", rows, loss)
-    return (
-        f"training diverged in epoch {snapshot.order.epoch + 1}, step {step + 1} of {config.steps(samples)}: {fault.what}; {fault.advice}"
-    )
+    return f"training diverged in epoch {snapshot.order.epoch + 1}, step {step + 1} of {config.steps(samples)}: {fault.what}; {fault.advice}"
 
 
 def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, step: int) -> str:
@@ -94,16 +92,30 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
         if isinstance(found, Fault):
             faults.append(found)
             continue
-        losses = cross_entropies(found, y[some]) if isinstance(net.loss, CrossEntropyLoss) else squared_errors(found, entering)
-        total, worst, largest = total + float(losses.sum()), max(worst, float(losses.max())), max(largest, _largest(found))
+        losses = (
+            cross_entropies(found, y[some])
+            if isinstance(net.loss, CrossEntropyLoss)
+            else squared_errors(found, entering)
+        )
+        total, worst, largest = (
+            total + float(losses.sum()),
+            max(worst, float(losses.max())),
+            max(largest, _largest(found)),
+        )
     if faults:
         return min(faults, key=lambda fault: fault.layer)
     kind = type(net.loss).__name__
     element = state.params.dtype
     if not max(worst * len(rows), largest) * np.prod(net.out_shape) < np.finfo(element).max:
-        return Fault(len(net.layers), f"{kind} leaves the range of {element}: the net's largest output is {largest:.3g}", advice)
+        return Fault(
+            len(net.layers), f"{kind} leaves the range of {element}: the net's largest output is {largest:.3g}", advice
+        )
     what = f"rung {rung!r} gives a loss of {loss}, but NumPy gives {total / len(rows):.6g} for the same weights and samples"
-    return Fault(len(net.layers), what, "that is a fault of the rung, not of the settings: train on another one, and verify this one")
+    return Fault(
+        len(net.layers),
+        what,
+        "that is a fault of the rung, not of the settings: train on another one, and verify this one",
+    )
 
 
 def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fault:
@@ -126,7 +138,9 @@ def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fa
         with np.errstate(over="ignore", invalid="ignore"):
             table.op(layer)(layer, Buffers(x, y, w=w, b=b)).forward(len(x))
         if (bad := _bad(y)) is not None:
-            sizes = f"its largest input is {_largest(x):.3g}" + ("" if w is None else f" and its largest weight {_largest(w):.3g}")
+            sizes = f"its largest input is {_largest(x):.3g}" + (
+                "" if w is None else f" and its largest weight {_largest(w):.3g}"
+            )
             return Fault(index, f"{_name(net, index)} gives {bad}: {sizes}", advice)
         x = y
     return x

@@ -1,4 +1,6 @@
-"""What a layer in the middle of a trained net gives: the net is cut behind that layer, and the cut net predicts, on any rung."""
+"""What a layer in the middle of a trained net gives: the net is cut behind that layer, and the cut net predicts, on any
+rung.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from ..rungs.base import Rung
 from .beginning import restore
 from .scoring import SLICE_NUMBERS
 
-#: Gives (samples, width) float32 for samples (samples, *in_shape), uint8 or float32, and the scale that they are multiplied by.
+#: Gives (samples, width) float32 for samples (samples, *in_shape), uint8 or float32, and the scale that they are
+#: multiplied by.
 Outputs = Callable[[np.ndarray, float], np.ndarray]
 
 
@@ -33,14 +36,17 @@ def layer_shape(net: Net, layer: int) -> Shape:
     """
     last = len(net.layers) - 1
     if isinstance(layer, bool) or not isinstance(layer, (int, np.integer)) or not 0 <= layer <= last:
-        raise ConfigError(f"net {net.name!r} has layers 0 to {last}, got layer {layer!r:.40}: warpladder nets lists them")
+        raise ConfigError(
+            f"net {net.name!r} has layers 0 to {last}, got layer {layer!r:.40}: warpladder nets lists them"
+        )
     return net.shapes[int(layer) + 1]
 
 
 def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
     """The net of a checkpoint up to a layer, with its weights, to predict with.
 
-    Its loss is CrossEntropyLoss, as if the layer's numbers were logits: every rung has that loss, and predicting asks for none.
+    Its loss is CrossEntropyLoss, as if the layer's numbers were logits: every rung has that loss, and predicting asks
+    for none.
 
     Raises
     ------
@@ -58,7 +64,17 @@ def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
     part = Net(f"{net.name} up to layer {layer}", net.in_shape, layers, CrossEntropyLoss())
     params = {name: checkpoint.params[name] for name in param_shapes(part)}
     return replace(
-        checkpoint, net=part, params=params, slots={}, epoch=0, step=0, updates=0, history=(), finished=True, test=None, tuned=None
+        checkpoint,
+        net=part,
+        params=params,
+        slots={},
+        epoch=0,
+        step=0,
+        updates=0,
+        history=(),
+        finished=True,
+        test=None,
+        tuned=None,
     )
 
 
@@ -104,9 +120,13 @@ def rows_up_to(net: Net, layer: int) -> int:
 
 
 def weights_mark(checkpoint: Checkpoint, layer: int) -> str:
-    """A checksum of a net up to a layer, its weights and the means and deviations of its samples: two feature files with the same one go together."""
+    """A checksum of a net up to a layer, its weights and the means and deviations of its samples: two feature files
+    with the same one go together.
+    """
     net, data = checkpoint.net, checkpoint.data
-    found = zlib.crc32(repr((net.in_shape, [str(each) for each in net.layers[: layer + 1]], data.scale, data.mean, data.std)).encode())
+    found = zlib.crc32(
+        repr((net.in_shape, [str(each) for each in net.layers[: layer + 1]], data.scale, data.mean, data.std)).encode()
+    )
     for name, array in checkpoint.params.items():
         if int(name.partition(".")[0]) <= layer:
             found = zlib.crc32(np.ascontiguousarray(array, np.float32).data, found)

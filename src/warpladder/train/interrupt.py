@@ -11,7 +11,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """While it is entered, SIGINT and SIGTERM are noted in `signum`; a second one does what it would have done without us.
+    """While it is entered, SIGINT and SIGTERM are noted in `signum`; a second one does what it would have done without
+    us.
 
     Off the main thread Python allows no handlers: then `signum` stays None, and the main thread's handlers stand. A
     signal that the process ignores (`nohup`) stays ignored.

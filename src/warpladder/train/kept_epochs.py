@@ -11,7 +11,9 @@ from ..errors import CheckpointError
 
 
 def epoch_path(checkpoint: str | os.PathLike[str], epoch: int) -> Path:
-    """The file that keeps a run as it stood after an epoch, counted from 1: net-epoch-007.safetensors beside net.safetensors."""
+    """The file that keeps a run as it stood after an epoch, counted from 1: net-epoch-007.safetensors beside
+    net.safetensors.
+    """
     path = Path(checkpoint)
     return path.with_name(f"{path.stem}-epoch-{epoch:03d}{path.suffix}")
 

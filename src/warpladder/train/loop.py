@@ -72,33 +72,36 @@ def train(
     net : Net or str
         A name, "mlp", is that net for the samples and classes of the data.
     data : Dataset or str
-        A name, "digits", is loaded. It stays as it is stored; nothing makes a float copy of it, unless it is to be standardised.
+        A name, "digits", is loaded. It stays as it is stored; nothing makes a float copy of it, unless it is to be
+        standardised.
     config : TrainConfig, optional
         By default the net's recipe (`config.RECIPES`) or, when resuming, the checkpoint's.
     rung : str or Rung, optional
-        By default "numpy" or, when resuming, the rung of the checkpoint. To resume on another rung name it: what follows is
-        then that rung's arithmetic, and no longer equal bit for bit to the run that was never stopped.
+        By default "numpy" or, when resuming, the rung of the checkpoint. To resume on another rung name it: what
+        follows is then that rung's arithmetic, and no longer equal bit for bit to the run that was never stopped.
     checkpoint : path, optional
-        Keep a checkpoint in this file: at the end of every epoch, every `checkpoint_every` steps, and where training stops.
+        Keep a checkpoint in this file: at the end of every epoch, every `checkpoint_every` steps, and where training
+        stops.
     checkpoint_every : int, optional
         Steps, counted over all epochs.
     checkpoint_seconds : float, optional
-        Keep a checkpoint whenever so many seconds have passed, instead of at the end of every epoch. That of the run's end, or where it
-        stops, is always written.
+        Keep a checkpoint whenever so many seconds have passed, instead of at the end of every epoch. That of the run's
+        end, or where it stops, is always written.
     keep_epochs : bool
-        Keep the checkpoint of every epoch as well, in a file of its own beside `checkpoint`: of net.safetensors in net-epoch-001.safetensors and
-        so on. They are checkpoints like any other.
+        Keep the checkpoint of every epoch as well, in a file of its own beside `checkpoint`: of net.safetensors in
+        net-epoch-001.safetensors and so on. They are checkpoints like any other.
     overwrite : bool
-        Whether `checkpoint` may take the place of a file that is there, other than the one that is resumed, and whether files of single
-        epochs may.
+        Whether `checkpoint` may take the place of a file that is there, other than the one that is resumed, and whether
+        files of single epochs may.
     resume : path, optional
-        Go on from this checkpoint; nothing is written to it unless `checkpoint` names it too. Net, data and settings must be
-        its own; only epochs, log_every and threads may differ, and epochs not where the schedule ends with the run, as `Cosine()` does.
-        A finished run comes back at once. A run in fp64 goes on in fp64; one of float32 may go on in fp64 too.
+        Go on from this checkpoint; nothing is written to it unless `checkpoint` names it too. Net, data and settings
+        must be its own; only epochs, log_every and threads may differ, and epochs not where the schedule ends with the
+        run, as `Cosine()` does. A finished run comes back at once. A run in fp64 goes on in fp64; one of float32 may go
+        on in fp64 too.
     weights : path, mapping of arrays or Model, optional
-        Begin a new run with these weights instead of drawing them by the seed: of a checkpoint, of a safetensors file of a PyTorch
-        `state_dict`, or named arrays or tensors, such as `module.state_dict()`. Nothing else is taken from the file: settings are the new
-        run's own, its optimizer begins afresh, and its schedule at the first step.
+        Begin a new run with these weights instead of drawing them by the seed: of a checkpoint, of a safetensors file
+        of a PyTorch `state_dict`, or named arrays or tensors, such as `module.state_dict()`. Nothing else is taken from
+        the file: settings are the new run's own, its optimizer begins afresh, and its schedule at the first step.
     progress : bool or rich.progress.Progress, optional
         True shows a bar on stderr; a `Progress` gets a task in it.
     each_epoch : callable, optional
@@ -116,14 +119,16 @@ def train(
     ConfigError, DataError, RungError
         Settings, data or rung do not fit.
     CheckpointError
-        The checkpoint to resume is missing, damaged or another run's; weights do not fit the net; or a checkpoint could not be written, or
-        would take the place of another file.
+        The checkpoint to resume is missing, damaged or another run's; weights do not fit the net; or a checkpoint could
+        not be written, or would take the place of another file.
     UnsavedError
         The run came to its end, and only its checkpoint could not be written: `error.run` is the run.
     DivergedError
-        A loss or a weight stopped being finite: the message names layer, epoch and step, and what to do. No such state is ever saved.
+        A loss or a weight stopped being finite: the message names layer, epoch and step, and what to do. No such state
+        is ever saved.
     Stopped
-        Ctrl-C or SIGTERM: raised between two steps, after the checkpoint was written (a KeyboardInterrupt). A second one stops at once.
+        Ctrl-C or SIGTERM: raised between two steps, after the checkpoint was written (a KeyboardInterrupt). A second
+        one stops at once.
     """
     if checkpoint_every is not None and (
         isinstance(checkpoint_every, bool) or not isinstance(checkpoint_every, int) or checkpoint_every < 1
@@ -132,7 +137,9 @@ def train(
     if checkpoint_every is not None and checkpoint is None:
         raise ConfigError("checkpoint_every says when to write a checkpoint, but no checkpoint file is given")
     if keep_epochs and checkpoint is None:
-        raise ConfigError("keep_epochs keeps the checkpoint of every epoch beside checkpoint, but no checkpoint file is given")
+        raise ConfigError(
+            "keep_epochs keeps the checkpoint of every epoch beside checkpoint, but no checkpoint file is given"
+        )
     if checkpoint is not None:
         check_writable(checkpoint)
         if not overwrite:
@@ -169,7 +176,16 @@ def train(
         trainer.tuned, trainer.say = start.tuned, None if show is None else show.say
         trainer.load(data)
         return _Loop(
-            trainer, data, start, interrupt, show, checkpoint, checkpoint_every, checkpoint_seconds, keep_epochs, each_epoch
+            trainer,
+            data,
+            start,
+            interrupt,
+            show,
+            checkpoint,
+            checkpoint_every,
+            checkpoint_seconds,
+            keep_epochs,
+            each_epoch,
         ).to_the_end()
 
 
@@ -245,8 +261,15 @@ class _Loop:
                 snapshot = Snapshot(order, self.step, self._state())
 
     def _together(self) -> int:
-        """Epochs that the next call takes: more than one where nothing is to be done between them, and their steps are few."""
-        if self.step or self.data.valid_x is not None or self.keep_epochs or (self.path is not None and self.seconds is None):
+        """Epochs that the next call takes: more than one where nothing is to be done between them, and their steps are
+        few.
+        """
+        if (
+            self.step
+            or self.data.valid_x is not None
+            or self.keep_epochs
+            or (self.path is not None and self.seconds is None)
+        ):
             return 1
         reach = self.reach if self.config.log_every is None else min(self.reach, self.config.log_every)
         return min(self.config.epochs - self.epoch, reach // self.steps)
@@ -273,7 +296,9 @@ class _Loop:
         self._heed()
 
     def _timed(self, work: Callable[..., T], *arguments: Any) -> tuple[T, float]:
-        """What the work gives, and its seconds without those in which code was compiled, or fetched from a cache: they are no part of an epoch."""
+        """What the work gives, and its seconds without those in which code was compiled, or fetched from a cache: they
+        are no part of an epoch.
+        """
         own, all_before, began = self.trainer.spans().get("compile", 0.0), compiling.seconds, time.perf_counter()
         result = work(*arguments)
         seconds, compiled = time.perf_counter() - began, compiling.seconds - all_before
@@ -286,7 +311,9 @@ class _Loop:
         good = np.isfinite(log.loss)
         if not good.all():
             step = int(np.argmin(good))
-            raise DivergedError(explain_step(self.trainer, self.start.rung, self.data, snapshot, first + step, float(log.loss[step])))
+            raise DivergedError(
+                explain_step(self.trainer, self.start.rung, self.data, snapshot, first + step, float(log.loss[step]))
+            )
 
     def _order(self, epoch: int) -> Order:
         return Order(self.config.seed, epoch, len(self.data.train_x), self.config.shuffle)
@@ -358,7 +385,9 @@ class _Loop:
             self.saved, self.written = (self.epoch, self.step), time.monotonic()
 
     def _save_epoch(self) -> None:
-        """The checkpoints at the end of an epoch: the epoch's own, where those are kept, and the run's, unless time decides and has not come."""
+        """The checkpoints at the end of an epoch: the epoch's own, where those are kept, and the run's, unless time
+        decides and has not come.
+        """
         if self.keep_epochs and self.path is not None:
             save(epoch_path(self.path, self.epoch), self._checkpoint())
         if self.seconds is None or self._overdue():
@@ -375,6 +404,16 @@ class _Loop:
             raise self._stopped()
 
     def _stopped(self) -> Stopped:
-        where = f"after step {self.step} of {self.steps} in epoch {self.epoch + 1}" if self.step else f"after epoch {self.epoch}"
-        kept = "nothing is saved, for no checkpoint file was given" if self.path is None else f"resume from {os.fspath(self.path)!r}"
-        return Stopped(f"training stopped {where} of {self.config.epochs}; {kept}", 128 + (self.interrupt.signum or signal.SIGINT))
+        where = (
+            f"after step {self.step} of {self.steps} in epoch {self.epoch + 1}"
+            if self.step
+            else f"after epoch {self.epoch}"
+        )
+        kept = (
+            "nothing is saved, for no checkpoint file was given"
+            if self.path is None
+            else f"resume from {os.fspath(self.path)!r}"
+        )
+        return Stopped(
+            f"training stopped {where} of {self.config.epochs}; {kept}", 128 + (self.interrupt.signum or signal.SIGINT)
+        )

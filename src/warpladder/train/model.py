@@ -35,9 +35,10 @@ RUNGS = {"float32": "numpy", "float64": "numpy:precision=fp64"}
 class Model:
     """A net with weights: what `Model.from_state_dict` makes. A `Run` is one too.
 
-    Samples are given as the training data were: pixels from 0 to 255 where bytes were trained on, features in their own units
-    where they were standardised; the checkpoint knows how to scale them. Predictions are computed by the numpy rung, in float64 where the run
-    trained in fp64 and else in float32, whatever trained the net; `warpladder predict --rung` chooses another.
+    Samples are given as the training data were: pixels from 0 to 255 where bytes were trained on, features in their own
+    units where they were standardised; the checkpoint knows how to scale them. Predictions are computed by the numpy
+    rung, in float64 where the run trained in fp64 and else in float32, whatever trained the net; `warpladder predict
+    --rung` chooses another.
 
     Parameters
     ----------
@@ -48,7 +49,12 @@ class Model:
     checkpoint: Checkpoint
 
     def __post_init__(self) -> None:
-        wanted(type(self).__name__, self.checkpoint, Checkpoint, "a checkpoint: wl.load(path) reads one, Model.from_state_dict makes one")
+        wanted(
+            type(self).__name__,
+            self.checkpoint,
+            Checkpoint,
+            "a checkpoint: wl.load(path) reads one, Model.from_state_dict makes one",
+        )
 
     def __repr__(self) -> str:
         return f"Model of {self.net!r}"
@@ -68,7 +74,8 @@ class Model:
 
     @cached_property
     def classes_(self) -> np.ndarray:
-        """(outputs,) what `predict` answers for each output of the net: names, or the numbers from 0; empty for a net with MSELoss.
+        """(outputs,) what `predict` answers for each output of the net: names, or the numbers from 0; empty for a net
+        with MSELoss.
 
         Outputs beyond the names that the training data had are called by their numbers.
         """
@@ -83,13 +90,15 @@ class Model:
         Parameters
         ----------
         x : array_like
-            (samples, *in_shape) or (samples, features), where that is the same number of values; images of one channel also (samples,
-            height, width). uint8, float32, float64 or other numbers: NumPy arrays, tensors, data frames, lists.
+            (samples, *in_shape) or (samples, features), where that is the same number of values; images of one channel
+            also (samples, height, width). uint8, float32, float64 or other numbers: NumPy arrays, tensors, data frames,
+            lists.
 
         Returns
         -------
         ndarray
-            (samples, *out_shape) of the weights' type: logits, or with MSELoss images in the units that the net sees, x * scale.
+            (samples, *out_shape) of the weights' type: logits, or with MSELoss images in the units that the net sees, x
+            * scale.
 
         Raises
         ------
@@ -116,7 +125,8 @@ class Model:
         Returns
         -------
         ndarray
-            (samples, values) float32, float64 of a run in fp64: what the layer gives for each sample, flattened as (channels, height, width).
+            (samples, values) float32, float64 of a run in fp64: what the layer gives for each sample, flattened as
+            (channels, height, width).
 
         Raises
         ------
@@ -163,7 +173,9 @@ class Model:
             The net has MSELoss, and so no classes.
         """
         if not isinstance(self.net.loss, CrossEntropyLoss):
-            raise ArgumentError(f"net {self.net.name!r} has no classes, so predictions have no probabilities: predict gives its images")
+            raise ArgumentError(
+                f"net {self.net.name!r} has no classes, so predictions have no probabilities: predict gives its images"
+            )
         logits = self.outputs(x).astype(np.float64)
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True)
@@ -176,7 +188,8 @@ class Model:
         x : array_like
             As `outputs` takes it, at least one sample.
         y : array_like or None
-            (samples,) labels: entries of `classes_`, or numbers of classes as `Dataset.test_y` has them. Not wanted with MSELoss.
+            (samples,) labels: entries of `classes_`, or numbers of classes as `Dataset.test_y` has them. Not wanted
+            with MSELoss.
 
         Returns
         -------
@@ -208,11 +221,13 @@ class Model:
         return {name: array.copy() for name, array in self.checkpoint.params.items()}
 
     def optimizer_state_dict(self) -> dict[str, Any]:
-        """The optimizer as PyTorch's `state_dict` lays it out: settings, and what it keeps of each parameter, by the parameter's number.
+        """The optimizer as PyTorch's `state_dict` lays it out: settings, and what it keeps of each parameter, by the
+        parameter's number.
 
-        That of `torch.optim.SGD` holds the `momentum_buffer` of each; those of `Adam` and `AdamW` hold `exp_avg`, `exp_avg_sq` and `step`, the
-        number of updates. Arrays are NumPy's, copies: PyTorch wants them as tensors, `torch.from_numpy(array)`. The learning rate is the
-        optimizer's own: a schedule is a matter of `torch.optim.lr_scheduler`.
+        That of `torch.optim.SGD` holds the `momentum_buffer` of each; those of `Adam` and `AdamW` hold `exp_avg`,
+        `exp_avg_sq` and `step`, the number of updates. Arrays are NumPy's, copies: PyTorch wants them as tensors,
+        `torch.from_numpy(array)`. The learning rate is the optimizer's own: a schedule is a matter of
+        `torch.optim.lr_scheduler`.
 
         Raises
         ------
@@ -223,7 +238,13 @@ class Model:
 
     @classmethod
     def from_state_dict(
-        cls, net: Net, weights: Mapping[str, Any], optimizer: Mapping[str, Any] | None = None, *, scale: float = 1.0, classes: Any = ()
+        cls,
+        net: Net,
+        weights: Mapping[str, Any],
+        optimizer: Mapping[str, Any] | None = None,
+        *,
+        scale: float = 1.0,
+        classes: Any = (),
     ) -> Model:
         """A net with the weights of a PyTorch net.
 
@@ -231,20 +252,22 @@ class Model:
         ----------
         net : Net
         weights : mapping
-            `module.state_dict()`: tensors or arrays under the names of the equal `torch.nn.Sequential`, "0.weight". One prefix that all names
-            share is left out.
+            `module.state_dict()`: tensors or arrays under the names of the equal `torch.nn.Sequential`, "0.weight". One
+            prefix that all names share is left out.
         optimizer : mapping, optional
-            `state_dict()` of a `torch.optim.SGD`, `Adam` or `AdamW`: its settings, what it keeps of each parameter, and how many updates it made.
+            `state_dict()` of a `torch.optim.SGD`, `Adam` or `AdamW`: its settings, what it keeps of each parameter, and
+            how many updates it made.
         scale : float
-            What samples are multiplied by before the net sees them: 1/255 for a net that was trained on pixels from 0 to 1.
+            What samples are multiplied by before the net sees them: 1/255 for a net that was trained on pixels from 0
+            to 1.
         classes : sequence of str
             Names of the net's outputs, in sorted order; empty for numbers.
 
         Returns
         -------
         Model
-            It predicts, and `save` makes it a checkpoint that `warpladder predict` and `evaluate` take. To train on, give its
-            `state_dict()` to `train(weights=...)`.
+            It predicts, and `save` makes it a checkpoint that `warpladder predict` and `evaluate` take. To train on,
+            give its `state_dict()` to `train(weights=...)`.
 
         Raises
         ------
@@ -254,7 +277,9 @@ class Model:
             The optimizer does what ours does not: dampening or amsgrad, say.
         """
         if not isinstance(net, Net) or not isinstance(weights, Mapping):
-            raise ArgumentError(f"from_state_dict wants a Net and a state_dict, got {type(net).__name__} and {type(weights).__name__}")
+            raise ArgumentError(
+                f"from_state_dict wants a Net and a state_dict, got {type(net).__name__} and {type(weights).__name__}"
+            )
         if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < float("inf"):
             raise DataError(f"scale must be a finite number above 0, got {scale!r:.40}")
         names = tuple(map(str, classes))
@@ -269,7 +294,8 @@ class Model:
         return Model(made if optimizer is None else from_torch(made, optimizer))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a checkpoint: a safetensors file that `load` reads, `torch` can read, and a run's `train(resume=path)` can go on from.
+        """Write a checkpoint: a safetensors file that `load` reads, `torch` can read, and a run's `train(resume=path)`
+        can go on from.
 
         Raises
         ------
@@ -298,7 +324,9 @@ class Model:
         return data.but(standard=Standard(mark.mean, mark.std) if mark.mean else None).standardized()
 
     def seen(self, x: np.ndarray) -> tuple[np.ndarray, float]:
-        """What a trainer's `predict` takes: samples (n, *in_shape) standardised as the training data were, and the scale."""
+        """What a trainer's `predict` takes: samples (n, *in_shape) standardised as the training data were, and the
+        scale.
+        """
         mark = self.checkpoint.data
         return (Standard(mark.mean, mark.std).apply(x), 1.0) if mark.mean else (x, mark.scale)
 
@@ -314,7 +342,9 @@ class Model:
         named = is_text(labels)
         numbers = numbered(labels, self.checkpoint.data.class_names, "y")
         if not named and (numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all()):
-            raise DataError(f"y holds {labels.dtype} where labels are wanted: {', '.join(map(str, self.classes_))!r:.80}")
+            raise DataError(
+                f"y holds {labels.dtype} where labels are wanted: {', '.join(map(str, self.classes_))!r:.80}"
+            )
         if not (numbers.min() >= 0 and numbers.max() < self.net.out_shape[0]):
             raise DataError(
                 f"net {self.net.name!r} has {self.net.out_shape[0]} outputs, but y has labels from {numbers.min()} to {numbers.max()}"

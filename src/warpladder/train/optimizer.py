@@ -1,4 +1,6 @@
-"""The state of an optimizer of PyTorch, from and to: settings by name, and what it keeps of each parameter by the parameter's number."""
+"""The state of an optimizer of PyTorch, from and to: settings by name, and what it keeps of each parameter by the
+parameter's number.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,15 @@ def to_torch(checkpoint: Checkpoint) -> dict[str, Any]:
     state: dict[int, dict[str, np.ndarray]] = {}
     for slot, named in checkpoint.slots.items():
         for number, array in enumerate(named.values()):
-            state.setdefault(number, {} if kind is SGD else {"step": np.array(checkpoint.made, np.float32)})[slot] = array.copy()
+            state.setdefault(number, {} if kind is SGD else {"step": np.array(checkpoint.made, np.float32)})[slot] = (
+                array.copy()
+            )
     return {"state": state, "param_groups": [group | _OFF[kind] | {"params": list(range(len(checkpoint.params)))}]}
 
 
 def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
-    """A checkpoint of weights, of no epochs, with the settings of an optimizer's `state_dict`, what it keeps, and the number of its updates.
+    """A checkpoint of weights, of no epochs, with the settings of an optimizer's `state_dict`, what it keeps, and the
+    number of its updates.
 
     What PyTorch has not made yet is zeros.
 
@@ -73,13 +78,18 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
     if on := [name for name, off in _OFF[kind].items() if group.get(name, off) != off]:
         raise ConfigError(f"the optimizer uses {' and '.join(on)}, which {kind.__name__} here does not have")
     if len(group.get("params", ())) != len(tensors):
-        raise CheckpointError(f"the optimizer has {len(group.get('params', ()))} parameters, net {net.name!r} has {len(tensors)}")
+        raise CheckpointError(
+            f"the optimizer has {len(group.get('params', ()))} parameters, net {net.name!r} has {len(tensors)}"
+        )
     optimizer = kind(**{ours: _plain(group[theirs]) for theirs, ours in _SETTINGS[kind].items()})
     state = [state_dict["state"].get(number, {}) for number in group["params"]]
     kept = {}
     for name in optimizer.slots:
         found = {place.name: _kept(entry, name, place.name) for place, entry in zip(tensors, state, strict=True)}
-        filled = {place.name: np.zeros(place.shape, np.float32) if found[place.name] is None else found[place.name] for place in tensors}
+        filled = {
+            place.name: np.zeros(place.shape, np.float32) if found[place.name] is None else found[place.name]
+            for place in tensors
+        }
         kept[name] = views(net, flat_weights(net, filled, "optimizer"))
         if name.endswith("_sq") and any((array < 0).any() for array in kept[name].values()):
             raise CheckpointError(f"the optimizer holds {name} below 0, where means of squares are wanted")
@@ -88,7 +98,9 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
 
 
 def _kind(group: Mapping[str, Any]) -> type[Optimizer]:
-    """Which optimizer has such settings. Those of Adam and AdamW have the same names; newer versions of PyTorch say which it is."""
+    """Which optimizer has such settings. Those of Adam and AdamW have the same names; newer versions of PyTorch say
+    which it is.
+    """
     if all(name in group for name in _SETTINGS[SGD]):
         return SGD
     if not all(name in group for name in (*_SETTINGS[Adam], "amsgrad")):
@@ -107,7 +119,9 @@ def _updates(state: list[Mapping[str, Any]]) -> int:
     counts = {float(entry.get("step", 0)) for entry in state}
     count = counts.pop() if len(counts) == 1 else -1.0
     if not (0 <= count < 2**53 and count == int(count)):
-        raise CheckpointError("the optimizer has updated some parameters more often than others; here all are updated together")
+        raise CheckpointError(
+            "the optimizer has updated some parameters more often than others; here all are updated together"
+        )
     return int(count)
 
 

@@ -7,7 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from ..checkpoint import Sums
@@ -40,7 +49,9 @@ class Show:
         words = [f"epoch {epoch}/{self.epochs}"]
         if sums.samples:
             words += ["no loss"] if sums.loss is None else [f"loss {sums.loss / sums.samples:.4f}"]
-            words += [f"accuracy {sums.correct / sums.samples:.2%}"] if self.accuracy and sums.correct is not None else []
+            words += (
+                [f"accuracy {sums.correct / sums.samples:.2%}"] if self.accuracy and sums.correct is not None else []
+            )
             words += [f"{sums.samples / sums.seconds:,.0f} images/s"] if sums.seconds else []
         self.progress.update(self.task, description="  ".join(words), completed=(epoch - 1) * self.steps_each + step)
 
@@ -56,7 +67,13 @@ def bar(progress: Progress | bool, interrupt: Interrupt, epochs: int, steps: int
         with _task(progress, epochs, steps, accuracy) as show:
             yield show
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), _Stopping(interrupt))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        _Stopping(interrupt),
+    )
     with Progress(*columns, console=Console(stderr=True)) as own, _task(own, epochs, steps, accuracy) as show:
         yield show
 

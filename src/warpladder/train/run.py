@@ -91,6 +91,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     Raises
     ------
     CheckpointError
-        The file is missing, damaged or no checkpoint: weights of PyTorch alone do not say what net they belong to, see `Model.from_state_dict`.
+        The file is missing, damaged or no checkpoint: weights of PyTorch alone do not say what net they belong to, see
+        `Model.from_state_dict`.
     """
     return Run(load_checkpoint(path))

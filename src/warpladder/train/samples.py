@@ -59,7 +59,9 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
 def _shaped(x: np.ndarray, net: Net) -> np.ndarray:
     wanted, features = net.in_shape, math.prod(net.in_shape)
     if x.ndim > 0 and (
-        x.shape[1:] == wanted or x.shape[1:] == (features,) or (len(wanted) == 3 and wanted[0] == 1 and x.shape[1:] == wanted[1:])
+        x.shape[1:] == wanted
+        or x.shape[1:] == (features,)
+        or (len(wanted) == 3 and wanted[0] == 1 and x.shape[1:] == wanted[1:])
     ):
         return x.reshape(len(x), *wanted)
     hint = nhwc_hint(x.shape, wanted)

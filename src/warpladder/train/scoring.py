@@ -18,11 +18,15 @@ SLICE_NUMBERS = 2**21
 
 
 def rows_at_once(net: Net) -> int:
-    """Samples in one call of `predict`: as many as keep activations small, and an odd number, hardly anybody's training batch."""
+    """Samples in one call of `predict`: as many as keep activations small, and an odd number, hardly anybody's training
+    batch.
+    """
     return SLICE_NUMBERS // max(math.prod(shape) for shape in net.shapes) | 1
 
 
-def score(trainer: Trainer, x: np.ndarray, y: np.ndarray | None, scale: float, *, between: Callable[[], None] | None = None) -> Score:
+def score(
+    trainer: Trainer, x: np.ndarray, y: np.ndarray | None, scale: float, *, between: Callable[[], None] | None = None
+) -> Score:
     """Loss and accuracy of a trainer's net as it stands.
 
     Parameters
@@ -54,7 +58,9 @@ def score(trainer: Trainer, x: np.ndarray, y: np.ndarray | None, scale: float, *
         if y is None:
             raise DataError(f"net {net.name!r}: scoring needs labels")
         if not 0 <= y.min() <= y.max() < net.out_shape[0]:
-            raise DataError(f"net {net.name!r} has {net.out_shape[0]} outputs, but there are labels from {y.min()} to {y.max()}")
+            raise DataError(
+                f"net {net.name!r} has {net.out_shape[0]} outputs, but there are labels from {y.min()} to {y.max()}"
+            )
     loss, correct = 0.0, 0
     for first, last in slices(net, len(x)):
         if between is not None:
@@ -84,7 +90,9 @@ def cross_entropies(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def squared_errors(out: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(n,) float64: mean over the elements of (out - target)^2 of each sample; target may have another shape of the same size."""
+    """(n,) float64: mean over the elements of (out - target)^2 of each sample; target may have another shape of the
+    same size.
+    """
     with np.errstate(invalid="ignore"):
         difference = out.reshape(len(out), -1).astype(np.float64) - target.reshape(len(out), -1)
         return np.square(difference, out=difference).mean(axis=1)

@@ -38,7 +38,8 @@ class StepLog:
     loss : (steps,) float64, each batch's mean loss before its update.
     correct : (steps,) int64, samples whose largest logit is their label's; zeros for MSELoss.
     size : (steps,) int64, samples in each batch.
-    has_loss : whether loss and correct were computed; where they were not, as in the epochs that `TrainConfig.loss_every` leaves out, they have no entries.
+    has_loss : whether loss and correct were computed; where they were not, as in the epochs that
+    `TrainConfig.loss_every` leaves out, they have no entries.
     """
 
     loss: np.ndarray
@@ -48,13 +49,17 @@ class StepLog:
 
     @classmethod
     def without_loss(cls, size: np.ndarray) -> StepLog:
-        """The log of steps whose losses and right samples were not computed; size: (steps,) int64, samples in each batch."""
+        """The log of steps whose losses and right samples were not computed; size: (steps,) int64, samples in each
+        batch.
+        """
         return cls(np.zeros(0), np.zeros(0, np.int64), size, has_loss=False)
 
     @classmethod
     def joined(cls, logs: Sequence[StepLog]) -> StepLog:
         """The log of consecutive ranges of one epoch as that of one range; of at least one."""
-        loss, correct, size = (np.concatenate([getattr(log, name) for log in logs]) for name in ("loss", "correct", "size"))
+        loss, correct, size = (
+            np.concatenate([getattr(log, name) for log in logs]) for name in ("loss", "correct", "size")
+        )
         if len({log.has_loss for log in logs}) > 1:
             raise ValueError("steps with losses and steps without are not of one epoch")
         return cls(loss, correct, size, has_loss=logs[0].has_loss)
@@ -63,7 +68,9 @@ class StepLog:
         """A log for each step."""
         if not self.has_loss:
             return [StepLog.without_loss(self.size[i : i + 1]) for i in range(len(self.size))]
-        return [StepLog(self.loss[i : i + 1], self.correct[i : i + 1], self.size[i : i + 1]) for i in range(len(self.size))]
+        return [
+            StepLog(self.loss[i : i + 1], self.correct[i : i + 1], self.size[i : i + 1]) for i in range(len(self.size))
+        ]
 
 
 @dataclass(frozen=True)
@@ -90,12 +97,18 @@ class State:
 
     def copied(self, dtype: Any = None) -> State:
         """The state with arrays of its own, converted where a type is given."""
-        return State(np.array(self.params, dtype), {name: np.array(slot, dtype) for name, slot in self.slots.items()}, self.step)
+        return State(
+            np.array(self.params, dtype), {name: np.array(slot, dtype) for name, slot in self.slots.items()}, self.step
+        )
 
     def bits(self) -> bytes:
         """Parameters, slots and the count of updates as bytes: the same for equal states, and for no others."""
         return b"".join(
-            [self.params.tobytes(), *(self.slots[name].tobytes() for name in sorted(self.slots)), self.step.to_bytes(8, "little")]
+            [
+                self.params.tobytes(),
+                *(self.slots[name].tobytes() for name in sorted(self.slots)),
+                self.step.to_bytes(8, "little"),
+            ]
         )
 
 
@@ -107,8 +120,8 @@ class Trainer(ABC):
     Attributes
     ----------
     tuned : NetPlan or None
-        What it chose in `load` by measuring, and has to follow for a run to repeat bit for bit; None where it chooses nothing.
-        Set before `load`, it is followed instead of measured again.
+        What it chose in `load` by measuring, and has to follow for a run to repeat bit for bit; None where it chooses
+        nothing. Set before `load`, it is followed instead of measured again.
     say : callable or None
         Called with a line about what takes long in `load`, where somebody wants to know.
     """
@@ -126,15 +139,17 @@ class Trainer(ABC):
     def run(self, order: Order, first: int, last: int) -> StepLog:
         """Train steps first..last-1 of the epoch that `order` names.
 
-        Step s takes the samples at positions s * batch to min((s + 1) * batch, n) of the order. In an epoch without losses, where
-        `config.has_loss(order.epoch)` is False, losses and right samples are not computed, and the log is `StepLog.without_loss`.
+        Step s takes the samples at positions s * batch to min((s + 1) * batch, n) of the order. In an epoch without
+        losses, where `config.has_loss(order.epoch)` is False, losses and right samples are not computed, and the log is
+        `StepLog.without_loss`.
         """
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
-        """Train whole epochs one after the other: the logs, weights and slots, to the bit, of `run` of all steps of each order.
+        """Train whole epochs one after the other: the logs, weights and slots, to the bit, of `run` of all steps of
+        each order.
 
-        Where an epoch is one step, a full batch, starting it and reading its loss take the host as long as many a step itself takes:
-        a trainer that can sends all of them before it waits.
+        Where an epoch is one step, a full batch, starting it and reading its loss take the host as long as many a step
+        itself takes: a trainer that can sends all of them before it waits.
         """
         return [self.run(order, 0, self.config.steps(order.n)) for order in orders]
 
@@ -155,11 +170,15 @@ class Trainer(ABC):
         return {}
 
     def flops(self) -> int:
-        """FLOPs that training one sample takes here: fewer than the net's where a layer is computed in a cheaper form. A time below them is not believed."""
+        """FLOPs that training one sample takes here: fewer than the net's where a layer is computed in a cheaper form.
+        A time below them is not believed.
+        """
         return self.net.train_flops
 
     def peak(self) -> float | None:
-        """FLOP/s that the unit which trains here can do at most in its precision; None for the CPU's vector units, whose peak a climb measures itself."""
+        """FLOP/s that the unit which trains here can do at most in its precision; None for the CPU's vector units,
+        whose peak a climb measures itself.
+        """
         return None
 
     def spans(self) -> dict[str, float]:
@@ -167,7 +186,9 @@ class Trainer(ABC):
         return {}
 
     def sources(self) -> Sequence[type | Path]:
-        """The classes and files that say how this trainer computes, for a reader who compares two rungs; may be asked for after `load`."""
+        """The classes and files that say how this trainer computes, for a reader who compares two rungs; may be asked
+        for after `load`.
+        """
         return [type(self)]
 
     def close(self) -> None:
@@ -182,21 +203,28 @@ class Trainer(ABC):
 
 def in_a_row(config: TrainConfig, orders: Sequence[Order]) -> list[tuple[bool, int]]:
     """Epochs parted where losses begin or cease to be computed: for each part whether they are, and its epochs."""
-    return [(has_loss, len(list(part))) for has_loss, part in groupby(orders, key=lambda order: config.has_loss(order.epoch))]
+    return [
+        (has_loss, len(list(part)))
+        for has_loss, part in groupby(orders, key=lambda order: config.has_loss(order.epoch))
+    ]
 
 
 def check_fit(net: Net, dataset: Dataset) -> None:
     """Raise `DataError` where the dataset cannot train the net; every trainer's `load` calls it."""
     if dataset.in_shape != net.in_shape:
         hint = nhwc_hint(dataset.train_x.shape, net.in_shape)
-        raise DataError(f"net {net.name!r} takes samples of shape {net.in_shape}, {dataset.name} has {dataset.in_shape}{hint}")
+        raise DataError(
+            f"net {net.name!r} takes samples of shape {net.in_shape}, {dataset.name} has {dataset.in_shape}{hint}"
+        )
     if dataset.standard is not None:
         raise DataError(f"{dataset.name} is to be standardised before a trainer takes it: give dataset.standardized()")
     if isinstance(net.loss, CrossEntropyLoss):
         if dataset.train_y is None:
             raise DataError(f"net {net.name!r} needs labels and {dataset.name} has none")
         if dataset.classes > net.out_shape[0]:
-            raise DataError(f"net {net.name!r} has {net.out_shape[0]} outputs, but {dataset.name} has labels up to {dataset.classes - 1}")
+            raise DataError(
+                f"net {net.name!r} has {net.out_shape[0]} outputs, but {dataset.name} has labels up to {dataset.classes - 1}"
+            )
 
 
 def check_settings(net: Net, config: TrainConfig, samples: int) -> None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class ArrayFeed:
-    """The data set stays in memory as it is stored, the host's or the GPU's, wherever x is; a step's rows are gathered and scaled.
+    """The data set stays in memory as it is stored, the host's or the GPU's, wherever x is; a step's rows are gathered
+    and scaled.
 
     Parameters
     ----------
@@ -28,14 +29,20 @@ class ArrayFeed:
         (capacity,) int32, which `slices` writes too.
     """
 
-    def __init__(self, dataset: Dataset, config: TrainConfig, gather: type[GatherOp], x: Array, labels: Array | None) -> None:
+    def __init__(
+        self, dataset: Dataset, config: TrainConfig, gather: type[GatherOp], x: Array, labels: Array | None
+    ) -> None:
         self.samples = len(dataset.train_x)
         self.batch = config.batch(self.samples)
         self.xp = module_of(x)
         self.gather = gather(self.xp.asarray(dataset.train_x), dataset.scale, x)
-        self.source_labels = self.xp.asarray(dataset.train_y) if labels is not None and dataset.train_y is not None else None
+        self.source_labels = (
+            self.xp.asarray(dataset.train_y) if labels is not None and dataset.train_y is not None else None
+        )
         self.labels = labels
-        self.bytes = dataset.train_x.nbytes + (dataset.train_y.nbytes if labels is not None and dataset.train_y is not None else 0)
+        self.bytes = dataset.train_x.nbytes + (
+            dataset.train_y.nbytes if labels is not None and dataset.train_y is not None else 0
+        )
 
     def begin(self, order: Order, first: int, last: int) -> None:
         """Look up which samples steps first..last-1 take."""

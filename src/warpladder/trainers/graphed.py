@@ -32,7 +32,8 @@ NODES = 4096
 
 
 class GraphedTrainer(KernelTrainer):
-    """Steps of the resident feed are all alike, because the device counts them itself; so graphs of 1, 2, 4, 8 ... steps make up any range.
+    """Steps of the resident feed are all alike, because the device counts them itself; so graphs of 1, 2, 4, 8 ...
+    steps make up any range.
 
     Parameters
     ----------
@@ -47,7 +48,8 @@ class GraphedTrainer(KernelTrainer):
         super().__init__(net, config, state, device, table, "resident", block_size, precision)
 
     def _forget(self) -> None:
-        """Drop what was captured for a data set: graphs by kind and number of steps; by kind a graph's first step and its others, and how many it may have.
+        """Drop what was captured for a data set: graphs by kind and number of steps; by kind a graph's first step and
+        its others, and how many it may have.
 
         The others are a step's calls, or, where steps interleave, its stages.
         """
@@ -76,7 +78,8 @@ class GraphedTrainer(KernelTrainer):
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
         if self.chain is None or self.chain.ordered or self.epoch > 1:
             return super().run_epochs(orders)
-        # A step on all samples that reads no order is the same in every epoch; the log has room for many, and is read once.
+        # A step on all samples that reads no order is the same in every epoch; the log has room for many, and is read
+        # once.
         for order in orders:
             check_range(self.config, order, self.samples, 0, 1)
         logs: list[StepLog] = []
@@ -112,7 +115,11 @@ class GraphedTrainer(KernelTrainer):
                 parts = self._slices(*kind)
                 first, later = ([self.stages(part, again) for part in parts] for again in (False, True))
                 interleaving = [stage for stages in later for stage in stages] if self.table.interleaves else []
-                self.steps[kind] = self._overlapped(first), [] if interleaving else self._overlapped(later), interleaving
+                self.steps[kind] = (
+                    self._overlapped(first),
+                    [] if interleaving else self._overlapped(later),
+                    interleaving,
+                )
             calls, others, interleaving = self.steps[kind]
             calls = calls + others * (count - 1)
             if interleaving and count > 1:

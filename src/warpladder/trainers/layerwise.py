@@ -122,7 +122,9 @@ class LayerwiseTrainer(Trainer):
             for i in reversed(range(net.first_trained + 1, count)):
                 above = gradients[i + 1]
                 shape = activations[i].shape
-                gradients[i] = above.reshape(shape) if reuses[i] and above is not None else self.xp.zeros(shape, self.dtype)
+                gradients[i] = (
+                    above.reshape(shape) if reuses[i] and above is not None else self.xp.zeros(shape, self.dtype)
+                )
         w, dw = views(net, self.params), views(net, self.summed) if train else {}
         ops = [
             (i, self.table.op(layer)(
@@ -168,7 +170,9 @@ class LayerwiseTrainer(Trainer):
         return log if has_loss else StepLog.without_loss(log.size)
 
     def _pass(self, n: int, has_loss: bool) -> None:
-        """Leave in `summed` the gradient of the n samples that are in the buffers, and with `has_loss` in the loss's op their loss and right answers."""
+        """Leave in `summed` the gradient of the n samples that are in the buffers, and with `has_loss` in the loss's op
+        their loss and right answers.
+        """
         batch = self.batch
         assert batch is not None and batch.loss is not None
         for _, op in batch.ops:
@@ -185,7 +189,9 @@ class LayerwiseTrainer(Trainer):
         return float(self.batch.loss.loss[0]), int(self.batch.loss.correct[0])
 
     def state(self) -> State:
-        return State(host(self.params).copy(), {name: host(slot).copy() for name, slot in self.slots.items()}, self.step)
+        return State(
+            host(self.params).copy(), {name: host(slot).copy() for name, slot in self.slots.items()}, self.step
+        )
 
     def set_state(self, state: State) -> None:
         self.params[...] = self.xp.asarray(state.params)
@@ -204,7 +210,9 @@ class LayerwiseTrainer(Trainer):
             for first in range(0, len(x), batch.capacity):
                 some = self.xp.asarray(x[first : first + batch.capacity])
                 n = len(some)
-                self.xp.multiply(some, np.float32(scale), out=batch.activations[0][:n], dtype=np.float32)  # whatever else is float64
+                self.xp.multiply(
+                    some, np.float32(scale), out=batch.activations[0][:n], dtype=np.float32
+                )  # whatever else is float64
                 for _, op in batch.ops:
                     op.forward(n)
                 out[first : first + n] = host(batch.activations[-1][:n])
@@ -213,21 +221,31 @@ class LayerwiseTrainer(Trainer):
     def _most(self, samples: int) -> int:
         """How many of these samples go through the layers at a time: all, or equal parts of them."""
         shapes = [self.net.in_shape] + [
-            shape for layer, shape in zip(self.net.layers, self.net.shapes[1:], strict=True) if not isinstance(layer, (Flatten, ReLU))
+            shape
+            for layer, shape in zip(self.net.layers, self.net.shapes[1:], strict=True)
+            if not isinstance(layer, (Flatten, ReLU))
         ]
         limit = max(
-            1, (SLICE_BYTES if self.xp is np else GPU_SLICE_BYTES) // sum(self.dtype.itemsize * math.prod(shape) for shape in shapes)
+            1,
+            (SLICE_BYTES if self.xp is np else GPU_SLICE_BYTES)
+            // sum(self.dtype.itemsize * math.prod(shape) for shape in shapes),
         )
         return -(-samples // -(-samples // limit))
 
     def memory(self) -> dict[str, int]:
         slots = sum(slot.nbytes for slot in self.slots.values())
-        held = {"parameters": self.params.nbytes, "gradients": self.grads.nbytes, "optimizer": slots + self.update.workspace}
+        held = {
+            "parameters": self.params.nbytes,
+            "gradients": self.grads.nbytes,
+            "optimizer": slots + self.update.workspace,
+        }
         if self.batch is not None:
             held["input"] = self.batch.activations[0].nbytes
             held["activations"] = _bytes(self.batch.activations[1:], self.batch.activations[0])
             held["gradients"] += _bytes(self.batch.gradients)
-            held["workspace"] = sum(op.workspace for _, op in self.batch.ops) + (self.batch.loss.workspace if self.batch.loss else 0)
+            held["workspace"] = sum(op.workspace for _, op in self.batch.ops) + (
+                self.batch.loss.workspace if self.batch.loss else 0
+            )
         if self.summed is not self.grads:
             held["gradients"] += self.summed.nbytes
         if self.mean is not None:

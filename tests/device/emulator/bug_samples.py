@@ -89,7 +89,15 @@ def zeros(n: int, dtype: Any = np.float32) -> np.ndarray:
 OUT, UNFINISHED = "out of bounds", "unfinished copy"
 ROWS = Tiles(floats(16, 32), 8)
 BUGS = (
-    Bug("row_too_many", (3, 3), (16, 16), (floats(40, 10), floats(10, 36), zeros(40 * 36), 40, 36, 10), OUT, "a", asan=True),
+    Bug(
+        "row_too_many",
+        (3, 3),
+        (16, 16),
+        (floats(40, 10), floats(10, 36), zeros(40 * 36), 40, 36, 10),
+        OUT,
+        "a",
+        asan=True,
+    ),
     Bug("no_column_guard", (2, 5), 32, (floats(5 * 40), zeros(5 * 40), 5, 40), OUT, "y", asan=True, also=("race",)),
     Bug("no_left_border", 2, 64, (floats(100), zeros(100), 100), OUT, "x", asan=True),
     Bug("group_too_many", 2, 64, (floats(400), zeros(400), 100), OUT, "x", asan=True),
@@ -126,7 +134,16 @@ BUGS = (
     Bug("sum_from_nowhere", 1, 64, (ints(64), zeros(1, np.int32)), "uninitialised", "total", shared=4),
     Bug("output_not_cleared", 1, 64, (floats(64), Unwritten((64,))), "uninitialised", "y"),
     Bug("row_begins_anywhere", 2, 8, (floats(2 * 34), zeros(64), 34), "misaligned", "x", asan=True),
-    Bug("doubles_behind_floats", 1, 32, (floats(32), zeros(32, np.float64)), "misaligned", "room", asan=True, shared=33 * 4 + 32 * 8),
+    Bug(
+        "doubles_behind_floats",
+        1,
+        32,
+        (floats(32), zeros(32, np.float64)),
+        "misaligned",
+        "room",
+        asan=True,
+        shared=33 * 4 + 32 * 8,
+    ),
     Bug("sum_without_atomics", 8, 32, (floats(256), zeros(1)), "race", "total"),
     Bug("last_block_without_fence", 8, 32, (floats(8), zeros(8), zeros(1, np.uint32), zeros(1)), "race", "part"),
     Bug("fence_too_narrow", 8, 32, (floats(8), zeros(8), zeros(1, np.uint32), zeros(1)), "race", "part"),
@@ -146,7 +163,9 @@ BUGS = (
     Bug("fragment_before_its_copy", 1, 32, (floats(128), zeros(32, np.uint32)), UNFINISHED, "room"),
     Bug("copy_past_the_end", 1, 64, (floats(256), zeros(64)), OUT, "tile", asan=True),
     Bug("copy_to_an_odd_row", 1, 64, (floats(256), zeros(64)), "misaligned", "tile"),
-    Bug("fragment_from_an_odd_row", 1, 32, (zeros(72, np.uint16), zeros(32, np.uint32)), "misaligned", "rows", asan=True),
+    Bug(
+        "fragment_from_an_odd_row", 1, 32, (zeros(72, np.uint16), zeros(32, np.uint32)), "misaligned", "rows", asan=True
+    ),
     Bug("fragment_past_the_end", 1, 32, (zeros(64, np.uint16), zeros(32, np.uint32)), OUT, "rows", asan=True),
     Bug("half_a_warp_multiplies", 1, 32, (zeros(32),), "warp mask"),
     Bug("a_warp_of_sixteen", 1, 16, (zeros(16),), "warp mask"),
@@ -214,7 +233,10 @@ def stopped() -> None:
                     os._exit(0)
             _, status = os.waitpid(child, 0)
             said.seek(0)
-            print(json.dumps({"name": bug.name, "code": os.waitstatus_to_exitcode(status), "said": said.read().decode()}), flush=True)
+            print(
+                json.dumps({"name": bug.name, "code": os.waitstatus_to_exitcode(status), "said": said.read().decode()}),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

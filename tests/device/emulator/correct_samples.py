@@ -266,7 +266,10 @@ def halves(b: Bench) -> None:
     rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
     equal(brain, rounded)
     with np.errstate(over="ignore"):
-        equal(back, np.stack([x.astype(np.float16).astype(np.float32), (rounded.astype(np.uint32) << 16).view(np.float32)], 1))
+        equal(
+            back,
+            np.stack([x.astype(np.float16).astype(np.float32), (rounded.astype(np.uint32) << 16).view(np.float32)], 1),
+        )
 
 
 @case
@@ -381,7 +384,8 @@ def packed(b: Bench) -> None:
     equal(back, x.astype(np.float16).astype(np.float32))
 
 
-#: How the fragments of `step` are stored, by its template argument: numbers in a word, and the lowest exponent of the format.
+#: How the fragments of `step` are stored, by its template argument: numbers in a word, and the lowest exponent of the
+#: format.
 KINDS = ((2, -14), (2, -126), (1, -126))
 
 
@@ -391,7 +395,15 @@ def steps_are_cut_off(b: Bench) -> None:
         for trial, spread in enumerate((0, 3, 12, 12)):
             a, w, d = tensor_step.drawn(kind, trial, spread)
             out = b.put(d)
-            b.send("tensor", f"step<{kind}>", 1, 32, b.put(tensor_step.words(a, kind)), b.put(tensor_step.words(w, kind)), out)
+            b.send(
+                "tensor",
+                f"step<{kind}>",
+                1,
+                32,
+                b.put(tensor_step.words(a, kind)),
+                b.put(tensor_step.words(w, kind)),
+                out,
+            )
             equal(out, tensor_step.added(d, a, w, lowest))
             assert a.shape[1] == 8 * side
 

@@ -1,4 +1,6 @@
-"""Correct kernels of correct/warpgroups.cu: tiles by the copy engine, barriers that count arrivals and bytes, products of warpgroups."""
+"""Correct kernels of correct/warpgroups.cu: tiles by the copy engine, barriers that count arrivals and bytes, products
+of warpgroups.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ X = np.random.default_rng(7).standard_normal(1 << 16).astype(np.float32)
 
 
 def tile_of(x: np.ndarray, rows: int, row: int, column: int) -> np.ndarray:
-    """What a tile of so many rows of 128 bytes holds, from a row and a column on: zeros where it lies outside of the matrix."""
+    """What a tile of so many rows of 128 bytes holds, from a row and a column on: zeros where it lies outside of the
+    matrix.
+    """
     width = 128 // x.itemsize
     out = np.zeros((rows, width), x.dtype)
     for i, j in np.ndindex(rows, width):
@@ -39,7 +43,9 @@ def tiles(b: Any) -> None:
 
 def tiles_of_fewer_columns(b: Any) -> None:
     x, out = X[: 8 * 32].reshape(8, 32), b.device.empty((8, 32))
-    b.device.kernel(SOURCE, "tile<8, float>").bind(1, 32, b.device.tensor_map(b.put(x), 8, columns=21), out, 0, 0).send()
+    b.device.kernel(SOURCE, "tile<8, float>").bind(
+        1, 32, b.device.tensor_map(b.put(x), 8, columns=21), out, 0, 0
+    ).send()
     np.testing.assert_array_equal(out.download(), np.where(np.arange(32) < 21, x, 0))
 
 
@@ -56,7 +62,9 @@ def tiles_in_tf32(b: Any) -> None:
         bits[row] = (bits[row] & np.uint32(0xFFFFC000)) | np.uint32(low)
     x[4, :3] = np.inf, -np.inf, 0
     out = b.device.empty((8, 32))
-    b.device.kernel(SOURCE, "tile<8, float>").bind(1, 32, b.device.tensor_map(b.put(x), 8, to_tf32=True), out, 0, 0).send()
+    b.device.kernel(SOURCE, "tile<8, float>").bind(
+        1, 32, b.device.tensor_map(b.put(x), 8, to_tf32=True), out, 0, 0
+    ).send()
     np.testing.assert_array_equal(out.download(), np.where(np.isfinite(x), nearest_even(x), x))
 
 
@@ -77,7 +85,9 @@ def pieces(b: Any) -> None:
     """Memory as it lies: what both blocks of a cluster get, and what one gets."""
     x, out = X[:128], b.device.empty((2, 96))
     b.device.kernel(SOURCE, "pieces").bind(2, 32, b.put(x), out, cluster=2).send()
-    np.testing.assert_array_equal(out.download(), np.stack([np.concatenate([x[:64], x[first : first + 32]]) for first in (64, 96)]))
+    np.testing.assert_array_equal(
+        out.download(), np.stack([np.concatenate([x[:64], x[first : first + 32]]) for first in (64, 96)])
+    )
 
 
 def factors(kind: int, spread: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -102,7 +112,9 @@ def multiplied(device: Any, kind: int, a: np.ndarray, w: np.ndarray, d: np.ndarr
     """d + a w by a device, with a fresh copy of d."""
     maps = (
         device.tensor_map(device.array(stored(a, kind)), 64),
-        device.tensor_map(device.array(stored(np.ascontiguousarray(w.T) if kind == 2 else w, kind)), 256 if kind == 2 else 64),
+        device.tensor_map(
+            device.array(stored(np.ascontiguousarray(w.T) if kind == 2 else w, kind)), 256 if kind == 2 else 64
+        ),
     )
     out = device.array(d)
     device.kernel(SOURCE, f"multiply<{kind}>").bind(1, 128, *maps, out, shared=8192 + 128 * d.shape[1] + 1024).send()

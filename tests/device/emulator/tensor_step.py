@@ -1,4 +1,6 @@
-"""A tensor core's step written down a second time, in whole numbers of any length: what the emulator's must give, to the bit."""
+"""A tensor core's step written down a second time, in whole numbers of any length: what the emulator's must give, to
+the bit.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ PLACES, LEAST = 25, -133
 
 
 def drawn(kind: int, seed: int, spread: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Factors a (16, k) and w (8, k), exact in the format of `kind`, and what they are added to (16, 8); exponents lie `spread` apart."""
+    """Factors a (16, k) and w (8, k), exact in the format of `kind`, and what they are added to (16, 8); exponents lie
+    `spread` apart.
+    """
     rng = np.random.default_rng([kind, seed])
     k = 8 if kind == 2 else 16
 

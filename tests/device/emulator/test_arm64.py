@@ -15,14 +15,24 @@ HERE = Path(__file__).parent
 CROSS, QEMU, ROOT = "aarch64-linux-gnu-g++", "qemu-aarch64", "/usr/aarch64-linux-gnu"
 
 needs_tools = pytest.mark.skipif(
-    not (shutil.which(CROSS) and shutil.which(QEMU)), reason=f"needs {CROSS} and {QEMU}: apt install g++-aarch64-linux-gnu qemu-user"
+    not (shutil.which(CROSS) and shutil.which(QEMU)),
+    reason=f"needs {CROSS} and {QEMU}: apt install g++-aarch64-linux-gnu qemu-user",
 )
 
 
 def printed(folder: Path, compiler: str, run: list[str], mode: tuple[str, ...], callouts: tuple[str, ...]) -> str:
     kernels = source.read(HERE / "correct" / "grid.cu")
     (folder / "kernels.cpp").write_text(module._text(kernels, tuple(names(kernels))))
-    common = ["-std=gnu++20", "-fno-strict-aliasing", "-O1", "-w", "-pthread", f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}", *mode]
+    common = [
+        "-std=gnu++20",
+        "-fno-strict-aliasing",
+        "-O1",
+        "-w",
+        "-pthread",
+        f"-I{HEADERS}",
+        f"-I{HEADERS / 'cuda'}",
+        *mode,
+    ]
     objects = []
     for file, more in ((RUNTIME / "runtime.cpp", ()), (folder / "kernels.cpp", callouts), (HERE / "arm64.cpp", ())):
         objects.append(str(folder / f"{file.stem}-{compiler}.o"))

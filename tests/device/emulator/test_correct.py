@@ -40,6 +40,7 @@ def test_every_kernel_of_the_samples_is_run():
         for name in re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\)+ )?(\w+)\(", path.read_text())
     }
     source = "".join(
-        samples.read_text(encoding="utf-8") for samples in (FOLDER.parent / "correct_samples.py", FOLDER.parent / "hopper_samples.py")
+        samples.read_text(encoding="utf-8")
+        for samples in (FOLDER.parent / "correct_samples.py", FOLDER.parent / "hopper_samples.py")
     )
     assert {name for name in kernels if f'"{name}"' not in source and f'f"{name}<' not in source} == set()

@@ -1,4 +1,6 @@
-"""`EmulatedDevice`: memory, errors, the cache of compiled kernels, and results that do not depend on how many threads there are."""
+"""`EmulatedDevice`: memory, errors, the cache of compiled kernels, and results that do not depend on how many threads
+there are.
+"""
 
 import os
 import re
@@ -74,7 +76,8 @@ def test_streams_and_events_are_immediate(device):
 
 def test_a_launch_beyond_the_limits_is_refused(device, tmp_path):
     path = written(
-        tmp_path, "__global__ void k(float* x) { __shared__ float s[8192]; s[threadIdx.x] = 0; x[threadIdx.x] = s[threadIdx.x]; }"
+        tmp_path,
+        "__global__ void k(float* x) { __shared__ float s[8192]; s[threadIdx.x] = 0; x[threadIdx.x] = s[threadIdx.x]; }",
     )
     kernel, x = device.kernel(path, "k"), device.zeros((1024,))
     assert kernel.resources.static_shared == 32768
@@ -95,7 +98,9 @@ def test_launch_bounds_bind_here_too(device, tmp_path):
     x = device.zeros((1024,))
     kernel = device.kernel(path, "a::k<float, 4>")
     kernel.bind(1, 128, x).send()
-    with pytest.raises(LaunchError, match="129 threads a block, and the kernel, as compiled, with its launch bounds, takes 128"):
+    with pytest.raises(
+        LaunchError, match="129 threads a block, and the kernel, as compiled, with its launch bounds, takes 128"
+    ):
         kernel.bind(1, 129, x)
     with pytest.raises(LaunchError, match="launch bounds, takes 64"):
         device.kernel(path, "plain").bind(1, 65, x)
@@ -103,7 +108,8 @@ def test_launch_bounds_bind_here_too(device, tmp_path):
 
 def test_more_static_shared_memory_than_a_kernel_gets_is_refused(device, tmp_path):
     path = written(
-        tmp_path, "__global__ void k(float* x) { __shared__ float s[12289]; s[threadIdx.x] = 0; x[threadIdx.x] = s[threadIdx.x]; }"
+        tmp_path,
+        "__global__ void k(float* x) { __shared__ float s[12289]; s[threadIdx.x] = 0; x[threadIdx.x] = s[threadIdx.x]; }",
     )
     with pytest.raises(KernelError, match=r"49,156 bytes of static shared memory, and a kernel gets 49,152"):
         device.kernel(path, "k")
@@ -149,7 +155,9 @@ def test_asan_without_its_libraries_says_how_to_get_them():
 
 def test_without_a_compiler_one_line_says_what_to_install():
     code = "import warpladder.device.emulator as e; print(e.why_not()); e.EmulatedDevice()"
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"CXX": "no-such-compiler"}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"CXX": "no-such-compiler"}, capture_output=True, text=True
+    )
     assert "no-such-compiler" in done.stdout
     assert "apt install g++" in done.stdout
     assert done.stderr.splitlines()[-1] == f"warpladder.errors.DeviceError: {done.stdout.strip()}"
@@ -202,7 +210,9 @@ def test_what_is_foreseen_is_compiled_at_the_same_time(device, tmp_path, monkeyp
 
     def foreseen():
         asked.append(1)
-        return [(path, name) for name in ("scaled<2>", "one", "scaled<3>", "two", "scaled<2>")]  # two and one are compiled together
+        return [
+            (path, name) for name in ("scaled<2>", "one", "scaled<3>", "two", "scaled<2>")
+        ]  # two and one are compiled together
 
     monkeypatch.setattr("warpladder.device.ahead.cores", lambda: 3)
     monkeypatch.setattr(toolchain, "_made", made)
@@ -212,7 +222,9 @@ def test_what_is_foreseen_is_compiled_at_the_same_time(device, tmp_path, monkeyp
     for name in ("one", "two", "scaled<2>", "scaled<3>"):
         device.kernel(path, name)
     begin, end = lines
-    assert begin == f"Compiling 3 kernels with 3 threads; later runs find them in {nothing_kept}" and end.startswith("Compiled in ")
+    assert begin == f"Compiling 3 kernels with 3 threads; later runs find them in {nothing_kept}" and end.startswith(
+        "Compiled in "
+    )
     fresh = EmulatedDevice()
     with fresh.expecting(foreseen, lines.append):
         fresh.kernel(path, "scaled<2>")
@@ -258,7 +270,9 @@ def test_results_do_not_depend_on_the_number_of_threads():
 
 
 def test_kernels_print(tmp_path):
-    path = written(tmp_path, '#include <cstdio>\n__global__ void k(int n) { printf("thread %d of %d\\n", threadIdx.x, n); }')
+    path = written(
+        tmp_path, '#include <cstdio>\n__global__ void k(int n) { printf("thread %d of %d\\n", threadIdx.x, n); }'
+    )
     code = f"from warpladder.device.emulator import EmulatedDevice as E; E().kernel({str(path)!r}, 'k').bind(1, 3, 3).send()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "thread 0 of 3\nthread 1 of 3\nthread 2 of 3\n"
@@ -295,11 +309,18 @@ def test_the_fast_mode_notices_barriers_that_cannot_work(order):
     bugs = HERE / "bugs"
     device = EmulatedDevice(order=order)
     with pytest.raises(
-        KernelError, match=r"full_mask_in_a_branch: __shfl_down_sync at masks\.cu:9 has the mask 0xffffffff .* lanes 16-31 do not come"
+        KernelError,
+        match=r"full_mask_in_a_branch: __shfl_down_sync at masks\.cu:9 has the mask 0xffffffff .* lanes 16-31 do not come",
     ):
-        device.kernel(bugs / "masks.cu", "full_mask_in_a_branch").bind(1, 32, device.zeros((32,)), device.zeros((32,))).send()
-    with pytest.raises(KernelError, match=r"early_return: some threads (have left|leave) the kernel .* barriers\.cu:20"):
-        device.kernel(bugs / "barriers.cu", "early_return").bind(1, 64, device.zeros((64,)), device.zeros((64,)), 40).send()
+        device.kernel(bugs / "masks.cu", "full_mask_in_a_branch").bind(
+            1, 32, device.zeros((32,)), device.zeros((32,))
+        ).send()
+    with pytest.raises(
+        KernelError, match=r"early_return: some threads (have left|leave) the kernel .* barriers\.cu:20"
+    ):
+        device.kernel(bugs / "barriers.cu", "early_return").bind(
+            1, 64, device.zeros((64,)), device.zeros((64,)), 40
+        ).send()
     with pytest.raises(KernelError, match=r"two_barriers: threads of one block wait at different barriers: .*:30.*:32"):
         device.kernel(bugs / "barriers.cu", "two_barriers").bind(1, 64, device.zeros((64,)), device.zeros((64,))).send()
     with pytest.raises(KernelError, match=r"flag_that_nobody_sets: nothing can go on"):

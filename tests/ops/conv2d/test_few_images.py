@@ -1,4 +1,6 @@
-"""The weight gradient of a first layer for an image or a few, in one launch: complete, by whom it is taken, and what is wrong with it is found."""
+"""The weight gradient of a first layer for an image or a few, in one launch: complete, by whom it is taken, and what is
+wrong with it is found.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,12 @@ def test_who_takes_it() -> None:
     """An image or a few that have room, with few terms and no stride."""
     limits = Limits("some GPU")
     assert FewImagesGradient.takes((3, 32, 32), 3, 1, 1, 4, limits)
-    assert not FewImagesGradient.takes((3, 32, 32), 3, 1, 1, 5, limits) and not FewImagesGradient.takes((3, 32, 32), 3, 2, 1, 1, limits)
-    assert not FewImagesGradient.takes((4, 32, 32), 3, 1, 1, 1, limits) and not FewImagesGradient.takes((3, 64, 64), 3, 1, 1, 1, limits)
+    assert not FewImagesGradient.takes((3, 32, 32), 3, 1, 1, 5, limits) and not FewImagesGradient.takes(
+        (3, 32, 32), 3, 2, 1, 1, limits
+    )
+    assert not FewImagesGradient.takes((4, 32, 32), 3, 1, 1, 1, limits) and not FewImagesGradient.takes(
+        (3, 64, 64), 3, 1, 1, 1, limits
+    )
 
 
 @pytest.mark.parametrize("batch", [1, 3])

@@ -1,4 +1,6 @@
-"""Convolutions of few pixels on tensor cores as machine code, and the first layer's gradient beside them: for Hopper, and for Blackwell at night."""
+"""Convolutions of few pixels on tensor cores as machine code, and the first layer's gradient beside them: for Hopper,
+and for Blackwell at night.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +36,23 @@ assembled = offline.assembled
         for precision in ("fp32", "bf16", "fp16")
     ],
 )
-def test_the_products_of_few_pixels_are_short_code_on_tensor_cores(arch: str, precision: str, assembled: list[str]) -> None:
-    """No register is spilled, code fits the instruction cache, the products of a tap stand once in y's and dx's and those of 32 pixels once in dw's, all mma.
+def test_the_products_of_few_pixels_are_short_code_on_tensor_cores(
+    arch: str, precision: str, assembled: list[str]
+) -> None:
+    """No register is spilled, code fits the instruction cache, the products of a tap stand once in y's and dx's and
+    those of 32 pixels once in dw's, all mma.
 
-    For Blackwell, where nobody has run it, the compiler spills two words of a thread in dw behind an enlargement in fp32, whose registers are all taken.
+    For Blackwell, where nobody has run it, the compiler spills two words of a thread in dw behind an enlargement in
+    fp32, whose registers are all taken.
     """
     kind, instruction = narrow.FORMATS[precision].name, INSTRUCTIONS[precision]
     steps = 3 if precision == "fp32" else 1  # instructions for 16 terms of a fragment
     # By kernel: threads of a block at most, and fragments of products in its code.
     passes = [("WINDOW, 4, false", 4), ("WINDOW, 4, true", 4), ("ENLARGED, 4, false", 4), ("GATHERED, 1, false", 1)]
-    forward = {f"convolve_few_pixels<{kind}, {of}>": (few_pixels.GROUPS * few_pixels.GROUP, products) for of, products in passes}
+    forward = {
+        f"convolve_few_pixels<{kind}, {of}>": (few_pixels.GROUPS * few_pixels.GROUP, products)
+        for of, products in passes
+    }
     gradients = [("WINDOW, true", 2 * 9), ("GATHERED, false", 2 * 16)]
     backward = {f"correlate_few_pixels<{kind}, {of}>": (few_pixels.GROUP, products) for of, products in gradients}
     for path, kernels in ((few_pixels.SOURCE, forward), (few_pixels.WEIGHTS, backward)):
@@ -69,7 +78,9 @@ def test_a_first_layers_sums_of_few_images_stay_in_registers(terms: str) -> None
 
 
 def test_blocks_of_few_pixels_fit() -> None:
-    """At full size, an image at a time: each launch of a step of the autoencoder that belongs to these convolutions, with its shared memory."""
+    """At full size, an image at a time: each launch of a step of the autoencoder that belongs to these convolutions,
+    with its shared memory.
+    """
     net, device = nets.autoencoder(), OfflineDevice("sm_90")
     drawn = case(net, TrainConfig(batch_size=1), seed=1, samples=2)
     with GraphedTrainer(net, drawn.config, drawn.state, device, TABLE) as trainer:

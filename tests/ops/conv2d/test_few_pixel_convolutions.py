@@ -1,4 +1,6 @@
-"""Convolutions of few pixels on tensor cores: right in every precision at any size of the numbers, whole nets proven; what is a little wrong is found."""
+"""Convolutions of few pixels on tensor cores: right in every precision at any size of the numbers, whole nets proven;
+what is a little wrong is found.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from warpladder.device import Device, Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.nets import ReLU
-from warpladder.ops.conv2d.tensor.few_pixels.few_pixels import CLUSTER, GROUPS, MOST, PIXELS, Pass, cut, fits, shared_bytes
+from warpladder.ops.conv2d.tensor.few_pixels.few_pixels import (
+    CLUSTER,
+    GROUPS,
+    MOST,
+    PIXELS,
+    Pass,
+    cut,
+    fits,
+    shared_bytes,
+)
 from warpladder.ops.conv2d.tensor.narrow.narrow import FORMATS
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -27,12 +38,20 @@ def device() -> EmulatedDevice:
 
 def with_and_without() -> list[tuple[str, bool]]:
     """Each shape, and whether a pool follows; none does behind an enlargement."""
-    return [(name, pool) for name, (*_, enlarged) in SHAPES.items() for pool in ((False,) if enlarged else (True, False))]
+    return [
+        (name, pool) for name, (*_, enlarged) in SHAPES.items() for pool in ((False,) if enlarged else (True, False))
+    ]
 
 
 def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:
-    """Who runs this: by day those with a pool or an enlargement and few channels in fp32, and one in bf16; .ci/run the others of fp32, and one in fp16."""
-    if (precision == "fp32" and (pool or SHAPES[name][3]) and name != "many channels") or (name, pool, precision) == ("odd", True, "bf16"):
+    """Who runs this: by day those with a pool or an enlargement and few channels in fp32, and one in bf16; .ci/run the
+    others of fp32, and one in fp16.
+    """
+    if (precision == "fp32" and (pool or SHAPES[name][3]) and name != "many channels") or (name, pool, precision) == (
+        "odd",
+        True,
+        "bf16",
+    ):
         return []
     return [slow] if precision == "fp32" or (name, pool, precision) == ("enlarged", False, "fp16") else [nightly]
 
@@ -40,7 +59,13 @@ def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:
 @pytest.mark.parametrize(
     ("name", "pool", "precision"),
     [
-        pytest.param(name, pool, precision, id=f"{name}-{'pool' if pool else 'plain'}-{precision}", marks=marks(name, pool, precision))
+        pytest.param(
+            name,
+            pool,
+            precision,
+            id=f"{name}-{'pool' if pool else 'plain'}-{precision}",
+            marks=marks(name, pool, precision),
+        )
         for name, pool in with_and_without()
         for precision in PRECISIONS
     ],
@@ -61,7 +86,9 @@ def test_blocks_of_any_width(processors: int) -> None:
 
 
 def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
-    """ReLUs to the bit; zeros of a whole image, output or winner stay zeros; infinity and NaN are seen where they are read, and nowhere else."""
+    """ReLUs to the bit; zeros of a whole image, output or winner stay zeros; infinity and NaN are seen where they are
+    read, and nowhere else.
+    """
     asked = named("odd")
     x, w, dy, given, winner = prove_relus_and_zeros(device, asked, by=computed)
     for wrong in (np.inf, np.nan):
@@ -70,26 +97,45 @@ def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
         found = computed(device, asked, (bad, w, dy), True, gradient=(beyond, winner))
         assert not np.isfinite(np.delete(found.y[1, :, 2:5, 1:4], 2, 0)).any() and np.isfinite(found.y[0]).all()
         assert np.isfinite(found.y[1, :, 5:]).all() and np.isfinite(found.y[1, :, :, 4:]).all()
-        assert not np.isfinite(found.dw[4]).any() and not np.isfinite(found.db[4]) and np.isfinite(np.delete(found.db, 4)).all()
-        assert not np.isfinite(found.dx[0, :, 2:5, 2:5]).any() and np.isfinite(found.dx[1]).all() and np.isfinite(found.dx[0, :, 5:]).all()
+        assert (
+            not np.isfinite(found.dw[4]).any()
+            and not np.isfinite(found.db[4])
+            and np.isfinite(np.delete(found.db, 4)).all()
+        )
+        assert (
+            not np.isfinite(found.dx[0, :, 2:5, 2:5]).any()
+            and np.isfinite(found.dx[1]).all()
+            and np.isfinite(found.dx[0, :, 5:]).all()
+        )
         pooled = computed(
-            device, asked, (np.where(np.isfinite(bad), bad, np.nan).astype(np.float32), w, dy), True, gradient=(given, winner)
+            device,
+            asked,
+            (np.where(np.isfinite(bad), bad, np.nan).astype(np.float32), w, dy),
+            True,
+            gradient=(given, winner),
         ).pooled
         assert pooled is not None and np.isnan(np.delete(pooled[1, :, 1, :2], 2, 0)).all(), "a pool passes NaN on"
 
 
 @pytest.mark.parametrize("name", ["odd", pytest.param("enlarged", marks=slow)])
 def test_what_a_relu_and_a_pool_pass_back_is_what_is_spread_before(device: EmulatedDevice, name: str) -> None:
-    """A pool's gradient by its winners, and a ReLU's that this layer has to make itself, give the bits of the gradient that they stand for."""
+    """A pool's gradient by its winners, and a ReLU's that this layer has to make itself, give the bits of the gradient
+    that they stand for.
+    """
     asked = named(name)
     x, w, dy = drawn(asked)
     if not asked.enlarged:
         given, winner, spread_out = spread(dy, 3)
-        pooled, plain = computed(device, asked, (x, w, dy), True, gradient=(given, winner)), computed(device, asked, (x, w, spread_out))
+        pooled, plain = (
+            computed(device, asked, (x, w, dy), True, gradient=(given, winner)),
+            computed(device, asked, (x, w, spread_out)),
+        )
         for each in ("dx", "dw"):
             np.testing.assert_array_equal(getattr(pooled, each), getattr(plain, each), err_msg=each)
     own = Bound(device, asked, (x, w, dy), (ReLU(),)).send()
-    cut_before = Bound(device, asked, (x, w, np.where(own["y"] > 0, dy, 0).astype(np.float32)), (ReLU(),), cut=True).send()
+    cut_before = Bound(
+        device, asked, (x, w, np.where(own["y"] > 0, dy, 0).astype(np.float32)), (ReLU(),), cut=True
+    ).send()
     for each in ("dx", "dw", "db"):
         np.testing.assert_array_equal(own[each], cut_before[each], err_msg=each)
 
@@ -109,7 +155,12 @@ def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice) -> None:
 @pytest.mark.parametrize(
     ("name", "pool", "precision"),
     [
-        pytest.param(name, pool, precision, marks=slow if precision == "fp32" and name in ("odd", "enlarged", "many channels") else nightly)
+        pytest.param(
+            name,
+            pool,
+            precision,
+            marks=slow if precision == "fp32" and name in ("odd", "enlarged", "many channels") else nightly,
+        )
         for name, pool in with_and_without()
         for precision in PRECISIONS
     ],
@@ -127,7 +178,9 @@ def test_the_checker_finds_nothing(name: str, pool: bool, precision: str) -> Non
 
 
 def test_the_model_cuts_every_layer_that_it_takes() -> None:
-    """Its tiles cover all pixels, and its blocks all channels, columns and no more than shared memory; other windows and larger batches are for others."""
+    """Its tiles cover all pixels, and its blocks all channels, columns and no more than shared memory; other windows
+    and larger batches are for others.
+    """
     for processors in (1, 132):
         limits = Limits("some GPU", multiprocessors=processors)
         for small, written in (
@@ -145,9 +198,15 @@ def test_the_model_cuts_every_layer_that_it_takes() -> None:
                     *([Pass(small, written, pool=True)] if fold == 1 else []),
                 ):
                     (high, across), (rows, columns), form = of.image, of.tile, cut(of, 2, limits)
-                    assert rows * columns <= PIXELS and of.tiles >= -(-high // max(rows, 1)) * -(-across // columns) * (rows > 0)
+                    assert rows * columns <= PIXELS and of.tiles >= -(-high // max(rows, 1)) * -(-across // columns) * (
+                        rows > 0
+                    )
                     assert not of.pool or rows % 2 == columns % 2 == 0
-                    assert form.cluster <= CLUSTER and form.groups <= GROUPS and shared_bytes(of, form, kind) <= limits.shared_opt_in
+                    assert (
+                        form.cluster <= CLUSTER
+                        and form.groups <= GROUPS
+                        and shared_bytes(of, form, kind) <= limits.shared_opt_in
+                    )
     few = Limits("some GPU", multiprocessors=132)
     assert not fits((256, 16, 16), (128, 16, 16), (3, 1, 1), MOST // 4 + 1, "fp32", 1, few)
     for window in ((5, 1, 2), (3, 2, 1), (3, 1, 0)):
@@ -155,7 +214,9 @@ def test_the_model_cuts_every_layer_that_it_takes() -> None:
     assert not fits((16, 8, 8), (16, 24, 24), (3, 1, 1), 1, "fp32", 3, few) and not fits(
         (20, 8, 8), (16, 8, 8), (3, 1, 1), 1, "fp32", 1, few
     )
-    assert not fits((16, 8, 8), (16, 8, 8), (3, 1, 1), 1, "fp32", 1, Limits("no clusters", multiprocessors=108, cluster=1))
+    assert not fits(
+        (16, 8, 8), (16, 8, 8), (3, 1, 1), 1, "fp32", 1, Limits("no clusters", multiprocessors=108, cluster=1)
+    )
 
 
 #: Which products there are: al bh, ah bl and ah bh.
@@ -233,7 +294,9 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
         shown(EditedFewPixels(device), precision, kind, name)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("liar", [pytest.param(liar, marks=[] if liar in BY_DAY else slow if liar in BY_CI else nightly) for liar in LIARS])
+@pytest.mark.parametrize(
+    "liar", [pytest.param(liar, marks=[] if liar in BY_DAY else slow if liar in BY_CI else nightly) for liar in LIARS]
+)
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edits, kind, name = LIARS[liar]
     with pytest.raises((WarpladderError, AssertionError), match=r"is wrong|never written"):

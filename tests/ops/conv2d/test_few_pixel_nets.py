@@ -1,4 +1,6 @@
-"""Nets whose convolutions have few pixels, an image at a time or a few: proven in every precision, updated to the bit, and in how many launches."""
+"""Nets whose convolutions have few pixels, an image at a time or a few: proven in every precision, updated to the bit,
+and in how many launches.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ SMALL = Net(
     (conv(48, 3, padding=1), ReLU(), MaxPool2d(2), conv(48, 3, padding=1), ReLU(), Upsample2d(scale_factor=2), conv(3, 3, padding=1)),
     MSELoss(),
 )  # fmt: skip
-#: The autoencoder with 48 channels throughout, of small pictures: a first layer of few inputs, and all others of few pixels.
+#: The autoencoder with 48 channels throughout, of small pictures: a first layer of few inputs, and all others of few
+#: pixels.
 CODER = Net(
     "coder", (3, 8, 12),
     (
@@ -59,7 +62,9 @@ BARE = Net(
     ],
 )
 @pytest.mark.parametrize(
-    "net", [pytest.param(net, marks=nightly if net is SMALL else slow) for net in (SMALL, CODER, BARE)], ids=lambda net: net.name
+    "net",
+    [pytest.param(net, marks=nightly if net is SMALL else slow) for net in (SMALL, CODER, BARE)],
+    ids=lambda net: net.name,
 )
 def test_nets_are_proven(net: Net, config: TrainConfig) -> None:
     """By fp32's bounds; the cases hold a partial last batch."""
@@ -72,7 +77,10 @@ def test_nets_are_proven(net: Net, config: TrainConfig) -> None:
     ("net", "precision"),
     [
         (SMALL, "bf16"),
-        *(pytest.param(CODER, precision, marks=nightly if precision == "bf16" else slow) for precision in ("bf16", "tf32", "fp16")),
+        *(
+            pytest.param(CODER, precision, marks=nightly if precision == "bf16" else slow)
+            for precision in ("bf16", "tf32", "fp16")
+        ),
     ],
 )
 def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str) -> None:
@@ -83,13 +91,21 @@ def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("net", "batch"), [pytest.param(SMALL, 3, marks=slow), pytest.param(CODER, 3, marks=nightly), pytest.param(CODER, 1, marks=nightly)]
+    ("net", "batch"),
+    [pytest.param(SMALL, 3, marks=slow), pytest.param(CODER, 3, marks=nightly), pytest.param(CODER, 1, marks=nightly)],
 )
 def test_the_update_has_the_bits_of_a_launch_of_its_own(net: Net, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With every setting of SGD and with its rate alone, a partial last batch, and epochs that are cut into graphs anywhere."""
-    every = TrainConfig(batch_size=batch, epochs=2, learning_rate=0.01, momentum=0.9, nesterov=True, weight_decay=1e-2, clip_value=0.01)
+    """With every setting of SGD and with its rate alone, a partial last batch, and epochs that are cut into graphs
+    anywhere.
+    """
+    every = TrainConfig(
+        batch_size=batch, epochs=2, learning_rate=0.01, momentum=0.9, nesterov=True, weight_decay=1e-2, clip_value=0.01
+    )
     device = EmulatedDevice()
-    drawings = [case(net, config, seed=3, samples=8) for config in (every, TrainConfig(batch_size=batch, epochs=2, learning_rate=0.01))]
+    drawings = [
+        case(net, config, seed=3, samples=8)
+        for config in (every, TrainConfig(batch_size=batch, epochs=2, learning_rate=0.01))
+    ]
     fused = [trained(each, device, "fp32") for each in drawings]
     assert trained(drawings[0], device, "fp32", cuts=(1, 2)) == fused[0]
     monkeypatch.setattr(TensorConv2d, "updates", classmethod(lambda cls, subgraph: False))
@@ -104,12 +120,15 @@ def test_a_net_whose_first_layer_is_its_last_is_proven() -> None:
 
 
 @pytest.mark.parametrize(
-    ("net", "every"), [pytest.param(SMALL, 1), pytest.param(SMALL, 2, marks=nightly), pytest.param(CODER, 1, marks=nightly)]
+    ("net", "every"),
+    [pytest.param(SMALL, 1), pytest.param(SMALL, 2, marks=nightly), pytest.param(CODER, 1, marks=nightly)],
 )
 def test_the_loss_beside_the_backward_pass_has_the_bits_of_a_launch_before_it(
     net: Net, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a partial last batch, and where epochs compute no losses; so has an update beside dx those of one in the launch that fills dw."""
+    """With a partial last batch, and where epochs compute no losses; so has an update beside dx those of one in the
+    launch that fills dw.
+    """
     device = EmulatedDevice()
     drawn_case = case(net, TrainConfig(batch_size=3, epochs=2, learning_rate=0.01, loss_every=every), seed=5, samples=8)
     found = trained(drawn_case, device, "fp32")
@@ -128,8 +147,8 @@ def test_the_loss_beside_the_backward_pass_has_the_bits_of_a_launch_before_it(
 
 
 def test_a_step_of_the_autoencoder_at_one_image_is_a_chain_of_ten_launches_and_seven_beside_it() -> None:
-    """Nobody packs, adds up parts or spreads a pool: a launch for y, for dx and for dw of each layer, the samples, the loss, and the update of the layer whose
-    weights are wanted first. dw of four layers,
+    """Nobody packs, adds up parts or spreads a pool: a launch for y, for dx and for dw of each layer, the samples, the
+    loss, and the update of the layer whose weights are wanted first. dw of four layers,
     the samples, the loss and the update run beside the chain."""
     device: Device = EmulatedDevice()
     device.limits = Limits(device.limits.device, multiprocessors=132)

@@ -1,4 +1,6 @@
-"""A net's first convolution on tensor cores: right in every precision at any size of the numbers, in nets proven; what is a little wrong is found."""
+"""A net's first convolution on tensor cores: right in every precision at any size of the numbers, in nets proven; what
+is a little wrong is found.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, precision:
 
 @pytest.mark.parametrize("processors", [1, 132])
 def test_pictures_cut_into_ranges_and_put_together(processors: int) -> None:
-    """One picture on many multiprocessors, many on one; windows of one pixel, of 32 colours, and of one colour by 5 x 5; as many outputs as take two blocks."""
+    """One picture on many multiprocessors, many on one; windows of one pixel, of 32 colours, and of one colour by 5 x
+    5; as many outputs as take two blocks.
+    """
     device = EmulatedDevice()
     device.limits = Limits(device.limits.device, multiprocessors=processors)
     for precision in ("fp32", "bf16"):
@@ -55,16 +59,30 @@ def test_zeros_stay_zero_and_what_is_not_finite_is_seen(device: EmulatedDevice) 
         numbers = drawn(asked)
         numbers["x"][1], numbers["w"][2], numbers["b"][2], numbers["dy"][:, 3] = 0, 0, 0, 0
         found = convolved(device, asked, numbers)
-        assert not found["y"][:, 2].any() and (found["winner"][:, 2] == 4).all() and not found["dw"][3].any() and found["db"][3] == 0
-        np.testing.assert_array_equal(found["y"][1], np.broadcast_to(numbers["b"].clip(min=0)[:, None, None], asked.pooled))
+        assert (
+            not found["y"][:, 2].any()
+            and (found["winner"][:, 2] == 4).all()
+            and not found["dw"][3].any()
+            and found["db"][3] == 0
+        )
+        np.testing.assert_array_equal(
+            found["y"][1], np.broadcast_to(numbers["b"].clip(min=0)[:, None, None], asked.pooled)
+        )
         numbers["x"][2, 1, 3, 2], numbers["winner"][:, 0] = np.nan, 0
         found = convolved(device, asked, numbers)
-        assert np.isnan(found["y"][2, :, 1, 1]).all() and np.isfinite(found["y"][:2]).all() and np.isnan(found["dw"][0, 1]).any()
+        assert (
+            np.isnan(found["y"][2, :, 1, 1]).all()
+            and np.isfinite(found["y"][:2]).all()
+            and np.isnan(found["dw"][0, 1]).any()
+        )
         assert (found["winner"][2, :, 1, 1] == 4).all(), "as on every rung: nobody is above 0"
 
 
 #: How sums of 32 terms are scaled back, and 16 windows' of dw.
-BACK_Y, BACK_W = "fmaf(most * back[q], undo[output + l], biases[output + l])", "fmaf(of_part[j][l] * back_x, back[l / 2], sum[i][j][l]);"
+BACK_Y, BACK_W = (
+    "fmaf(most * back[q], undo[output + l], biases[output + l])",
+    "fmaf(of_part[j][l] * back_x, back[l / 2], sum[i][j][l]);",
+)
 PLAIN_W = "sum[i][j][l] += of_part[j][l];"
 Y_PRODUCTS = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // xl wh"
 W_PRODUCTS = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // gl xh"
@@ -110,7 +128,11 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "factors in bf16": ("fp16", ((HALVES, f"{HALVES} {HALVES_OF_BF16}"),), "normal"),
 }  # fmt: skip
 #: By day: one of each kernel and of each kind of lie; the others in .ci/run, and in fp16 at night.
-BY_DAY = {"the scale of windows not undone", "low halves of gradients dropped", "a winner's place swapped with the next"}
+BY_DAY = {
+    "the scale of windows not undone",
+    "low halves of gradients dropped",
+    "a winner's place swapped with the next",
+}
 
 
 def asked_for(precision: str, kind: str) -> Asked:
@@ -125,7 +147,11 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
 
 
 @pytest.mark.parametrize(
-    "liar", [pytest.param(liar, marks=[] if liar in BY_DAY else nightly if LIARS[liar][0] == "fp16" else slow) for liar in LIARS]
+    "liar",
+    [
+        pytest.param(liar, marks=[] if liar in BY_DAY else nightly if LIARS[liar][0] == "fp16" else slow)
+        for liar in LIARS
+    ],
 )
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edits, kind = LIARS[liar]
@@ -175,15 +201,20 @@ def test_who_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("precision", "n", "grids"), [("bf16", 256, ((256, 1), (128, 1))), ("fp32", 256, ((512, 1), (128, 1))), ("fp32", 1, ((2, 16), (8, 1)))]
+    ("precision", "n", "grids"),
+    [("bf16", 256, ((256, 1), (128, 1))), ("fp32", 256, ((512, 1), (128, 1))), ("fp32", 1, ((2, 16), (8, 1)))],
 )
 def test_the_autoencoders_batch_fills_a_gpu(precision: str, n: int, grids: tuple[tuple[int, int], ...]) -> None:
-    """A block of y with all outputs for each half of a multiprocessor, in one turn or two, and a part of dw for each; of one picture all that it can be cut into."""
+    """A block of y with all outputs for each half of a multiprocessor, in one turn or two, and a part of dw for each;
+    of one picture all that it can be cut into.
+    """
     device = EmulatedDevice()
     device.limits = Limits("some GPU", multiprocessors=132)
     owner, picture, written = OnDevice(device, 256), (3, 32, 32), (256, 32, 32)
     x, w, b = device.empty((n, *picture)), device.empty((256, 3, 3, 3)), device.empty((256,))
     y, winner = device.empty((n, 256, 16, 16)), device.empty((n, 256, 16, 16), np.uint8)
     forward = first.FirstConvolution(owner, picture, written, 3, 1, precision).launches(n, x, w, b, y, winner)
-    backward = first.FirstGradient(owner, picture, written, 3, 1, n, precision).launches(n, x, y, winner, Gradients(w, b))
+    backward = first.FirstGradient(owner, picture, written, 3, 1, n, precision).launches(
+        n, x, y, winner, Gradients(w, b)
+    )
     assert tuple(launches[0].grid[:2] for launches in (forward, backward) if isinstance(launches[0], Launch)) == grids

@@ -1,4 +1,6 @@
-"""Convolutions of few channels on tensor cores: right in every precision at any size of the numbers; what is a little wrong is found."""
+"""Convolutions of few channels on tensor cores: right in every precision at any size of the numbers; what is a little
+wrong is found.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,28 @@ def device() -> EmulatedDevice:
 
 
 def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:
-    """Who runs this: by day the shapes that cnn's kernels compute with a pool, all in fp32 and one in bf16; .ci/run one without, one in fp16, and a wide one."""
+    """Who runs this: by day the shapes that cnn's kernels compute with a pool, all in fp32 and one in bf16; .ci/run one
+    without, one in fp16, and a wide one.
+    """
     if pool and name in ("cnn's", "one", "far") and (precision == "fp32" or (name, precision) == ("cnn's", "bf16")):
         return []
-    return [slow] if (name, pool, precision) in (("cnn's", False, "fp32"), ("cnn's", True, "fp16"), ("wide", True, "fp32")) else [nightly]
+    return (
+        [slow]
+        if (name, pool, precision) in (("cnn's", False, "fp32"), ("cnn's", True, "fp16"), ("wide", True, "fp32"))
+        else [nightly]
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "pool", "precision"),
     [
-        pytest.param(name, pool, precision, id=f"{name}-{'pool' if pool else 'plain'}-{precision}", marks=marks(name, pool, precision))
+        pytest.param(
+            name,
+            pool,
+            precision,
+            id=f"{name}-{'pool' if pool else 'plain'}-{precision}",
+            marks=marks(name, pool, precision),
+        )
         for name in SHAPES
         for pool in (True, False)
         for precision in PRECISIONS
@@ -45,7 +59,9 @@ def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, name: str,
 
 
 def test_many_tiles_of_a_block_are_added_up() -> None:
-    """On one multiprocessor, where a block of dw has all tiles, and on many, where each tile has a block and the last rows are fewer."""
+    """On one multiprocessor, where a block of dw has all tiles, and on many, where each tile has a block and the last
+    rows are fewer.
+    """
     for processors in (1, 132):
         some = EmulatedDevice()
         some.limits = Limits(some.limits.device, multiprocessors=processors)
@@ -54,7 +70,9 @@ def test_many_tiles_of_a_block_are_added_up() -> None:
 
 
 def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
-    """ReLUs to the bit; zeros of a whole image, output or winner stay zeros; infinity and NaN are seen where they are read, and nowhere else."""
+    """ReLUs to the bit; zeros of a whole image, output or winner stay zeros; infinity and NaN are seen where they are
+    read, and nowhere else.
+    """
     asked = Asked(*SHAPES["cnn's"])
     x, w, dy, given, winner = prove_relus_and_zeros(device, asked)
     for wrong in (np.inf, np.nan):
@@ -66,10 +84,22 @@ def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
             and np.isfinite(found.y[:2]).all()
             and np.isfinite(found.y[2, :, 4:]).all()
         )
-        assert not np.isfinite(found.dw[4]).any() and not np.isfinite(found.db[4]) and np.isfinite(np.delete(found.db, 4)).all()
-        assert not np.isfinite(found.dx[0, :, 3:6, 3:6]).any() and np.isfinite(found.dx[1:]).all() and np.isfinite(found.dx[0, :, 6:]).all()
+        assert (
+            not np.isfinite(found.dw[4]).any()
+            and not np.isfinite(found.db[4])
+            and np.isfinite(np.delete(found.db, 4)).all()
+        )
+        assert (
+            not np.isfinite(found.dx[0, :, 3:6, 3:6]).any()
+            and np.isfinite(found.dx[1:]).all()
+            and np.isfinite(found.dx[0, :, 6:]).all()
+        )
         pooled = computed(
-            device, asked, (np.where(np.isfinite(bad), bad, np.nan).astype(np.float32), w, dy), True, gradient=(given, winner)
+            device,
+            asked,
+            (np.where(np.isfinite(bad), bad, np.nan).astype(np.float32), w, dy),
+            True,
+            gradient=(given, winner),
         ).pooled
         assert pooled is not None and np.isnan(np.delete(pooled[2, :, 1, :1], 2, 0)).all(), "a pool passes NaN on"
 
@@ -152,7 +182,9 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
         prove(EditedNarrow(device), Asked(*SHAPES["cnn's"], "fp32", kind), pool=True)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("liar", [pytest.param(liar, marks=[] if liar in BY_DAY else slow if liar in BY_CI else nightly) for liar in LIARS])
+@pytest.mark.parametrize(
+    "liar", [pytest.param(liar, marks=[] if liar in BY_DAY else slow if liar in BY_CI else nightly) for liar in LIARS]
+)
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edits, kind = LIARS[liar]
     with pytest.raises((WarpladderError, AssertionError), match=r"is wrong|never written"):
@@ -161,7 +193,9 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
 
 @pytest.mark.parametrize("processors", [1, 132])
 def test_the_model_cuts_every_layer_that_it_takes(processors: int) -> None:
-    """Its blocks cover all rows, fit shared memory and have no more warps than the kernels allow; what has no room is left to the general kernels."""
+    """Its blocks cover all rows, fit shared memory and have no more warps than the kernels allow; what has no room is
+    left to the general kernels.
+    """
     limits = Limits("some GPU", multiprocessors=processors)
     for precision, kind in FORMATS.items():
         for shape in (
@@ -173,7 +207,11 @@ def test_the_model_cuts_every_layer_that_it_takes(processors: int) -> None:
             for n in (1, 64, 1000):
                 for way in (shape, shape.back):
                     rows = way.rows(n, kind, limits)
-                    assert rows in way.bands and way.shared(rows, kind) <= limits.shared_opt_in and 4 <= way.warps(rows) <= 18
+                    assert (
+                        rows in way.bands
+                        and way.shared(rows, kind) <= limits.shared_opt_in
+                        and 4 <= way.warps(rows) <= 18
+                    )
                 correlation = Correlation(shape)
                 rows, depth, blocks = correlation.cut(n, kind, limits)
                 assert rows in shape.bands and correlation.fits(rows) and blocks <= correlation.most(n, limits)

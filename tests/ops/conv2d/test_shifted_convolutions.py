@@ -1,4 +1,6 @@
-"""Convolutions of few outputs whose products come first and shifts afterwards, on the emulator: right for all that they take; what is a little wrong is found."""
+"""Convolutions of few outputs whose products come first and shifts afterwards, on the emulator: right for all that they
+take; what is a little wrong is found.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from warpladder.trainers.graphed import GraphedTrainer
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 slow, nightly = pytest.mark.slow, pytest.mark.nightly
 
-#: Outputs, small image (channels, rows, columns), images: rows of an odd number of pixels; all that an image may have; one image, one output; more channels than
-#: a block keeps sums of, in two slices.
+#: Outputs, small image (channels, rows, columns), images: rows of an odd number of pixels; all that an image may have;
+#: one image, one output; more channels than a block keeps sums of, in two slices.
 SHAPES = ((3, (64, 5, 3), 3), (4, (128, 16, 16), 3), (1, (64, 4, 4), 1), (2, (320, 3, 6), 2))
 ODD, FULL, ONE, WIDE = range(len(SHAPES))
 
@@ -81,7 +83,9 @@ def test_the_bias_and_what_lies_below_dx(device: EmulatedDevice, precision: str)
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_dx_as_the_layer_below_packs_it(device: EmulatedDevice, precision: str) -> None:
-    """Pixel by pixel or by classes, to the bit; and its sums, for that layer's bias. Channels in two slices; images far apart, each with its own scale."""
+    """Pixel by pixel or by classes, to the bit; and its sums, for that layer's bias. Channels in two slices; images far
+    apart, each with its own scale.
+    """
     prove_packed(device, asked(ODD, precision), classes=1, below=False)
     for shape, kind in ((WIDE, "normal"), (FULL, "far apart")):
         o, (c, _, _), n = SHAPES[shape]
@@ -129,25 +133,33 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
     device.capability = capability
     image, written, window = (128, 16, 16), (3, 32, 32), (3, 1, 1)
     takes = ShiftedConvolution.takes
-    assert [takes(device, image, written, window, 4, precision) for precision in ("fp32", "tf32", "bf16", "fp16")] == [found] * 4
+    assert [takes(device, image, written, window, 4, precision) for precision in ("fp32", "tf32", "bf16", "fp16")] == [
+        found
+    ] * 4
     for wrong in (
         ((96, 16, 16), written, window, 4, "fp32"), (image, (5, 32, 32), window, 4, "fp32"), (image, written, (5, 1, 2), 4, "fp32"),
         ((128, 16, 17), (3, 32, 34), window, 4, "fp32"), (image, written, (3, 2, 1), 4, "fp32"),
     ):  # fmt: skip
         assert not takes(device, *wrong)
     device.limits = Limits("many", multiprocessors=132)
-    assert takes(device, image, written, window, 66, "fp32") == found and not takes(device, image, written, window, 65, "fp32"), (
-        "half of them busy"
-    )
+    assert takes(device, image, written, window, 66, "fp32") == found and not takes(
+        device, image, written, window, 65, "fp32"
+    ), "half of them busy"
 
 
-@pytest.mark.parametrize(("precision", "capability", "count"), [("bf16", (9, 0), 2), ("tf32", (9, 0), 2), ("bf16", (8, 0), 0)])
-def test_the_autoencoders_last_layer_takes_them_on_hopper_alone(precision: str, capability: tuple[int, int], count: int) -> None:
+@pytest.mark.parametrize(
+    ("precision", "capability", "count"), [("bf16", (9, 0), 2), ("tf32", (9, 0), 2), ("bf16", (8, 0), 0)]
+)
+def test_the_autoencoders_last_layer_takes_them_on_hopper_alone(
+    precision: str, capability: tuple[int, int], count: int
+) -> None:
     """y, and dx with dw and db, in a step of 256 images; layer 9 takes its dy from there, packed and summed up."""
     trained = case(nets.autoencoder(), TrainConfig(batch_size=256), seed=1, samples=256)
     device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=132)
     device.capability = capability
-    with GraphedTrainer(nets.autoencoder(), trained.config, trained.state, device, TABLE, precision=precision) as trainer:
+    with GraphedTrainer(
+        nets.autoencoder(), trained.config, trained.state, device, TABLE, precision=precision
+    ) as trainer:
         trainer.load(trained.dataset)
         (part,) = trainer.parts()
         names = [call.name for call in trainer.program(part)]
@@ -159,7 +171,8 @@ def test_the_autoencoders_last_layer_takes_them_on_hopper_alone(precision: str, 
 
 
 @pytest.mark.parametrize(
-    "precision", [pytest.param("bf16", marks=slow), pytest.param("fp32", marks=nightly), pytest.param("fp16", marks=nightly)]
+    "precision",
+    [pytest.param("bf16", marks=slow), pytest.param("fp32", marks=nightly), pytest.param("fp16", marks=nightly)],
 )
 def test_a_net_of_them_is_proven(precision: str) -> None:
     """By the precision's bounds; the last batch is a partial one."""
@@ -175,7 +188,11 @@ SCALE, UNDO_X, UNDO_W, SHIFT = (
     "sum[4 * j + 2 * i] * undo, sum",
     "row + taps.far(i, lower)",
 )
-UNDO_DX, UNDO_DW, MET = "sum[4 * j + 2 * i] * back * undo", "fmaf(sum[i] * back, back_x, kept[i])", "2 * column - 1 + pair % 2 * 2"
+UNDO_DX, UNDO_DW, MET = (
+    "sum[4 * j + 2 * i] * back * undo",
+    "fmaf(sum[i] * back, back_x, kept[i])",
+    "2 * column - 1 + pair % 2 * 2",
+)
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[str, str], str]] = {
     "the low halves of the first factor dropped": ("fp32", (HALVES, HALVES.replace("? 0", "? 1")), "normal"),
@@ -197,8 +214,14 @@ LIARS: dict[str, tuple[str, tuple[str, str], str]] = {
         "bf16", ("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"), "positive",
     ),
 }  # fmt: skip
-#: Those that are refused in scripts/test, and those at night, which repeat others for the other factor or at the other edge; .ci/run has the rest.
-BY_DAY = ("the scale of x not undone", "taps of classes exchanged", "dy met a pixel too far", "dw of a block's last image alone")
+#: Those that are refused in scripts/test, and those at night, which repeat others for the other factor or at the other
+#: edge; .ci/run has the rest.
+BY_DAY = (
+    "the scale of x not undone",
+    "taps of classes exchanged",
+    "dy met a pixel too far",
+    "dw of a block's last image alone",
+)
 
 AT_NIGHT = (
     "the low halves of the second factor dropped", "the scale of dy not undone in dw", "the scale of x undone twice in dw", "a tap beyond the row's end",
@@ -234,7 +257,9 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
         pytest.param("bf16", "row % 8 / 2 * 8 + row / 8 % 4 * 2", "row % 8 / 2 * 2 + row / 8 % 4 * 8", "dx packed", marks=slow),
     ],
 )  # fmt: skip
-def test_liars_about_dx_packed_are_refused(device: EmulatedDevice, precision: str, before: str, after: str, what: str) -> None:
+def test_liars_about_dx_packed_are_refused(
+    device: EmulatedDevice, precision: str, before: str, after: str, what: str
+) -> None:
     with pytest.raises(AssertionError, match=f"{what} (is|are) wrong"):
         prove_packed(EditedShifts(device, (before, after)), asked(FULL, precision), classes=4)  # type: ignore[arg-type]
 

@@ -1,4 +1,6 @@
-"""Convolutions on tensor cores: right in every precision at any size of the numbers, in nets proven; what is a little wrong is found."""
+"""Convolutions on tensor cores: right in every precision at any size of the numbers, in nets proven; what is a little
+wrong is found.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,19 @@ from warpladder.device import Launch, Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d, autoencoder, cnn
+from warpladder.nets import (
+    Conv2d,
+    CrossEntropyLoss,
+    Flatten,
+    Linear,
+    MaxPool2d,
+    MSELoss,
+    Net,
+    ReLU,
+    Upsample2d,
+    autoencoder,
+    cnn,
+)
 from warpladder.ops.conv2d.products import Geometry
 from warpladder.ops.conv2d.tensor.general.general import (
     DEPTH,
@@ -42,7 +56,8 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 PLAIN = find("tensor", device="emulated")
 CNN = ZOO[3]
-#: Every kind of segment with a convolution: strides, an enlargement by 3, one in front of a pool, a pool that is no part of the op, few inputs and outputs.
+#: Every kind of segment with a convolution: strides, an enlargement by 3, one in front of a pool, a pool that is no
+#: part of the op, few inputs and outputs.
 MIXED = Net(
     "mixed", (3, 7, 8),
     (
@@ -70,7 +85,11 @@ def device() -> EmulatedDevice:
 @pytest.mark.parametrize(
     ("shape", "precision"),
     [
-        pytest.param(shape, precision, marks=[] if precision == "fp32" or shape == 2 else nightly if precision == "fp16" else slow)
+        pytest.param(
+            shape,
+            precision,
+            marks=[] if precision == "fp32" or shape == 2 else nightly if precision == "fp16" else slow,
+        )
         for shape in range(len(SHAPES))
         for precision in PRECISIONS
     ],
@@ -80,7 +99,8 @@ def test_sizes_that_no_tile_divides(device: EmulatedDevice, shape: int, precisio
 
 
 @pytest.mark.parametrize(
-    "precision", [pytest.param(name, marks=[] if name == "fp32" else nightly if name == "fp16" else slow) for name in PRECISIONS]
+    "precision",
+    [pytest.param(name, marks=[] if name == "fp32" else nightly if name == "fp16" else slow) for name in PRECISIONS],
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, kind: str, precision: str) -> None:
@@ -111,27 +131,43 @@ def test_zeros_stay_zero_and_what_is_not_finite_is_seen(device: EmulatedDevice) 
         x, w, dy = drawn(asked)
         x[1], w[2], dy[:, 3] = 0, 0, 0
         found = convolved(device, asked, (x, w, dy))
-        assert not found["y"][1].any() and not found["y"][:, 2].any() and not found["dw"][3].any() and np.isfinite(found["y"]).all()
+        assert (
+            not found["y"][1].any()
+            and not found["y"][:, 2].any()
+            and not found["dw"][3].any()
+            and np.isfinite(found["y"]).all()
+        )
         for wrong in (np.inf, np.nan):
             bad = x.copy()
             bad[2, 32, 3, 2] = wrong
             found = convolved(device, asked, (bad, w, dy))
-            assert not np.isfinite(np.delete(found["y"][2, :, 2:5, 1:4], 2, 0)).any() and np.isfinite(found["y"][:2]).all()
-            assert np.isfinite(found["y"][2, :, :2]).all() and not np.isfinite(np.delete(found["dw"][:, 32, 1, 1], 3)).any()
+            assert (
+                not np.isfinite(np.delete(found["y"][2, :, 2:5, 1:4], 2, 0)).any() and np.isfinite(found["y"][:2]).all()
+            )
+            assert (
+                np.isfinite(found["y"][2, :, :2]).all()
+                and not np.isfinite(np.delete(found["dw"][:, 32, 1, 1], 3)).any()
+            )
 
 
 @pytest.mark.parametrize(
-    "precision", ["fp32", pytest.param("tf32", marks=slow), pytest.param("bf16", marks=slow), pytest.param("fp16", marks=nightly)]
+    "precision",
+    ["fp32", pytest.param("tf32", marks=slow), pytest.param("bf16", marks=slow), pytest.param("fp16", marks=nightly)],
 )
 def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice, precision: str) -> None:
     asked = Asked(*SHAPES[2], precision)
     numbers = drawn(asked)
-    found = [convolved(on, asked, numbers) for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))]
+    found = [
+        convolved(on, asked, numbers)
+        for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
+    ]
     for name in found[0]:
         assert len({each[name].tobytes() for each in found}) == 1, name
 
 
-@pytest.mark.parametrize("precision", [pytest.param(name, marks=slow if name == "fp32" else nightly) for name in PRECISIONS])
+@pytest.mark.parametrize(
+    "precision", [pytest.param(name, marks=slow if name == "fp32" else nightly) for name in PRECISIONS]
+)
 def test_the_checker_finds_nothing(precision: str) -> None:
     checked = EmulatedDevice("check", collect=True)
     for shape in (0, 2, 4, 5):
@@ -150,7 +186,8 @@ HALVES, HALVES_OF_BF16 = (
     "high[i] = two_halves(v[2 * i], v[2 * i + 1])", "high[i] = two_halves(__uint_as_float(high[i] << 16), __uint_as_float(high[i] & ~0xffffu))",
 )  # fmt: skip
 ALL_HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
-#: Parts of sums that begin where the ones before ended; under one scale, since what is left there cannot be scaled anew.
+#: Parts of sums that begin where the ones before ended; under one scale, since what is left there cannot be scaled
+#: anew.
 LEFT_THERE = (
     ("float sum[2][BN / 8][4] = {};", "float sum[2][BN / 8][4] = {}, kept[BN / 8 / TOGETHER][TOGETHER][2][4] = {};"),
     ("float part[TOGETHER][2][4] = {};", "float(&part)[TOGETHER][2][4] = kept[j0 / TOGETHER];"), (SUM_Y, "scales[8 * j + 2 * t + l % 2], 0.0f);"),
@@ -268,7 +305,9 @@ def coarser_turn(net: Net, precision: str, batch: int) -> list[pytest.MarkDecora
 @pytest.mark.parametrize(
     ("net", "precision", "batch"),
     [
-        pytest.param(net, precision, batch, id=f"{net.name}-{precision}-{batch}", marks=coarser_turn(net, precision, batch))
+        pytest.param(
+            net, precision, batch, id=f"{net.name}-{precision}-{batch}", marks=coarser_turn(net, precision, batch)
+        )
         for net in (CNN, NARROW)
         for precision in PRECISIONS[1:]
         for batch in (1, 7, 64)
@@ -285,7 +324,9 @@ def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str, batch: 
 def test_steps_of_drawn_nets() -> None:
     usual = settings().max_examples
 
-    @settings(max_examples=usual // 5 if usual <= 100 else usual, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(
+        max_examples=usual // 5 if usual <= 100 else usual, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
     @given(drawn=cases())
     def agree_on(drawn: Case) -> None:
         assume(compare_epoch(PLAIN, drawn) or not drawn.steps)
@@ -314,10 +355,14 @@ LEFT = {CNN: (0, 3), NARROW: (0, 0), MIXED: (0, 0), ENDS: (2, 3), cnn(): (2, 3),
 @pytest.mark.parametrize("net", LEFT, ids=lambda net: f"{net.name}-{net.in_shape[1]}")
 @pytest.mark.parametrize("batch", [1, 64])
 def test_every_product_of_a_step_but_those_of_small_layers_is_on_tensor_cores(net: Net, batch: int) -> None:
-    """For each layer with parameters y, dw and, but for the first, dx; every other launch is none of the kernels that multiply."""
+    """For each layer with parameters y, dw and, but for the first, dx; every other launch is none of the kernels that
+    multiply.
+    """
     of_first, head = LEFT[net]
     for processors in (1, 132):
-        few = 2 if net == autoencoder() and 4 * batch < processors else of_first  # too few pictures for the kernels of first.py
+        few = (
+            2 if net == autoencoder() and 4 * batch < processors else of_first
+        )  # too few pictures for the kernels of first.py
         trained = case(net, TrainConfig(batch_size=batch), seed=1, samples=150)
         device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=processors)
         with GraphedTrainer(net, trained.config, trained.state, device, TABLE) as trainer:
@@ -328,9 +373,13 @@ def test_every_product_of_a_step_but_those_of_small_layers_is_on_tensor_cores(ne
                 products = [name for file, name in names if file in MULTIPLYING]
                 both = sum(file == "shifted_gradient.cu" for file, _ in names)  # dx and dw in one
                 layers = sum(isinstance(layer, Conv2d | Linear) for layer in net.layers)
-                assert len(products) + both == 3 * layers - 1 - few - head and all("<SPLIT" in name for name in products)
+                assert len(products) + both == 3 * layers - 1 - few - head and all(
+                    "<SPLIT" in name for name in products
+                )
                 others = {name.partition("<")[0] for file, name in names if file not in MULTIPLYING}
-                heads = {call.name.partition("<")[0] for call in calls if call.kernel.source.path.parent.name == "thin_chain"}
+                heads = {
+                    call.name.partition("<")[0] for call in calls if call.kernel.source.path.parent.name == "thin_chain"
+                }
                 assert others - heads - OTHER_KERNELS <= FEW and len(others & FEW) == few and bool(heads) == bool(head)
 
 
@@ -368,7 +417,9 @@ def test_tiles_cover_every_pixel_once(windows: bool) -> None:
         assert bool(found) == (not windows or min(high, wide) > 1)
         for tile in found:
             assert 1 <= tile.pixels <= PIXELS and (not windows or tile.rows % 2 == tile.columns % 2 == 0)
-            assert tile.images == 1 or (tile.rows >= high // 2 * 2 and tile.columns >= wide // 2 * 2), "images whole, or one"
+            assert tile.images == 1 or (tile.rows >= high // 2 * 2 and tile.columns >= wide // 2 * 2), (
+                "images whole, or one"
+            )
 
 
 @pytest.mark.parametrize("processors", [1, 132])
@@ -382,13 +433,18 @@ def test_the_model_cuts_every_convolution(processors: int) -> None:
             ((3, 9, 9), (2, 1, 1), 8, 7, 0),
         ):
             for n in (1, 256):
-                geometry, shape = Geometry(read, written, k, stride, padding), Correlation(read, written, k, stride, padding)
+                geometry, shape = (
+                    Geometry(read, written, k, stride, padding),
+                    Correlation(read, written, k, stride, padding),
+                )
                 found = convolution_cuts(n, geometry, kind, limits)
                 assert any(cut.parts == 1 for cut in found) and class_image(geometry) == written[1:]
                 for cut in (*found[:5], *correlation_cuts(n, shape, kind, limits)[:5]):
                     assert cut.depth >= 1 and isinstance(cut.tile, Tile)
                 assert shape.shared(correlation_cuts(n, shape, kind, limits)[0].tile, kind) <= limits.shared_opt_in
-    assert form(Geometry((1, 28, 28), (16, 26, 26), 3, 1, 0)).stages == ceil_div(9, DEPTH) == 1, "a picture's taps in one line"
+    assert form(Geometry((1, 28, 28), (16, 26, 26), 3, 1, 0)).stages == ceil_div(9, DEPTH) == 1, (
+        "a picture's taps in one line"
+    )
 
 
 def test_a_net_that_ends_in_an_image_trains_on_both_losses() -> None:

@@ -1,4 +1,6 @@
-"""Convolutions by warpgroup products (wgmma), on the emulator: right for every shape that they take; what is a little wrong is found."""
+"""Convolutions by warpgroup products (wgmma), on the emulator: right for every shape that they take; what is a little
+wrong is found.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,17 @@ import pytest
 from clockwork import Clockwork
 from strategies import case
 from tensor_convolutions import Asked, conv, drawn, folded, truth, truth_of_folded
-from warpgroup_convolutions import CODER, NET, PRECISIONS, Bound, EditedWarpgroups, between, prove, prove_between, prove_first_layer
+from warpgroup_convolutions import (
+    CODER,
+    NET,
+    PRECISIONS,
+    Bound,
+    EditedWarpgroups,
+    between,
+    prove,
+    prove_between,
+    prove_first_layer,
+)
 
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -28,9 +40,10 @@ from warpladder.trainers.graphed import GraphedTrainer
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-#: Outputs, input (channels, rows, columns), images: two squares, the second cut off after 16 bytes; several of an image, ragged;
-#: more images than a tile, outputs and channels that fill no tile; more squares of an image than fp16's sums stay in the tensor cores for.
-#: Then images that are enlarged by 2 before the window: ragged squares; one image alone, and outputs that fill no tile.
+#: Outputs, input (channels, rows, columns), images: two squares, the second cut off after 16 bytes; several of an
+#: image, ragged; more images than a tile, outputs and channels that fill no tile; more squares of an image than fp16's
+#: sums stay in the tensor cores for. Then images that are enlarged by 2 before the window: ragged squares; one image
+#: alone, and outputs that fill no tile.
 SHAPES = (
     (64, (64, 7, 12), 1), (64, (128, 5, 11), 3), (192, (64, 9, 8), 3), (64, (64, 9, 34), 2),
     (64, (128, 3, 5), 3), (192, (64, 9, 7), 1),
@@ -52,7 +65,9 @@ def asked(shape: int, precision: str, kind: str = "normal") -> Asked:
 
 
 def turn(shape: int, precision: str, processors: int) -> list[pytest.MarkDecorator]:
-    """Who runs this: in fp16 by day several squares and images in one part, whose sums stay in the tensor cores; the longest sums, of it alone, at night."""
+    """Who runs this: in fp16 by day several squares and images in one part, whose sums stay in the tensor cores; the
+    longest sums, of it alone, at night.
+    """
     if precision == "fp16":
         return [] if processors == 1 and shape in (WINDOW, ENLARGED) else [nightly]
     return [nightly] if shape == LONG or (shape, processors) in ((ENLARGED, 132), (ENLARGED + 1, 1)) else []
@@ -96,16 +111,18 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
     device.capability = capability
     image, written, window = (128, 16, 16), (64, 16, 16), (3, 1, 1)
     assert [fits(device, image, written, window, 4, precision) for precision in FORMATS] == [found] * len(FORMATS)
-    assert fits(device, image, (64, 32, 32), window, 4, "fp32", 2) == found and not fits(device, image, (64, 48, 48), window, 4, "fp32", 3)
+    assert fits(device, image, (64, 32, 32), window, 4, "fp32", 2) == found and not fits(
+        device, image, (64, 48, 48), window, 4, "fp32", 3
+    )
     for wrong in (
         ((96, 16, 16), written, window, 4, "fp32"), (image, (3, 16, 16), window, 4, "fp32"), (image, written, (5, 1, 2), 4, "fp32"),
         (image, written, (3, 2, 1), 4, "fp32"), (image, written, window, 4, "fp64"),
     ):  # fmt: skip
         assert not fits(device, *wrong)
     device.limits = Limits("many", multiprocessors=132)
-    assert fits(device, image, written, window, 33, "fp32") == found and not fits(device, image, written, window, 32, "fp32"), (
-        "half of them busy"
-    )
+    assert fits(device, image, written, window, 33, "fp32") == found and not fits(
+        device, image, written, window, 32, "fp32"
+    ), "half of them busy"
 
 
 @pytest.mark.parametrize(
@@ -122,11 +139,15 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
 def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
     capability: tuple[int, int], precision: str, count: int, packing: int
 ) -> None:
-    """y, dx and dw of each, in a step of 256 images, by the names that a profile shows; bf16's layers pack the next one's images, layer 12 packs 9's gradient."""
+    """y, dx and dw of each, in a step of 256 images, by the names that a profile shows; bf16's layers pack the next
+    one's images, layer 12 packs 9's gradient.
+    """
     trained = case(nets.autoencoder(), TrainConfig(batch_size=256), seed=1, samples=256)
     device = Clockwork(lambda launch: 1e-5, hardware=None, multiprocessors=132)
     device.capability = capability
-    with GraphedTrainer(nets.autoencoder(), trained.config, trained.state, device, TABLE, precision=precision) as trainer:
+    with GraphedTrainer(
+        nets.autoencoder(), trained.config, trained.state, device, TABLE, precision=precision
+    ) as trainer:
         trainer.load(trained.dataset)
         (part,) = trainer.parts()
         files = [call.kernel.source.path.name for call in trainer.program(part)]  # type: ignore[attr-defined]
@@ -143,7 +164,9 @@ def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
 @pytest.mark.parametrize("precision", REPEATED)
 @pytest.mark.parametrize("kind", ["positive", "huge", "tiny", "far apart"])
 def test_numbers_of_every_size(device: EmulatedDevice, kind: str, precision: str) -> None:
-    for shape in (WINDOW, ENLARGED) if precision != "bf16" else (WINDOW,):  # bf16 has no scales that an enlargement could mistake
+    for shape in (
+        (WINDOW, ENLARGED) if precision != "bf16" else (WINDOW,)
+    ):  # bf16 has no scales that an enlargement could mistake
         prove(device, asked(shape, precision, kind), seed=1)
 
 
@@ -155,19 +178,26 @@ def test_tf32_is_multiplied_as_halves(device: EmulatedDevice, kind: str) -> None
 
 @pytest.mark.parametrize("precision", REPEATED)
 def test_what_follows_y_and_what_lies_below_dx(device: EmulatedDevice, precision: str) -> None:
-    """Bias, ReLU and pool as of the plain sums to the bit, odd rows and columns left out; dx is 0 where below is not above 0."""
+    """Bias, ReLU and pool as of the plain sums to the bit, odd rows and columns left out; dx is 0 where below is not
+    above 0.
+    """
     of = asked(2, precision)
     numbers = drawn(of)
     bias = np.random.default_rng(3).normal(size=len(numbers[1])).astype(np.float32)
     plain = Bound(device, of, numbers).send()
     y = plain["y"] + bias[:, None, None]
     packs = precision == "bf16"
-    np.testing.assert_array_equal(Bound(device, of, numbers, "RECTIFY", bias, packs=packs).send()["y"], np.maximum(y, 0))
+    np.testing.assert_array_equal(
+        Bound(device, of, numbers, "RECTIFY", bias, packs=packs).send()["y"], np.maximum(y, 0)
+    )
     layer = Bound(device, of, numbers, "POOL", bias, below=True, packs=packs)
     found = layer.send()
     n, o, h, w = y.shape
     four = (
-        y[:, :, : h // 2 * 2, : w // 2 * 2].reshape(n, o, h // 2, 2, w // 2, 2).transpose(0, 1, 2, 4, 3, 5).reshape(n, o, h // 2, w // 2, 4)
+        y[:, :, : h // 2 * 2, : w // 2 * 2]
+        .reshape(n, o, h // 2, 2, w // 2, 2)
+        .transpose(0, 1, 2, 4, 3, 5)
+        .reshape(n, o, h // 2, w // 2, 4)
     )
     np.testing.assert_array_equal(found["y"], np.maximum(four.max(-1), 0))
     assert layer.winner is not None
@@ -181,29 +211,41 @@ BETWEEN = ((0, True), (WINDOW, True), (WINDOW, False))
 
 @pytest.mark.parametrize(("shape", "pools"), BETWEEN)
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=slow), pytest.param("fp16", marks=nightly)])
-def test_what_stands_before_the_gradient_is_packed_with_it(device: EmulatedDevice, shape: int, pools: bool, precision: str) -> None:
+def test_what_stands_before_the_gradient_is_packed_with_it(
+    device: EmulatedDevice, shape: int, pools: bool, precision: str
+) -> None:
     """The bits of a gradient that was spread over the pool's windows, or set to 0 by the ReLU, before."""
     prove_between(device, asked(shape, precision), pools)
 
 
 def test_an_image_of_more_pixels_than_a_block_holds_has_one_scale_and_one_sum(device: EmulatedDevice) -> None:
-    """Of 288 pixels a block of 512 threads holds 256; the largest number is among them. A scale of the others alone is refused."""
+    """Of 288 pixels a block of 512 threads holds 256; the largest number is among them. A scale of the others alone is
+    refused.
+    """
     x = np.random.default_rng(6).normal(size=(1, 64, 9, 32)).astype(np.float32)
     x[0, 5, 2, 3] = 1e30
 
     def wrong(on: EmulatedDevice) -> np.floating:
-        images, sums = PackedImages(OnDevice(on, 256), (64, 9, 32), 1, "fp32"), on.array(np.full((1, 64), np.nan, np.float32))
+        images, sums = (
+            PackedImages(OnDevice(on, 256), (64, 9, 32), 1, "fp32"),
+            on.array(np.full((1, 64), np.nan, np.float32)),
+        )
         images.pack(1, on.array(x), sums=sums).send()
         high, low = (half.download().view(np.float16).astype(float) for half in (images.halves.high, images.halves.low))
         assert images.halves.undo is not None
         with np.errstate(invalid="ignore"):  # infinity and its rest, of a number that its scale was not made for
-            error = np.abs((high + low) * images.halves.undo.download().astype(float) - x.transpose(0, 2, 3, 1)).max() / 1e30
+            error = (
+                np.abs((high + low) * images.halves.undo.download().astype(float) - x.transpose(0, 2, 3, 1)).max()
+                / 1e30
+            )
         added = x.astype(float).sum((2, 3))
         return np.maximum(error, np.abs((sums.download() - added) / np.abs(x).astype(float).sum((2, 3))).max())
 
     assert wrong(device) <= bound("fp32", 288)
     every = "if (turn < rounds - 1) continue;"
-    assert not wrong(EditedWarpgroups(device, (every, every.replace("continue", "{ largest = 0; continue; }")))) <= bound("fp32", 288)  # type: ignore[arg-type]
+    assert not wrong(
+        EditedWarpgroups(device, (every, every.replace("continue", "{ largest = 0; continue; }")))
+    ) <= bound("fp32", 288)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("rectify", "pool"), [(True, True), pytest.param(True, False, marks=slow)])
@@ -227,7 +269,11 @@ def test_folded_weights_are_an_enlargement_and_its_window() -> None:
     """The truth that rounded factors are held against is the layer's own, so far as float64 goes."""
     of = asked(ENLARGED, "fp32")
     x, w, dy = (array.astype(float) for array in drawn(of))
-    wanted, sizes, found = truth(of, (x, w, dy)), truth(of, (abs(x), abs(w), abs(dy))), truth_of_folded((x, folded(w), dy))
+    wanted, sizes, found = (
+        truth(of, (x, w, dy)),
+        truth(of, (abs(x), abs(w), abs(dy))),
+        truth_of_folded((x, folded(w), dy)),
+    )
     for name, each in found.items():
         error = np.abs(each - wanted[name]).max() / sizes[name].max()
         assert error <= bound("fp64", 16 * dy.size), name
@@ -248,7 +294,10 @@ def test_infinity_and_nan_are_seen_and_stay_in_their_image(device: EmulatedDevic
 @pytest.mark.parametrize("precision", REPEATED)
 def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice, precision: str) -> None:
     of = asked(0 if precision == "fp32" else ENLARGED, precision)
-    found = [Bound(on, of, drawn(of)).send() for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))]
+    found = [
+        Bound(on, of, drawn(of)).send()
+        for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
+    ]
     for name in found[0]:
         assert len({each[name].tobytes() for each in found}) == 1, name
 
@@ -270,7 +319,10 @@ def test_the_checker_finds_nothing(precision: str, shape: int) -> None:
 
 
 HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
-SUM_Y, SUM_W = "sum[0][i] = fmaf(part[i], back, sum[0][i]);", "sum[0][i] = fmaf(parts[i] * back, back_x[i / 32], sum[0][i]);"
+SUM_Y, SUM_W = (
+    "sum[0][i] = fmaf(part[i], back, sum[0][i]);",
+    "sum[0][i] = fmaf(parts[i] * back, back_x[i / 32], sum[0][i]);",
+)
 SCALE, W_UNDO = "min(268u - (largest >> 23), 253u)", "? to.undo[output] :"
 #: What rounds a thread's own sum to half.
 IN_HALF = "sum[0][i] = low_half(two_halves(sum[0][i], 0.0f));"
@@ -307,9 +359,17 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
 }  # fmt: skip
 #: Those that only an enlarged layer shows.
 OF_ENLARGED: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
-    "pixels of y's classes exchanged": ("bf16", (("along * to.apart + of_class % 2;", "along * to.apart + 1 - of_class % 2;"),), "normal"),
+    "pixels of y's classes exchanged": (
+        "bf16",
+        (("along * to.apart + of_class % 2;", "along * to.apart + 1 - of_class % 2;"),),
+        "normal",
+    ),
     "pixels of dy's classes exchanged": ("bf16", (("by_class(row, column,", "by_class(row ^ 1, column,"),), "normal"),
-    "weights of another class": ("bf16", (("tap / taps.side(), of_class / 2", "tap / taps.side(), 1 - of_class / 2"),), "normal"),
+    "weights of another class": (
+        "bf16",
+        (("tap / taps.side(), of_class / 2", "tap / taps.side(), 1 - of_class / 2"),),
+        "normal",
+    ),
 }
 
 
@@ -321,10 +381,18 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
 
 
 def day_or_night(liar: str) -> list[pytest.MarkDecorator]:
-    """Each night fp16's faults, which repeat fp32's but for the scale without which it sees nothing; scales that are not undone by day for one factor."""
+    """Each night fp16's faults, which repeat fp32's but for the scale without which it sees nothing; scales that are
+    not undone by day for one factor.
+    """
     if liar in LIARS and LIARS[liar][0] == "fp16" and not liar.startswith("no scale"):
         return [nightly]
-    return [slow] if liar.startswith(("the scale of weights", "the scale of dy", "the scale of x", "the low halves of the second")) else []
+    return (
+        [slow]
+        if liar.startswith(
+            ("the scale of weights", "the scale of dy", "the scale of x", "the low halves of the second")
+        )
+        else []
+    )
 
 
 @pytest.mark.parametrize("liar", [pytest.param(liar, marks=day_or_night(liar)) for liar in (*LIARS, *OF_ENLARGED)])
@@ -340,7 +408,10 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
 @pytest.mark.parametrize(
     "edit",
     [
-        ("column + along >= to.w", "column + along >= to.w && output > 0"),  # of one output, so that what is written stays within the array
+        (
+            "column + along >= to.w",
+            "column + along >= to.w && output > 0",
+        ),  # of one output, so that what is written stays within the array
         pytest.param(("row + down >= to.h", "row + down >= to.h && output > 0"), marks=slow),
         pytest.param(("column + along >= to.w", "column + along + 4 >= to.w"), marks=slow),
     ],
@@ -352,7 +423,10 @@ def test_rows_clipped_wrongly_are_refused(device: EmulatedDevice, edit: tuple[st
 
 
 def test_y_packed_with_neighbours_exchanged_is_refused(device: EmulatedDevice) -> None:
-    edited, of = EditedWarpgroups(device, ("two_bf16(left.x, right.x)", "two_bf16(right.x, left.x)")), asked(ENLARGED, "bf16")
+    edited, of = (
+        EditedWarpgroups(device, ("two_bf16(left.x, right.x)", "two_bf16(right.x, left.x)")),
+        asked(ENLARGED, "bf16"),
+    )
     with pytest.raises(AssertionError, match="y packed is wrong"):
         Bound(edited, of, drawn(of), packs=True).send()  # type: ignore[arg-type]
 
@@ -363,7 +437,9 @@ def test_y_packed_with_neighbours_exchanged_is_refused(device: EmulatedDevice) -
         (("== upper + e % 2", "== upper + 1 - e % 2"), 0, True),
         pytest.param(("== row % 2 * 2 + column % 2 ?", "== column % 2 * 2 + row % 2 ?"), WINDOW, True, marks=slow),
         pytest.param(("== row % 2 * 2 + column % 2 ?", "!= 4 ?"), WINDOW, True, marks=slow),
-        pytest.param(("y[begin + at + i * plane]", "1.0f + 0.0f * y[begin + at + i * plane]"), WINDOW, False, marks=slow),
+        pytest.param(
+            ("y[begin + at + i * plane]", "1.0f + 0.0f * y[begin + at + i * plane]"), WINDOW, False, marks=slow
+        ),
     ],
     ids=["a row's winners exchanged", "winners exchanged", "every place has won", "the ReLU forgotten"],
 )

@@ -19,7 +19,9 @@ class AvgPool2d(Layer):
 
     def out_shape(self, in_shape: Shape) -> Shape:
         if len(in_shape) != 3 or min(in_shape[1:]) < self.kernel_size:
-            raise NetError(f"AvgPool2d wants images of at least {self.kernel_size}x{self.kernel_size} pixels, got {in_shape}")
+            raise NetError(
+                f"AvgPool2d wants images of at least {self.kernel_size}x{self.kernel_size} pixels, got {in_shape}"
+            )
         return (in_shape[0], in_shape[1] // self.kernel_size, in_shape[2] // self.kernel_size)
 
     def flops(self, in_shape: Shape) -> int:

@@ -23,7 +23,11 @@ class CudaLeakyReLU(Segment):
 
     def backward(self, part):
         t, count = self.buffers, self.buffers.x[: part.n].size
-        return [] if t.dx is None else [flat(self.backward_kernel, count, self.block_size, t.x, t.dy, t.dx, self.slope, count)]
+        return (
+            []
+            if t.dx is None
+            else [flat(self.backward_kernel, count, self.block_size, t.x, t.dy, t.dx, self.slope, count)]
+        )
 
 
 OP = CudaLeakyReLU

@@ -24,7 +24,9 @@ SOURCE = Path(__file__).with_name("relu_pool.cu")
 
 
 class ReLUPool(Segment):
-    """ReLU + MaxPool2d(2): what stands between them is written nowhere; a byte for each window says which of its numbers won."""
+    """ReLU + MaxPool2d(2): what stands between them is written nowhere; a byte for each window says which of its
+    numbers won.
+    """
 
     cost = 2
 
@@ -57,7 +59,9 @@ TABLE = replace(naive.TABLE, segments={**naive.TABLE.segments, (ReLU, MaxPool2d)
 
 
 def build(net: Net, config: TrainConfig, state: State, options: KernelOptions = KernelOptions()) -> Trainer:  # noqa: B008
-    return KernelTrainer(net, config, state, open_device(options.device), TABLE, options.feed or "sync", options.block_size)
+    return KernelTrainer(
+        net, config, state, open_device(options.device), TABLE, options.feed or "sync", options.block_size
+    )
 
 
 RUNG = Rung(

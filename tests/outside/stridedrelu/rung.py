@@ -35,7 +35,9 @@ class StridedReLU(Segment):
 
 def build(net, config, state, options=KernelOptions()):  # noqa: B008  (frozen)
     table = replace(TABLE, segments={**TABLE.segments, (ReLU,): StridedReLU})
-    return KernelTrainer(net, config, state, open_device(options.device), table, options.feed or "sync", options.block_size)
+    return KernelTrainer(
+        net, config, state, open_device(options.device), table, options.feed or "sync", options.block_size
+    )
 
 
 def unsupported(net, config, options=KernelOptions()):  # noqa: B008

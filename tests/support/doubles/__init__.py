@@ -1,4 +1,6 @@
-"""Two segments with another element type between them: what a wide linear layer gives, and its gradient, are stored as float64."""
+"""Two segments with another element type between them: what a wide linear layer gives, and its gradient, are stored as
+float64.
+"""
 
 from __future__ import annotations
 

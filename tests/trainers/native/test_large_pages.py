@@ -1,4 +1,6 @@
-"""Whether what a training reads and writes may lie on large pages, by what Linux says of each stretch of memory; it tells nobody who asks that it will not."""
+"""Whether what a training reads and writes may lie on large pages, by what Linux says of each stretch of memory; it
+tells nobody who asks that it will not.
+"""
 
 from __future__ import annotations
 

@@ -25,9 +25,13 @@ print(run.history[0].train_loss, "numba" in sys.modules, compiling.seconds > 0)
 
 
 def run(home: Path, settings: str = "", **more: str) -> list[str]:
-    """Train in a new process with this folder as HOME: the loss, whether numba was imported, whether anything was compiled; and what went to standard error."""
+    """Train in a new process with this folder as HOME: the loss, whether numba was imported, whether anything was
+    compiled; and what went to standard error.
+    """
     environment = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), **more}
-    done = subprocess.run([sys.executable, "-c", TRAIN.format(settings=settings)], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN.format(settings=settings)], env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return [*done.stdout.split(), done.stderr]
 
@@ -114,7 +118,9 @@ found = target()
 from numba.core.registry import cpu_target
 print(found == cpu_target.target_context.codegen().magic_tuple()[1:] and str(found) in versions())
 """
-    done = subprocess.run([sys.executable, "-c", code], env=os.environ | settings, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | settings, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "True\n"
 
 

@@ -51,7 +51,9 @@ def distance(found: State, wanted: State) -> float:
 
 
 def test_like_terms_are_added_in_two_levels() -> None:
-    """Six thousand times the same image: a weight's gradient has 1.5 million like terms, which one accumulator is off by more than the bound."""
+    """Six thousand times the same image: a weight's gradient has 1.5 million like terms, which one accumulator is off
+    by more than the bound.
+    """
     net = Net(
         "edges",
         (1, 16, 16),
@@ -59,7 +61,10 @@ def test_like_terms_are_added_in_two_levels() -> None:
         CrossEntropyLoss(),
     )
     x, y = np.full((6000, *net.in_shape), 77, np.uint8), np.zeros(6000, np.int32)
-    like, config = data.Dataset("like", x, y, x[:1], y[:1], 1 / 255), TrainConfig(batch_size=None, learning_rate=1.0, shuffle=False)
+    like, config = (
+        data.Dataset("like", x, y, x[:1], y[:1], 1 / 255),
+        TrainConfig(batch_size=None, learning_rate=1.0, shuffle=False),
+    )
     start, moved = State(params.initial(net, 3)), []
     for trainer in (NativeTrainer(net, config, start, 1), ReferenceTrainer(net, config, start)):
         with trainer:
@@ -74,7 +79,9 @@ def test_like_terms_are_added_in_two_levels() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 @pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
 def test_any_number_of_threads(net: Net, threads: int) -> None:
-    """More threads than cores, and than the last batch has samples: every time the same bits, and the same numbers as one thread."""
+    """More threads than cores, and than the last batch has samples: every time the same bits, and the same numbers as
+    one thread.
+    """
     drawn = case(net, SETTINGS, seed=1, samples=18)
     first, again, alone = trained(drawn, threads=threads), trained(drawn, threads=threads), trained(drawn, threads=1)
     assert first[0].params.tobytes() == again[0].params.tobytes()
@@ -83,7 +90,9 @@ def test_any_number_of_threads(net: Net, threads: int) -> None:
 
 
 def test_losses_of_many_threads_are_added_alike_in_calls_of_any_length() -> None:
-    """Sixteen threads' parts of a loss: NumPy adds eight or more numbers in pairs, but row after row where there are several steps."""
+    """Sixteen threads' parts of a loss: NumPy adds eight or more numbers in pairs, but row after row where there are
+    several steps.
+    """
     drawn = case(nets.softmax((1, 8, 8)), SETTINGS.but(batch_size=64), seed=4, samples=320)
     with NativeTrainer(drawn.net, drawn.config, drawn.state, 16) as trainer:
         trainer.load(drawn.dataset)
@@ -104,10 +113,14 @@ def test_the_two_ways_to_share_work_agree(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_step_inside_the_gradient_is_the_same_step() -> None:
-    """Without momentum a Linear layer steps its weights as its gradient leaves the registers; with a vanishing one, behind some tiles."""
+    """Without momentum a Linear layer steps its weights as its gradient leaves the registers; with a vanishing one,
+    behind some tiles.
+    """
     drawn = case(nets.mlp((1, 8, 8)), SETTINGS.but(weight_decay=0.01, clip_value=0.02), seed=3, samples=16)
     assert Plan(drawn.net, drawn.config.but(), 2, 1).steps_weights == IN_REGISTERS
-    inside = trained(drawn.__class__(drawn.net, drawn.config.but(batch_size=1), drawn.dataset, drawn.state, drawn.order))
+    inside = trained(
+        drawn.__class__(drawn.net, drawn.config.but(batch_size=1), drawn.dataset, drawn.state, drawn.order)
+    )
     still = replace(drawn, config=drawn.config.but(batch_size=1, momentum=1e-30), state=State(drawn.state.params))
     assert Plan(still.net, still.config, 2, 1).steps_weights == BY_LOOP
     assert distance(inside[0], trained(still)[0]) <= bound("float32", 100, steps=16)
@@ -119,7 +132,9 @@ def test_bytes_and_floats_train_alike(features: int) -> None:
     net = Net("thin", (features,), (Linear(out_features=10),), CrossEntropyLoss())
     drawn = case(net, SETTINGS, seed=4, samples=20)
     data = drawn.dataset
-    floats = replace(drawn, dataset=data.but(train_x=data.train_x.astype(np.float32), test_x=data.test_x.astype(np.float32)))
+    floats = replace(
+        drawn, dataset=data.but(train_x=data.train_x.astype(np.float32), test_x=data.test_x.astype(np.float32))
+    )
     assert distance(trained(drawn)[0], trained(floats)[0]) <= bound("float32", features, steps=3)
 
 
@@ -133,7 +148,9 @@ def test_the_layout_loses_nothing(net: Net) -> None:
     assert np.count_nonzero(native) == net.param_count
 
 
-@pytest.mark.parametrize("optimizer", [SGD(1e-2, momentum=0.9), Adam(1e-2), AdamW(1e-2)], ids=lambda optimizer: optimizer.name)
+@pytest.mark.parametrize(
+    "optimizer", [SGD(1e-2, momentum=0.9), Adam(1e-2), AdamW(1e-2)], ids=lambda optimizer: optimizer.name
+)
 def test_padding_stays_zero(optimizer: Optimizer) -> None:
     """Three channels in panels of sixteen and more: what pads them must never learn, whatever the optimizer."""
     net = Net(
@@ -226,17 +243,26 @@ def test_many_classes() -> None:
 @pytest.mark.parametrize(
     ("shape", "layers"),
     [
-        # lines of pixels with a border between them, longer than a vector and no whole number of them; 20 channels, of which a square takes 16
+        # lines of pixels with a border between them, longer than a vector and no whole number of them; 20 channels, of
+        # which a square takes 16
         ((1, 22, 22), (Conv2d(out_channels=16, kernel_size=3), ReLU(), Conv2d(out_channels=20, kernel_size=3), ReLU())),
         # windows of four pixels that overlap, and such that do not and leave a row and a column over
         (
             (3, 17, 17),
-            (Conv2d(out_channels=33, kernel_size=3), MaxPool2d(2, stride=1), Conv2d(out_channels=16, kernel_size=2), ReLU(), MaxPool2d(2)),
+            (
+                Conv2d(out_channels=33, kernel_size=3),
+                MaxPool2d(2, stride=1),
+                Conv2d(out_channels=16, kernel_size=2),
+                ReLU(),
+                MaxPool2d(2),
+            ),
         ),
     ],
     ids=["squares", "windows"],
 )
-def test_pixels_are_turned_and_pooled_in_whole_vectors_and_what_is_left(shape: tuple[int, ...], layers: tuple[Layer, ...]) -> None:
+def test_pixels_are_turned_and_pooled_in_whole_vectors_and_what_is_left(
+    shape: tuple[int, ...], layers: tuple[Layer, ...]
+) -> None:
     net = Net("ends", shape, (*layers, Flatten(), Linear(out_features=10)), CrossEntropyLoss())
 
     def build(net: Net, config: TrainConfig, state: State) -> NativeTrainer:
@@ -248,7 +274,9 @@ def test_pixels_are_turned_and_pooled_in_whole_vectors_and_what_is_left(shape: t
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_panels_in_pairs_and_a_last_one_alone(threads: int) -> None:
-    """Where a tile takes two panels of sixteen channels, an odd number of them leaves one: three, one and five, in either kind of layer and both shares of work."""
+    """Where a tile takes two panels of sixteen channels, an odd number of them leaves one: three, one and five, in
+    either kind of layer and both shares of work.
+    """
     layers = (
         Conv2d(out_channels=40, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
         Conv2d(out_channels=12, kernel_size=2), ReLU(), Flatten(),
@@ -269,13 +297,17 @@ def test_panels_in_pairs_and_a_last_one_alone(threads: int) -> None:
 def test_vectors_are_those_of_the_processor_that_numba_compiles_for(processor: str, lanes: int) -> None:
     """Not those of the machine at hand; panels of weights are sixteen channels wide on all of them."""
     environment = os.environ | {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
-    code = "from warpladder.trainers.native.compiler.vectors import LANES, TOGETHER, WIDTH; print(LANES, WIDTH, TOGETHER)"
+    code = (
+        "from warpladder.trainers.native.compiler.vectors import LANES, TOGETHER, WIDTH; print(LANES, WIDTH, TOGETHER)"
+    )
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(lanes), "16", str(lanes // 8)]
 
 
 def test_more_threads_than_cores_do_not_wait_by_spinning() -> None:
-    """Eight threads on two cores: the processor's time is a few times that of one thread's waits, which spinning would make a hundredfold."""
+    """Eight threads on two cores: the processor's time is a few times that of one thread's waits, which spinning would
+    make a hundredfold.
+    """
     calls, threads, cores = 2000, 8, 2
     sync = np.zeros(16, np.int64)
     meet_often(sync, 1, 1)  # compiled
@@ -294,7 +326,8 @@ def test_more_threads_than_cores_do_not_wait_by_spinning() -> None:
         worker.join(60)
     assert not any(worker.is_alive() for worker in workers)
     assert sync[GENERATION] == calls and sync[ARRIVED] == sync[SLEEPERS] == 0
-    # whoever spins to the end for all others, SPINS of 25 ns or more in each of `threads` waits, needs some 100 us a wait
+    # whoever spins to the end for all others, SPINS of 25 ns or more in each of `threads` waits, needs some 100 us a
+    # wait
     assert time.process_time() - used < 0.25 * calls * threads * SPINS * 25e-9
 
 
@@ -348,7 +381,9 @@ print([function.name for function in functions if not is_kept(function)], run.hi
 def test_what_other_processes_compile_is_kept_and_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpladder.machine.facts.cores", lambda: 2)  # whatever this process is given among others
     environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    said = subprocess.run([sys.executable, "-c", ASSISTED], env=environment, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", ASSISTED], env=environment, capture_output=True, text=True, check=True
+    ).stdout
     run = train(nets.softmax((1, 8, 8)), data.load("digits"), TrainConfig(epochs=1), rung="native:threads=2")
     left, loss, here = said.split()
     assert left == "[]" and float(loss) == run.history[0].train_loss

@@ -1,4 +1,6 @@
-"""What threads that work together do without waiting for each other: in every order in which they could, to the same bits."""
+"""What threads that work together do without waiting for each other: in every order in which they could, to the same
+bits.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from warpladder.nets import CrossEntropyLoss, Linear, MSELoss, Net, ReLU
 from warpladder.optimizers import SGD, Adam, Optimizer
 from warpladder.trainers.native.program import alone
 from warpladder.trainers.native.program.plan import CACHE, Plan
-from warpladder.trainers.native.program.program import GOES_ON, J_LENGTH, J_PARTS, J_SECTIONS, J_TERMS, OPERANDS, TO_NEXT_STEP, Call
+from warpladder.trainers.native.program.program import (
+    GOES_ON,
+    J_LENGTH,
+    J_PARTS,
+    J_SECTIONS,
+    J_TERMS,
+    OPERANDS,
+    TO_NEXT_STEP,
+    Call,
+)
 from warpladder.trainers.native.threads.run import _opened, run
 from warpladder.trainers.native.threads.workers import Workers
 from warpladder.trainers.native.trainer import NativeTrainer
@@ -27,7 +38,12 @@ PANELS = 4  # threads that divide mlp's hidden layer by its panels
 #: a wide and a thin layer, two wide ones, two thin ones, and a target that is the input
 NETS = (
     nets.mlp((1, 5, 5)),
-    Net("wide", (40,), (Linear(out_features=70), ReLU(), Linear(out_features=40), ReLU(), Linear(out_features=10)), CrossEntropyLoss()),
+    Net(
+        "wide",
+        (40,),
+        (Linear(out_features=70), ReLU(), Linear(out_features=40), ReLU(), Linear(out_features=10)),
+        CrossEntropyLoss(),
+    ),
     Net("thin", (40,), (Linear(out_features=6), ReLU(), Linear(out_features=4)), CrossEntropyLoss()),
     Net("back", (40,), (Linear(out_features=48), ReLU(), Linear(out_features=40)), MSELoss()),
 )
@@ -35,15 +51,28 @@ NETS = (
 
 @njit
 def of_part(at, part, n, add, step, first, last):
-    """Run the rows from `first` to before `last` for one part, by its own table; the job's first section is theirs afterwards."""
+    """Run the rows from `first` to before `last` for one part, by its own table; the job's first section is theirs
+    afterwards.
+    """
     job, program, memory, settings = _opened(part, at)
     job[J_SECTIONS], job[J_SECTIONS + 1] = first, last
     inverse = np.float32(1.0 / (max(n, 1) * job[J_TERMS]))
-    run(program, job, 0, 0, memory, Call(0, part, part, job[J_PARTS], step * BATCH, n, add, step, inverse, settings), part + 1, 1)
+    run(
+        program,
+        job,
+        0,
+        0,
+        memory,
+        Call(0, part, part, job[J_PARTS], step * BATCH, n, add, step, inverse, settings),
+        part + 1,
+        1,
+    )
 
 
 def one_after_the_other(trainer: NativeTrainer, orders: Iterator[list[int]]) -> Callable[..., None]:
-    """Stands for `Workers.train`: between two waits each part does all that it may, and the parts do so one after the other, in the next of `orders`."""
+    """Stands for `Workers.train`: between two waits each part does all that it may, and the parts do so one after the
+    other, in the next of `orders`.
+    """
 
     def train(_: object, entry: object, job: np.ndarray, sync: np.ndarray, steps: int) -> None:
         assert job[J_LENGTH] == len(trainer.plan.rows) * OPERANDS and trainer.plan.together
@@ -78,13 +107,22 @@ def segments(plan: Plan, steps: int) -> Iterator[list[tuple[int, int, int, int]]
 
 
 def trained(
-    net: Net, optimizer: Optimizer, monkeypatch: pytest.MonkeyPatch, order: str | None, seed: int = 0, threads: int = THREADS
+    net: Net,
+    optimizer: Optimizer,
+    monkeypatch: pytest.MonkeyPatch,
+    order: str | None,
+    seed: int = 0,
+    threads: int = THREADS,
 ) -> np.ndarray:
     """Parameters after three steps; order: of the parts between two waits, or None for threads."""
     drawn = case(net, TrainConfig(batch_size=BATCH, optimizer=optimizer), seed=3, samples=3 * BATCH)
     random = np.random.default_rng(seed)
     parts = list(range(threads))
-    choices = {"forwards": lambda: parts, "backwards": lambda: parts[::-1], "drawn": lambda: random.permutation(threads).tolist()}
+    choices = {
+        "forwards": lambda: parts,
+        "backwards": lambda: parts[::-1],
+        "drawn": lambda: random.permutation(threads).tolist(),
+    }
     with NativeTrainer(net, drawn.config, drawn.state, threads) as trainer, monkeypatch.context() as patched:
         trainer.load(drawn.dataset)
         if order:
@@ -107,7 +145,9 @@ def test_between_two_waits_no_order_of_the_threads_matters(
 
 @pytest.mark.parametrize("threads", [THREADS, PANELS])
 @pytest.mark.parametrize("optimizer", [SGD(0.1), Adam(0.01)], ids=["sgd", "adam"])
-def test_every_wait_of_mlp_that_is_left_out_shows(optimizer: Optimizer, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_wait_of_mlp_that_is_left_out_shows(
+    optimizer: Optimizer, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One wait after the other is left out: some order of the threads then gives other numbers."""
     net = NETS[0]
     wanted = trained(net, optimizer, monkeypatch, "forwards", threads=threads)
@@ -124,13 +164,17 @@ def test_every_wait_of_mlp_that_is_left_out_shows(optimizer: Optimizer, threads:
 
         with monkeypatch.context() as patched:
             patched.setattr("warpladder.trainers.native.program.plan.go_on", without)
-            found = [trained(net, optimizer, monkeypatch, order, threads=threads) for order in ("forwards", "backwards")]
+            found = [
+                trained(net, optimizer, monkeypatch, order, threads=threads) for order in ("forwards", "backwards")
+            ]
         assert any((each != wanted).any() for each in found), plan.rows[row][0]
 
 
 @pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=["sgd", "adam"])
 def test_where_threads_of_mlp_wait(optimizer: Optimizer) -> None:
-    """Behind the product that all read, and behind the loss; where the hidden layer is not divided by panels, behind the gradient of it, and at a step's end."""
+    """Behind the product that all read, and behind the loss; where the hidden layer is not divided by panels, behind
+    the gradient of it, and at a step's end.
+    """
 
     def waits(threads: int) -> list[str]:
         plan = Plan(nets.mlp(), TrainConfig(batch_size=64, optimizer=optimizer), threads, 64)
@@ -143,7 +187,10 @@ def test_where_threads_of_mlp_wait(optimizer: Optimizer) -> None:
 def test_only_with_one_hidden_layer_a_thread_begins_its_next_step_alone() -> None:
     """A second hidden layer's gradient reads all of the first, which the next step's product would overwrite."""
     two = Net(
-        "two", (784,), (Linear(out_features=256), ReLU(), Linear(out_features=256), ReLU(), Linear(out_features=10)), CrossEntropyLoss()
+        "two",
+        (784,),
+        (Linear(out_features=256), ReLU(), Linear(out_features=256), ReLU(), Linear(out_features=10)),
+        CrossEntropyLoss(),
     )
     for net, threads, last in ((nets.mlp(), 2, TO_NEXT_STEP), (nets.mlp(), 1, 0), (two, 2, 0), (nets.mlp(), 3, 0)):
         plan = Plan(net, TrainConfig(batch_size=64), threads, 64)

@@ -1,4 +1,6 @@
-"""Tensors of the native trainer that take the memory of others: pixels that a Linear layer reads as they lie, gradients where nobody reads activations any more."""
+"""Tensors of the native trainer that take the memory of others: pixels that a Linear layer reads as they lie, gradients
+where nobody reads activations any more.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,24 @@ CONFIG = TrainConfig(batch_size=4, learning_rate=1e-2)
 @pytest.mark.parametrize(
     ("layers", "flattens"),
     [
-        ((Conv2d(out_channels=16, kernel_size=3), ReLU(), MaxPool2d(2), Flatten(), Linear(out_features=40), ReLU()), False),
+        (
+            (Conv2d(out_channels=16, kernel_size=3), ReLU(), MaxPool2d(2), Flatten(), Linear(out_features=40), ReLU()),
+            False,
+        ),
         ((Conv2d(out_channels=32, kernel_size=3), MaxPool2d(2, stride=1), Flatten(), Linear(out_features=3)), False),
         # channels that are padded, gaps between pixels, and borders for another convolution
         ((Conv2d(out_channels=20, kernel_size=3), MaxPool2d(2), Flatten()), True),
         ((Conv2d(out_channels=128, kernel_size=3), MaxPool2d(2), Flatten()), True),
         ((Conv2d(out_channels=16, kernel_size=3), ReLU(), Conv2d(out_channels=16, kernel_size=2), Flatten()), True),
         # the gradient before a convolution takes the memory of what it gave, and has no room there
-        ((Conv2d(out_channels=16, kernel_size=3), Conv2d(out_channels=32, kernel_size=1), MaxPool2d(2), Flatten()), False),
-        ((Conv2d(out_channels=48, kernel_size=3), Conv2d(out_channels=16, kernel_size=2), MaxPool2d(2), Flatten()), False),
+        (
+            (Conv2d(out_channels=16, kernel_size=3), Conv2d(out_channels=32, kernel_size=1), MaxPool2d(2), Flatten()),
+            False,
+        ),
+        (
+            (Conv2d(out_channels=48, kernel_size=3), Conv2d(out_channels=16, kernel_size=2), MaxPool2d(2), Flatten()),
+            False,
+        ),
     ],
 )
 def test_tensors_in_others_memory(layers: tuple[Layer, ...], flattens: bool) -> None:

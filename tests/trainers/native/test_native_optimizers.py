@@ -1,4 +1,6 @@
-"""The native trainer under every optimizer and schedule: against float64 over several steps, and what it keeps between them."""
+"""The native trainer under every optimizer and schedule: against float64 over several steps, and what it keeps between
+them.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,14 @@ CONFIGS = {
     "sgd": TrainConfig(optimizer=SGD(RATE, weight_decay=0.01), schedule=Cosine(warmup=1), epochs=3, clip_value=0.05),
     "momentum": TrainConfig(optimizer=SGD(RATE, momentum=0.9)),
     "nesterov": TrainConfig(
-        optimizer=SGD(RATE, momentum=0.9, nesterov=True, weight_decay=0.01), schedule=StepDecay(every=0.5), clip_value=0.05
+        optimizer=SGD(RATE, momentum=0.9, nesterov=True, weight_decay=0.01),
+        schedule=StepDecay(every=0.5),
+        clip_value=0.05,
     ),
     "adam": TrainConfig(optimizer=Adam(RATE, weight_decay=0.01), clip_value=0.05),
-    "adamw": TrainConfig(optimizer=AdamW(RATE, betas=(0.8, 0.99), weight_decay=0.1), schedule=Cosine(warmup=1), epochs=3),
+    "adamw": TrainConfig(
+        optimizer=AdamW(RATE, betas=(0.8, 0.99), weight_decay=0.1), schedule=Cosine(warmup=1), epochs=3
+    ),
 }
 
 configs = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
@@ -103,7 +109,9 @@ def test_a_state_comes_back_as_it_was_given(config: TrainConfig) -> None:
 @configs
 @pytest.mark.parametrize("batch", [1, 8])
 def test_a_rate_of_zero_changes_the_slots_alone(config: TrainConfig, batch: int) -> None:
-    drawn = case(nets.mlp((1, 8, 8)), config.but(batch_size=batch, learning_rate=0.0, schedule=Constant()), seed=6, samples=8)
+    drawn = case(
+        nets.mlp((1, 8, 8)), config.but(batch_size=batch, learning_rate=0.0, schedule=Constant()), seed=6, samples=8
+    )
     with NativeTrainer(drawn.net, drawn.config, drawn.state, 2) as trainer:
         trainer.load(drawn.dataset)
         trainer.run(drawn.order, 0, 1)
@@ -117,7 +125,9 @@ def test_a_rate_of_zero_changes_the_slots_alone(config: TrainConfig, batch: int)
 def test_only_plain_sgd_steps_inside_a_tile() -> None:
     where = {name: Plan(nets.mlp((1, 8, 8)), config, 2, 1).steps_weights for name, config in CONFIGS.items()}
     assert where == dict.fromkeys(CONFIGS, BY_LOOP) | {"sgd": IN_REGISTERS}
-    assert Plan(nets.mlp((1, 8, 8)), TrainConfig(learning_rate=0.0), 2, 1).steps_weights == IN_REGISTERS  # a rate of 0 may rise
+    assert (
+        Plan(nets.mlp((1, 8, 8)), TrainConfig(learning_rate=0.0), 2, 1).steps_weights == IN_REGISTERS
+    )  # a rate of 0 may rise
 
 
 #: three, five and one panels of sixteen, and inputs that end inside a tile of eight rows and inside one of six
@@ -237,5 +247,7 @@ def test_a_loop_that_gives_something_is_refused(folder: Path) -> None:
     drawn = own(folder)
     with NativeTrainer(drawn.net, drawn.config, drawn.state, 1) as trainer:
         trainer.load(drawn.dataset)
-        with pytest.raises(ConfigError, match=r"step in own_.*\.loops gives array\(float32, 1d, C\), where none is wanted"):
+        with pytest.raises(
+            ConfigError, match=r"step in own_.*\.loops gives array\(float32, 1d, C\), where none is wanted"
+        ):
             trainer.run(drawn.order, 0, 1)

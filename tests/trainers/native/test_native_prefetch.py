@@ -1,4 +1,6 @@
-"""What a step's last product asks memory for: each line of the next step's samples that its thread gathers, once, and nothing behind the last."""
+"""What a step's last product asks memory for: each line of the next step's samples that its thread gathers, once, and
+nothing behind the last.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ LINES = {"bytes": (0, 64), "floats": (0, 16, 32, 48, 64, 80)}  # where lines of 
 
 @njit
 def asked(job, part, parts, first, n, asks):
-    """Indices of the samples that a part asks for, how many lines behind each tile, and where it stands behind each line: (TILES * lines, 2)."""
+    """Indices of the samples that a part asks for, how many lines behind each tile, and where it stands behind each
+    line: (TILES * lines, 2).
+    """
     _, _, memory, settings = _opened(part, job)
     pixels_u8, pixels_f32, samples, lines = next_samples(
         asks, memory, Call(0, part, part, parts, first, n, 0, 0, np.float32(1), settings), TILES
@@ -87,7 +91,9 @@ MNIST, CIFAR = (1, 28, 28), (3, 32, 32)
     ],
 )
 def test_the_first_layers_gradient_alone_asks(net: Net, batch: int, asking: list[int], optimizer: Optimizer) -> None:
-    """Each thread gathers a small batch whole, and half of a large one; where a gradient goes through memory, and where samples are read in place, nobody asks."""
+    """Each thread gathers a small batch whole, and half of a large one; where a gradient goes through memory, and where
+    samples are read in place, nobody asks.
+    """
     plan = Plan(net, TrainConfig(batch_size=batch, optimizer=optimizer), 2, batch)
     operand = {"weight_gradient": 9, "weight_step": 4}
     asks = [row[VIEWS * FIELDS + operand[name]] for name, row in plan.rows if name in operand]

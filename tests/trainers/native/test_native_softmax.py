@@ -1,4 +1,6 @@
-"""The native trainer's softmax with the cross-entropy's gradient: rows that fill no vector, one, or several; ties; numbers that are none."""
+"""The native trainer's softmax with the cross-entropy's gradient: rows that fill no vector, one, or several; ties;
+numbers that are none.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,18 @@ def _row(source, at, count, label, share, target, to):
 
 def row(logits: np.ndarray, label: int) -> tuple[float, float, int, np.ndarray]:
     """What `softmax` gives for a row that lies between others, and the gradient; nothing before the row may be written."""
-    source = np.full(3 + len(logits) + SLACK, 50, np.float32)  # larger than any logit: whoever reads beyond the row is found out
+    source = np.full(
+        3 + len(logits) + SLACK, 50, np.float32
+    )  # larger than any logit: whoever reads beyond the row is found out
     source[3 : 3 + len(logits)] = logits
     target = np.full(2 + len(logits) + 2 * SLACK, 7, np.float32)
     total, largest, first = _row(source, 3, len(logits), label, SHARE, target, 2)
     assert np.array_equal(target[:2], [7, 7])
     end = 2 + -(-len(logits) // LANES) * LANES
     behind = 0 * total  # NaN behind a row that has one, 0 behind others
-    assert np.array_equal(target[2 + len(logits) : end], np.full(end - 2 - len(logits), behind), equal_nan=True) and np.all(
-        target[end:] == 7
-    )
+    assert np.array_equal(
+        target[2 + len(logits) : end], np.full(end - 2 - len(logits), behind), equal_nan=True
+    ) and np.all(target[end:] == 7)
     return total, largest, first, target[2 : 2 + len(logits)]
 
 

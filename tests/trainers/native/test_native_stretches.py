@@ -40,7 +40,9 @@ def conv(channels: int, padding: int) -> Conv2d:
         ((1, 4, 32), (conv(4, 0),), 0, 0),
     ],
 )
-def test_stretches_train_every_width(shape: tuple[int, int, int], layers: tuple[Layer, ...], wide: int, narrow: int) -> None:
+def test_stretches_train_every_width(
+    shape: tuple[int, int, int], layers: tuple[Layer, ...], wide: int, narrow: int
+) -> None:
     net = Net("stretches", shape, (*layers, Flatten(), Linear(out_features=3)), CrossEntropyLoss())
     config = TrainConfig(batch_size=3, learning_rate=1e-2)
     rows = [does for does, _ in Plan(net, config, 2, 3).rows]
@@ -70,7 +72,8 @@ def test_few_outputs_of_few_inputs_go_by_stretches_of_samples(batch: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("length", "vectors"), [(STRETCH, 1), pytest.param(PAIR, 2, marks=pytest.mark.skipif(TOGETHER == 1, reason="pairs go otherwise"))]
+    ("length", "vectors"),
+    [(STRETCH, 1), pytest.param(PAIR, 2, marks=pytest.mark.skipif(TOGETHER == 1, reason="pairs go otherwise"))],
 )
 def test_a_stretch_has_all_that_it_counts_in_registers(length: int, vectors: int) -> None:
     """Its pixels lie as far apart as an argument says: an address adds that up, and no pointer is kept on the stack."""

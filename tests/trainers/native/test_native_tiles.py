@@ -33,13 +33,26 @@ def innermost(assembly: str) -> list[str]:
 
 @pytest.mark.parametrize("strided", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_gradients_tile_has_all_that_it_counts_in_registers(strided: bool) -> None:
-    """Its rows lie as far apart as an argument says; LLVM would step a pointer for each of them, and keep these on the stack."""
+    """Its rows lie as far apart as an argument says; LLVM would step a pointer for each of them, and keep these on the
+    stack.
+    """
     tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP), strided)
 
     @njit
     def gradient(at, a, a_k, a_run, b, b_k, b_run, length, runs, c, ends, tiles):
         for m in range(0, tiles * ROWS, ROWS):
-            tile((at, 64), m, (a, 0, a_k, a_run), (b, 0, b_k, b_run, LANES), (length, runs), (c, 0, LANES), ends, (c, 0), (c, 0), NO_STEP)
+            tile(
+                (at, 64),
+                m,
+                (a, 0, a_k, a_run),
+                (b, 0, b_k, b_run, LANES),
+                (length, runs),
+                (c, 0, LANES),
+                ends,
+                (c, 0),
+                (c, 0),
+                NO_STEP,
+            )
 
     floats = np.zeros(4 * LANES, np.float32)
     gradient(np.zeros(3 * 64, np.int64), floats, 1, 1, floats, 1, 1, 1, 1, floats, (ZERO, STORE), 1)
@@ -56,8 +69,15 @@ def test_a_gradients_tile_has_all_that_it_counts_in_registers(strided: bool) -> 
 
 @pytest.mark.parametrize(("first", "last"), [(12, 3), (130, 22)])
 def test_few_outputs_of_any_number_leave_their_neighbours_alone(first: int, last: int) -> None:
-    """Layers with few outputs are stored a vector at a time, of which some lanes belong to the next sample or to padding, which must stay zero."""
-    net = Net("few", (1, 9, 16), (Flatten(), Linear(out_features=first), ReLU(), Linear(out_features=last)), CrossEntropyLoss())
+    """Layers with few outputs are stored a vector at a time, of which some lanes belong to the next sample or to
+    padding, which must stay zero.
+    """
+    net = Net(
+        "few",
+        (1, 9, 16),
+        (Flatten(), Linear(out_features=first), ReLU(), Linear(out_features=last)),
+        CrossEntropyLoss(),
+    )
 
     def build(net: Net, config: TrainConfig, state: State) -> NativeTrainer:
         return NativeTrainer(net, config, state, 2)
@@ -66,10 +86,16 @@ def test_few_outputs_of_any_number_leave_their_neighbours_alone(first: int, last
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize(("optimizer", "operation", "by_panel"), [(SGD(0.1), "weight_gradient", 7), (Adam(0.1), "weight_step", 3)])
-def test_weights_are_stepped_by_the_thread_that_multiplies_by_them(optimizer: Optimizer, operation: str, by_panel: int) -> None:
+@pytest.mark.parametrize(
+    ("optimizer", "operation", "by_panel"), [(SGD(0.1), "weight_gradient", 7), (Adam(0.1), "weight_step", 3)]
+)
+def test_weights_are_stepped_by_the_thread_that_multiplies_by_them(
+    optimizer: Optimizer, operation: str, by_panel: int
+) -> None:
     """Two threads with three panels each, a pair and one alone, end in the bits of one thread."""
-    net = Net("panels", (1, 5, 10), (Flatten(), Linear(out_features=96), ReLU(), Linear(out_features=10)), CrossEntropyLoss())
+    net = Net(
+        "panels", (1, 5, 10), (Flatten(), Linear(out_features=96), ReLU(), Linear(out_features=10)), CrossEntropyLoss()
+    )
     drawn = case(net, TrainConfig(batch_size=1, optimizer=optimizer), seed=3, samples=5)
     ended = []
     for threads, divided in ((1, True), (2, True), (4, False)):
@@ -83,7 +109,9 @@ def test_weights_are_stepped_by_the_thread_that_multiplies_by_them(optimizer: Op
 
 
 def test_tiles_of_six_rows_leave_whole_tiles_of_eight() -> None:
-    """A row that does not count repeats one of its own tile: a tile of nothing but repeated rows would step weights a second time."""
+    """A row that does not count repeats one of its own tile: a tile of nothing but repeated rows would step weights a
+    second time.
+    """
     assert not any(broad_rows.py_func(rows) for rows in range(-ROWS, BROAD_ROWS))
     for rows in range(1, 300):
         taken = broad_rows.py_func(rows)
@@ -95,7 +123,9 @@ def test_tiles_of_six_rows_leave_whole_tiles_of_eight() -> None:
 @pytest.mark.parametrize("inputs", [41, 48, 54, 96, 100])
 @pytest.mark.parametrize("outputs", [64, 80, 112])
 def test_layers_of_four_panels_and_more_step_each_weight_once(inputs: int, outputs: int) -> None:
-    """Four panels, five and seven; inputs that tiles of six and of eight rows share in all ways, and two threads by panels and by rows."""
+    """Four panels, five and seven; inputs that tiles of six and of eight rows share in all ways, and two threads by
+    panels and by rows.
+    """
     net = Net("fours", (inputs,), (Linear(out_features=outputs), ReLU(), Linear(out_features=10)), CrossEntropyLoss())
 
     def build(net: Net, config: TrainConfig, state: State) -> NativeTrainer:

@@ -34,8 +34,12 @@ def trainer(net: Net, threads: int, batch: int, digits: Dataset) -> NativeTraine
     [(nets.mlp(DIGITS), 9, True), (nets.softmax(DIGITS), 100, False), (nets.cnn(DIGITS), 12, False)],
     ids=["mlp", "softmax", "cnn"],
 )
-def test_fewer_threads_than_parts_give_the_same_bits(net: Net, batch: int, together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights, losses, right answers and predictions of five parts, by five threads to one; the last batch is a partial one."""
+def test_fewer_threads_than_parts_give_the_same_bits(
+    net: Net, batch: int, together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights, losses, right answers and predictions of five parts, by five threads to one; the last batch is a partial
+    one.
+    """
     monkeypatch.setattr(Workers, "_judge", lambda *_: None)
     digits = data.load("digits")
     assert digits.train_y is not None
@@ -75,7 +79,9 @@ def test_threads_that_share_one_core_become_one_thread() -> None:
 
 
 class Machine:
-    """Stands for compiled code, and for the clock, on a machine with so many free cores: a step takes a millisecond of each of its threads."""
+    """Stands for compiled code, and for the clock, on a machine with so many free cores: a step takes a millisecond of
+    each of its threads.
+    """
 
     def __init__(self, free: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free = free
@@ -132,7 +138,9 @@ def test_tries_become_rare_where_cores_stay_short(monkeypatch: pytest.MonkeyPatc
         if 2 in machine.train(many, 1):
             tries.append(machine.now)
     spans = [later - earlier for earlier, later in pairwise(tries) if later - earlier > 0.03]
-    assert all(span > 0.8 * least for span, least in zip(spans, (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5), strict=False)), spans
+    assert all(
+        span > 0.8 * least for span, least in zip(spans, (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5), strict=False)
+    ), spans
     assert len(spans) < 13
     many.close()
 

@@ -55,7 +55,9 @@ class Extraction:
         return getattr(self.data, f"{part}_y")
 
     def batches(self, part: str) -> Iterator[np.ndarray]:
-        """The features of "train" or "test" in the order of its samples: (rows, width) float32 each, the last one smaller."""
+        """The features of "train" or "test" in the order of its samples: (rows, width) float32 each, the last one
+        smaller.
+        """
         x = getattr(self.data, f"{part}_x")
         for first in range(0, len(x), self.rows):
             yield self.outputs(x[first : first + self.rows], self.data.scale)

@@ -86,11 +86,17 @@ def open_features(path: Path) -> FeatureFile:
         It is missing, damaged or of another kind.
     """
     if path.suffix not in (".safetensors", ".npy"):
-        why = "a table is for other programs" if path.suffix == ".csv" else f"features lie in files that end in {', '.join(ENDINGS[:2])}"
+        why = (
+            "a table is for other programs"
+            if path.suffix == ".csv"
+            else f"features lie in files that end in {', '.join(ENDINGS[:2])}"
+        )
         raise DataError(f"{path}: {why}: give a .safetensors or .npy file of warpladder features")
     try:
         if not path.is_file():
-            raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}: warpladder features writes one")
+            raise DataError(
+                f"{path}: {'is a folder' if path.is_dir() else 'there is no such file'}: warpladder features writes one"
+            )
         return _npy(path) if path.suffix == ".npy" else _safetensors(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
@@ -103,7 +109,9 @@ def _safetensors(path: Path) -> FeatureFile:
         with safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get(KEY)
             if text is None:
-                raise DataError(f"{path}: is a safetensors file, but none of features: warpladder features makes one of a checkpoint")
+                raise DataError(
+                    f"{path}: is a safetensors file, but none of features: warpladder features makes one of a checkpoint"
+                )
             names = set(file.keys())
             parts, labels = {}, {}
             for part in PARTS:
@@ -119,7 +127,9 @@ def _safetensors(path: Path) -> FeatureFile:
         raise
     except SafetensorError as error:
         reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")
-        raise DataError(f"{path}: is not a whole file of features ({reason:.80}): it is truncated, damaged or something else") from None
+        raise DataError(
+            f"{path}: is not a whole file of features ({reason:.80}): it is truncated, damaged or something else"
+        ) from None
     except ValueError:
         raise DataError(f"{path}: is damaged: its description cannot be read") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:

@@ -29,11 +29,17 @@ Report = Callable[[int, int], None]
 
 
 def check_ending(path: Path, parts: tuple[str, ...]) -> None:
-    """Raise `ConfigError` where a file's name does not end as a kind of feature file, or the kind has no room for two parts."""
+    """Raise `ConfigError` where a file's name does not end as a kind of feature file, or the kind has no room for two
+    parts.
+    """
     if path.suffix not in ENDINGS:
-        raise ConfigError(f"{path}: features are written to files that end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}")
+        raise ConfigError(
+            f"{path}: features are written to files that end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+        )
     if path.suffix != ".safetensors" and len(parts) > 1:
-        raise ConfigError(f"{path}: a {path.suffix} file holds one part: name it with --split train or --split test, or write .safetensors")
+        raise ConfigError(
+            f"{path}: a {path.suffix} file holds one part: name it with --split train or --split test, or write .safetensors"
+        )
 
 
 def labels_path(path: Path) -> Path:
@@ -41,14 +47,17 @@ def labels_path(path: Path) -> Path:
     return path.with_suffix(".labels.npy")
 
 
-def write_features(path: Path, source: Extraction, parts: tuple[str, ...] = PARTS, report: Report = lambda done, total: None) -> int:
+def write_features(
+    path: Path, source: Extraction, parts: tuple[str, ...] = PARTS, report: Report = lambda done, total: None
+) -> int:
     """Write the features and labels of parts of a data set, a batch at a time.
 
     Parameters
     ----------
     path : Path
-        Its ending says how: .safetensors holds all parts, with labels and where they come from; .npy holds (samples, width) float32 of one part, and
-        its labels lie beside it in NAME.labels.npy; .csv has a row for each sample of one part, the label first.
+        Its ending says how: .safetensors holds all parts, with labels and where they come from; .npy holds (samples,
+        width) float32 of one part, and its labels lie beside it in NAME.labels.npy; .csv has a row for each sample of
+        one part, the label first.
     source : Extraction
     parts : tuple of str
         "train", "test".
@@ -130,7 +139,9 @@ def _chunks(labels: Any, batches: Iterator[np.ndarray]) -> Iterator[memoryview]:
 
 
 def _header(tensors: dict[str, Any], document: dict[str, Any], checksum: str) -> bytes:
-    """The beginning of a safetensors file: a length of 8 bytes, and JSON that says where each tensor lies, filled with blanks to a multiple of 8."""
+    """The beginning of a safetensors file: a length of 8 bytes, and JSON that says where each tensor lies, filled with
+    blanks to a multiple of 8.
+    """
     metadata = {KEY: json.dumps({**document, "crc32": checksum})}
     text = json.dumps({"__metadata__": metadata, **tensors}).encode()
     text += b" " * (-len(text) % 8)

@@ -14,8 +14,8 @@ from .tensor import BY_PRECISION, AnyLevel
 
 ROUNDS = 5
 PATIENCE = 0.25  # seconds of one level's measurements, about
-#: Sizes (m, n, k) of every level's proof, each with what factors: one that no tile divides, and one of long sums, in which errors of one sign show.
-#: n and k are multiples of 4, which some levels want.
+#: Sizes (m, n, k) of every level's proof, each with what factors: one that no tile divides, and one of long sums, in
+#: which errors of one sign show. n and k are multiples of 4, which some levels want.
 SHAPES = (((131, 76, 92), tuple(KINDS)), ((33, 20, 4096), ("normal", "positive")))
 TIMED_KINDS = ("normal", "positive")  # of factors, at the size that is timed
 
@@ -56,7 +56,8 @@ class Skipped:
 def climb(
     device: Device, sizes: tuple[int, ...], precisions: Iterable[str] = tuple(BY_PRECISION), say: Callable[[Timed | Skipped], None] = lambda found: None
 ) -> list[Timed | Skipped]:  # fmt: skip
-    """Every level of some precisions at every size, m = n = k; each is proven first, at all of `SHAPES` and at this size.
+    """Every level of some precisions at every size, m = n = k; each is proven first, at all of `SHAPES` and at this
+    size.
 
     Parameters
     ----------

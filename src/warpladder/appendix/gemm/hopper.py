@@ -1,4 +1,6 @@
-"""Levels that want Hopper's own ways: tiles by the copy engine (TMA), products of warpgroups (wgmma), and blocks that stay."""
+"""Levels that want Hopper's own ways: tiles by the copy engine (TMA), products of warpgroups (wgmma), and blocks that
+stay.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class ByWarpgroups(ByTiles):
 
 
 def _staying(level: TensorLevel, device: Device, m: int, n: int) -> int:
-    """Blocks that make one tile of C after the other: one for each multiprocessor, which has room for no second, and no more than there are tiles."""
+    """Blocks that make one tile of C after the other: one for each multiprocessor, which has room for no second, and no
+    more than there are tiles.
+    """
     across, down = level.grid(m, n)
     return min(across * down, device.limits.multiprocessors)
 
@@ -69,9 +73,11 @@ class Staying(ByWarpgroups):
 
 @dataclass(frozen=True)
 class Turned(TensorLevel):
-    """A level in tf32, from floats, whose blocks stay. Launches before it, which belong to its time, write B turned, and A if its rows begin at odd places.
+    """A level in tf32, from floats, whose blocks stay. Launches before it, which belong to its time, write B turned,
+    and A if its rows begin at odd places.
 
-    The copy engine rounds to the nearest, ties to the even number, where `cvt.rna` of the other levels in tf32 rounds them away from zero.
+    The copy engine rounds to the nearest, ties to the even number, where `cvt.rna` of the other levels in tf32 rounds
+    them away from zero.
     """
 
     reach: ClassVar[float] = 1.0
@@ -86,7 +92,9 @@ class Turned(TensorLevel):
         (m, n), k = c.shape, b.shape[0]
         pitch = ceil_div(k, 4) * 4
         turned = device.empty((n, pitch), what="B turned")
-        launches = [device.kernel(self.path, "turn").bind((ceil_div(n, 32), ceil_div(k, 32)), 256, b, turned, k, n, pitch)]
+        launches = [
+            device.kernel(self.path, "turn").bind((ceil_div(n, 32), ceil_div(k, 32)), 256, b, turned, k, n, pitch)
+        ]
         if pitch != k:
             spread = device.empty((m, pitch), what="A, its rows at multiples of 16 bytes")
             launches.append(device.kernel(self.path, "spread").bind((ceil_div(k, 256), m), 256, a, spread, k, pitch))
@@ -94,7 +102,10 @@ class Turned(TensorLevel):
         of_a = device.tensor_map(a, self.tile[0], columns=k, to_tf32=True)
         of_b = device.tensor_map(turned, self.tile[1], columns=k, to_tf32=True)
         kernel = device.kernel(self.path, "product")
-        return [*launches, kernel.bind(_staying(self, device, m, n), self.threads, of_a, of_b, c, m, n, k, shared=self.shared)]
+        return [
+            *launches,
+            kernel.bind(_staying(self, device, m, n), self.threads, of_a, of_b, c, m, n, k, shared=self.shared),
+        ]
 
 
 @dataclass(frozen=True)
@@ -112,6 +123,16 @@ class SplitStaying(TensorLevel):
         of_a = [device.tensor_map(half, self.tile[0], columns=k) for half in (a_high, a_low)]
         of_b = [device.tensor_map(half, TERMS, columns=n) for half in (b_high, b_low)]
         product = device.kernel(self.path, "product").bind(
-            _staying(self, device, m, n), self.threads, *of_a, a_exponents, *of_b, b_exponents, c, m, n, k, shared=self.shared
+            _staying(self, device, m, n),
+            self.threads,
+            *of_a,
+            a_exponents,
+            *of_b,
+            b_exponents,
+            c,
+            m,
+            n,
+            k,
+            shared=self.shared,
         )
         return [*launches, product]

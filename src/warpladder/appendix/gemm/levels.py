@@ -1,8 +1,9 @@
-"""The levels in fp32 multiply-adds: each a kernel, how it is launched, and the share of the peak that its loads leave it.
+"""The levels in fp32 multiply-adds: each a kernel, how it is launched, and the share of the peak that its loads leave
+it.
 
-A multiprocessor of compute capability 8 or 9 starts four multiply-adds for a warp in a cycle, and moves 128 bytes out of its first-level cache or
-shared memory: one load of 32 neighbouring numbers. So a kernel with f multiply-adds for l such loads can at most reach f / (4 l) of the peak.
-The levels on tensor cores stand in `tensor.py`.
+A multiprocessor of compute capability 8 or 9 starts four multiply-adds for a warp in a cycle, and moves 128 bytes out
+of its first-level cache or shared memory: one load of 32 neighbouring numbers. So a kernel with f multiply-adds for l
+such loads can at most reach f / (4 l) of the peak. The levels on tensor cores stand in `tensor.py`.
 """
 
 from __future__ import annotations
@@ -96,21 +97,32 @@ class Pipelined(Level):
         to = c if parts == 1 else device.empty((parts, m, n), what="parts of sums")
         found = [kernel.bind((blocks, parts), tile.threads, a, b, None, to, m, n, k, plan.depth, 0, shared=tile.shared)]
         if parts > 1:
-            found.append(device.kernel(PIPELINED, "add_parts").bind(ceil_div(m * n, 256), 256, to, None, c, parts, m * n, n, 0))
+            found.append(
+                device.kernel(PIPELINED, "add_parts").bind(ceil_div(m * n, 256), 256, to, None, c, parts, m * n, n, 0)
+            )
         return found
 
 
 #: In the order in which each adds an idea to the one before.
 LEVELS: tuple[Level, ...] = (
     # A warp's 32 rows of A lie in 32 lines: 32 loads, and one of B.
-    Level("naive", "one thread for each number of C, neighbours below each other", 33, (32, 32), (32, 32), rows_first=True),
+    Level(
+        "naive", "one thread for each number of C, neighbours below each other", 33, (32, 32), (32, 32), rows_first=True
+    ),
     Level("coalesced", "neighbours beside each other: a warp reads one line", 2, (32, 32), (32, 32)),
     Level("shared", "tiles in shared memory, each number used 32 times", 2, (32, 32), (32, 32)),
     Level("column", "eight numbers of C a thread: one of B in a register for eight of A", 9 / 8, (64, 64), (512, 1)),
     Level("square", "8 x 8 numbers of C a thread: sixteen loads for 64 multiply-adds", 16 / 64, (128, 128), (256, 1)),
     # Two lanes of a warp read each number of A, sixteen each of B: 2 x (1 + 2) loads of 128 bytes.
-    Level("wide", "four numbers at a time, from memory and from shared memory", 6 / 64, (128, 128), (256, 1), multiple=4),
+    Level(
+        "wide", "four numbers at a time, from memory and from shared memory", 6 / 64, (128, 128), (256, 1), multiple=4
+    ),
     Pipelined(
-        "pipelined", "copies to shared memory run ahead, fragments are read ahead, warps own squares", 6 / 64, (0, 0), (0, 0), multiple=4
+        "pipelined",
+        "copies to shared memory run ahead, fragments are read ahead, warps own squares",
+        6 / 64,
+        (0, 0),
+        (0, 0),
+        multiple=4,
     ),
 )

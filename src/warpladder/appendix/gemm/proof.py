@@ -23,8 +23,9 @@ def _apart(rng: np.random.Generator, m: int, n: int) -> Scale:
     return np.exp2(rng.integers(-30, 31, (m, 1))), np.exp2(rng.integers(-30, 31, (1, n)))
 
 
-#: Factors, by name: the numbers of A and B and what A's rows and B's columns are multiplied by. Where all are positive nothing averages out, so that
-#: sums of a short format stop growing and cut-off errors add up. Numbers beyond the ends of half show a scale that is missing or not undone.
+#: Factors, by name: the numbers of A and B and what A's rows and B's columns are multiplied by. Where all are positive
+#: nothing averages out, so that sums of a short format stop growing and cut-off errors add up. Numbers beyond the ends
+#: of half show a scale that is missing or not undone.
 KINDS: dict[str, tuple[str, Callable[[np.random.Generator, int, int], Scale]]] = {
     "normal": ("normal", lambda rng, m, n: (1.0, 1.0)),
     "positive": ("positive", lambda rng, m, n: (1.0, 1.0)),
@@ -90,8 +91,8 @@ def prove(device: Device, level: AnyLevel, m: int, n: int, k: int, seed: int = 0
     Raises
     ------
     WarpladderError
-        Some number was never written; or the error is above the bound of the level's precision, or that of a single number is above four times that; or
-        a level that rounds its factors adds less well than tensor cores do.
+        Some number was never written; or the error is above the bound of the level's precision, or that of a single
+        number is above four times that; or a level that rounds its factors adds less well than tensor cores do.
     """
     asked = question(kind, m, n, k, seed)
     got = multiplied(device, level, asked)
@@ -103,10 +104,10 @@ def prove(device: Device, level: AnyLevel, m: int, n: int, k: int, seed: int = 0
     if level.precision.coarse:  # the sums alone, of the very numbers that were multiplied
         truth = _product(level.held(asked.a[asked.rows]), level.held(asked.b))
         cuts = -(-k // DEPTH)
-        sums = (
-            f"{where}, against the product of factors rounded to {name}, so that they are rounded otherwise or their sums not kept in fp32"
+        sums = f"{where}, against the product of factors rounded to {name}, so that they are rounded otherwise or their sums not kept in fp32"
+        judged(
+            got[asked.rows], truth, asked.size, bound("fp32", k, cuts=cuts), bound("fp32", 16 * k, cuts=4 * cuts), sums
         )
-        judged(got[asked.rows], truth, asked.size, bound("fp32", k, cuts=cuts), bound("fp32", 16 * k, cuts=4 * cuts), sums)
     return error
 
 
@@ -121,12 +122,16 @@ def multiplied(device: Device, level: AnyLevel, asked: Question) -> np.ndarray:
 
 
 def judged(got: np.ndarray, truth: np.ndarray, size: np.ndarray, limit: float, most: float, where: str) -> float:
-    """The error over all numbers; `WarpladderError` where it is above a limit, or that of the worst number above another."""
+    """The error over all numbers; `WarpladderError` where it is above a limit, or that of the worst number above
+    another.
+    """
     apart = abs(got - truth) / size
     error, worst = float(np.sqrt(np.mean(apart**2))), float(apart.max())
     if not error <= limit:
         raise WarpladderError(f"{where}: error {error:.2g}, at most {limit:.2g} is rounding")
     if not worst <= most:
         column = apart.argmax() % apart.shape[1]
-        raise WarpladderError(f"{where}: one number, in column {column}, is off by {worst:.2g}, at most {most:.2g} is rounding")
+        raise WarpladderError(
+            f"{where}: one number, in column {column}, is off by {worst:.2g}, at most {most:.2g} is rounding"
+        )
     return error

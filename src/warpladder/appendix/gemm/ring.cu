@@ -1,10 +1,10 @@
-// C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, pitch_a and pitch_b numbers from row to row, multiples of 8.
-// A block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64. Tiles of 64 terms lie in a ring of three stages in shared memory: while one
-// is multiplied two are on their way (cp.async), and no register holds what is copied. ldmatrix reads a fragment of A, or two of B, at once.
-// More terms in fewer stages, in as much shared memory, are fewer barriers; two stages under way are enough to hide the memory's latency.
-// For 16 terms a warp reads 4 KB of fragments and does 131,072 FLOPs. An H100's multiprocessor takes 32 cycles for either, so a smaller part of the
-// tile for each warp would make shared memory the limit.
-// arch: sm_80, sm_90, sm_100
+// C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, pitch_a and pitch_b numbers from row
+// to row, multiples of 8. A block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64. Tiles of 64 terms lie in
+// a ring of three stages in shared memory: while one is multiplied two are on their way (cp.async), and no register
+// holds what is copied. ldmatrix reads a fragment of A, or two of B, at once. More terms in fewer stages, in as much
+// shared memory, are fewer barriers; two stages under way are enough to hide the memory's latency. For 16 terms a warp
+// reads 4 KB of fragments and does 131,072 FLOPs. An H100's multiprocessor takes 32 cycles for either, so a smaller
+// part of the tile for each warp would make shared memory the limit. arch: sm_80, sm_90, sm_100
 #include "store.cuh"
 #include "tiles16.cuh"
 
@@ -14,7 +14,8 @@ using TileB = Tile16<DEPTH, TILE_N, THREADS>;
 constexpr int STAGE = TileA::SIZE + TileB::SIZE;  // numbers; a block takes 2 STAGES STAGE bytes of shared memory
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-product(const Bits* __restrict__ a, const Bits* __restrict__ b, float* __restrict__ c, int m, int n, int k, int pitch_a, int pitch_b) {
+product(const Bits* __restrict__ a, const Bits* __restrict__ b, float* __restrict__ c, int m, int n, int k, int pitch_a,
+    int pitch_b) {
     extern __shared__ uint4 shared[];
     Bits* ring = reinterpret_cast<Bits*>(shared);
     const int top = blockIdx.y * TILE_M, left = blockIdx.x * TILE_N;

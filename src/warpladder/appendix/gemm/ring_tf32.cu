@@ -1,8 +1,8 @@
-// C (m, n) = A (m, k) B (k, n), row by row in memory, float32; factors are rounded to tf32 in registers, so that memory holds what it always held.
-// As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64, from a ring of three stages, here of 32 terms.
-// To ldmatrix a row of A is four floats instead of eight numbers of 16 bits, and each lane gets one of them: just what a fragment of A wants in
-// tf32. What it turns are numbers of 16 bits, so fragments of B are read by plain loads, of 32 neighbouring banks.
-// arch: sm_80, sm_90, sm_100
+// C (m, n) = A (m, k) B (k, n), row by row in memory, float32; factors are rounded to tf32 in registers, so that memory
+// holds what it always held. As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64, from a
+// ring of three stages, here of 32 terms. To ldmatrix a row of A is four floats instead of eight numbers of 16 bits,
+// and each lane gets one of them: just what a fragment of A wants in tf32. What it turns are numbers of 16 bits, so
+// fragments of B are read by plain loads, of 32 neighbouring banks. arch: sm_80, sm_90, sm_100
 // instance: product<1>
 // instance: product<4>
 #include "async.cuh"
@@ -10,10 +10,12 @@
 #include "store.cuh"
 
 constexpr int TILE_M = 128, TILE_N = 256, DEPTH = 32, STAGES = 3, THREADS = 256;
-constexpr int PITCH_A = DEPTH + 4, PITCH_B = TILE_N + 8;  // floats: 8 rows of four begin in different banks, and so do 4 rows of eight
+// floats: 8 rows of four begin in different banks, and so do 4 rows of eight
+constexpr int PITCH_A = DEPTH + 4, PITCH_B = TILE_N + 8;
 constexpr int STAGE = TILE_M * PITCH_A + DEPTH * PITCH_B;  // a block takes 4 STAGES STAGE bytes of shared memory
 
-// Begins to copy ROWS x COLUMNS floats of a matrix of which `rows` and `columns` are left, WIDTH at a time; what lies beyond is 0.
+// Begins to copy ROWS x COLUMNS floats of a matrix of which `rows` and `columns` are left, WIDTH at a time; what lies
+// beyond is 0.
 template <int ROWS, int COLUMNS, int PITCH, int WIDTH>
 __device__ __forceinline__ void fetch_tile(float* to, const float* from, int pitch, int rows, int columns) {
     if (WIDTH == 4 && rows >= ROWS && columns >= COLUMNS) {  // inside of the matrix no copy asks for an edge
@@ -48,7 +50,8 @@ product(const float* __restrict__ a, const float* __restrict__ b, float* __restr
             float* to = ring + step % STAGES * STAGE;
             const int first = step * DEPTH;
             fetch_tile<TILE_M, DEPTH, PITCH_A, WIDTH>(to, a + (long long)top * k + first, k, m - top, k - first);
-            fetch_tile<DEPTH, TILE_N, PITCH_B, WIDTH>(to + TILE_M * PITCH_A, b + (long long)first * n + left, n, k - first, n - left);
+            fetch_tile<DEPTH, TILE_N, PITCH_B,
+                WIDTH>(to + TILE_M * PITCH_A, b + (long long)first * n + left, n, k - first, n - left);
         }
         commit_copies();
     };
@@ -72,7 +75,8 @@ product(const float* __restrict__ a, const float* __restrict__ b, float* __restr
 #pragma unroll
             for (int j = 0; j < 8; ++j)
 #pragma unroll
-                for (int part = 0; part < 2; ++part) of_b[j][part] = to_tf32(tile_b[(first + t + 4 * part) * PITCH_B + columns + 8 * j + g]);
+                for (int part = 0; part < 2; ++part)
+                    of_b[j][part] = to_tf32(tile_b[(first + t + 4 * part) * PITCH_B + columns + 8 * j + g]);
 #pragma unroll
             for (int i = 0; i < 4; ++i)
 #pragma unroll

@@ -1,9 +1,10 @@
 // C (m, n) = A (m, k) B (k, n), row by row in memory. A block of 32 x 32 threads makes 32 x 32 numbers of C, one each.
-// 32 x 32 numbers of A and of B come to shared memory at a time, and each is used 32 times: memory is read a 32nd as often.
-// But still one FMA for two loads, now from shared memory.
+// 32 x 32 numbers of A and of B come to shared memory at a time, and each is used 32 times: memory is read a 32nd as
+// often. But still one FMA for two loads, now from shared memory.
 constexpr int TILE = 32;
 
-extern "C" __global__ void sgemm(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m, int n, int k) {
+extern "C" __global__ void sgemm(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m,
+    int n, int k) {
     __shared__ float tile_a[TILE][TILE], tile_b[TILE][TILE];
     const int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
     float sum = 0.0f;

@@ -1,9 +1,9 @@
-// C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, and the host describes them by tensor maps.
-// As wgmma.cu, with warps that do one thing each. Of three warpgroups one asks for tiles, by one of its threads; two multiply, 64 x 256 numbers of C each.
-// They meet at barriers in shared memory, two for each stage: `arrived` says that it can be multiplied, `read` that it can be filled again. So nobody waits
-// for the whole block, and the ring goes on filling while sums are written. Who only asks gives its registers to the others.
-// Blocks stay: there are as many as the GPU runs at once, and each makes one tile of C after the other, in an order that suits the cache.
-// arch: sm_90a
+// C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, and the host describes them by tensor
+// maps. As wgmma.cu, with warps that do one thing each. Of three warpgroups one asks for tiles, by one of its threads;
+// two multiply, 64 x 256 numbers of C each. They meet at barriers in shared memory, two for each stage: `arrived` says
+// that it can be multiplied, `read` that it can be filled again. So nobody waits for the whole block, and the ring goes
+// on filling while sums are written. Who only asks gives its registers to the others. Blocks stay: there are as many as
+// the GPU runs at once, and each makes one tile of C after the other, in an order that suits the cache. arch: sm_90a
 #include "stages.cuh"
 #include "store.cuh"
 #include "wgmma.cuh"
@@ -12,7 +12,8 @@ constexpr int TILE_M = 128, TILE_N = 256, STAGES = 4, THREADS = 384, MULTIPLYING
 using Stage = Stage16<TILE_M, TILE_N>;  // a block takes STAGES Stage::BYTES + 1,024 bytes of shared memory
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* __restrict__ c, int m, int n, int k) {
+product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* __restrict__ c, int m, int n,
+    int k) {
     extern __shared__ uint4 shared[];
     __shared__ Barrier arrived[STAGES], read[STAGES];
     char* ring = first_stage(shared);
@@ -35,7 +36,8 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
             order.place(tile, top, left);
             for (int step = 0; step < steps; ++step, turn.next()) {
                 barrier_wait(&read[turn.stage], turn.parity ^ 1);  // the first time around nobody has to have read it
-                Stage::fetch(ring + turn.stage * Stage::BYTES, a, b, top, left, step * Stage::DEPTH, &arrived[turn.stage]);
+                Stage::fetch(ring + turn.stage * Stage::BYTES, a, b, top, left, step * Stage::DEPTH,
+                    &arrived[turn.stage]);
             }
         }
     } else {
@@ -50,11 +52,13 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
             float sum[TILE_N / 2];
             for (int step = 0; step < steps; ++step, turn.next()) {
                 barrier_wait(&arrived[turn.stage], turn.parity);
-                const char *tile_a = ring + turn.stage * Stage::BYTES + rows * 128, *tile_b = ring + turn.stage * Stage::BYTES + Stage::OF_A;
+                const char *tile_a = ring + turn.stage * Stage::BYTES + rows * 128,
+                    *tile_b = ring + turn.stage * Stage::BYTES + Stage::OF_A;
                 wgmma_begin();
 #pragma unroll
                 for (int first = 0; first < Stage::DEPTH; first += 16)
-                    wgmma_bf16(sum, terms_along(tile_a + 2 * first), terms_down(tile_b + 128 * first, Stage::BOX), step > 0 || first > 0);
+                    wgmma_bf16(sum, terms_along(tile_a + 2 * first), terms_down(tile_b + 128 * first, Stage::BOX),
+                        step > 0 || first > 0);
                 wgmma_commit();
                 wgmma_wait<1>();
                 if (step > 0) done(turn.before());  // of which no product is under way
@@ -63,7 +67,8 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
             done(turn.before());
 #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j)
-                store_fragment(c, {sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]}, top + rows + 16 * warp, left + 8 * j, m, n);
+                store_fragment(c, {sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]}, top + rows + 16 * warp,
+                    left + 8 * j, m, n);
         }
     }
 }

@@ -1,8 +1,8 @@
-// C (m, n) = A (m, k) B (k, n), row by row in memory, float32; factors are rounded to tf32, so that memory holds what it always held.
-// As specialised.cu, with two differences. In tf32 wgmma takes only factors whose terms lie beside each other. A's do; B's lie below each other, so a launch
-// before this one writes B turned: 134 MB of traffic at 4096 x 4096, about a tenth of the time of the product.
-// And no thread rounds: the copy engine does, on the way to shared memory, since the tensor maps say that their floats are to become tf32.
-// arch: sm_90a
+// C (m, n) = A (m, k) B (k, n), row by row in memory, float32; factors are rounded to tf32, so that memory holds what
+// it always held. As specialised.cu, with two differences. In tf32 wgmma takes only factors whose terms lie beside each
+// other. A's do; B's lie below each other, so a launch before this one writes B turned: 134 MB of traffic at 4096 x
+// 4096, about a tenth of the time of the product. And no thread rounds: the copy engine does, on the way to shared
+// memory, since the tensor maps say that their floats are to become tf32. arch: sm_90a
 #include "stages.cuh"
 #include "store.cuh"
 #include "wgmma.cuh"
@@ -10,7 +10,8 @@
 constexpr int SIDE = 32, LINES = 8;  // of a square that a block turns, and rows of it that are moved at once
 
 // y (columns, pitch) = x (rows, columns) turned.
-extern "C" __global__ void __launch_bounds__(SIDE * LINES) turn(const float* __restrict__ x, float* __restrict__ y, int rows, int columns, int pitch) {
+extern "C" __global__ void __launch_bounds__(SIDE * LINES)
+    turn(const float* __restrict__ x, float* __restrict__ y, int rows, int columns, int pitch) {
     __shared__ float square[SIDE][SIDE + 1];  // a column of it lies in different banks
     const int top = blockIdx.y * SIDE, left = blockIdx.x * SIDE, i = threadIdx.x % SIDE, j = threadIdx.x / SIDE;
 #pragma unroll
@@ -22,18 +23,22 @@ extern "C" __global__ void __launch_bounds__(SIDE * LINES) turn(const float* __r
         if (left + line < columns && top + i < rows) y[(long long)(left + line) * pitch + top + i] = square[i][line];
 }
 
-// y (rows, pitch) = x (rows, columns): for rows that do not begin at multiples of 16 bytes, which the copy engine wants.
-extern "C" __global__ void __launch_bounds__(256) spread(const float* __restrict__ x, float* __restrict__ y, int columns, int pitch) {
+// y (rows, pitch) = x (rows, columns): for rows that do not begin at multiples of 16 bytes, which the copy engine
+// wants.
+extern "C" __global__ void __launch_bounds__(256)
+    spread(const float* __restrict__ x, float* __restrict__ y, int columns, int pitch) {
     const int column = blockIdx.x * 256 + threadIdx.x;
     if (column < columns) y[(long long)blockIdx.y * pitch + column] = x[(long long)blockIdx.y * columns + column];
 }
 
 constexpr int TILE_M = 128, TILE_N = 256, DEPTH = 32, STAGES = 4, THREADS = 384, MULTIPLYING = 2;
-constexpr int OF_A = TILE_M * 128, BYTES = OF_A + TILE_N * 128;  // of a stage; a block takes STAGES BYTES + 1,024 bytes of shared memory
+// of a stage; a block takes STAGES BYTES + 1,024 bytes of shared memory
+constexpr int OF_A = TILE_M * 128, BYTES = OF_A + TILE_N * 128;
 
 // b : of B turned, (n, k).
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* __restrict__ c, int m, int n, int k) {
+product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* __restrict__ c, int m, int n,
+    int k) {
     extern __shared__ uint4 shared[];
     __shared__ Barrier arrived[STAGES], read[STAGES];
     char* ring = first_stage(shared);
@@ -77,7 +82,8 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
                 wgmma_begin();
 #pragma unroll
                 for (int first = 0; first < DEPTH; first += 8)
-                    wgmma_tf32(sum, terms_along(tile_a + 4 * first), terms_along(tile_b + 4 * first), step > 0 || first > 0);
+                    wgmma_tf32(sum, terms_along(tile_a + 4 * first), terms_along(tile_b + 4 * first), step > 0
+                        || first > 0);
                 wgmma_commit();
                 wgmma_wait<1>();
                 if (step > 0) done(at.before());
@@ -86,7 +92,8 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
             done(at.before());
 #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j)
-                store_fragment(c, {sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]}, top + rows + 16 * warp, left + 8 * j, m, n);
+                store_fragment(c, {sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]}, top + rows + 16 * warp,
+                    left + 8 * j, m, n);
         }
     }
 }

@@ -1,19 +1,21 @@
-// C (m, n) = A (m, k) B (k, n), row by row in memory, float32, with fp32's accuracy, on tensor cores that take factors of 11 bits.
-// Each factor is split into two halves, x = high + low: high is x rounded to 11 bits, low is what is missing, rounded to 11 bits again. Of
+// C (m, n) = A (m, k) B (k, n), row by row in memory, float32, with fp32's accuracy, on tensor cores that take factors
+// of 11 bits. Each factor is split into two halves, x = high + low: high is x rounded to 11 bits, low is what is
+// missing, rounded to 11 bits again. Of
 //     (ah + al) (bh + bl) = ah bh + ah bl + al bh + al bl
 // the last product is 2^-22 of the first and left out: three products in half for one in fp32.
-// Half reaches from 2^-24 to 2^16 only. So every row of A and every column of B is multiplied by the power of two that brings its largest number to
-// 2^14: then what is 2^-16 of that still has a low half above half's end. Sums are multiplied back in the end; none of it rounds.
-// Tensor cores cut off what they add (device/include/mma.cuh), and errors of one sign grow with k. So after every 32 terms what is in their accumulator is
-// added to a sum in a register, by an addition that rounds, and begins from 0 again.
-// arch: sm_80, sm_90, sm_100
+// Half reaches from 2^-24 to 2^16 only. So every row of A and every column of B is multiplied by the power of two that
+// brings its largest number to 2^14: then what is 2^-16 of that still has a low half above half's end. Sums are
+// multiplied back in the end; none of it rounds. Tensor cores cut off what they add (device/include/mma.cuh), and
+// errors of one sign grow with k. So after every 32 terms what is in their accumulator is added to a sum in a register,
+// by an addition that rounds, and begins from 0 again. arch: sm_80, sm_90, sm_100
 #include "store.cuh"
 #include "tiles16.cuh"
 #include "warp.cuh"
 
 constexpr int HIGHEST = 14;  // where the largest number of a row or column is brought to
 
-// The exponent by which a line of numbers is multiplied, of which `most` is the largest; a line of zeros stays as it is.
+// The exponent by which a line of numbers is multiplied, of which `most` is the largest; a line of zeros stays as it
+// is.
 __device__ __forceinline__ int exponent_for(float most) { return most > 0.0f ? HIGHEST - ilogbf(most) : 0; }
 
 __device__ __forceinline__ void split(float x, int exponent, Bits& high, Bits& low) {
@@ -27,7 +29,8 @@ constexpr int SPLITTERS = 256;
 
 // One block for each row of x (rows, columns); the halves' rows are `pitch` numbers apart.
 extern "C" __global__ void __launch_bounds__(SPLITTERS)
-split_rows(const float* __restrict__ x, Bits* __restrict__ high, Bits* __restrict__ low, int* __restrict__ exponents, int columns, int pitch) {
+split_rows(const float* __restrict__ x, Bits* __restrict__ high, Bits* __restrict__ low, int* __restrict__ exponents,
+    int columns, int pitch) {
     __shared__ float largest[SPLITTERS / 32];
     const float* row = x + (long long)blockIdx.x * columns;
     float most = 0.0f;
@@ -47,13 +50,15 @@ constexpr int COLUMN_SPLITTERS = 1024;  // there are few blocks, so that each ne
 // One block for 32 columns of x (rows, columns); its warps take turns at the rows.
 extern "C" __global__ void __launch_bounds__(COLUMN_SPLITTERS)
 split_columns(
-    const float* __restrict__ x, Bits* __restrict__ high, Bits* __restrict__ low, int* __restrict__ exponents, int rows, int columns, int pitch
+    const float* __restrict__ x, Bits* __restrict__ high, Bits* __restrict__ low, int* __restrict__ exponents, int rows,
+        int columns, int pitch
 ) {
     __shared__ float largest[COLUMN_SPLITTERS / 32][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * 32 + lane;
     const int end = column < columns ? rows : 0;
     float most = 0.0f;
-    for (int row = warp; row < end; row += COLUMN_SPLITTERS / 32) most = fmaxf(most, fabsf(x[(long long)row * columns + column]));
+    for (int row = warp; row < end; row += COLUMN_SPLITTERS / 32)
+        most = fmaxf(most, fabsf(x[(long long)row * columns + column]));
     largest[warp][lane] = most;
     __syncthreads();
     for (int other = 0; other < COLUMN_SPLITTERS / 32; ++other) most = fmaxf(most, largest[other][lane]);
@@ -68,13 +73,17 @@ split_columns(
 constexpr int TILE = 128, DEPTH = 32, STAGES = 3, THREADS = 256;
 using TileA = Tile16<TILE, DEPTH, THREADS>;
 using TileB = Tile16<DEPTH, TILE, THREADS>;
-constexpr int STAGE = 2 * (TileA::SIZE + TileB::SIZE);  // numbers: high and low of both; a block takes 2 STAGES STAGE bytes of shared memory
+// numbers: high and low of both; a block takes 2 STAGES STAGE bytes of shared memory
+constexpr int STAGE = 2 * (TileA::SIZE + TileB::SIZE);
 
-// As ring.cu, with three products for one; a warp has 64 x 32 numbers of C, twice: in the tensor cores' accumulators and in sums.
+// As ring.cu, with three products for one; a warp has 64 x 32 numbers of C, twice: in the tensor cores' accumulators
+// and in sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 product(
-    const Bits* __restrict__ a_high, const Bits* __restrict__ a_low, const int* __restrict__ a_exponents, const Bits* __restrict__ b_high,
-    const Bits* __restrict__ b_low, const int* __restrict__ b_exponents, float* __restrict__ c, int m, int n, int k, int pitch_a, int pitch_b
+    const Bits* __restrict__ a_high, const Bits* __restrict__ a_low, const int* __restrict__ a_exponents,
+    const Bits* __restrict__ b_high,
+    const Bits* __restrict__ b_low, const int* __restrict__ b_exponents, float* __restrict__ c, int m, int n, int k,
+        int pitch_a, int pitch_b
 ) {
     extern __shared__ uint4 shared[];
     Bits* ring = reinterpret_cast<Bits*>(shared);
@@ -116,11 +125,13 @@ product(
                 TileB::right(low_b[j], low_b[j + 1], tile_b + TileB::SIZE, first, columns + 8 * j);
             }
 #pragma unroll
-            for (int product = 0; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first, so that less of them is cut off
+            // al bh, ah bl, ah bh: the small ones first, so that less of them is cut off
+            for (int product = 0; product < 3; ++product)
 #pragma unroll
                 for (int i = 0; i < 4; ++i)
 #pragma unroll
-                    for (int j = 0; j < 4; ++j) mma_half(part[i][j], product == 0 ? low_a[i] : high_a[i], product == 1 ? low_b[j] : high_b[j]);
+                    for (int j = 0; j < 4; ++j)
+                        mma_half(part[i][j], product == 0 ? low_a[i] : high_a[i], product == 1 ? low_b[j] : high_b[j]);
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -136,7 +147,8 @@ product(
         for (int j = 0; j < 4; ++j) {
 #pragma unroll
             for (int l = 0; l < 4; ++l) {
-                const int row = min(top + rows + 16 * i + g + l / 2 * 8, m - 1), column = min(left + columns + 8 * j + 2 * t + l % 2, n - 1);
+                const int row = min(top + rows + 16 * i + g + l / 2 * 8, m - 1),
+                    column = min(left + columns + 8 * j + 2 * t + l % 2, n - 1);
                 sum[i][j][l] = ldexpf(sum[i][j][l], -(a_exponents[row] + b_exponents[column]));
             }
             store_fragment(c, sum[i][j], top + rows + 16 * i, left + columns + 8 * j, m, n);

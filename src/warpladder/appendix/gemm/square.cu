@@ -1,12 +1,15 @@
-// C (m, n) = A (m, k) B (k, n), row by row in memory. A block of 256 threads makes 128 x 128 numbers of C, a thread 8 x 8.
-// Eight numbers of A and eight of B are read from shared memory for 64 FMA: four FMA for a load, as many as a multiprocessor can do meanwhile.
+// C (m, n) = A (m, k) B (k, n), row by row in memory. A block of 256 threads makes 128 x 128 numbers of C, a thread 8 x
+// 8. Eight numbers of A and eight of B are read from shared memory for 64 FMA: four FMA for a load, as many as a
+// multiprocessor can do meanwhile.
 constexpr int TILE = 128, DEPTH = 8, SIDE = 8, THREADS = 256;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgemm(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m, int n, int k) {
-    __shared__ float tile_a[TILE][DEPTH + 1], tile_b[DEPTH][TILE];  // one more, so that rows of A begin in different banks
+    // one more, so that rows of A begin in different banks
+    __shared__ float tile_a[TILE][DEPTH + 1], tile_b[DEPTH][TILE];
     const int top = blockIdx.y * TILE, left = blockIdx.x * TILE;
-    const int rows = threadIdx.x / 16 * SIDE, column = threadIdx.x % 16;  // columns stand 16 apart: neighbours read neighbours
+    // columns stand 16 apart: neighbours read neighbours
+    const int rows = threadIdx.x / 16 * SIDE, column = threadIdx.x % 16;
     float sum[SIDE][SIDE] = {};
     for (int first = 0; first < k; first += DEPTH) {
         for (int i = threadIdx.x; i < TILE * DEPTH; i += THREADS) {
@@ -34,5 +37,6 @@ sgemm(const float* __restrict__ a, const float* __restrict__ b, float* __restric
     for (int r = 0; r < SIDE; ++r)
 #pragma unroll
         for (int s = 0; s < SIDE; ++s)
-            if (top + rows + r < m && left + column + 16 * s < n) c[(long long)(top + rows + r) * n + left + column + 16 * s] = sum[r][s];
+            if (top + rows + r < m && left + column + 16 * s < n)
+                c[(long long)(top + rows + r) * n + left + column + 16 * s] = sum[r][s];
 }

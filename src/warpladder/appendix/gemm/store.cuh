@@ -1,7 +1,8 @@
 // The way back of a product by tensor cores: what a lane has of a fragment of C goes to memory.
 #pragma once
 
-// d is the lane's share of 16 x 8 numbers of c (m, n) at (row, column): two neighbours of row lane / 4, and two of the row 8 below.
+// d is the lane's share of 16 x 8 numbers of c (m, n) at (row, column): two neighbours of row lane / 4, and two of the
+// row 8 below.
 __device__ __forceinline__ void store_fragment(float* c, const float (&d)[4], int row, int column, int m, int n) {
     const int lane = threadIdx.x % 32;
     column += lane % 4 * 2;

@@ -1,12 +1,15 @@
-"""What a level on tensor cores is: a kernel, how it is launched, and the share of the peak that it can reach. `tensor.py` lists them.
+"""What a level on tensor cores is: a kernel, how it is launched, and the share of the peak that it can reach.
+`tensor.py` lists them.
 
 Three things bound them, all counted for a multiprocessor of compute capability 9.0, an H100's or H200's:
 
-- Its shared memory gives 128 bytes in a cycle. A warp that makes p x q numbers of C reads p + q numbers of fragments for the 2 p q FLOPs of a term.
-- The second-level cache gives it 64 bytes in a cycle. A block that makes p x q numbers of C copies p + q numbers for the 2 p q FLOPs of a term.
-- mma.sync, the instruction of a single warp, reaches 63 % of the peak there; the rest is kept for wgmma, that of four warps together
-  (Luo et al., "Benchmarking and dissecting the Nvidia Hopper GPU architecture", arXiv:2402.13499). On Ampere it reaches all of it.
-  What a warp is above is then the whole warpgroup, for which B is read once.
+- Its shared memory gives 128 bytes in a cycle. A warp that makes p x q numbers of C reads p + q numbers of fragments
+  for the 2 p q FLOPs of a term.
+- The second-level cache gives it 64 bytes in a cycle. A block that makes p x q numbers of C copies p + q numbers for
+  the 2 p q FLOPs of a term.
+- mma.sync, the instruction of a single warp, reaches 63 % of the peak there; the rest is kept for wgmma, that of four
+  warps together (Luo et al., "Benchmarking and dissecting the Nvidia Hopper GPU architecture", arXiv:2402.13499). On
+  Ampere it reaches all of it. What a warp is above is then the whole warpgroup, for which B is read once.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ class TensorLevel:
     idea : what it adds.
     precision : what it is held to, and compared with cuBLAS in.
     tile, warp : rows and columns of C that a block makes, and a warp, or a warpgroup.
-    copied, read : bytes of a factor's number where a block copies it from, and where a warp reads it; low halves are among them.
+    copied, read : bytes of a factor's number where a block copies it from, and where a warp reads it; low halves are
+    among them.
     threads : of a block.
     shared : bytes of dynamic shared memory.
     """
@@ -71,7 +75,9 @@ class TensorLevel:
         rate = rates["fp16"] / SPLIT if self.precision.name == "fp32" else rates[self.precision.name]
 
         def fed(part: tuple[int, int], itemsize: int, gives: int) -> float:
-            """The cycles that a term of so many rows and columns takes to multiply, for each that it takes to be brought."""
+            """The cycles that a term of so many rows and columns takes to multiply, for each that it takes to be
+            brought.
+            """
             rows, columns = part
             return 2 * rows * columns / rate / (itemsize * (rows + columns) / gives)
 
@@ -97,7 +103,11 @@ class TensorLevel:
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         """C = A B on a device, for arrays (m, k), (k, n) and (m, n), A and B as they are `stored`."""
         (m, n), k = c.shape, b.shape[0]
-        return [device.kernel(self.path, self.kernel(n, k)).bind(self.grid(m, n), self.threads, a, b, c, m, n, k, shared=self.shared)]
+        return [
+            device.kernel(self.path, self.kernel(n, k)).bind(
+                self.grid(m, n), self.threads, a, b, c, m, n, k, shared=self.shared
+            )
+        ]
 
     def kernel(self, n: int, k: int) -> str:
         """Which of the file's kernels makes C, for so many columns and terms."""
@@ -114,7 +124,11 @@ class Stored16(TensorLevel):
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         (m, n), k = c.shape, b.shape[0]
         pitches = a.shape[1], b.shape[1]
-        return [device.kernel(self.path, "product").bind(self.grid(m, n), self.threads, a, b, c, m, n, k, *pitches, shared=self.shared)]
+        return [
+            device.kernel(self.path, "product").bind(
+                self.grid(m, n), self.threads, a, b, c, m, n, k, *pitches, shared=self.shared
+            )
+        ]
 
 
 @dataclass(frozen=True)
@@ -133,15 +147,18 @@ class Split(TensorLevel):
         (m, n), k = c.shape, b.shape[0]
         splits, halves = split(device, a, b)
         pitches = halves[0].shape[1], halves[3].shape[1]
-        product = device.kernel(self.path, "product").bind(self.grid(m, n), self.threads, *halves, c, m, n, k, *pitches, shared=self.shared)
+        product = device.kernel(self.path, "product").bind(
+            self.grid(m, n), self.threads, *halves, c, m, n, k, *pitches, shared=self.shared
+        )
         return [*splits, product]
 
 
 def split(device: Device, a: Array, b: Array) -> tuple[list[Launch], list[Array]]:
     """Launches that split the factors A (m, k) and B (k, n) into halves, and the arrays that they fill.
 
-    Those are, in the order in which kernels take them: A's high and low halves, (m, pitch) uint16, and the exponents of its rows, (m,) int32; B's halves,
-    (k, pitch), and the exponents of its columns, (n,). A pitch is a multiple of 8, and nobody fills what is beyond the matrix.
+    Those are, in the order in which kernels take them: A's high and low halves, (m, pitch) uint16, and the exponents of
+    its rows, (m,) int32; B's halves, (k, pitch), and the exponents of its columns, (n,). A pitch is a multiple of 8,
+    and nobody fills what is beyond the matrix.
     """
     (m, k), n = a.shape, b.shape[1]
     pitches = ceil_div(k, 8) * 8, ceil_div(n, 8) * 8

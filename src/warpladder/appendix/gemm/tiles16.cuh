@@ -1,6 +1,8 @@
-// Tiles of 16-bit numbers in shared memory, for products by tensor cores: copied ahead, and read as fragments by ldmatrix.
+// Tiles of 16-bit numbers in shared memory, for products by tensor cores: copied ahead, and read as fragments by
+// ldmatrix.
 //
-// A row of a tile is 16 bytes longer than its numbers. So eight rows, which ldmatrix reads at a time, 16 bytes of each, lie in different banks.
+// A row of a tile is 16 bytes longer than its numbers. So eight rows, which ldmatrix reads at a time, 16 bytes of each,
+// lie in different banks.
 #pragma once
 #include "async.cuh"
 #include "mma.cuh"
@@ -12,8 +14,9 @@ struct Tile16 {
     static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_, PITCH = COLUMNS + 8, SIZE = ROWS * PITCH;  // SIZE: numbers
     static_assert(COLUMNS % 8 == 0, "copies are of eight numbers");
 
-    // Begins to copy the tile at `from`, in a matrix whose rows are `pitch` numbers apart, a multiple of 8. Of the matrix `rows` and `columns` are left
-    // from there on, and what lies beyond them is 0 here. A tile that lies inside of the matrix asks for no edge: its copies are address and instruction.
+    // Begins to copy the tile at `from`, in a matrix whose rows are `pitch` numbers apart, a multiple of 8. Of the
+    // matrix `rows` and `columns` are left from there on, and what lies beyond them is 0 here. A tile that lies inside
+    // of the matrix asks for no edge: its copies are address and instruction.
     __device__ __forceinline__ static void fetch(Bits* to, const Bits* from, int pitch, int rows, int columns) {
         if (rows >= ROWS && columns >= COLUMNS) {
 #pragma unroll
@@ -35,7 +38,8 @@ struct Tile16 {
         load_matrices(a, tile + (row + lane % 16) * PITCH + column + lane / 16 * 8);
     }
     // Two fragments of b, 16 x 8 numbers each, side by side.
-    __device__ __forceinline__ static void right(unsigned (&first)[2], unsigned (&second)[2], const Bits* tile, int row, int column) {
+    __device__ __forceinline__ static void right(unsigned (&first)[2], unsigned (&second)[2], const Bits* tile, int row,
+        int column) {
         const int lane = threadIdx.x % 32;
         unsigned both[4];
         load_matrices_turned(both, tile + (row + lane % 16) * PITCH + column + lane / 16 * 8);

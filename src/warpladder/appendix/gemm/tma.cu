@@ -1,8 +1,8 @@
-// C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, and the host describes them by tensor maps.
-// As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64. But one thread asks for a whole stage, by five instructions, and the copy
-// engine does the rest: addresses, edges, and where in shared memory each piece goes so that ldmatrix finds its rows in different banks. A barrier in
-// shared memory (mbarrier) counts the bytes, and everybody waits for that. What 256 threads spent on copies they now multiply.
-// arch: sm_90, sm_100
+// C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, and the host describes them by tensor
+// maps. As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64. But one thread asks for a
+// whole stage, by five instructions, and the copy engine does the rest: addresses, edges, and where in shared memory
+// each piece goes so that ldmatrix finds its rows in different banks. A barrier in shared memory (mbarrier) counts the
+// bytes, and everybody waits for that. What 256 threads spent on copies they now multiply. arch: sm_90, sm_100
 #include "mma.cuh"
 #include "stages.cuh"
 #include "store.cuh"
@@ -11,10 +11,12 @@ constexpr int TILE_M = 128, TILE_N = 256, STAGES = 4, THREADS = 256;
 using Stage = Stage16<TILE_M, TILE_N>;  // a block takes STAGES Stage::BYTES + 1,024 bytes of shared memory
 
 // Where piece `piece` of 16 bytes of a row lies in a tile: as the copy engine has dealt it out.
-__device__ __forceinline__ const char* piece_of(const char* tile, int row, int piece) { return tile + row * 128 + (piece ^ row % 8) * 16; }
+__device__ __forceinline__ const char* piece_of(const char* tile, int row, int piece) {
+    return tile + row * 128 + (piece ^ row % 8) * 16; }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* __restrict__ c, int m, int n, int k) {
+product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* __restrict__ c, int m, int n,
+    int k) {
     extern __shared__ uint4 shared[];
     __shared__ Barrier arrived[STAGES];
     char* ring = first_stage(shared);
@@ -27,7 +29,8 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
     __syncthreads();
     auto fetch = [&](int step) {
         if (threadIdx.x == 0 && step < steps)
-            Stage::fetch(ring + step % STAGES * Stage::BYTES, a, b, top, left, step * Stage::DEPTH, &arrived[step % STAGES]);
+            Stage::fetch(ring + step % STAGES * Stage::BYTES, a, b, top, left, step * Stage::DEPTH,
+                &arrived[step % STAGES]);
     };
     for (int step = 0; step < STAGES - 1; ++step) fetch(step);
 
@@ -36,12 +39,14 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
         __syncthreads();           // everybody has read the stage before,
         fetch(step + STAGES - 1);  // which is written again
         barrier_wait(&arrived[step % STAGES], step / STAGES % 2);
-        const char *tile_a = ring + step % STAGES * Stage::BYTES, *tile_b = tile_a + Stage::OF_A + columns / 64 * Stage::BOX;
+        const char *tile_a = ring + step % STAGES * Stage::BYTES,
+            *tile_b = tile_a + Stage::OF_A + columns / 64 * Stage::BOX;
 #pragma unroll
         for (int first = 0; first < Stage::DEPTH; first += 16) {
             unsigned of_a[4][4], of_b[8][2];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) load_matrices(of_a[i], piece_of(tile_a, rows + 16 * i + lane % 16, first / 8 + lane / 16));
+            for (int i = 0; i < 4; ++i)
+                load_matrices(of_a[i], piece_of(tile_a, rows + 16 * i + lane % 16, first / 8 + lane / 16));
 #pragma unroll
             for (int j = 0; j < 8; j += 2) {
                 unsigned both[4];

@@ -1,8 +1,8 @@
-// C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, and the host describes them by tensor maps.
-// As tma.cu, with the tensor cores' own way to their factors: four warps together, a warpgroup, multiply 64 x 256 numbers by one instruction (wgmma), which
-// reads A and B from shared memory by itself. No register holds a factor, no ldmatrix moves one, and B is read once for 64 rows instead of once for
-// each 64 x 64. A block has two warpgroups, one above the other. Products run while their threads go on: one group of them is always under way.
-// arch: sm_90a
+// C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, and the host describes them by tensor
+// maps. As tma.cu, with the tensor cores' own way to their factors: four warps together, a warpgroup, multiply 64 x 256
+// numbers by one instruction (wgmma), which reads A and B from shared memory by itself. No register holds a factor, no
+// ldmatrix moves one, and B is read once for 64 rows instead of once for each 64 x 64. A block has two warpgroups, one
+// above the other. Products run while their threads go on: one group of them is always under way. arch: sm_90a
 #include "stages.cuh"
 #include "store.cuh"
 #include "wgmma.cuh"
@@ -11,7 +11,8 @@ constexpr int TILE_M = 128, TILE_N = 256, STAGES = 4, THREADS = 256;
 using Stage = Stage16<TILE_M, TILE_N>;  // a block takes STAGES Stage::BYTES + 1,024 bytes of shared memory
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* __restrict__ c, int m, int n, int k) {
+product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* __restrict__ c, int m, int n,
+    int k) {
     extern __shared__ uint4 shared[];
     __shared__ Barrier arrived[STAGES];
     char* ring = first_stage(shared);
@@ -24,18 +25,21 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
     __syncthreads();
     auto fetch = [&](int step) {
         if (threadIdx.x == 0 && step < steps)
-            Stage::fetch(ring + step % STAGES * Stage::BYTES, a, b, top, left, step * Stage::DEPTH, &arrived[step % STAGES]);
+            Stage::fetch(ring + step % STAGES * Stage::BYTES, a, b, top, left, step * Stage::DEPTH,
+                &arrived[step % STAGES]);
     };
     for (int step = 0; step < STAGES - 1; ++step) fetch(step);
 
     float sum[TILE_N / 2];
     for (int step = 0; step < steps; ++step) {
         barrier_wait(&arrived[step % STAGES], step / STAGES % 2);
-        const char *tile_a = ring + step % STAGES * Stage::BYTES + rows * 128, *tile_b = ring + step % STAGES * Stage::BYTES + Stage::OF_A;
+        const char *tile_a = ring + step % STAGES * Stage::BYTES + rows * 128,
+            *tile_b = ring + step % STAGES * Stage::BYTES + Stage::OF_A;
         wgmma_begin();
 #pragma unroll
         for (int first = 0; first < Stage::DEPTH; first += 16)
-            wgmma_bf16(sum, terms_along(tile_a + 2 * first), terms_down(tile_b + 128 * first, Stage::BOX), step > 0 || first > 0);
+            wgmma_bf16(sum, terms_along(tile_a + 2 * first), terms_down(tile_b + 128 * first, Stage::BOX), step > 0
+                || first > 0);
         wgmma_commit();
         wgmma_wait<1>();           // the step before is done,
         __syncthreads();           // by both warpgroups,
@@ -44,5 +48,6 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
     wgmma_wait<0>();
 #pragma unroll
     for (int j = 0; j < TILE_N / 8; ++j)
-        store_fragment(c, {sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]}, top + rows + 16 * warp, left + 8 * j, m, n);
+        store_fragment(c, {sum[4 * j], sum[4 * j + 1], sum[4 * j + 2], sum[4 * j + 3]}, top + rows + 16 * warp,
+            left + 8 * j, m, n);
 }

@@ -1,4 +1,6 @@
-"""Times as reports average them: over the later half of the epochs, and the total of all epochs, by the clock on the wall with set-up left out."""
+"""Times as reports average them: over the later half of the epochs, and the total of all epochs, by the clock on the
+wall with set-up left out.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from .results import Value
 
 
 def later_epoch(results: Results, result: RungResult) -> Value | None:
-    """Seconds of an epoch: the mean over the later half of the epochs, with the least and the most of them; of the repetitions where no epoch was whole."""
+    """Seconds of an epoch: the mean over the later half of the epochs, with the least and the most of them; of the
+    repetitions where no epoch was whole.
+    """
     seconds, whole = _epochs(results, result)
     if not seconds:
         return None
@@ -24,7 +28,9 @@ def total(results: Results, result: RungResult) -> Value | None:
 
 
 def _epochs(results: Results, result: RungResult) -> tuple[tuple[float, ...], bool]:
-    """Seconds of each epoch from the first on, no more than were asked for, and whether they were timed whole: else those that repetitions stand for."""
+    """Seconds of each epoch from the first on, no more than were asked for, and whether they were timed whole: else
+    those that repetitions stand for.
+    """
     if result.history is not None and results.epochs:
         return result.history.seconds[: results.epochs], True
     return (result.timing.epochs, False) if result.timing is not None else ((), False)

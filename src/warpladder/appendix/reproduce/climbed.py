@@ -40,7 +40,9 @@ class Climbed(Found):
         return None if found is None or task is None else (task, found)
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A measure of `MEASURES`, or one of `COUNTED`; a rung of a sweep is named with its value, as "naive@batch_size=32"."""
+        """A measure of `MEASURES`, or one of `COUNTED`; a rung of a sweep is named with its value, as
+        "naive@batch_size=32".
+        """
         if measure.startswith("from:"):
             return self._crossing(rung, *measure.split(":", 2)[1:])
         if measure not in MEASURES and not is_counted(measure):
@@ -80,13 +82,19 @@ class Climbed(Found):
         """How many times as long the whole experiment takes as this first look at it; 1 for what is no time."""
         if not self.full or measure not in _EPOCHS + _TRAININGS + ("step_seconds",):
             return 1.0
-        rows = 1.0 if self.sweep.headings[0].startswith("limit=") else self.full.get("samples", results.data.train) / results.data.train
+        rows = (
+            1.0
+            if self.sweep.headings[0].startswith("limit=")
+            else self.full.get("samples", results.data.train) / results.data.train
+        )
         if measure == "step_seconds":
             return rows if results.config.get("batch_size") is None else 1.0
         return rows * (self.full["epochs"] / max(1, results.epochs) if measure in _TRAININGS else 1.0)
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
-        """Of epochs: "loss", "accuracy", "seconds" (from the beginning). Of a sweep, by its values: any measure, or one against another."""
+        """Of epochs: "loss", "accuracy", "seconds" (from the beginning). Of a sweep, by its values: any measure, or one
+        against another.
+        """
         if measure not in BY_EPOCH:
             there = self._swept(rung, measure)
             return ([x for _, x, _ in there], [y for _, _, y in there]) if there else None
@@ -102,7 +110,9 @@ class Climbed(Found):
         return tuple(value for value, _, _ in self._swept(rung, measure)) if " against " in measure else ()
 
     def _swept(self, rung: str, measure: str) -> list[tuple[str, float, float]]:
-        """Value, x and y of each climb of a sweep in which the rung has the measure: x is the value, or what the measure stands against."""
+        """Value, x and y of each climb of a sweep in which the rung has the measure: x is the value, or what the
+        measure stands against.
+        """
         measure, _, against = measure.partition(" against ")
         points = []
         for value in (heading.partition("=")[2] for heading, _ in self.sweep.items() if heading):
@@ -116,7 +126,10 @@ class Climbed(Found):
         found = self._rung(rung)
         if found is not None:
             return found[1].reason
-        cut = rung.partition("@")[2] not in ("", *self.sweep.headings) or canonical(rung.partition("@")[0]) not in self.order
+        cut = (
+            rung.partition("@")[2] not in ("", *self.sweep.headings)
+            or canonical(rung.partition("@")[0]) not in self.order
+        )
         return NOT_QUICK if cut and self.full else ""
 
     def name_of(self, rung: str) -> str:
@@ -124,8 +137,8 @@ class Climbed(Found):
         return canonical(rung) if found is None else found[1].name
 
 
-#: Measures that say of what after a colon: bytes of a component, seconds of so many training samples, and the least value of a sweep from which on the
-#: rung's measure is always below that of another rung.
+#: Measures that say of what after a colon: bytes of a component, seconds of so many training samples, and the least
+#: value of a sweep from which on the rung's measure is always below that of another rung.
 COUNTED = ("held:COMPONENT", "seconds_of:SAMPLES", "from:MEASURE:RUNG")
 
 
@@ -144,7 +157,9 @@ _TRAININGS = "train_seconds", "total_seconds"
 
 
 def points_of(history: History, measure: str, epochs: int) -> tuple[list[float], list[float]] | None:
-    """Epochs from 1 to the last that was asked for, with loss, accuracy, or seconds from the beginning; timed repetitions may have trained more."""
+    """Epochs from 1 to the last that was asked for, with loss, accuracy, or seconds from the beginning; timed
+    repetitions may have trained more.
+    """
     if measure == "seconds":
         ends = list(accumulate(history.seconds[:epochs]))
         return [float(at) for at in range(1, len(ends) + 1)], ends
@@ -165,7 +180,10 @@ def _timed(result: RungResult, factor: float) -> Value | None:
     if timing is None:
         return None
     return Value(
-        here=factor * timing.seconds_per_epoch, least=factor * min(timing.epochs), most=factor * max(timing.epochs), scaled=timing.scaled
+        here=factor * timing.seconds_per_epoch,
+        least=factor * min(timing.epochs),
+        most=factor * max(timing.epochs),
+        scaled=timing.scaled,
     )
 
 
@@ -215,5 +233,7 @@ MEASURES: dict[str, Any] = {
         result.flops and result.timing and Value(here=result.flops * result.timing.samples_per_second)
     ),
     "parameters": lambda results, result: Value(here=float(results.net.parameters)),
-    "error": lambda results, result: None if result.check is None or result.check.error is None else Value(here=result.check.error),
+    "error": lambda results, result: (
+        None if result.check is None or result.check.error is None else Value(here=result.check.error)
+    ),
 }

@@ -1,4 +1,6 @@
-"""Experiments that climb: rungs proven, timed in turns, trained for their accuracy and weighed, on one task or on one for each value of a setting."""
+"""Experiments that climb: rungs proven, timed in turns, trained for their accuracy and weighed, on one task or on one
+for each value of a setting.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class Climb(Task):
             def keep(results: Results, news: RungResult | None = None, heading: str = heading) -> None:
                 tasks[heading] = merged(tasks.get(heading), results, [canonical(rung) for rung in self.rungs])
                 # a sweep's climbs stand in its order: those before were made before
-                Sweep(SCHEMA, tuple(headings), tuple(tasks[each] for each in headings if each in tasks)).save(file_of(name, bench.folder))
+                Sweep(SCHEMA, tuple(headings), tuple(tasks[each] for each in headings if each in tasks)).save(
+                    file_of(name, bench.folder)
+                )
                 if news is not None:
                     bench.watcher.news(news)
                 bench.written()
@@ -71,14 +75,24 @@ class Climb(Task):
         if before is not None and not before.stopped and all(rung.unsupported(net, task.config) for rung in rungs):
             return  # nothing has come since
         results = climb(
-            net, data, task.config, rungs, repeats=self.repeats, budget=self.budget, progress=bench.watcher.progress, found=keep, command=""
+            net,
+            data,
+            task.config,
+            rungs,
+            repeats=self.repeats,
+            budget=self.budget,
+            progress=bench.watcher.progress,
+            found=keep,
+            command="",
         )
         emulated = {canonical(each) for each in self.emulated}
         if emulated and at == 0:
             results = replace(
                 results,
                 rungs=tuple(
-                    on_emulator(rung, net, task, data, bench) if rung.name in emulated and rung.status == "unsupported" else rung
+                    on_emulator(rung, net, task, data, bench)
+                    if rung.name in emulated and rung.status == "unsupported"
+                    else rung
                     for rung in results.rungs
                 ),
             )
@@ -99,13 +113,19 @@ class Climb(Task):
     def check_measure(self, measure: str) -> None:
         known = (*MEASURES, *(f"curve:{curve}" for curve in (*BY_EPOCH, *(MEASURES if self.sweep else ()))))
         kind, _, rest = measure.partition(":")
-        if kind == "from" and rest.partition(":")[0] in MEASURES and canonical(rest.partition(":")[2]) in map(canonical, self.rungs):
+        if (
+            kind == "from"
+            and rest.partition(":")[0] in MEASURES
+            and canonical(rest.partition(":")[2]) in map(canonical, self.rungs)
+        ):
             return
         if measure not in known and not is_counted(measure) and not self._is_pair(measure):
             raise no_measure(measure, (*known, *COUNTED))
 
     def _is_pair(self, measure: str) -> bool:
-        """Whether this asks for one measure against another, over what is swept: "curve:test_accuracy against train_seconds"."""
+        """Whether this asks for one measure against another, over what is swept: "curve:test_accuracy against
+        train_seconds".
+        """
         return bool(self.sweep) and {*measure.removeprefix("curve:").split(" against ")} <= MEASURES.keys()
 
     def _stored(self, name: str, folder: Path) -> Sweep | None:
@@ -145,7 +165,15 @@ def on_emulator(rung: RungResult, net: Any, task: Task, data: Any, bench: Bench)
     try:
         if found.unsupported(net, config):
             return rung
-        verdict = verify(found.build, net, config, dataset=data, precision=found.precision, sums=found.sums, transforms=found.transforms)
+        verdict = verify(
+            found.build,
+            net,
+            config,
+            dataset=data,
+            precision=found.precision,
+            sums=found.sums,
+            transforms=found.transforms,
+        )
     except WarpladderError as error:
         return replace(rung, reason=f"{rung.reason}; on the emulator: {error}")
     words = "proven on the emulator" if verdict.passed else "not proven on the emulator"

@@ -1,4 +1,6 @@
-"""The course of a reproduction: experiment after experiment, each written as it comes, and taken up again where it was left."""
+"""The course of a reproduction: experiment after experiment, each written as it comes, and taken up again where it was
+left.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ class Course:
     def run(self, only: tuple[str, ...] = ()) -> Reproduction:
         """Make every experiment that is not whole; or those of these names.
 
-        One that cannot be made, because its data set is not to be had, say, is told in a line, and the others are made. The next run tries it again.
+        One that cannot be made, because its data set is not to be had, say, is told in a line, and the others are made.
+        The next run tries it again.
 
         Raises
         ------
@@ -49,7 +52,9 @@ class Course:
             There is no experiment of a name.
         """
         if unknown := [name for name in only if name not in self.report.experiments]:
-            raise ConfigError(f"{self.report.name} has no experiment {unknown[0]!r:.40}; it has {', '.join(self.report.experiments)}")
+            raise ConfigError(
+                f"{self.report.name} has no experiment {unknown[0]!r:.40}; it has {', '.join(self.report.experiments)}"
+            )
         self._begin()
         names = [name for name in self.report.experiments if not only or name in only]
 

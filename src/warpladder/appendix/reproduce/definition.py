@@ -27,7 +27,18 @@ from .svms import Svm
 from .trainings import Train
 
 #: The kinds of experiments, in the order in which a report's are made.
-KINDS: tuple[type[Experiment], ...] = (Climb, Train, Profiling, Launching, Facts, Operations, Footprints, Submission, Svm, Pictures)
+KINDS: tuple[type[Experiment], ...] = (
+    Climb,
+    Train,
+    Profiling,
+    Launching,
+    Facts,
+    Operations,
+    Footprints,
+    Submission,
+    Svm,
+    Pictures,
+)
 
 #: The reports that there are.
 NAMES = ("s1", "s2", "s3", "s4", "s5")
@@ -37,7 +48,8 @@ NAMES = ("s1", "s2", "s3", "s4", "s5")
 class ColumnOf:
     """A column of figures: its head and unit; what is measured, and where, for rows that do not say it themselves.
 
-    worked_out : of a column "speedup:MEASURE:...", whether ratios that the report does not state are worked out from its own figures of that measure.
+    worked_out : of a column "speedup:MEASURE:...", whether ratios that the report does not state are worked out from
+    its own figures of that measure.
     """
 
     head: str
@@ -53,9 +65,11 @@ UNMEASURED = "-"
 
 @dataclass(frozen=True)
 class RowOf:
-    """A row: its texts; what the report and the authors' own program say, in the columns' units, nan for nothing; and where it is measured.
+    """A row: its texts; what the report and the authors' own program say, in the columns' units, nan for nothing; and
+    where it is measured.
 
-    here : "EXPERIMENT/RUNG", or several of which the first that has a figure gives it, or `UNMEASURED`. measure : in place of the columns'.
+    here : "EXPERIMENT/RUNG", or several of which the first that has a figure gives it, or `UNMEASURED`. measure : in
+    place of the columns'.
     over : where that is measured which a column "speedup:MEASURE:over" compares the row with.
     """
 
@@ -81,7 +95,9 @@ class TableOf:
 
 @dataclass(frozen=True)
 class SeriesOf:
-    """A curve: measured (here, curve), or points that a report or the authors' own program states (x, y, source), in the axes' units."""
+    """A curve: measured (here, curve), or points that a report or the authors' own program states (x, y, source), in
+    the axes' units.
+    """
 
     label: str
     here: str = optional("")
@@ -143,7 +159,8 @@ class Definition:
     """A report.
 
     experiments : by name, in the order in which they are made. nets : its own, by name, as tables of a net's file.
-    headline : the figure that stands for the report on the page of all reports, as the title of a table, a row's first text and a column's head.
+    headline : the figure that stands for the report on the page of all reports, as the title of a table, a row's first
+    text and a column's head.
     quick : whether experiments are cut. skipped : names of experiments that a first look leaves out.
     """
 
@@ -213,7 +230,9 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
                     continue
                 whole = read(kind, told, called)
                 if quick and cut:
-                    told |= {key: told.get(key, {}) | value if key == "settings" else value for key, value in cut.items()}
+                    told |= {
+                        key: told.get(key, {}) | value if key == "settings" else value for key, value in cut.items()
+                    }
                     if isinstance(whole, Task):
                         told["full"] = whole.size
                 experiments[called] = read(kind, told, called) if quick else whole
@@ -222,7 +241,9 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
         raise ConfigError(f"{name}: {error}") from None
     for section in head.sections:
         _check(section, name)
-    return Definition(name, head.title, head.about, experiments, head.nets, head.sections, head.headline, quick, tuple(skipped))
+    return Definition(
+        name, head.title, head.about, experiments, head.nets, head.sections, head.headline, quick, tuple(skipped)
+    )
 
 
 def _lists(value: Any) -> Any:
@@ -248,7 +269,9 @@ def _check(section: SectionOf, name: str) -> None:
                 )
             of = column.measure.partition(":")[2].partition(":")[0]
             if column.worked_out and of not in [each.measure for each in table.columns]:
-                raise ConfigError(f"{name}: table {table.title!r}: {column.head!r} has no column of {of or 'times'} to be worked out from")
+                raise ConfigError(
+                    f"{name}: table {table.title!r}: {column.head!r} has no column of {of or 'times'} to be worked out from"
+                )
         for row in table.rows:
             place = f"{name}: table {table.title!r}, row {' '.join(row.label)!r}"
             if len(row.label) != len(table.heads):

@@ -1,4 +1,6 @@
-"""What an experiment of a report is: data that says what to measure, a way to measure it, and what is to be known of it then."""
+"""What an experiment of a report is: data that says what to measure, a way to measure it, and what is to be known of it
+then.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def keep(tree: object, name: str, folder: Path) -> None:
 
 
 def kept(kind: type[Kept], name: str, folder: Path) -> Kept | None:
-    """What `keep` wrote, as a dataclass; None where there is no file. `ResultsError` names the file and what is wrong in it."""
+    """What `keep` wrote, as a dataclass; None where there is no file. `ResultsError` names the file and what is wrong
+    in it.
+    """
     path = file_of(name, folder)
     return read_file(path, lambda raw: cast(Kept, read_record(kind, read_json(raw), ""))) if path.exists() else None
 
@@ -59,7 +63,8 @@ class Watcher:
     """What is told while a report is reproduced. Each may be left as it is, and then nothing is told.
 
     begin : called with the name of an experiment, its number from 1, and how many there are.
-    progress : called with what is being done, how many parts of the experiment are done, how many there are, and about how many seconds are left.
+    progress : called with what is being done, how many parts of the experiment are done, how many there are, and about
+    how many seconds are left.
     news : called with a rung that was timed or lost its chance of it, or with a line of text.
     written : called with all that is known, when there is something new on the disk.
     """
@@ -87,7 +92,9 @@ class Bench:
     lacking: dict[str, DataError] = field(default_factory=dict)
 
     def say(self, doing: str, done: int = 0, of: int = 1, left: float = 0.0) -> None:
-        """Tell the watcher what is being done, how many parts are done, how many there are, and about how many seconds are left."""
+        """Tell the watcher what is being done, how many parts are done, how many there are, and about how many seconds
+        are left.
+        """
         if self.watcher.progress:
             self.watcher.progress(doing, done, of, left)
 
@@ -102,7 +109,9 @@ class Bench:
                 here = here / name
             place = None if name == "digits" else here
             try:
-                self.loaded[key] = load_data(name, limit=limit, validation=validation, standardize=standardize, data_dir=place)
+                self.loaded[key] = load_data(
+                    name, limit=limit, validation=validation, standardize=standardize, data_dir=place
+                )
             except DataError as error:
                 self.lacking[name] = error
                 raise
@@ -121,7 +130,8 @@ class Bench:
 class Experiment(ABC):
     """One experiment of a report. Its fields are the keys of its table in the report's file.
 
-    Kinds of experiments are derived classes; `kind` is the name of the table that holds those of a kind, as in `[climbs.mnist]`.
+    Kinds of experiments are derived classes; `kind` is the name of the table that holds those of a kind, as in
+    `[climbs.mnist]`.
     """
 
     kind: ClassVar[str]
@@ -231,9 +241,11 @@ class Task(Experiment):
 
     net : of the zoo, or of the report's own nets. data : name of a data set.
     rungs : names of rungs and peers, with options.
-    settings : of `TrainConfig`, in place of those of the net's recipe; batch_size may be "full", optimizer and schedule are texts as for the command line.
+    settings : of `TrainConfig`, in place of those of the net's recipe; batch_size may be "full", optimizer and schedule
+    are texts as for the command line.
     limit, validation, scale : as for `data.load`. tests : test samples, the first so many; all where it is left out.
-    full : epochs and samples of the whole experiment, where this is a first look at it; its times are scaled up to them.
+    full : epochs and samples of the whole experiment, where this is a first look at it; its times are scaled up to
+    them.
     """
 
     net: str

@@ -1,4 +1,5 @@
-"""Experiments without a clock: what a step of a net on a batch computes, holds and moves, and which launches a rung of kernels makes of it.
+"""Experiments without a clock: what a step of a net on a batch computes, holds and moves, and which launches a rung of
+kernels makes of it.
 
 Nothing is trained, and no GPU is needed: rungs of kernels are bound to a device that only notes what it is asked for.
 """
@@ -96,7 +97,9 @@ class Launched:
 
 @dataclass(frozen=True)
 class Rung:
-    """What a rung of kernels holds and sends. memory, transfers : bytes by name, as `Trainer.memory` and profiles have them."""
+    """What a rung of kernels holds and sends. memory, transfers : bytes by name, as `Trainer.memory` and profiles have
+    them.
+    """
 
     launches: tuple[Launched, ...]
     memory: dict[str, int]
@@ -107,7 +110,8 @@ class Rung:
 class Counted:
     """Everything that was counted of a step.
 
-    flops, least : FLOPs, and bytes that must be moved at least, by part: "feed", "forward 1", "loss", "backward 1", "update".
+    flops, least : FLOPs, and bytes that must be moved at least, by part: "feed", "forward 1", "loss", "backward 1",
+    "update".
     tensors : bytes as float32, by name: "input", "1" for what layer 1 gives, "1.weight", "labels".
     peaks : FLOP/s by GPU and precision.
     """
@@ -126,7 +130,11 @@ def floors(net: Net, config: TrainConfig, batch: int) -> dict[str, floor.Floor]:
         {"feed": floor.feed(net, batch, 1)}
         | {f"forward {i}": floor.forward(net, range(i, i + 1), batch) for i in computing}
         | {"loss": floor.loss(net, batch)}
-        | {f"backward {i}": floor.backward(net, range(i, i + 1), batch) for i in reversed(computing) if i >= net.first_trained}
+        | {
+            f"backward {i}": floor.backward(net, range(i, i + 1), batch)
+            for i in reversed(computing)
+            if i >= net.first_trained
+        }
         | {"update": floor.update(net, config)}
     )
 
@@ -165,7 +173,12 @@ def bound(name: str, net: Net, config: TrainConfig, batch: int) -> Rung:
     with KernelTrainer(net, config, State(np.zeros(net.param_count, np.float32)), Noting(), table, feed) as trainer:
         trainer.load(data)
         launches = [
-            Launched(f"{stage.phase} {','.join(map(str, stage.layers))}".strip(), call.name, math.prod(call.grid), math.prod(call.block))
+            Launched(
+                f"{stage.phase} {','.join(map(str, stage.layers))}".strip(),
+                call.name,
+                math.prod(call.grid),
+                math.prod(call.block),
+            )
             for stage in trainer.stages(trainer.parts()[0])
             for call in stage.launches
             if isinstance(call, Launch)
@@ -197,9 +210,10 @@ class FactsFound(Found):
     def value(self, rung: str, measure: str) -> Value | None:
         """A figure; names with + between them are added up.
 
-        "flops:forward 1", or "flops" for all but the feed; "least:PART" bytes; "bytes:TENSOR"; "floats:16x16" bytes of so many float32;
-        "peak:GPU:PRECISION", and "least_seconds:GPU:PRECISION" of a step at that peak. Of a rung: "threads:PART" and "blocks:PART" of its largest
-        launch, "block:PART" the threads of one block there, "launches", "memory:COMPONENT", "transfers:WHAT".
+        "flops:forward 1", or "flops" for all but the feed; "least:PART" bytes; "bytes:TENSOR"; "floats:16x16" bytes of
+        so many float32; "peak:GPU:PRECISION", and "least_seconds:GPU:PRECISION" of a step at that peak. Of a rung:
+        "threads:PART" and "blocks:PART" of its largest launch, "block:PART" the threads of one block there, "launches",
+        "memory:COMPONENT", "transfers:WHAT".
         """
         what, _, rest = measure.partition(":")
         names = [name for name in rest.split("+") if name]
@@ -228,13 +242,19 @@ def _of_rung(found: Rung, what: str, names: list[str]) -> Value | None:
     if what == "launches":
         return Value(here=float(len(chosen)))
     if not chosen:
-        raise ConfigError(f"there is no launch for {'+'.join(names)!r}; there are {', '.join(each.part for each in found.launches)}")
+        raise ConfigError(
+            f"there is no launch for {'+'.join(names)!r}; there are {', '.join(each.part for each in found.launches)}"
+        )
     largest = max(chosen, key=lambda each: each.blocks * each.block)
-    return Value(here=float({"threads": largest.blocks * largest.block, "blocks": largest.blocks, "block": largest.block}[what]))
+    return Value(
+        here=float({"threads": largest.blocks * largest.block, "blocks": largest.blocks, "block": largest.block}[what])
+    )
 
 
 def _all(known: dict[str, int], names: list[str]) -> float:
     """The sum of what is named, or of all but the feed."""
     if missing := [name for name in names if name not in known]:
         raise ConfigError(f"nothing is called {missing[0]!r:.40}; there are {', '.join(known)}")
-    return float(sum(known[name] for name in names) if names else sum(size for name, size in known.items() if name != "feed"))
+    return float(
+        sum(known[name] for name in names) if names else sum(size for name, size in known.items() if name != "feed")
+    )

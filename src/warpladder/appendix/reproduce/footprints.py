@@ -1,7 +1,8 @@
-"""Experiments that weigh what is not the program's own: the memory of interpreter, libraries and GPU context, each rung in a fresh process.
+"""Experiments that weigh what is not the program's own: the memory of interpreter, libraries and GPU context, each rung
+in a fresh process.
 
-The process stops after each stage; meanwhile the GPU's driver is asked how much of its memory is free. A child process is needed because libraries
-and contexts that are loaded once stay.
+The process stops after each stage; meanwhile the GPU's driver is asked how much of its memory is free. A child process
+is needed because libraries and contexts that are loaded once stay.
 """
 
 from __future__ import annotations
@@ -44,7 +45,12 @@ class Footprints(Task):
                 reasons[rung.name] = reason
                 bench.watcher.news(f"{rung.name}: not here: {reason}")
                 continue
-            order = {"rung": rung.name, "net": net_to_json(net), "config": self.config.as_dict(), "shape": list(data.train_x.shape)}
+            order = {
+                "rung": rung.name,
+                "net": net_to_json(net),
+                "config": self.config.as_dict(),
+                "shape": list(data.train_x.shape),
+            }
             try:
                 weights[rung.name] = weigh(order, _gpu_memory())
             except ResultsError as error:
@@ -53,7 +59,9 @@ class Footprints(Task):
                 continue
             found = Weighed({rung.name: weights[rung.name]}, {})
             told = ", ".join(
-                f"{what} {each.here / 1e6:.4g} MB" for what in MEASURES[:4] if (each := found.value(rung.name, what)) and each.here
+                f"{what} {each.here / 1e6:.4g} MB"
+                for what in MEASURES[:4]
+                if (each := found.value(rung.name, what)) and each.here
             )
             bench.watcher.news(f"{rung.name}: {told}")
         content = {"weights": {each: asdict(weight) for each, weight in weights.items()}, "reasons": reasons}
@@ -78,8 +86,10 @@ def _gpu_memory() -> Callable[[], int] | None:
 class Weight:
     """What one process took, by stage.
 
-    host : resident bytes. gpu : bytes of the GPU's memory that it made the driver give away; None where there is no GPU.
-    held : what the trainer says it holds after a step, by component. before : what it held before it was given samples, in all.
+    host : resident bytes. gpu : bytes of the GPU's memory that it made the driver give away; None where there is no
+    GPU.
+    held : what the trainer says it holds after a step, by component. before : what it held before it was given samples,
+    in all.
     """
 
     host: dict[str, int]
@@ -91,7 +101,8 @@ class Weight:
 def weigh(order: dict[str, Any], free: Callable[[], int] | None) -> Weight:
     """Train a step in a process of its own, and weigh it at each of `STAGES`.
 
-    order : the rung's name, net, settings, and the shape of the training set. free : bytes of the GPU's memory that are free.
+    order : the rung's name, net, settings, and the shape of the training set. free : bytes of the GPU's memory that are
+    free.
 
     Raises
     ------
@@ -175,9 +186,10 @@ class Weighed(Found):
     def value(self, rung: str, measure: str) -> Value | None:
         """Bytes.
 
-        "host_interpreter" before anything is imported; "host_framework" of interpreter and libraries, when a trainer is built and has no samples yet,
-        without what it holds; "host_bytes" after two steps, in all. "gpu_framework" is what the GPU's driver gave away beyond what the trainer says
-        it holds there: context, code and libraries; "gpu_bytes" is all of it. "held", "held:COMPONENT" are what the trainer says.
+        "host_interpreter" before anything is imported; "host_framework" of interpreter and libraries, when a trainer is
+        built and has no samples yet, without what it holds; "host_bytes" after two steps, in all. "gpu_framework" is
+        what the GPU's driver gave away beyond what the trainer says it holds there: context, code and libraries;
+        "gpu_bytes" is all of it. "held", "held:COMPONENT" are what the trainer says.
         """
         if measure not in MEASURES and not measure.startswith("held:"):
             raise no_measure(measure, (*MEASURES, "held:COMPONENT"))

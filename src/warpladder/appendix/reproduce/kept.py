@@ -12,7 +12,8 @@ from .trainings import checkpoint_of
 
 
 def kept_by(training: str, folder: Path) -> Path | str:
-    """The file of the weights that a training keeps of a rung's first seed; or why there is none, where that will not change here.
+    """The file of the weights that a training keeps of a rung's first seed; or why there is none, where that will not
+    change here.
 
     Parameters
     ----------

@@ -35,7 +35,8 @@ class Launched:
 class Launches:
     """The calls of a full batch's step, rung by rung.
 
-    device : the GPU that the kernels are compiled for. here : whether it is the GPU of this machine; if not, nothing ran, and the shapes are what a compiler says.
+    device : the GPU that the kernels are compiled for. here : whether it is the GPU of this machine; if not, nothing
+    ran, and the shapes are what a compiler says.
     rungs : calls in order, by the rung's name. reasons : why a rung has none, by its name.
     """
 

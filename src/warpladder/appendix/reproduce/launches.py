@@ -1,4 +1,5 @@
-"""Experiments that look at launches: the grid, block, registers, shared memory and occupancy of each kernel of a training step. Nothing is timed.
+"""Experiments that look at launches: the grid, block, registers, shared memory and occupancy of each kernel of a
+training step. Nothing is timed.
 
 Where there is no GPU, the kernels are compiled for one all the same, and what the compiler says of them is shown.
 """
@@ -61,7 +62,11 @@ class Launching(Task):
             with built if here else built.twin(_offline()) as trainer:
                 trainer.load(data)
                 stages = trainer.stages(trainer.parts()[0])
-                calls = [Launched(stage.phase, call.name, shape(trainer.device, call)) for stage in stages for call in stage.launches]
+                calls = [
+                    Launched(stage.phase, call.name, shape(trainer.device, call))
+                    for stage in stages
+                    for call in stage.launches
+                ]
                 return trainer.device.limits.device.replace(" (offline)", ", which is not here"), tuple(calls)
 
     def check_measure(self, measure: str) -> None:
@@ -80,7 +85,9 @@ def _offline() -> Device:
 
         return OfflineDevice("sm_90")
     except ImportError:
-        raise WarpladderError("cuda-core, which compiles kernels, is not installed: pip install 'warpladder[cuda13]'") from None
+        raise WarpladderError(
+            "cuda-core, which compiles kernels, is not installed: pip install 'warpladder[cuda13]'"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,11 @@ def _row(call: Launched) -> Row:
     made = call.shape
     if made is None:
         return Row((call.kernel, "-", "-"), _NOTHING, remark="a library's call, which does not tell")
-    values = Value(here=float(made.registers)), Value(here=float(made.shared + made.static_shared)), Value(here=made.occupancy)
+    values = (
+        Value(here=float(made.registers)),
+        Value(here=float(made.shared + made.static_shared)),
+        Value(here=made.occupancy),
+    )
     return Row((call.kernel, _axes(made.grid), _axes(made.block)), values)
 
 

@@ -51,7 +51,9 @@ class Operations(Experiment):
                 bench.watcher.news(f"{library}: not here: {reason}")
                 continue
             seconds[library] = self._timed(library)
-            bench.watcher.news(f"{library}: {', '.join(f'{what} {1e6 * time:.3g} us' for what, time in seconds[library].items())}")
+            bench.watcher.news(
+                f"{library}: {', '.join(f'{what} {1e6 * time:.3g} us' for what, time in seconds[library].items())}"
+            )
         keep({"seconds": seconds, "reasons": reasons}, name, bench.folder)
 
     def _timed(self, library: str) -> dict[str, float]:
@@ -59,7 +61,8 @@ class Operations(Experiment):
             import cupy as xp
 
             return {
-                what: clocked(work, xp.cuda.get_current_stream().synchronize) for what, work in self.works(xp, self.tensors(xp)).items()
+                what: clocked(work, xp.cuda.get_current_stream().synchronize)
+                for what, work in self.works(xp, self.tensors(xp)).items()
             }
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

@@ -28,7 +28,8 @@ class Pictures(Experiment):
     """A picture of samples.
 
     data : name of a data set of images.
-    checkpoint : "TRAINING/RUNG", whose weights of its first seed are kept: the first test images above what the net makes of them. Without it the first
+    checkpoint : "TRAINING/RUNG", whose weights of its first seed are kept: the first test images above what the net
+    makes of them. Without it the first
         training image of each class.
     count : how many test images.
     """
@@ -99,7 +100,9 @@ def of_classes(data: Dataset) -> Photo:
     given = label_names(data)
     names = [given[label] if given else str(label) for label in np.unique(data.train_y).tolist()]
     images = [_image(pixels(data.train_x[at], data.scale), data.name) for at in firsts]
-    return Photo("", drawn([images], [names]), f"The first training image of each class of {data.name}: {', '.join(names)}.")
+    return Photo(
+        "", drawn([images], [names]), f"The first training image of each class of {data.name}: {', '.join(names)}."
+    )
 
 
 def reconstructions(run: Any, data: Dataset, count: int) -> Photo:
@@ -138,7 +141,9 @@ ACROSS, SIDE = 7, 1.1
 
 
 def drawn(rows: Sequence[Sequence[np.ndarray]], texts: Sequence[Sequence[str]]) -> str:
-    """A PNG in base 64: rows of images (height, width, 3) from 0 to 1, each with a text below; a single row is folded where it is long."""
+    """A PNG in base 64: rows of images (height, width, 3) from 0 to 1, each with a text below; a single row is folded
+    where it is long.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -151,11 +156,19 @@ def drawn(rows: Sequence[Sequence[np.ndarray]], texts: Sequence[Sequence[str]]) 
     FigureCanvasAgg(figure)
     for i, (images, words) in enumerate(zip(rows, texts, strict=True)):
         for j, (image, text) in enumerate(zip(images, words, strict=True)):
-            ax = figure.add_axes((j / across + 0.004, 1 - (i + 1) / len(rows) + 0.16 / len(rows), 1 / across - 0.008, 0.83 / len(rows)))
+            ax = figure.add_axes(
+                (j / across + 0.004, 1 - (i + 1) / len(rows) + 0.16 / len(rows), 1 / across - 0.008, 0.83 / len(rows))
+            )
             ax.imshow(image, interpolation="nearest")
             ax.set_axis_off()
             figure.text(
-                (j + 0.5) / across, 1 - (i + 1) / len(rows) + 0.03 / len(rows), text, ha="center", va="bottom", fontsize=11, color="black"
+                (j + 0.5) / across,
+                1 - (i + 1) / len(rows) + 0.03 / len(rows),
+                text,
+                ha="center",
+                va="bottom",
+                fontsize=11,
+                color="black",
             )
     file = io.BytesIO()
     figure.savefig(file, format="png", metadata={"Software": None})

@@ -46,11 +46,16 @@ class Profiling(Task):
         for kind, _ in _asked(measure.removeprefix("share:")):
             if kind not in (_SHARED if shared else _KNOWN):
                 raise no_measure(
-                    measure, (*_KNOWN, "memory:COMPONENT", "transfers:WHAT", "phase:P", "layer:L:P", "kernel:NAME", "share:...")
+                    measure,
+                    (*_KNOWN, "memory:COMPONENT", "transfers:WHAT", "phase:P", "layer:L:P", "kernel:NAME", "share:..."),
                 )
 
     def found(self, name: str, folder: Path) -> Profiled | None:
-        profiles = {each: load_profile(path) for each in map(canonical, self.rungs) if (path := file_of(name, folder, each)).exists()}
+        profiles = {
+            each: load_profile(path)
+            for each in map(canonical, self.rungs)
+            if (path := file_of(name, folder, each)).exists()
+        }
         ended = file_of(name, folder)
         reasons = json.loads(ended.read_bytes())["absent"] if ended.exists() else {}
         return Profiled(profiles, reasons, ended.exists()) if profiles or reasons else None
@@ -66,7 +71,9 @@ _SHARED = ("phase", "layer", "kernel")
 
 
 def _asked(measure: str) -> list[tuple[str, str]]:
-    """The kinds and names that a measure adds up: "phase:forward+loss" are both phases, "layer:ReLU+phase:loss" a layer's parts and a phase."""
+    """The kinds and names that a measure adds up: "phase:forward+loss" are both phases, "layer:ReLU+phase:loss" a
+    layer's parts and a phase.
+    """
     out: list[tuple[str, str]] = []
     for each in measure.split("+"):
         kind, colon, rest = each.partition(":")
@@ -88,12 +95,13 @@ class Profiled(Found):
     def value(self, rung: str, measure: str) -> Value | None:
         """A figure of a step, or with + between them the sum of several that there are.
 
-        "step_seconds", "parts_seconds", "host_bytes", "flops", "achieved" FLOP/s, "launches", "memory", "transfers"; "rest_seconds" and "rest_share" for what a
-        step takes beyond its parts: copies, starting and waiting; "memory:COMPONENT" and "transfers:WHAT" for one of them; "phase:forward" for the
-        parts of a phase; "layer:Linear" or "layer:Linear:backward" for those with a layer of a kind; "kernel:sgd_step" for a kernel, wherever it is
-        launched and with whatever template arguments; "share:" before any of the last three for their share of the time of all parts, or of all
-        kernels. "intensity" is FLOPs for each byte that the parts must move at least, "floor_share" the least time that the parts could take, as a
-        share of the step's.
+        "step_seconds", "parts_seconds", "host_bytes", "flops", "achieved" FLOP/s, "launches", "memory", "transfers";
+        "rest_seconds" and "rest_share" for what a step takes beyond its parts: copies, starting and waiting;
+        "memory:COMPONENT" and "transfers:WHAT" for one of them; "phase:forward" for the parts of a phase;
+        "layer:Linear" or "layer:Linear:backward" for those with a layer of a kind; "kernel:sgd_step" for a kernel,
+        wherever it is launched and with whatever template arguments; "share:" before any of the last three for their
+        share of the time of all parts, or of all kernels. "intensity" is FLOPs for each byte that the parts must move
+        at least, "floor_share" the least time that the parts could take, as a share of the step's.
         """
         if measure.startswith("share:"):
             return self._share(rung, measure.removeprefix("share:"))
@@ -113,7 +121,9 @@ class Profiled(Found):
         own, found = self.value(rung, measure), self.profiles.get(canonical(rung))
         if own is None or own.here is None or found is None:
             return None
-        every = sum(kernel.seconds for kernel in _kernels(found)) if measure.startswith("kernel:") else found.parts_seconds
+        every = (
+            sum(kernel.seconds for kernel in _kernels(found)) if measure.startswith("kernel:") else found.parts_seconds
+        )
         return Value(here=own.here / every)
 
     def reason(self, rung: str) -> str:

@@ -1,4 +1,6 @@
-"""From a report's file and what was measured to the tables and pictures that are shown: every figure in its place, or the reason why there is none."""
+"""From a report's file and what was measured to the tables and pictures that are shown: every figure in its place, or
+the reason why there is none.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ def sections(report: Definition, found: Measured) -> tuple[Section, ...]:
 def places(row: RowOf, column: ColumnOf) -> tuple[str, ...]:
     """Where a figure is measured: where its row says, else its column.
 
-    A row's "EXPERIMENT/" takes the rung of the column's place, its "@limit=100" is what is swept in the column's experiment, and its "-" is no place at all.
+    A row's "EXPERIMENT/" takes the rung of the column's place, its "@limit=100" is what is swept in the column's
+    experiment, and its "-" is no place at all.
     """
     if row.here == UNMEASURED:
         return ()
@@ -34,29 +37,45 @@ def places(row: RowOf, column: ColumnOf) -> tuple[str, ...]:
 
 
 def measure_of(row: RowOf, column: ColumnOf) -> str:
-    """What is measured: as the row says, else its column. A row's ":PART" is a part of what its column measures. Empty where figures follow from others."""
+    """What is measured: as the row says, else its column. A row's ":PART" is a part of what its column measures. Empty
+    where figures follow from others.
+    """
     if column.measure.startswith(("speedup:", "change:", "ratio:")):
         return ""
     return column.measure + row.measure if row.measure.startswith(":") else row.measure or column.measure
 
 
 def _section(told: SectionOf, found: Measured, missing: str) -> Section:
-    photos = [replace(photo, title=each.title, text=each.text) for each in told.photos if (photo := _picture(found, each.here, "photo"))]
+    photos = [
+        replace(photo, title=each.title, text=each.text)
+        for each in told.photos
+        if (photo := _picture(found, each.here, "photo"))
+    ]
     scores = [
-        replace(one, title=each.title, text=each.text) for each in told.classified if (one := _picture(found, each.here, "classified"))
+        replace(one, title=each.title, text=each.text)
+        for each in told.classified
+        if (one := _picture(found, each.here, "classified"))
     ]
     lacking = dict.fromkeys(
         f"{each.title}: {why}."
         for each in (*told.photos, *told.classified)
-        if (experiment := found.get(each.here.partition("/")[0])) is not None and (why := experiment.reason(each.here.partition("/")[2]))
+        if (experiment := found.get(each.here.partition("/")[0])) is not None
+        and (why := experiment.reason(each.here.partition("/")[2]))
     )
     return Section(
         told.title,
         " ".join((*[told.text] * bool(told.text), *lacking)),
         told.findings,
-        (*(table(each, found, missing) for each in told.tables), *(launch_table(each, found) for each in told.launches)),
+        (
+            *(table(each, found, missing) for each in told.tables),
+            *(launch_table(each, found) for each in told.launches),
+        ),
         tuple(curves for each in told.lines if (curves := lines(each, found)).series),
-        tuple(made for made in (bars(each, found) for each in told.bars) if any(value.here is not None for value in made.values)),
+        tuple(
+            made
+            for made in (bars(each, found) for each in told.bars)
+            if any(value.here is not None for value in made.values)
+        ),
         tuple(photos),
         tuple(scores),
     )
@@ -80,7 +99,9 @@ def table(told: TableOf, found: Measured, missing: str = NOT_HERE) -> Table:
         if column.measure.startswith("ratio:"):
             rows = _ratios(rows, at, column, told)
     text = " ".join([told.text] * bool(told.text) + _absent(told, rows, found, missing))
-    return Table(told.title, told.heads, tuple(Column(each.head, each.unit) for each in told.columns), tuple(rows), text)
+    return Table(
+        told.title, told.heads, tuple(Column(each.head, each.unit) for each in told.columns), tuple(rows), text
+    )
 
 
 def _ratios(rows: list[Row], at: int, column: ColumnOf, told: TableOf) -> list[Row]:
@@ -128,7 +149,9 @@ def _measured(here: str | tuple[str, ...], measure: str, found: Measured) -> Val
 
 
 def _about(row: RowOf, told_in: TableOf, values: tuple[Value, ...], found: Measured, missing: str) -> tuple[str, str]:
-    """The rung of a row, that of several which has figures, and why there are none; `missing` is why, where no experiment knows."""
+    """The rung of a row, that of several which has figures, and why there are none; `missing` is why, where no
+    experiment knows.
+    """
     told = places(row, told_in.columns[0])
     swept = isinstance(row.here, str) and row.here.startswith("@")
     if row.here in ("", UNMEASURED) or (isinstance(row.here, str) and row.here.endswith("/")):
@@ -136,11 +159,22 @@ def _about(row: RowOf, told_in: TableOf, values: tuple[Value, ...], found: Measu
     rungs = [(found.get(name), rung) for name, _, rung in (place.partition("/") for place in told) if rung]
     measures = [measure for column in told_in.columns if (measure := measure_of(row, column))]
     giving = [place for place in told if any(_measured(place, each, found) for each in measures)] or told
-    named = [] if swept else [(found.get(name), rung) for name, _, rung in (place.partition("/") for place in giving) if rung]
+    named = (
+        []
+        if swept
+        else [(found.get(name), rung) for name, _, rung in (place.partition("/") for place in giving) if rung]
+    )
     called = next((experiment.name_of(rung) for experiment, rung in named if experiment is not None), "")
     if not rungs or any(value.here is not None for value in values):
         return called, ""
-    why = next((reason for experiment, rung in rungs if experiment is not None and (reason := experiment.without(rung, row.measure))), "")
+    why = next(
+        (
+            reason
+            for experiment, rung in rungs
+            if experiment is not None and (reason := experiment.without(rung, row.measure))
+        ),
+        "",
+    )
     begun = [found[name] for name in (place.partition("/")[0] for place in told) if name in found]
     known = [experiment for experiment in begun if experiment is not None]
     under_way = begun and (not known or not all(experiment.whole for experiment in known))
@@ -148,8 +182,9 @@ def _about(row: RowOf, told_in: TableOf, values: tuple[Value, ...], found: Measu
 
 
 def _speedups(rows: list[Row], at: int, column: ColumnOf, told: TableOf, found: Measured) -> list[Row]:
-    """Rows with a column "speedup:MEASURE:first", ":above" or ":over": how many times faster than the first row that has the measure, than the one above,
-    or than what the row itself names in `over`; "change:MEASURE:..." is how much more it is than there.
+    """Rows with a column "speedup:MEASURE:first", ":above" or ":over": how many times faster than the first row that
+    has the measure, than the one above, or than what the row itself names in `over`; "change:MEASURE:..." is how much
+    more it is than there.
     """
     what, measure, over = parts_of(column.measure)
     here = compared(told.rows, column.measure, found)
@@ -175,7 +210,9 @@ def parts_of(measure: str) -> tuple[str, str, str]:
 
 
 def compared(rows: Sequence[RowOf], measure: str, found: Measured) -> list[float | None]:
-    """Of each row its measured figure against that of another row, as "speedup:MEASURE:first" asks; None where either is not known."""
+    """Of each row its measured figure against that of another row, as "speedup:MEASURE:first" asks; None where either
+    is not known.
+    """
     what, name, over = parts_of(measure)
     here = [_here(row.here, name, found) for row in rows]
     others = [_here(row.over, name, found) for row in rows] if over == "over" else before(here, over)
@@ -206,12 +243,21 @@ def _against(own: float | None, other: float | None, what: str) -> float | None:
 def lines(told: LinesOf, found: Measured) -> Lines:
     """Curves: those that have points."""
     series = [made for each in told.series if (made := _series(each, told, found)) is not None]
-    return Lines(told.title, Column(told.x.head, told.x.unit), Column(told.y.head, told.y.unit), tuple(series), told.log, told.text)
+    return Lines(
+        told.title,
+        Column(told.x.head, told.x.unit),
+        Column(told.y.head, told.y.unit),
+        tuple(series),
+        told.log,
+        told.text,
+    )
 
 
 def _series(told: SeriesOf, axes: LinesOf, found: Measured) -> Series | None:
     if not told.here:
-        x, y = (tuple(value * UNITS[axis.unit] for value in values) for values, axis in ((told.x, axes.x), (told.y, axes.y)))
+        x, y = (
+            tuple(value * UNITS[axis.unit] for value in values) for values, axis in ((told.x, axes.x), (told.y, axes.y))
+        )
         return Series(told.label, x, y, told.source)
     name, _, rung = told.here.partition("/")
     experiment = found.get(name)
@@ -225,7 +271,14 @@ def bars(told: BarsOf, found: Measured) -> Bars:
     values = tuple(_value(row, 0, told.column, found) for row in told.rows)
     if told.column.measure.startswith("speedup:"):
         faster = compared(told.rows, told.column.measure, found)
-        values = tuple(value if over is None else replace(value, here=over) for value, over in zip(values, faster, strict=True))
+        values = tuple(
+            value if over is None else replace(value, here=over) for value, over in zip(values, faster, strict=True)
+        )
     return Bars(
-        told.title, Column(told.column.head, told.column.unit), tuple(row.label[0] for row in told.rows), values, told.log, told.text
+        told.title,
+        Column(told.column.head, told.column.unit),
+        tuple(row.label[0] for row in told.rows),
+        values,
+        told.log,
+        told.text,
     )

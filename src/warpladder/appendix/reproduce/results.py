@@ -1,4 +1,5 @@
-"""A report's tables and pictures with what was measured here beside what the report says, as frozen data, and its JSON file.
+"""A report's tables and pictures with what was measured here beside what the report says, as frozen data, and its JSON
+file.
 
 Figures are in base units: seconds, bytes, shares from 0 to 1; a column says in what unit they are shown.
 """
@@ -45,7 +46,8 @@ UNITS = {
 class Value:
     """One figure of a table, in base units.
 
-    reported : as the report states it. theirs : of the authors' own program, run on an H200. here : measured by this reproduction.
+    reported : as the report states it. theirs : of the authors' own program, run on an H200. here : measured by this
+    reproduction.
     least, most : the range of what was measured: of repetitions, or of seeds.
     scaled : whether a part of the work was measured, and scaled up.
     """
@@ -84,7 +86,9 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
-            raise ResultsError(f"column {self.head!r}: unit wants one of {', '.join(repr(unit) for unit in UNITS)}, got {self.unit!r}")
+            raise ResultsError(
+                f"column {self.head!r}: unit wants one of {', '.join(repr(unit) for unit in UNITS)}, got {self.unit!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Lines:
-    """Curves in one pair of axes. x, y : what the axes show, with units that are among `UNITS`. log : axes that are logarithmic, "", "x", "y" or "xy"."""
+    """Curves in one pair of axes. x, y : what the axes show, with units that are among `UNITS`. log : axes that are
+    logarithmic, "", "x", "y" or "xy".
+    """
 
     title: str
     x: Column
@@ -142,7 +148,9 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar for each figure, on a logarithmic scale where `log`; what a report says and what was measured stand side by side."""
+    """A bar for each figure, on a logarithmic scale where `log`; what a report says and what was measured stand side by
+    side.
+    """
 
     title: str
     column: Column
@@ -193,13 +201,15 @@ class Section:
 class Reproduction:
     """A report, reproduced, or as much of it as there is.
 
-    report : "s1" ... "s5". title, about : what the report is, and what it was measured on. about may be several sentences.
+    report : "s1" ... "s5". title, about : what the report is, and what it was measured on. about may be several
+    sentences.
     quick : whether the work was cut to a first look: times hold, accuracies are of less training.
     command : makes it again.
     machine : what it was measured on.
     measured : names of the experiments that are whole. missing : names of those that are not.
     seconds : how long measuring took, in all.
-    headline : the figure that stands for the report, as the title of a table, a row's first text and a column's head; the first one beside a report's if empty.
+    headline : the figure that stands for the report, as the title of a table, a row's first text and a column's head;
+    the first one beside a report's if empty.
     """
 
     schema: int
@@ -228,7 +238,9 @@ def is_reproduction(tree: Any) -> bool:
 
 
 def load_reproduction(path: str | os.PathLike[str]) -> Reproduction:
-    """Read what `Reproduction.save` wrote; `ResultsError` in one line that names the file and the first thing wrong in it."""
+    """Read what `Reproduction.save` wrote; `ResultsError` in one line that names the file and the first thing wrong in
+    it.
+    """
     return read_file(path, parse)
 
 

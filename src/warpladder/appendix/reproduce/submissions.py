@@ -1,4 +1,6 @@
-"""Experiments with Kaggle's files: MNIST as its digit-recognizer hands it out, read, trained on, and a submission scored by the labels that are known."""
+"""Experiments with Kaggle's files: MNIST as its digit-recognizer hands it out, read, trained on, and a submission
+scored by the labels that are known.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ LINES = 2000
 class Submission(Task):
     """A training run from a CSV table to a submission, with the first of its rungs that can.
 
-    rows, tests : labelled rows of train.csv, and rows of test.csv, which has no labels; drawn by seed 0 from all samples of the data set.
+    rows, tests : labelled rows of train.csv, and rows of test.csv, which has no labels; drawn by seed 0 from all
+    samples of the data set.
     validation : rows of train.csv that do not train.
     """
 
@@ -42,7 +45,9 @@ class Submission(Task):
             start = perf_counter()
             labels = write_tables(made, self.rows, self.tests, folder)
             wrote = perf_counter() - start
-            bench.watcher.news(f"train.csv with {self.rows:,} rows and test.csv with {self.tests:,}: written in {wrote:.3g} s")
+            bench.watcher.news(
+                f"train.csv with {self.rows:,} rows and test.csv with {self.tests:,}: written in {wrote:.3g} s"
+            )
             sizes = [(folder / file).stat().st_size for file in ("train.csv", "test.csv")]
             start = perf_counter()
             data = load("csv", data_dir=folder, validation=self.validation, progress=False)
@@ -74,7 +79,8 @@ class Submission(Task):
 
 
 def write_tables(data: Dataset, rows: int, tests: int, folder: Path) -> np.ndarray:
-    """Write train.csv and test.csv as Kaggle has them, and return the labels of the test rows, which test.csv does not have.
+    """Write train.csv and test.csv as Kaggle has them, and return the labels of the test rows, which test.csv does not
+    have.
 
     Raises
     ------
@@ -100,7 +106,9 @@ def _write(path: Path, head: list[str], cells: np.ndarray) -> None:
     with open(path, "w", encoding="ascii", newline="\n") as file:
         file.write(",".join(head) + "\n")
         for first in range(0, len(cells), LINES):
-            file.writelines(",".join(map(texts.__getitem__, row.tobytes())) + "\n" for row in cells[first : first + LINES])
+            file.writelines(
+                ",".join(map(texts.__getitem__, row.tobytes())) + "\n" for row in cells[first : first + LINES]
+            )
 
 
 def score(path: Path, labels: np.ndarray) -> int:
@@ -113,14 +121,18 @@ def score(path: Path, labels: np.ndarray) -> int:
     """
     with open(path, encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file))
-    if lines[:1] != [["ImageId", "Label"]] or [line[0] for line in lines[1:]] != [str(at) for at in range(1, len(labels) + 1)]:
+    if lines[:1] != [["ImageId", "Label"]] or [line[0] for line in lines[1:]] != [
+        str(at) for at in range(1, len(labels) + 1)
+    ]:
         raise DataError(f"{path}: is no submission of {len(labels):,} images")
     return sum(int(line[1]) == label for line, label in zip(lines[1:], labels, strict=True))
 
 
 @dataclass(frozen=True)
 class Submitted(Found):
-    """What came of it: rows read, trained on and predicted; bytes of both tables; seconds to read them and to train; shares of right answers."""
+    """What came of it: rows read, trained on and predicted; bytes of both tables; seconds to read them and to train;
+    shares of right answers.
+    """
 
     rung: str
     rows: int

@@ -28,8 +28,10 @@ class Svm(Experiment):
 
     checkpoint : "TRAINING/RUNG", whose weights of its first seed are kept.
     layer : whose outputs are the features.
-    data : name of a data set. limit, tests : training samples, chosen by seed 0, and test samples, the first so many; all where they are left out.
-    C : what a sample on the wrong side costs. scaling : what is done to the features first, one of `svm.settings.SCALINGS`.
+    data : name of a data set. limit, tests : training samples, chosen by seed 0, and test samples, the first so many;
+    all where they are left out.
+    C : what a sample on the wrong side costs. scaling : what is done to the features first, one of
+    `svm.settings.SCALINGS`.
     """
 
     kind: ClassVar[str] = "svms"
@@ -93,7 +95,9 @@ class Machined(Found):
     why: str
 
     def value(self, rung: str, measure: str) -> Value | None:
-        """A field of `SvmResults`, "stage:fit" for the seconds of a stage, "stage:gram+fit" for several, or "recall:CAT" for the share of a class that is found."""
+        """A field of `SvmResults`, "stage:fit" for the seconds of a stage, "stage:gram+fit" for several, or
+        "recall:CAT" for the share of a class that is found.
+        """
         _check(measure)
         if self.results is None:
             return None
@@ -114,7 +118,16 @@ class Machined(Found):
         return self.why
 
 
-_FIELDS = ("train_accuracy", "test_accuracy", "total_seconds", "support_vectors", "width", "train_samples", "test_samples", "peak_bytes")
+_FIELDS = (
+    "train_accuracy",
+    "test_accuracy",
+    "total_seconds",
+    "support_vectors",
+    "width",
+    "train_samples",
+    "test_samples",
+    "peak_bytes",
+)
 
 
 def _check(measure: str) -> None:

@@ -25,7 +25,8 @@ class Train(Task):
 
     seeds : of initial weights and order.
     first : whether one rung is enough: the first that can train here.
-    keep : whether the weights stay on the disk, for experiments that take them from there; a training that was stopped goes on from them.
+    keep : whether the weights stay on the disk, for experiments that take them from there; a training that was stopped
+    goes on from them.
     keep_every_epoch : whether those of every epoch do as well.
     """
 
@@ -84,15 +85,30 @@ class Train(Task):
         }
 
     def check_measure(self, measure: str) -> None:
-        known = (*_MEASURES, *KEPT, *(f"curve:{curve}" for curve in ("loss", "accuracy", "seconds", "valid_loss", "valid_accuracy")))
+        known = (
+            *_MEASURES,
+            *KEPT,
+            *(f"curve:{curve}" for curve in ("loss", "accuracy", "seconds", "valid_loss", "valid_accuracy")),
+        )
         if measure not in known:
             raise no_measure(measure, known)
 
     def _none(self, net: Net, data: Any) -> Trainings:
-        facts = NetFacts(net.name, net.in_shape, tuple(map(repr, net.layers)), type(net.loss).__name__, net.param_count, net.train_flops)
-        about = DataFacts(data.name, len(data.train_x), len(data.test_x), data.in_shape, str(data.train_x.dtype), data.classes)
+        facts = NetFacts(
+            net.name,
+            net.in_shape,
+            tuple(map(repr, net.layers)),
+            type(net.loss).__name__,
+            net.param_count,
+            net.train_flops,
+        )
+        about = DataFacts(
+            data.name, len(data.train_x), len(data.test_x), data.in_shape, str(data.train_x.dtype), data.classes
+        )
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        return Trainings(TRAINED_SCHEMA, created, facts, about, self.config.as_dict(), self.config.epochs, (), False, {})
+        return Trainings(
+            TRAINED_SCHEMA, created, facts, about, self.config.as_dict(), self.config.epochs, (), False, {}
+        )
 
     def found(self, name: str, folder: Path) -> TrainedRuns | None:
         path = file_of(name, folder)
@@ -187,7 +203,9 @@ class TrainedRuns(Found):
             raise no_measure(measure, (*_MEASURES, *KEPT))
         if measure in KEPT:
             return self._of_files(canonical(rung), measure)
-        found = [value for run in self.trainings.find(canonical(rung)) if (value := _MEASURES[measure](run)) is not None]
+        found = [
+            value for run in self.trainings.find(canonical(rung)) if (value := _MEASURES[measure](run)) is not None
+        ]
         if not found:
             return None
         value = Value(here=sum(found) / len(found), least=min(found), most=max(found))
@@ -216,7 +234,9 @@ class TrainedRuns(Found):
         if not runs:
             return None
         if measure.startswith("valid_"):
-            there = [(float(at), value) for at, value in enumerate(getattr(runs[0], measure) or (), 1) if value is not None]
+            there = [
+                (float(at), value) for at, value in enumerate(getattr(runs[0], measure) or (), 1) if value is not None
+            ]
             return ([x for x, _ in there], [y for _, y in there]) if there else None
         points = points_of(runs[0].history, measure, self.trainings.epochs)
         return points and (points[0], [y * self._factor(measure) for y in points[1]])

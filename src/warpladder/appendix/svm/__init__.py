@@ -1,4 +1,6 @@
-"""An RBF support vector machine on features, exactly scikit-learn's, with the matrix of its kernel made by products of matrices."""
+"""An RBF support vector machine on features, exactly scikit-learn's, with the matrix of its kernel made by products of
+matrices.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from .kernel import Rbf, Report
 class Gram:
     """A symmetric matrix (samples, samples) float32 as blocks: rows of class i by columns of class j, for i <= j.
 
-    Samples stand sorted by class. 50,000 samples of ten equal classes take 5.5 GB, where the whole matrix takes 10 GB in float32 and 20 GB in float64.
+    Samples stand sorted by class. 50,000 samples of ten equal classes take 5.5 GB, where the whole matrix takes 10 GB
+    in float32 and 20 GB in float64.
 
     Parameters
     ----------
@@ -35,7 +36,9 @@ class Gram:
         return self.ranges[i].stop - self.ranges[i].start
 
     def compute(self, rbf: Rbf, report: Report) -> None:
-        """Fill all blocks; report is called after each product of matrices with how many are done, and how many there are."""
+        """Fill all blocks; report is called after each product of matrices with how many are done, and how many there
+        are.
+        """
         jobs = []
         for i in range(self.classes):
             for j in range(i, self.classes):
@@ -50,10 +53,16 @@ class Gram:
         return self.blocks[i, j] if i <= j else self.blocks[j, i].T
 
     def pair(self, i: int, j: int, room: np.ndarray) -> np.ndarray:
-        """The matrix of two classes, i's rows before j's, as float64 in the flat array `room`, which has at least so many numbers."""
+        """The matrix of two classes, i's rows before j's, as float64 in the flat array `room`, which has at least so
+        many numbers.
+        """
         first, both = self.count(i), self.count(i) + self.count(j)
         out = room[: both * both].reshape(both, both)
-        out[:first, :first], out[:first, first:], out[first:, first:] = self.block(i, i), self.block(i, j), self.block(j, j)
+        out[:first, :first], out[:first, first:], out[first:, first:] = (
+            self.block(i, i),
+            self.block(i, j),
+            self.block(j, j),
+        )
         cross, tile = self.block(i, j), 256
         for start in range(0, first, tile):  # a transposed copy stays in the cache tile by tile
             end = min(start + tile, first)

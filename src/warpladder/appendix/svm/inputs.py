@@ -57,7 +57,12 @@ def of_file(file: FeatureFile, part: str) -> Part:
     file.check()
     names = tuple(map(str, file.document.get("class_names", ())))
     return Part(
-        f"{file.path}, {part}", file.parts[part][1], labels, lambda: file.batches(part), names, str(file.document.get("weights", ""))
+        f"{file.path}, {part}",
+        file.parts[part][1],
+        labels,
+        lambda: file.batches(part),
+        names,
+        str(file.document.get("weights", "")),
     )
 
 
@@ -73,7 +78,14 @@ def of_extraction(source: Extraction, part: str) -> Part:
     if labels is None or not source.samples(part):
         lacks = "labels" if source.samples(part) else "samples"
         raise DataError(f"{source.data.name}: has no {part} {lacks}, which a classifier needs")
-    return Part(f"{source.data.name}, {part}", source.width, labels, lambda: source.batches(part), label_names(source.data), source.mark)
+    return Part(
+        f"{source.data.name}, {part}",
+        source.width,
+        labels,
+        lambda: source.batches(part),
+        label_names(source.data),
+        source.mark,
+    )
 
 
 def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = None) -> Part:
@@ -97,11 +109,15 @@ def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = N
     """
     features, labels = to_numpy(x, f"{what} features"), to_numpy(y, f"{what} labels")
     if features.ndim != 2 or features.dtype.kind not in "fiub" or not features.size:
-        raise DataError(f"{what} features are a table of numbers (samples, width), got {features.shape} {features.dtype}")
+        raise DataError(
+            f"{what} features are a table of numbers (samples, width), got {features.shape} {features.dtype}"
+        )
     names = names_in(labels) if class_names is None else class_names
     numbers = numbered(labels, names, f"{what} labels")
     if numbers.shape != (len(features),) or numbers.dtype.kind not in "iu":
-        raise DataError(f"{what}: {len(features):,} samples want as many whole numbers as labels, got {numbers.shape} {numbers.dtype}")
+        raise DataError(
+            f"{what}: {len(features):,} samples want as many whole numbers as labels, got {numbers.shape} {numbers.dtype}"
+        )
 
     def batches() -> Iterator[np.ndarray]:
         for first in range(0, len(features), ROWS):
@@ -117,11 +133,17 @@ def check_pair(train: Part, test: Part) -> None:
             f"{train.what} has {train.width:,} features a sample, {test.what} has {test.width:,}: take both from one layer of one net"
         )
     if train.mark and test.mark and train.mark != test.mark:
-        raise DataError(f"{train.what} and {test.what} come from other weights or layers: make both with one checkpoint and layer")
+        raise DataError(
+            f"{train.what} and {test.what} come from other weights or layers: make both with one checkpoint and layer"
+        )
     for part in (train, test):
         if len(part.labels) and int(part.labels.min()) < 0:
             raise DataError(f"{part.what}: label {int(part.labels.min())} is below 0")
         if part.class_names and int(part.labels.max()) >= len(part.class_names):
-            raise DataError(f"{part.what}: label {int(part.labels.max())} has no name, there are {len(part.class_names)}")
+            raise DataError(
+                f"{part.what}: label {int(part.labels.max())} has no name, there are {len(part.class_names)}"
+            )
     if len(np.unique(train.labels)) < 2:
-        raise DataError(f"{train.what}: every sample has the label {train.labels[0]}, and a classifier needs at least two classes")
+        raise DataError(
+            f"{train.what}: every sample has the label {train.labels[0]}, and a classifier needs at least two classes"
+        )

@@ -1,4 +1,6 @@
-"""The RBF kernel between blocks of rows by one product of matrices: |a - b|^2 = |a|^2 + |b|^2 - 2 a.b, on the CPU or a GPU."""
+"""The RBF kernel between blocks of rows by one product of matrices: |a - b|^2 = |a|^2 + |b|^2 - 2 a.b, on the CPU or a
+GPU.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import numpy as np
 
 from ...errors import DeviceError
 
-#: Numbers that a thread converts or turns into the kernel's values at a time: 1 MB in float64, which stays in its cache.
+#: Numbers that a thread converts or turns into the kernel's values at a time: 1 MB in float64, which stays in its
+#: cache.
 CHUNK = 1 << 17
 
 #: Rows and columns of a product on a GPU.
@@ -38,8 +41,9 @@ def squares(x: np.ndarray) -> np.ndarray:
 class Rbf(ABC):
     """exp(-gamma |a - b|^2) between samples and training samples, as float32.
 
-    Products are in float64 unless float32 is asked for. Rounded to float32 they are, but for one in a million, the numbers that libsvm computes
-    itself, so that it takes the same way to the same solution; from products in float32 it ends elsewhere within its tolerance.
+    Products are in float64 unless float32 is asked for. Rounded to float32 they are, but for one in a million, the
+    numbers that libsvm computes itself, so that it takes the same way to the same solution; from products in float32 it
+    ends elsewhere within its tolerance.
 
     Parameters
     ----------
@@ -67,7 +71,9 @@ class Rbf(ABC):
         return self._jobs(self.on_device[rows], self.squares[rows], columns, out)
 
     def between(self, x: np.ndarray, out: np.ndarray) -> list[Job]:
-        """The jobs that fill out, (len(x), training samples) float32, with the kernel between other samples, scaled alike, and those."""
+        """The jobs that fill out, (len(x), training samples) float32, with the kernel between other samples, scaled
+        alike, and those.
+        """
         return self._jobs(self._put(x), squares(x), slice(0, len(self.squares)), out)
 
     def run(self, jobs: Sequence[Job], report: Report = lambda done, total: None) -> None:
@@ -84,7 +90,11 @@ class Rbf(ABC):
             last = min(first + wide, columns.stop)
             rows, part = slice(row, row + high), out[row : row + high, first - columns.start : last - columns.start]
             return lambda: self._tile(
-                x[rows], self.on_device[first:last], -self.gamma * own[rows], -self.gamma * self.squares[first:last], part
+                x[rows],
+                self.on_device[first:last],
+                -self.gamma * own[rows],
+                -self.gamma * self.squares[first:last],
+                part,
             )
 
         return [job(row, first) for first in range(columns.start, columns.stop, wide) for row in range(0, len(x), high)]
@@ -95,14 +105,18 @@ class Rbf(ABC):
 
     @abstractmethod
     def _tile(self, left: Any, right: Any, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
-        """Into out: exp(2 gamma left . right + rows + columns), where rows and columns are -gamma times the squares of both matrices' rows."""
+        """Into out: exp(2 gamma left . right + rows + columns), where rows and columns are -gamma times the squares of
+        both matrices' rows.
+        """
 
     def close(self) -> None:
         """Let go of threads, or of a device's memory."""
 
 
 class CpuRbf(Rbf):
-    """Products by NumPy's BLAS, which is to be kept to one thread: each thread of ours has tiles of its own, so that none waits for another."""
+    """Products by NumPy's BLAS, which is to be kept to one thread: each thread of ours has tiles of its own, so that
+    none waits for another.
+    """
 
     def __init__(self, train: np.ndarray, gamma: float, precision: str, threads: int) -> None:
         super().__init__(train, gamma, precision)
@@ -122,7 +136,9 @@ class CpuRbf(Rbf):
     def _put(self, x: np.ndarray) -> np.ndarray:
         return x
 
-    def _tile(self, left: np.ndarray, right: np.ndarray, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
+    def _tile(
+        self, left: np.ndarray, right: np.ndarray, rows: np.ndarray, columns: np.ndarray, out: np.ndarray
+    ) -> None:
         values = left.astype(self.precision, copy=False) @ right.astype(self.precision, copy=False).T
         rows, columns = rows.astype(values.dtype), columns.astype(values.dtype)
         some = max(1, CHUNK // out.shape[1])

@@ -1,7 +1,7 @@
 """Every pair of classes fitted by libsvm, several at a time.
 
-Threads and not processes: libsvm's loop runs without Python's lock, so that they compute side by side, and all of them read the one matrix
-without a copy and without a folder of shared memory, which containers keep small.
+Threads and not processes: libsvm's loop runs without Python's lock, so that they compute side by side, and all of them
+read the one matrix without a copy and without a folder of shared memory, which containers keep small.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def fit_pairs(gram: Gram, C: float, workers: int, report: Report) -> Fitted:
             done.put(error)
 
     # Daemons: a thread inside libsvm hears of no Ctrl-C, and the program should not wait for it.
-    threads = [threading.Thread(target=work, daemon=True, name=f"pair-{number}") for number in range(min(workers, len(pairs)))]
+    threads = [
+        threading.Thread(target=work, daemon=True, name=f"pair-{number}") for number in range(min(workers, len(pairs)))
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -94,9 +96,11 @@ def fit_pairs(gram: Gram, C: float, workers: int, report: Report) -> Fitted:
 
 
 def _fit(gram: Gram, i: int, j: int, C: float, room: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Coefficients of class i's samples, of class j's, and the intercept, with libsvm's sign: decisions above 0 are class i's.
+    """Coefficients of class i's samples, of class j's, and the intercept, with libsvm's sign: decisions above 0 are
+    class i's.
 
-    SVC turns the sign of a machine of two classes round, since scikit-learn's decisions above 0 are those of the second class.
+    SVC turns the sign of a machine of two classes round, since scikit-learn's decisions above 0 are those of the second
+    class.
     """
     from sklearn.svm import SVC
 

@@ -26,13 +26,15 @@ class SvmResults:
     train, test : where the features come from.
     train_samples, test_samples, width, classes : sizes; width is the number of features of a sample.
     C, gamma, gamma_setting : what a sample on the wrong side costs, the kernel's gamma, and how that was asked for.
-    method : "sklearn" or "blocks". precision : of the products that the kernel is made of. device : what computed the kernel.
+    method : "sklearn" or "blocks". precision : of the products that the kernel is made of. device : what computed the
+    kernel.
     threads : CPU threads. workers : pairs of classes fitted at a time.
     support_vectors : training samples that are some.
     train_accuracy, test_accuracy : shares from 0 to 1.
     scores : of each class, on the test samples.
     seconds : wall time by stage, "read", "scale", "gram", "fit" and "predict".
-    predicted_bytes : memory that was predicted for the arrays before any was taken. peak_bytes : the process's largest resident set.
+    predicted_bytes : memory that was predicted for the arrays before any was taken. peak_bytes : the process's largest
+    resident set.
     scaling : what was done to the features first, "standard" or "none".
     """
 

@@ -15,7 +15,8 @@ from .pairs import LEAST_CACHE, pair_bytes
 #: What batches that are read, and pieces that are scaled, take besides.
 WORKING = 512 << 20
 
-#: Training samples times all samples times features, up to which scikit-learn's SVC as it is takes no more than a second or two.
+#: Training samples times all samples times features, up to which scikit-learn's SVC as it is takes no more than a
+#: second or two.
 SMALL = 1e9
 
 
@@ -51,7 +52,9 @@ def gram_bytes(counts: Sequence[int]) -> int:
 
 
 def gpu_bytes(samples: int, width: int) -> int:
-    """Bytes of a GPU that products take: the training features, some test features, and a tile with its factors in float64."""
+    """Bytes of a GPU that products take: the training features, some test features, and a tile with its factors in
+    float64.
+    """
     return 4 * width * (samples + TESTS) + 8 * (width * sum(GPU_TILE) + 4 * math.prod(GPU_TILE))
 
 
@@ -80,7 +83,9 @@ def room(counts: Sequence[int], tests: int, width: int, method: str, threads: in
     """
     samples = sum(counts)
     held = 4 * width * (samples + tests) + WORKING
-    if method == "sklearn":  # SVC's copies in float64: of the training samples, of its support vectors, of the samples that it predicts
+    if (
+        method == "sklearn"
+    ):  # SVC's copies in float64: of the training samples, of its support vectors, of the samples that it predicts
         held += 8 * width * (2 * samples + max(samples, tests)) + (LEAST_CACHE << 20)
         found = Room(held, 0, 1)
     else:

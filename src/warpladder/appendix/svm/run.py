@@ -26,7 +26,8 @@ from .room import chosen_method, gpu_bytes, room
 from .scaling import fit_scaler, gamma_of, read_rows, scale
 from .settings import SvmSettings
 
-#: Called with what is being done, how many parts are done and how many there are, and about how many seconds are left of them.
+#: Called with what is being done, how many parts are done and how many there are, and about how many seconds are left
+#: of them.
 Progress = Callable[[str, int, int, float], None]
 
 
@@ -39,7 +40,9 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str, what: str) -> Iterator[Callable[[int, int], None]]:
-        """Count the time of a block; gives a function to be called with the parts that are done, and how many there are."""
+        """Count the time of a block; gives a function to be called with the parts that are done, and how many there
+        are.
+        """
         start = time.perf_counter()
 
         def report(done: int, total: int) -> None:
@@ -74,7 +77,8 @@ def classify(
         Training samples to take, chosen by the seed as `data.load` chooses them; None for all.
     seed : int
     progress : callable or None
-        Called with what is being done, how many parts are done and how many there are, and about how many seconds are left of them.
+        Called with what is being done, how many parts are done and how many there are, and about how many seconds are
+        left of them.
     command : str
         What repeats it, as the results keep it.
 
@@ -153,7 +157,9 @@ def _rows(train: Part, limit: int | None, seed: int) -> np.ndarray:
     return np.sort(permutation(samples, seed)[:limit])
 
 
-def _plain(x: np.ndarray, y: np.ndarray, tests: np.ndarray, C: float, gamma: float, stages: Stages) -> tuple[np.ndarray, np.ndarray, int]:
+def _plain(
+    x: np.ndarray, y: np.ndarray, tests: np.ndarray, C: float, gamma: float, stages: Stages
+) -> tuple[np.ndarray, np.ndarray, int]:
     """scikit-learn's SVC as it is: predictions of training and test samples, and the number of support vectors."""
     from sklearn.svm import SVC
 
@@ -183,7 +189,9 @@ def _blocks(
 
 
 def train_decisions(fitted: Fitted, gram: Gram, threads: int) -> np.ndarray:
-    """(samples, pairs) float64: the decisions for the training samples, class after class; above 0 for a pair's first class."""
+    """(samples, pairs) float64: the decisions for the training samples, class after class; above 0 for a pair's first
+    class.
+    """
     out = np.tile(fitted.intercepts, (gram.ranges[-1].stop, 1))
 
     def add(c: int, rows: slice) -> None:

@@ -1,4 +1,6 @@
-"""Features read into one array, class after class, and scaled there by scikit-learn's StandardScaler, a piece at a time."""
+"""Features read into one array, class after class, and scaled there by scikit-learn's StandardScaler, a piece at a
+time.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def read_rows(part: Part, place: np.ndarray, rows: int, report: Report) -> np.nd
 
 
 def fit_scaler(x: np.ndarray) -> StandardScaler:
-    """scikit-learn's scaler for (samples, width) float32: mean 0 and deviation 1 of each feature; one that never changes keeps its unit."""
+    """scikit-learn's scaler for (samples, width) float32: mean 0 and deviation 1 of each feature; one that never
+    changes keeps its unit.
+    """
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler()
@@ -73,7 +77,9 @@ def scale(x: np.ndarray, scaler: StandardScaler) -> None:
 
 
 def gamma_of(x: np.ndarray) -> float:
-    """1 / (width * variance of all numbers of x), in float64, as SVC's gamma="scale": features that never change make the variance less than 1."""
+    """1 / (width * variance of all numbers of x), in float64, as SVC's gamma="scale": features that never change make
+    the variance less than 1.
+    """
     mean = sum(float(x[piece].sum(dtype=np.float64)) for piece in pieces(x)) / x.size
     variance = sum(float(np.square(x[piece].astype(np.float64) - mean).sum()) for piece in pieces(x)) / x.size
     return 1 / (x.shape[1] * variance) if variance else 1.0

@@ -9,14 +9,15 @@ from ...errors import ConfigError
 from ...errors.arguments import ByName
 from ...machine.facts import cores
 
-#: "sklearn" is scikit-learn's SVC as it is; "blocks" makes the kernel's matrix by products and fits pairs of classes; "auto" takes the first for small sets.
+#: "sklearn" is scikit-learn's SVC as it is; "blocks" makes the kernel's matrix by products and fits pairs of classes;
+#: "auto" takes the first for small sets.
 METHODS = ("auto", "sklearn", "blocks")
 
 #: What products are computed in.
 PRECISIONS = ("float64", "float32")
 
-#: Ways to scale features before a machine is fitted: "standard" brings each to mean 0 and deviation 1, as scikit-learn's
-#: StandardScaler; "none" leaves them as they are.
+#: Ways to scale features before a machine is fitted: "standard" brings each to mean 0 and deviation 1, as
+#: scikit-learn's StandardScaler; "none" leaves them as they are.
 SCALINGS = ("standard", "none")
 
 #: Where the kernel's matrix is computed.
@@ -40,10 +41,12 @@ class SvmSettings(metaclass=ByName):
     device : str
         One of `DEVICES`; only the method "blocks" computes on a GPU.
     precision : str
-        One of `PRECISIONS`: "float64" ends in scikit-learn's decisions to five digits; "float32" takes half the time on a CPU, and less than a
-        thirtieth on GPUs made for games, and ends elsewhere within the solver's tolerance, so that one prediction in a thousand may differ.
+        One of `PRECISIONS`: "float64" ends in scikit-learn's decisions to five digits; "float32" takes half the time on
+        a CPU, and less than a thirtieth on GPUs made for games, and ends elsewhere within the solver's tolerance, so
+        that one prediction in a thousand may differ.
     threads : int or None
-        CPU threads of products, and pairs of classes that are fitted at a time; None for every core that this process may use.
+        CPU threads of products, and pairs of classes that are fitted at a time; None for every core that this process
+        may use.
     memory : int or None
         Bytes that all of it may take; None for what the machine has free.
 
@@ -68,7 +71,11 @@ class SvmSettings(metaclass=ByName):
         for name, least in (("C", self.C), ("gamma", self.gamma)):
             if name == "gamma" and least == "scale":
                 continue
-            if isinstance(least, (bool, str)) or not isinstance(least, (int, float)) or not (math.isfinite(least) and least > 0):
+            if (
+                isinstance(least, (bool, str))
+                or not isinstance(least, (int, float))
+                or not (math.isfinite(least) and least > 0)
+            ):
                 more = " or 'scale'" if name == "gamma" else ""
                 raise ConfigError(f"{name} wants a finite number above 0{more}, got {least!r:.40}")
         for name, value, choices in (
@@ -80,7 +87,9 @@ class SvmSettings(metaclass=ByName):
             if value not in choices:
                 raise ConfigError(f"{name} wants one of {', '.join(choices)}, got {value!r:.40}")
         for name, number, most in (("threads", self.threads, cores()), ("memory", self.memory, None)):
-            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1 or (most and number > most)):
+            if number is not None and (
+                isinstance(number, bool) or not isinstance(number, int) or number < 1 or (most and number > most)
+            ):
                 raise ConfigError(
                     f"{name} wants a whole number from 1{f' to {most}, the cores there are' if most else ''}, got {number!r:.40}"
                 )

@@ -28,5 +28,7 @@ def ahead(wanted: Kernels, mode: str, local: str, say: Say = None) -> None:
             every.setdefault(unit(sources.read(path), name))
         except KernelError:  # told whoever asks for it
             continue
-    missing = sorted((each for each in every if not each.kept(mode, local)), key=lambda each: -len(each.source.text))  # long ones first
+    missing = sorted(
+        (each for each in every if not each.kept(mode, local)), key=lambda each: -len(each.source.text)
+    )  # long ones first
     at_once([partial(each.library, mode, local) for each in missing], folder(), say)

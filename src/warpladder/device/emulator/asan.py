@@ -26,11 +26,17 @@ def environment() -> dict[str, str]:
     """The environment that a Python with sanitizers needs; `DeviceError` where the compiler has none."""
     found = []
     for library in _LIBRARIES:
-        path = subprocess.run([*compiler().command, f"-print-file-name={library}"], capture_output=True, text=True).stdout.strip()
+        path = subprocess.run(
+            [*compiler().command, f"-print-file-name={library}"], capture_output=True, text=True
+        ).stdout.strip()
         if not os.path.isabs(path):
-            raise DeviceError(f"{compiler().command[0]} has no {library}: install the sanitizers of its version, or check without asan")
+            raise DeviceError(
+                f"{compiler().command[0]} has no {library}: install the sanitizers of its version, or check without asan"
+            )
         found.append(path)
-    options = f"detect_leaks=0:exitcode={FOUND}:detect_stack_use_after_return=0:use_sigaltstack=0:allocator_may_return_null=1"
+    options = (
+        f"detect_leaks=0:exitcode={FOUND}:detect_stack_use_after_return=0:use_sigaltstack=0:allocator_may_return_null=1"
+    )
     return os.environ | {
         "LD_PRELOAD": " ".join(found),
         "ASAN_OPTIONS": options,
@@ -40,8 +46,12 @@ def environment() -> dict[str, str]:
 
 
 def run(arguments: Sequence[str], **options: object) -> subprocess.CompletedProcess[str]:
-    """Run `python ARGUMENTS` with sanitizers; its output is text. A return code of `FOUND` says that something was found; stderr says what."""
-    return subprocess.run([sys.executable, *arguments], env=environment(), capture_output=True, text=True, errors="replace", **options)  # type: ignore[call-overload]
+    """Run `python ARGUMENTS` with sanitizers; its output is text. A return code of `FOUND` says that something was
+    found; stderr says what.
+    """
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment(), capture_output=True, text=True, errors="replace", **options
+    )  # type: ignore[call-overload]
 
 
 if __name__ == "__main__":

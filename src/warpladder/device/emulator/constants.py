@@ -18,13 +18,17 @@ _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)?\s*\{|[{}]")
 
 @cache
 def constants(source: Source) -> dict[str, Type | None]:
-    """By name, with namespaces, the type of an element; None for one that is known to the compiler alone. Those with a value of their own are left out."""
+    """By name, with namespaces, the type of an element; None for one that is known to the compiler alone. Those with a
+    value of their own are left out.
+    """
     text = bare(source.text)
     out: dict[str, Type | None] = {}
     for match in _DECLARED.finditer(text):
         if "extern" in match["before"].split() or "=" in match["declared"]:
             continue
-        words = re.fullmatch(r"(?P<type>.*?)(?P<names>\b[A-Za-z_]\w*\s*(?:\[[^,]*\]\s*)*(?:,.*)?)", match["declared"], re.DOTALL)
+        words = re.fullmatch(
+            r"(?P<type>.*?)(?P<names>\b[A-Za-z_]\w*\s*(?:\[[^,]*\]\s*)*(?:,.*)?)", match["declared"], re.DOTALL
+        )
         for declared in words["names"].split(",") if words else ():
             name = _NAME.fullmatch(declared)
             if words and name:

@@ -64,8 +64,8 @@ class EmulatedDevice(CompilesAhead):
     Parameters
     ----------
     mode : "fast", "check" or "asan"
-        fast looks for nothing but barriers and warp collectives that cannot work. check looks at every access (docs/emulator.md).
-        asan is AddressSanitizer and UBSan; it runs in processes that `emulator.asan` starts.
+        fast looks for nothing but barriers and warp collectives that cannot work. check looks at every access
+        (docs/emulator.md). asan is AddressSanitizer and UBSan; it runs in processes that `emulator.asan` starts.
     order : "forward", "reverse" or "random"
         In which threads and blocks start and go on.
     seed : int
@@ -75,7 +75,8 @@ class EmulatedDevice(CompilesAhead):
     collect : bool
         Keep what is found in `reports`, instead of raising `KernelError`.
     watched : bool
-        `stuck` may be asked where a launch is that runs; in the fast mode shared memory begins as NaN and -1, not as what was left in it.
+        `stuck` may be asked where a launch is that runs; in the fast mode shared memory begins as NaN and -1, not as
+        what was left in it.
     local : "", "zero" or "pattern"
         What local variables without a value hold: whatever was there before, zeros, or rubbish that is always the same.
 
@@ -105,7 +106,14 @@ class EmulatedDevice(CompilesAhead):
             raise DeviceError(
                 "the asan mode needs the sanitizers in the process before Python starts: python -m warpladder.device.emulator.asan SCRIPT"
             )
-        self.mode, self.order, self.seed, self.collect, self.watched, self.local = mode, order, seed, collect, watched, local
+        self.mode, self.order, self.seed, self.collect, self.watched, self.local = (
+            mode,
+            order,
+            seed,
+            collect,
+            watched,
+            local,
+        )
         self.threads = (threads or cores()) if mode == "fast" else 1
         self.name = "the emulator"
         self.limits = Limits(self.name, memory=memory.total())
@@ -117,7 +125,9 @@ class EmulatedDevice(CompilesAhead):
 
     @cached_property
     def runtime(self) -> ctypes.CDLL:
-        """The library that allocates memory and runs launches; it is compiled when something of it is first needed, which takes seconds."""
+        """The library that allocates memory and runs launches; it is compiled when something of it is first needed,
+        which takes seconds.
+        """
         return runtime_of(self.mode)
 
     def kernel(self, path: Path | str | Source, name: str) -> EmulatedKernel:
@@ -128,7 +138,9 @@ class EmulatedDevice(CompilesAhead):
             if self.expects and not unit(source, takes.name).kept(self.mode, self.local):
                 wanted, say = self.foreseen()
                 ahead(wanted, self.mode, self.local, say)
-            self._kernels[key] = EmulatedKernel(self, source, takes, function(source, takes.name, self.mode, self.local))
+            self._kernels[key] = EmulatedKernel(
+                self, source, takes, function(source, takes.name, self.mode, self.local)
+            )
         return self._kernels[key]
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
@@ -170,18 +182,23 @@ class EmulatedDevice(CompilesAhead):
         self.check_own(target)
         self.check_own(source)
         if target.shape != source.shape or target.dtype != source.dtype:
-            raise LaunchError(f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: they must be alike")
+            raise LaunchError(
+                f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: they must be alike"
+            )
         memory.copy(target.address, source.address, target.nbytes)
         self.runtime.emu_copied(target.address, source.address, target.nbytes)
 
     def unwritten(self, array: Array, element: int) -> tuple[int, int]:
-        """How many elements of so many bytes nobody has written in an array, and the first of them; only the check mode looks."""
+        """How many elements of so many bytes nobody has written in an array, and the first of them; only the check mode
+        looks.
+        """
         first = ctypes.c_size_t(0)
         count = self.runtime.emu_unwritten(array.address, array.nbytes, element, ctypes.byref(first))
         return int(count), first.value
 
     def stuck(self, launch: Launch) -> list[Report]:
-        """What was found in the launch that runs now, with the place where one of its threads is; nothing where none answers.
+        """What was found in the launch that runs now, with the place where one of its threads is; nothing where none
+        answers.
 
         Another Python thread asks. It is for processes that end then: the launch itself cannot be ended.
         """

@@ -77,14 +77,18 @@ class EmulatedLaunch(Launch):
 
     @property
     def idle(self) -> bool:
-        """Whether no thread has written to global memory, nor printed, since the launch was made; only the check mode looks."""
+        """Whether no thread has written to global memory, nor printed, since the launch was made; only the check mode
+        looks.
+        """
         return not self._record.effects
 
     @property
     def touched(self) -> list[tuple[Parameter, Array, bool, bool]]:
         """Each array, its parameter, and whether a thread has read it and has written to it; only the check mode looks."""
         pairs = zip(self.arrays, self._views, strict=False)  # constants come after the arrays
-        return [(parameter, array, bool(view.touched & 1), bool(view.touched & 2)) for (parameter, array), view in pairs]
+        return [
+            (parameter, array, bool(view.touched & 1), bool(view.touched & 2)) for (parameter, array), view in pairs
+        ]
 
     def _report(self) -> None:
         device = self.kernel.device
@@ -104,7 +108,9 @@ class EmulatedKernel(Kernel):
     device: EmulatedDevice
 
     def __init__(self, device: EmulatedDevice, source: Source, signature: Signature, function: Function) -> None:
-        super().__init__(device, source, signature, Resources(static_shared=function.shared, threads_per_block=function.bounds))
+        super().__init__(
+            device, source, signature, Resources(static_shared=function.shared, threads_per_block=function.bounds)
+        )
         if function.shared > device.limits.shared_per_block:
             raise KernelError(
                 f"kernel {signature.name} of {source.path.name} has {function.shared:,} bytes of static shared memory, and a kernel gets "
@@ -115,17 +121,28 @@ class EmulatedKernel(Kernel):
 
     @property
     def tensor(self) -> bool:
-        """Whether its machine code calls what stands for instructions of tensor cores; kernels that were compiled with others are compiled alone for that."""
+        """Whether its machine code calls what stands for instructions of tensor cores; kernels that were compiled with
+        others are compiled alone for that.
+        """
         return multiplies(self.source, self.signature.name, self.device.mode, self.device.local)
 
     def _launch(
-        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+        self,
+        grid: Dim3,
+        block: Dim3,
+        shared: int,
+        packed: tuple[Any, ...],
+        arguments: tuple[Any, ...],
+        cooperative: bool,
+        cluster: Dim3,
     ) -> EmulatedLaunch:
         return EmulatedLaunch(self, grid, block, shared, packed, arguments, cooperative, cluster)
 
 
 def _constants(device: EmulatedDevice, source: Source, function: Function) -> dict[str, tuple[Array, int]]:
-    """The __constant__ variables without a value that a kernel's library has, and the bytes of an element; unwritten until somebody uploads them."""
+    """The __constant__ variables without a value that a kernel's library has, and the bytes of an element; unwritten
+    until somebody uploads them.
+    """
     out = {}
     for name, (address, size) in function.constants.items():
         if address not in device.adopted:
@@ -144,9 +161,16 @@ def _arrays(parameters: tuple[Parameter, ...], arguments: tuple[Any, ...]) -> li
     found = []
     for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(argument, TensorMap):  # what it maps is only read
-            found.append((replace(parameter, dtype=argument.array.dtype, width=1, pointer=True, const=True, members=()), argument.array))
+            found.append(
+                (
+                    replace(parameter, dtype=argument.array.dtype, width=1, pointer=True, const=True, members=()),
+                    argument.array,
+                )
+            )
             continue
-        inside = [(p, argument[p.name[len(parameter.name) + 1 :]]) for _, p in parameter.members] or [(parameter, argument)]
+        inside = [(p, argument[p.name[len(parameter.name) + 1 :]]) for _, p in parameter.members] or [
+            (parameter, argument)
+        ]
         found += [(p, a) for p, a in inside if isinstance(a, Array)]
     return found
 

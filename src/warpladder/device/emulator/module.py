@@ -79,7 +79,9 @@ class Unit:
 
 
 def unit(source: Source, name: str) -> Unit:
-    """The unit that a kernel is compiled in: all kernels of a source that are no templates, or one instance of a template."""
+    """The unit that a kernel is compiled in: all kernels of a source that are no templates, or one instance of a
+    template.
+    """
     source = callable_part(source)
     return Unit(source, (name,) if "<" in name else tuple(n for n in readable(source) if n not in templates(source)))
 
@@ -91,8 +93,8 @@ def _flags(local: str) -> tuple[str, ...]:
 def function(source: Source, name: str, mode: str, local: str = "") -> Function:
     """The kernel of this name, with its template arguments.
 
-    Where it cannot be compiled together with others it is compiled alone: a kernel that cannot be translated keeps none of its neighbours from being.
-    `local` as `EmulatedDevice` has it.
+    Where it cannot be compiled together with others it is compiled alone: a kernel that cannot be translated keeps none
+    of its neighbours from being. `local` as `EmulatedDevice` has it.
     """
     compiled = unit(source, name)
     try:
@@ -109,12 +111,16 @@ def function(source: Source, name: str, mode: str, local: str = "") -> Function:
     entry = loaded[f"emu_kernel_{together.index(name)}"]
     layout = ctypes.cast(loaded.emu_layout(), ctypes.POINTER(Layout))
     shared, bounds = _shared(layout.contents, name), loaded[f"emu_bounds_{together.index(name)}"]()
-    return Function(_address(entry), ctypes.addressof(layout.contents), shared, bounds, path, _constants(loaded, constants(source)))
+    return Function(
+        _address(entry), ctypes.addressof(layout.contents), shared, bounds, path, _constants(loaded, constants(source))
+    )
 
 
 @cache
 def multiplies(source: Source, name: str, mode: str, local: str = "") -> bool:
-    """Whether the machine code of a kernel, compiled without its neighbours, calls what multiplies in place of tensor cores."""
+    """Whether the machine code of a kernel, compiled without its neighbours, calls what multiplies in place of tensor
+    cores.
+    """
 
     def calls(text: Source) -> bool:
         code = function(text, name, mode, local).library.read_bytes()
@@ -143,7 +149,9 @@ def _text(source: Source, kernels: tuple[str, ...]) -> str:
     for number, name in enumerate(kernels):
         scope = name.partition("<")[0].rpartition("::")[0]
         exports += f"EMU_KERNEL({number}, {name})\n"
-        exports += f"EMU_BOUNDS({number}, {f'using namespace {scope};' if scope else ''}, {bounds(source, name) or 1024})\n"
+        exports += (
+            f"EMU_BOUNDS({number}, {f'using namespace {scope};' if scope else ''}, {bounds(source, name) or 1024})\n"
+        )
     exports += "".join(f"EMU_CONSTANT({number}, {name})\n" for number, name in enumerate(constants(source)))
     return f'#include "emulator.h"\n{_body(source)}\n#line 1 "the list of kernels"\n{exports}EMU_MODULE\n'
 

@@ -1,4 +1,6 @@
-"""Inline PTX, which no compiler of a CPU understands: a kernel that comes to it is stopped there, and all others are not concerned."""
+"""Inline PTX, which no compiler of a CPU understands: a kernel that comes to it is stopped there, and all others are
+not concerned.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ _INSTRUCTION = re.compile(r"^(?:@!?%?\w+\s+)?(?P<name>[a-z][\w.:]*)")
 
 
 def without_ptx(text: str) -> str:
-    """The text with a call in place of each `asm("...")` that holds an instruction; it stops the kernel and names it. An empty one is no PTX, and stays."""
+    """The text with a call in place of each `asm("...")` that holds an instruction; it stops the kernel and names it.
+    An empty one is no PTX, and stays.
+    """
     plain, code, out, position = bare(text, directives=True), bare(text), [], 0
     for match in _ASM.finditer(plain):
         last = closing(plain, match.start("open"), "()")

@@ -1,4 +1,6 @@
-"""Kernels of a source that cannot be called, and the source without them: one parameter that nobody can pass keeps no other kernel from being checked."""
+"""Kernels of a source that cannot be called, and the source without them: one parameter that nobody can pass keeps no
+other kernel from being checked.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from .text import bare, blank, closing
 
 @cache
 def refused(source: Source) -> dict[str, str]:
-    """Kernels by name, and in a line why each cannot be called. Templates are not asked: what their parameters are an instance says."""
+    """Kernels by name, and in a line why each cannot be called. Templates are not asked: what their parameters are an
+    instance says.
+    """
     out = dict(unreadable(source))
     for name in readable(source):
         if name not in templates(source):
@@ -40,7 +44,9 @@ def without_kernels(source: Source, names: Iterable[str]) -> Source:
         last = closing(plain, body)
         text[first:last] = blank(source.text[first:last])
         short = re.escape(name.rpartition("::")[2])
-        for match in re.finditer(rf"\btemplate\s+(?!<)[^;{{}}]*?\b{short}\s*(?:<[^;{{}}()]*>)?\s*\([^;{{}}]*\)\s*;", plain):
+        for match in re.finditer(
+            rf"\btemplate\s+(?!<)[^;{{}}]*?\b{short}\s*(?:<[^;{{}}()]*>)?\s*\([^;{{}}]*\)\s*;", plain
+        ):
             text[match.start() : match.end()] = blank(match[0])
     joined = "".join(text)
     return source if joined == source.text else replace(source, text=joined)

@@ -22,7 +22,8 @@ _INSTRUCTIONS = tuple(SHARED / name for name in ("async.cuh", "bulk.cuh", "mma.c
 class Report:
     """What the emulator found.
 
-    kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask", "deadlock", "cluster", "trap",
+    kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask",
+    "deadlock", "cluster", "trap",
         "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product" or "out of memory".
     message : a sentence, with file:line of every place.
     locations : those places, the one where it was noticed first.
@@ -98,7 +99,9 @@ def _triple(text: str) -> tuple[int, int, int] | None:
 
 
 def _lines(library: Path, addresses: list[int]) -> list[Location]:
-    """The lines of a library's addresses; where a function of the emulator's headers was inlined, the line that called it."""
+    """The lines of a library's addresses; where a function of the emulator's headers was inlined, the line that called
+    it.
+    """
     if not addresses:
         return []
     command = ["addr2line", "-a", "-i", "-e", str(library), *map(hex, addresses)]

@@ -33,7 +33,9 @@ def translated(said: str) -> Found | None:
 def _undefined(match: re.Match[str]) -> Found:
     place = match["file"], int(match["line"])
     what = match["what"]
-    kind = "out of bounds" if re.search("out of bounds|insufficient space|null pointer", what) else "undefined behaviour"
+    kind = (
+        "out of bounds" if re.search("out of bounds|insufficient space|null pointer", what) else "undefined behaviour"
+    )
     kind = "misaligned" if "misaligned" in what else kind
     return kind, f"{what}, at {Path(place[0]).name}:{place[1]}", [place]
 
@@ -42,7 +44,9 @@ def _outside(said: str, what: str) -> Found:
     frames = [(match["file"], int(match["line"])) for match in _FRAME.finditer(said)]
     places = [place for place in frames if not foreign(place[0]) and Path(place[0]).name != "the list of kernels"]
     access, region = _ACCESS.search(said), _REGION.search(said)
-    doing = f"{'reads' if access['doing'] == 'READ' else 'writes'} {_bytes(access['size'])}" if access else "uses memory"
+    doing = (
+        f"{'reads' if access['doing'] == 'READ' else 'writes'} {_bytes(access['size'])}" if access else "uses memory"
+    )
     where = f" of what AddressSanitizer calls {what}"
     if region:
         side = {"to the right of": "behind", "after": "behind", "to the left of": "before", "before": "before"}.get(

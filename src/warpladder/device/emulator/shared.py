@@ -4,10 +4,11 @@
 
 becomes, in one line,
 
-    struct emu_0 { float a[16]; ... }; auto& a = emu::shared<emu_0>().a; struct emu_1 { float sum; ... }; auto& sum = ...
+    struct emu_0 { float a[16]; ... }; auto& a = emu::shared<emu_0>().a; struct emu_1 { float sum; ... }; auto& sum =
+    ...
 
-and `extern __shared__ float s[];` a pointer to the dynamic part (headers/shared.h). Everything else of a source stays as it is,
-line for line.
+and `extern __shared__ float s[];` a pointer to the dynamic part (headers/shared.h). Everything else of a source stays
+as it is, line for line.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _WORD = re.compile(r"\b(extern|static)\b")
 
 
 def rewritten(text: str, file: str) -> str:
-    """A source with its shared memory in the hands of the emulator; `KernelError` names the line of a declaration that cannot be read."""
+    """A source with its shared memory in the hands of the emulator; `KernelError` names the line of a declaration that
+    cannot be read.
+    """
     bare = _ASIDE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     out, position, numbers = [], 0, count()
     for match in _DECLARATION.finditer(bare):
@@ -39,7 +42,9 @@ def rewritten(text: str, file: str) -> str:
         if "extern" in match["before"]:
             new = _dynamic(declared, inside, what)
         elif not inside:
-            raise KernelError(f"{what} stands outside of a function; the emulator wants shared memory declared in the kernel that uses it")
+            raise KernelError(
+                f"{what} stands outside of a function; the emulator wants shared memory declared in the kernel that uses it"
+            )
         else:
             new = _static(declared, what, line, source, numbers)
         out += [text[position:start], new, "\n" * match[0].count("\n")]
@@ -61,7 +66,9 @@ def _dynamic(declared: str, inside: bool, what: str) -> str:
     kind, declarators = _split(declared)
     match = _NAME.fullmatch(declarators[0]) if len(declarators) == 1 else None
     if match is None or re.sub(r"\s", "", match["sizes"]) != "[]":
-        raise KernelError(f"{what} is no array of open length, as dynamic shared memory is declared: extern __shared__ float s[];")
+        raise KernelError(
+            f"{what} is no array of open length, as dynamic shared memory is declared: extern __shared__ float s[];"
+        )
     name = match["name"]
     kind = re.sub(r"\b(?:alignas|__align__)\s*\(.*?\)", "", kind).strip()
     if inside:
@@ -75,7 +82,9 @@ def _static(declared: str, what: str, line: int, file: str, numbers: count[int])
     for declarator in declarators:
         match = _NAME.fullmatch(declarator)
         if match is None or not kind:
-            raise KernelError(f"{what} cannot be read: shared memory is declared as a type, names and sizes, without a value")
+            raise KernelError(
+                f"{what} cannot be read: shared memory is declared as a type, names and sizes, without a value"
+            )
         name, struct = match["name"], f"emu_{next(numbers)}"
         parts.append(
             f"struct {struct} {{ {kind} {declarator}; "

@@ -1,4 +1,6 @@
-"""The text of a source, as far as one may look into it without a compiler: what is a comment or a string, and which brace closes which."""
+"""The text of a source, as far as one may look into it without a compiler: what is a comment or a string, and which
+brace closes which.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def blank(text: str) -> str:
 
 
 def bare(text: str, directives: bool = False) -> str:
-    """The text with blanks in place of comments and strings, and of directives unless these are wanted: every letter that is left stands where it stood."""
+    """The text with blanks in place of comments and strings, and of directives unless these are wanted: every letter
+    that is left stands where it stood.
+    """
     return (_SAID if directives else _ASIDE).sub(lambda match: blank(match[0]), text)
 
 

@@ -23,15 +23,27 @@ HEADERS = Path(__file__).resolve().parent / "headers"
 RUNTIME = HEADERS.parent / "runtime"
 MODES = ("fast", "check", "asan")
 
-#: Of the compiler's processes: plain quotation marks in its messages, and none of the sanitizers that this process may have.
+#: Of the compiler's processes: plain quotation marks in its messages, and none of the sanitizers that this process may
+#: have.
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"} | {"LC_ALL": "C"}
 
 #: Libraries that nobody has loaded for so long are deleted, when a process makes its first one.
 KEPT_SECONDS = 30 * 86_400
 
-# DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's. Of the rest, -g1 keeps what
-# tells a line and the calls that were inlined there; variables, which nobody asks for, take a fifth of the time that a kernel takes to compile.
-_ALWAYS = ("-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-gdwarf-4", "-g1", "-pthread", "-w")
+# DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's. Of the
+# rest, -g1 keeps what tells a line and the calls that were inlined there; variables, which nobody asks for, take a
+# fifth of the time that a kernel takes to compile.
+_ALWAYS = (
+    "-std=gnu++20",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+    "-fno-strict-aliasing",
+    "-gdwarf-4",
+    "-g1",
+    "-pthread",
+    "-w",
+)
 #: The switch of stacks pushes where a function without calls would keep its variables.
 _NO_RED_ZONE = ("-mno-red-zone",) if platform.machine() in ("x86_64", "AMD64") else ()
 _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
@@ -39,8 +51,9 @@ _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)
 _CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
 _VOLATILE = re.compile(r"(?<!asm )(?<!asm)\bvolatile\b")
 _KERNEL_FLAGS = {
-    # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them, which below -O2 is one of the expensive
-    # optimizations. -O3 takes two thirds more time to compile a kernel, and what it gains is a tenth of a long run.
+    # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them, which below -O2 is one
+    # of the expensive optimizations. -O3 takes two thirds more time to compile a kernel, and what it gains is a tenth
+    # of a long run.
     "fast": ("-O1", "-fexpensive-optimizations", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-finite-loops"),
     "check": (
         "-DEMU_CHECK", "-O1", "-march=native", "-fno-math-errno", "-fno-trapping-math",
@@ -91,7 +104,11 @@ def _search() -> Compiler | str:
         return f"{'CXX names ' + repr(asked) + ', which is not there' if asked else 'there is no g++'}: {install}"
     try:
         said = subprocess.run(
-            [*command, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, timeout=60, env=_ENVIRONMENT
+            [*command, "-dM", "-E", "-x", "c++", os.devnull],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=_ENVIRONMENT,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{shlex.join(command)} does not run ({error}): {install}"
@@ -197,9 +214,13 @@ _parsing = threading.Lock()
 
 @cache
 def _parsed(*flags: str) -> Path:
-    """A folder that holds headers/emulator.h as the compiler keeps it, parsed: that is most of the time that a kernel takes to compile."""
+    """A folder that holds headers/emulator.h as the compiler keeps it, parsed: that is most of the time that a kernel
+    takes to compile.
+    """
     made = _made(
-        f"headers-{_key(*flags)}/emulator.h.gch", [*flags, "-x", "c++-header", str(HEADERS / "emulator.h")], "the emulator's headers"
+        f"headers-{_key(*flags)}/emulator.h.gch",
+        [*flags, "-x", "c++-header", str(HEADERS / "emulator.h")],
+        "the emulator's headers",
     )
     return made.parent
 
@@ -232,7 +253,9 @@ def _key(*parts: str) -> str:
 
 
 def _made(name: str, arguments: list[str], what: str, text: str | None = None) -> Path:
-    """The file of this name in the folder, made by the compiler if it is not there: at every moment it is whole or missing."""
+    """The file of this name in the folder, made by the compiler if it is not there: at every moment it is whole or
+    missing.
+    """
     target = folder() / name
     if target.is_file():
         return _used(target)
@@ -241,7 +264,11 @@ def _made(name: str, arguments: list[str], what: str, text: str | None = None) -
     os.close(handle)
     try:
         done = subprocess.run(
-            [*compiler().command, *arguments, "-o", temporary], input=text, capture_output=True, text=True, env=_ENVIRONMENT
+            [*compiler().command, *arguments, "-o", temporary],
+            input=text,
+            capture_output=True,
+            text=True,
+            env=_ENVIRONMENT,
         )
         if done.returncode != 0:
             raise KernelError(_first_error(done.stderr, what))

@@ -12,7 +12,9 @@ Capability = tuple[int, int]
 
 
 def native(capability: Capability, name: str) -> str:
-    """The architecture to compile for: the GPU's own, or the nearest one of its generation that this NVRTC knows; `DeviceError` without any."""
+    """The architecture to compile for: the GPU's own, or the nearest one of its generation that this NVRTC knows;
+    `DeviceError` without any.
+    """
     major, minor = capability
     fit = [number for number in architectures() if number // 10 == major and number % 10 <= minor]
     if not fit:
@@ -23,9 +25,11 @@ def native(capability: Capability, name: str) -> str:
 
 
 def target(source: Source, capability: Capability, arch: str) -> str:
-    """What a source is compiled for on a GPU of this capability, whose own architecture is `arch`; `KernelError` where it is written for others.
+    """What a source is compiled for on a GPU of this capability, whose own architecture is `arch`; `KernelError` where
+    it is written for others.
 
-    sm_90a runs on 9.0 alone, sm_100f on 10.0 and later 10s; what is written for sm_80 is compiled anew for whatever is later.
+    sm_90a runs on 9.0 alone, sm_100f on 10.0 and later 10s; what is written for sm_80 is compiled anew for whatever is
+    later.
     """
     number = 10 * capability[0] + capability[1]
     declared = [re.fullmatch(r"sm_(\d+)([af]?)", each) for each in source.archs]

@@ -10,7 +10,8 @@ from ...machine.peaks import Peaks
 from .. import Limits
 from .driver import call
 
-#: Blocks in a cluster that every GPU with clusters takes, and what some take when they are asked to, by the major capability.
+#: Blocks in a cluster that every GPU with clusters takes, and what some take when they are asked to, by the major
+#: capability.
 PORTABLE_CLUSTER = 8
 CLUSTERS = {9: 16, 10: 16}
 

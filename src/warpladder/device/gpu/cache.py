@@ -64,7 +64,10 @@ def folder() -> Path | None:
         if not os.access(place, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied")
     except OSError as error:
-        warnings.warn(f"compiled kernels cannot be kept in {place} ({error.strerror}): every start compiles them again", stacklevel=3)
+        warnings.warn(
+            f"compiled kernels cannot be kept in {place} ({error.strerror}): every start compiles them again",
+            stacklevel=3,
+        )
         return None
     return place
 
@@ -107,13 +110,18 @@ def _write(path: Path, binary: Binary) -> None:
     try:
         write_atomically(path, encode(binary))
     except OSError as error:
-        warnings.warn(f"a compiled kernel cannot be kept in {path.parent} ({error.strerror}): it is compiled again next time", stacklevel=4)
+        warnings.warn(
+            f"a compiled kernel cannot be kept in {path.parent} ({error.strerror}): it is compiled again next time",
+            stacklevel=4,
+        )
         return
     prune(path.parent, BOUND)
 
 
 def prune(place: Path, bound: int) -> None:
-    """Delete the least recently used entries until the others take no more than `bound` bytes, and what dead writers left."""
+    """Delete the least recently used entries until the others take no more than `bound` bytes, and what dead writers
+    left.
+    """
     found = []
     for entry in place.iterdir():
         with suppress(OSError):  # another process deleted it

@@ -14,8 +14,9 @@ from ...errors import DeviceError, KernelError
 from .. import Resources, Source
 from .ptxas import resources
 
-#: What bears on the machine code, beside the source and the architecture. Arithmetic keeps IEEE rounding: no fast-math. Machine code knows its
-#: lines, for compute-sanitizer. NVRTC's own cache, which it keeps where there is a driver, is not used: it leaves out the assembler's report.
+#: What bears on the machine code, beside the source and the architecture. Arithmetic keeps IEEE rounding: no fast-math.
+#: Machine code knows its lines, for compute-sanitizer. NVRTC's own cache, which it keeps where there is a driver, is
+#: not used: it leaves out the assembler's report.
 OPTIONS = {"std": "c++17", "lineinfo": True, "ptxas_options": ["-v"], "no_cache": True}
 
 _ERROR = re.compile(r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<what>[^\n]+)$", re.MULTILINE)
@@ -46,7 +47,9 @@ def version() -> tuple[int, int]:
 
         status, major, minor = nvrtc.nvrtcVersion()
     except (ImportError, RuntimeError, OSError) as error:
-        raise DeviceError(f"NVRTC, which compiles kernels, cannot be loaded ({_line(error)}): pip install 'warpladder[cuda13]'") from None
+        raise DeviceError(
+            f"NVRTC, which compiles kernels, cannot be loaded ({_line(error)}): pip install 'warpladder[cuda13]'"
+        ) from None
     if int(status):
         raise DeviceError(f"NVRTC, which compiles kernels, does not work ({status.name})")
     return int(major), int(minor)
@@ -81,7 +84,8 @@ def compile(source: Source, names: tuple[str, ...], arch: str) -> Binary:
     ----------
     source : Source
     names : tuple of str
-        Kernels, template instances with their arguments: "tiled<16, true>". Kernels that are no templates are compiled in any case.
+        Kernels, template instances with their arguments: "tiled<16, true>". Kernels that are no templates are compiled
+        in any case.
     arch : str
         "sm_90", or "sm_90a" for what only that architecture has.
 
@@ -99,7 +103,9 @@ def compile(source: Source, names: tuple[str, ...], arch: str) -> Binary:
     try:
         build, options = _cuda_core()
         folders = [str(folder) for folder in header_folders(source)]
-        program = build(source.text, "c++", options(name=source.path.name, arch=arch, include_path=folders or None, **OPTIONS))
+        program = build(
+            source.text, "c++", options(name=source.path.name, arch=arch, include_path=folders or None, **OPTIONS)
+        )
         cubin = bytes(program.compile("cubin", name_expressions=names, logs=log).code)
     except Exception as error:
         if not type(error).__module__.startswith("cuda."):
@@ -111,7 +117,9 @@ def compile(source: Source, names: tuple[str, ...], arch: str) -> Binary:
     return Binary(cubin, symbols, resources(log.getvalue(), ptx.decode(), symbols))
 
 
-_importing = threading.Lock()  # kernels are compiled on many threads, and a package that another one is half through importing lacks names
+_importing = (
+    threading.Lock()
+)  # kernels are compiled on many threads, and a package that another one is half through importing lacks names
 
 
 def _cuda_core() -> tuple[Any, Any]:

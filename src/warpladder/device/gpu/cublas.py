@@ -1,4 +1,6 @@
-"""cuBLASLt through nvmath-python: products of float32 matrices, in float32 multiply-adds and with sums in a fixed order."""
+"""cuBLASLt through nvmath-python: products of float32 matrices, in float32 multiply-adds and with sums in a fixed
+order.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ TF32 = 0x04 << 16
 ALIGNMENT = 256
 
 
-#: Bytes of workspace beyond what is asked for, where something is added to a product: nvmath-python gives as many, for an error in cuBLASLt.
+#: Bytes of workspace beyond what is asked for, where something is added to a product: nvmath-python gives as many, for
+#: an error in cuBLASLt.
 SPARE = 16
 
 
@@ -119,12 +122,16 @@ class Product(Plan):
     def _choose(self, room: int, shape: str) -> int:
         """Take the first algorithm that cuBLASLt proposes; the bytes of its workspace.
 
-        Where a sum is cut into parts, these may be added up from the workspace alone (COMPUTE_TYPE), which has one order.
+        Where a sum is cut into parts, these may be added up from the workspace alone (COMPUTE_TYPE), which has one
+        order.
         """
         lt = self.lt
         a, b, c, _ = self.arrays
         spare = 0 if self.arrays[3] is None else SPARE
-        wishes: dict[str, int] = {"MAX_WORKSPACE_BYTES": max(0, room - spare), "REDUCTION_SCHEME_MASK": lt.ReductionScheme.COMPUTE_TYPE}
+        wishes: dict[str, int] = {
+            "MAX_WORKSPACE_BYTES": max(0, room - spare),
+            "REDUCTION_SCHEME_MASK": lt.ReductionScheme.COMPUTE_TYPE,
+        }
         for name, array in (("A", b), ("B", a), ("C", c), ("D", c)):
             wishes[f"MIN_ALIGNMENT_{name}_BYTES"] = min(ALIGNMENT, array.address & -array.address)
         preference = lt.matmul_preference_create()
@@ -136,16 +143,29 @@ class Product(Plan):
             self.chosen = lt.MatmulHeuristicResult(1)
             count = np.zeros(1, np.int32)
             lt.matmul_algo_get_heuristic(
-                self.handle, self.product, self.left, self.right, self.out, self.out, preference, 1, self.chosen.ptr, count.ctypes.data
+                self.handle,
+                self.product,
+                self.left,
+                self.right,
+                self.out,
+                self.out,
+                preference,
+                1,
+                self.chosen.ptr,
+                count.ctypes.data,
             )
         except Exception as error:
-            raise KernelError(f"{self.name} has no algorithm for {shape} in {room:,} bytes of workspace: {line(error)}") from error
+            raise KernelError(
+                f"{self.name} has no algorithm for {shape} in {room:,} bytes of workspace: {line(error)}"
+            ) from error
         finally:
             lt.matmul_preference_destroy(preference)
         if count[0] != 1 or int(self.chosen.state) != 0:
             raise KernelError(f"{self.name} has no algorithm for {shape} in {room:,} bytes of workspace")
         if self.numerics & (TENSOR_CORES | TF32):
-            raise KernelError(f"{self.name} would multiply {shape} on tensor cores (flags {self.numerics:#x}), which round the factors")
+            raise KernelError(
+                f"{self.name} would multiply {shape} on tensor cores (flags {self.numerics:#x}), which round the factors"
+            )
         size = int(self.chosen.workspace_size)
         return size + spare if size else 0
 

@@ -20,8 +20,8 @@ from .library import INSTALL, MOST_WORKSPACE, Plan, line, on_gpu
 if TYPE_CHECKING:
     from .device import GpuDevice
 
-#: Engines that are not taken: they round factors or sums more coarsely than float32, give other bits at every run, or compute
-#: a convolution by other sums than its own, whose rounding errors are larger than the bound of the proof.
+#: Engines that are not taken: they round factors or sums more coarsely than float32, give other bits at every run, or
+#: compute a convolution by other sums than its own, whose rounding errors are larger than the bound of the proof.
 AVOIDED = (
     "TENSOR_CORE", "DOWN_CONVERT_INPUTS", "REDUCED_PRECISION_REDUCTION", "NONDETERMINISTIC",
     "FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13",
@@ -43,7 +43,8 @@ def cudnn(device: Device) -> Cudnn:
 def backend() -> Any:
     """The library itself: what the frontend has no graphs for is called directly.
 
-    It and the frontend look for other libraries by name alone, and find those that are loaded already; the frontend loads cuDNN.
+    It and the frontend look for other libraries by name alone, and find those that are loaded already; the frontend
+    loads cuDNN.
     """
     from cuda import pathfinder
 
@@ -118,13 +119,17 @@ class Convolution(Plan):
         self.addresses = {uid: array.address for uid, array in enumerate(self.arrays, 1)}
         fe = cudnn.frontend
         real = fe.data_type.FLOAT
-        self.graph = fe.pygraph(io_data_type=real, intermediate_data_type=real, compute_data_type=real, handle=cudnn.handle)
+        self.graph = fe.pygraph(
+            io_data_type=real, intermediate_data_type=real, compute_data_type=real, handle=cudnn.handle
+        )
         tensors = [
             self.graph.tensor(dim=list(array.shape), stride=strides(array.shape), data_type=real, uid=uid)
             for uid, array in enumerate(inputs, 1)
         ]
         result = connect(self.graph, *tensors)
-        result.set_output(True).set_data_type(real).set_dim(list(out.shape)).set_stride(strides(out.shape)).set_uid(len(self.arrays))
+        result.set_output(True).set_data_type(real).set_dim(list(out.shape)).set_stride(strides(out.shape)).set_uid(
+            len(self.arrays)
+        )
         try:
             self._plan(room)
         except Exception as error:
@@ -167,7 +172,9 @@ class Window:
 
 
 class LogSoftmax(Plan):
-    """y[n, c] = x[n, c] - log(sum over k of exp(x[n, k])), shifted so that nothing overflows. x, y: (n, classes) float32."""
+    """y[n, c] = x[n, c] - log(sum over k of exp(x[n, k])), shifted so that nothing overflows. x, y: (n, classes)
+    float32.
+    """
 
     workspace = 0
 
@@ -179,12 +186,24 @@ class LogSoftmax(Plan):
         cudnn.check(lib.cudnnCreateTensorDescriptor(ctypes.byref(self.shape)), "describe an array")
         weakref.finalize(self, lib.cudnnDestroyTensorDescriptor, self.shape)
         n, classes = x.shape
-        cudnn.check(lib.cudnnSetTensor4dDescriptor(self.shape, NCHW, FLOAT, n, classes, 1, 1), f"describe an array of {x.shape}")
+        cudnn.check(
+            lib.cudnnSetTensor4dDescriptor(self.shape, NCHW, FLOAT, n, classes, 1, 1), f"describe an array of {x.shape}"
+        )
         self.one, self.zero = np.ones(1, np.float32), np.zeros(1, np.float32)
         one, zero = (ctypes.c_void_p(number.ctypes.data) for number in (self.one, self.zero))
         addresses = (ctypes.c_void_p(array.address) for array in (x, y))
         first, second = addresses
-        self.arguments = ctypes.c_void_p(cudnn.handle), LOG_SOFTMAX, EACH_SAMPLE, one, self.shape, first, zero, self.shape, second
+        self.arguments = (
+            ctypes.c_void_p(cudnn.handle),
+            LOG_SOFTMAX,
+            EACH_SAMPLE,
+            one,
+            self.shape,
+            first,
+            zero,
+            self.shape,
+            second,
+        )
 
     def run(self, stream: int, workspace: int) -> None:
         self.cudnn.use(stream)

@@ -70,7 +70,9 @@ class GpuDevice(Compiler):
         return results[0] if len(results) == 1 else tuple(results)
 
     def forgive(self, function: Callable[..., tuple[Any, ...]], *arguments: Any) -> None:
-        """A driver call that releases something: what could fail then has been raised elsewhere, or ends with the process."""
+        """A driver call that releases something: what could fail then has been raised elsewhere, or ends with the
+        process.
+        """
         cuda.cuCtxSetCurrent(self.context)
         function(*arguments)
 
@@ -79,8 +81,12 @@ class GpuDevice(Compiler):
         key = found.key, found.signature.name
         if key not in self._kernels:
             if found.key not in self._modules:
-                self._modules[found.key] = self.call(cuda.cuModuleLoadData, found.binary.cubin, doing=f"load {found.source.path.name}")
-            function = self.call(cuda.cuModuleGetFunction, self._modules[found.key], found.symbol.encode(), doing=f"find kernel {name}")
+                self._modules[found.key] = self.call(
+                    cuda.cuModuleLoadData, found.binary.cubin, doing=f"load {found.source.path.name}"
+                )
+            function = self.call(
+                cuda.cuModuleGetFunction, self._modules[found.key], found.symbol.encode(), doing=f"find kernel {name}"
+            )
             self._kernels[key] = GpuKernel(self, found, function)
         return self._kernels[key]
 
@@ -114,7 +120,9 @@ class GpuDevice(Compiler):
         if not host.flags.writeable:
             raise LaunchError("the host's array is read-only, so nothing can be copied to it")
         if array.nbytes:
-            self.call(cuda.cuMemcpyDtoHAsync, address, array.address, array.nbytes, on.handle, doing="copy from an array")
+            self.call(
+                cuda.cuMemcpyDtoHAsync, address, array.address, array.nbytes, on.handle, doing="copy from an array"
+            )
             if stream is None or not self._pinned.holds(address, array.nbytes):
                 on.synchronize()
 
@@ -123,9 +131,13 @@ class GpuDevice(Compiler):
         self.check_own(target)
         self.check_own(source)
         if target.shape != source.shape or target.dtype != source.dtype:
-            raise LaunchError(f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: they must be alike")
+            raise LaunchError(
+                f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: they must be alike"
+            )
         if target.nbytes:
-            self.call(cuda.cuMemcpyDtoDAsync, target.address, source.address, target.nbytes, on.handle, doing="copy an array")
+            self.call(
+                cuda.cuMemcpyDtoDAsync, target.address, source.address, target.nbytes, on.handle, doing="copy an array"
+            )
 
     def _described(self, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
         return encoded(self, array, columns, tile, to_tf32)

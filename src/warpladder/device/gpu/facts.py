@@ -30,8 +30,9 @@ def facts(index: int = 0) -> dict[str, Any]:
     Returns
     -------
     dict
-        name, capability ("9.0"), multiprocessors, memory_bytes, cuda (what the driver knows), nvrtc; driver, clock_mhz (now), clock_most_mhz,
-        memory_clock_mhz and power_limit_watts, each None where nvidia-smi is missing or does not know.
+        name, capability ("9.0"), multiprocessors, memory_bytes, cuda (what the driver knows), nvrtc; driver, clock_mhz
+        (now), clock_most_mhz, memory_clock_mhz and power_limit_watts, each None where nvidia-smi is missing or does not
+        know.
 
     Raises
     ------

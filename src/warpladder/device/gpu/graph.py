@@ -21,9 +21,9 @@ class GpuGraph(Graph):
     ----------
     device : GpuDevice
     work : callable
-        Called once with a stream, on which it queues launches, fills, and copies from or to page-locked memory. Nothing of it runs
-        then. Work of other streams belongs to the graph where the stream waits for their events, and they for its own.
-        What it refers to is kept alive as long as the graph.
+        Called once with a stream, on which it queues launches, fills, and copies from or to page-locked memory. Nothing
+        of it runs then. Work of other streams belongs to the graph where the stream waits for their events, and they
+        for its own. What it refers to is kept alive as long as the graph.
 
     Raises
     ------

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class GpuLaunch(Launch):
     """A launch whose arguments lie ready in host memory, and whose shape stands in the driver's own structure.
 
-    Sending it is one driver call. `cuLaunchKernelEx` takes fewer arguments than `cuLaunchKernel`, so Python spends less on it.
+    Sending it is one driver call. `cuLaunchKernelEx` takes fewer arguments than `cuLaunchKernel`, so Python spends less
+    on it.
     """
 
     def __init__(
@@ -105,7 +106,14 @@ class GpuKernel(Kernel):
         return int(each) * self.device.limits.multiprocessors
 
     def _launch(
-        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+        self,
+        grid: Dim3,
+        block: Dim3,
+        shared: int,
+        packed: tuple[Any, ...],
+        arguments: tuple[Any, ...],
+        cooperative: bool,
+        cluster: Dim3,
     ) -> GpuLaunch:
         self._allow(shared)
         if math.prod(cluster) > PORTABLE_CLUSTER:
@@ -131,5 +139,9 @@ class GpuKernel(Kernel):
 
     def _set(self, attribute: Any, value: int) -> None:
         self.device.call(
-            cuda.cuFuncSetAttribute, self.function, attribute, value, doing=f"prepare {self.signature.name} ({attribute.name})"
+            cuda.cuFuncSetAttribute,
+            self.function,
+            attribute,
+            value,
+            doing=f"prepare {self.signature.name} ({attribute.name})",
         )

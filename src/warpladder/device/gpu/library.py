@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'warpladder[cuda13]' (or [cuda12])"
 
-#: The package that calls cuDNN, and the release that device/gpu/cudnn.py is written for, whose handles are numbers; in 1.32 they are objects.
+#: The package that calls cuDNN, and the release that device/gpu/cudnn.py is written for, whose handles are numbers; in
+#: 1.32 they are objects.
 FRONTEND, RELEASES = "nvidia-cudnn-frontend", "1.25"
 
 #: Bytes of scratch memory that a plan may ask for, at most. cuBLAS advises 32 MB for Hopper.
@@ -23,7 +24,9 @@ MOST_WORKSPACE = 256 << 20
 
 
 def why_not(cublas: bool, cudnn: bool) -> str | None:
-    """A line that says which Python package is missing for these libraries, or is of another release, or None. Nothing is loaded."""
+    """A line that says which Python package is missing for these libraries, or is of another release, or None. Nothing
+    is loaded.
+    """
     if cublas and find_spec("nvmath") is None:
         return f"nvmath-python, through which cuBLASLt is called, is not installed: {INSTALL}"
     if cudnn and find_spec("cudnn") is None:
@@ -64,7 +67,8 @@ class Plan(ABC):
 class LibraryCall(Call):
     """A plan with its scratch memory.
 
-    workspace : (bytes,) uint8, at least as many as the plan needs; it may be shared with other calls of the same stream.
+    workspace : (bytes,) uint8, at least as many as the plan needs; it may be shared with other calls of the same
+    stream.
     """
 
     def __init__(self, device: Device, plan: Plan, workspace: Array | None) -> None:

@@ -44,7 +44,9 @@ class PinnedMemory:
         """An uninitialised array in new page-locked memory."""
         count = math.prod(shape)
         size = max(1, count * dtype.itemsize)
-        address = int(self.device.call(cuda.cuMemHostAlloc, size, 0, doing=f"allocate {size:,} bytes of page-locked memory"))
+        address = int(
+            self.device.call(cuda.cuMemHostAlloc, size, 0, doing=f"allocate {size:,} bytes of page-locked memory")
+        )
         self.ranges[address] = address + size
         block: Any = (ctypes.c_uint8 * size).from_address(address)
         release = weakref.finalize(block, self._release, address)

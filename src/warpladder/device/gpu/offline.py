@@ -40,7 +40,14 @@ class OfflineKernel(Kernel):
     """A kernel compiled for the architecture."""
 
     def _launch(
-        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+        self,
+        grid: Dim3,
+        block: Dim3,
+        shared: int,
+        packed: tuple[Any, ...],
+        arguments: tuple[Any, ...],
+        cooperative: bool,
+        cluster: Dim3,
     ) -> OfflineLaunch:
         return OfflineLaunch(self, grid, block, shared, cooperative, cluster)
 

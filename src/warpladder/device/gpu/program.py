@@ -1,4 +1,6 @@
-"""From a kernel's name to its machine code: the file is read, the signature found, the code compiled or taken from the cache."""
+"""From a kernel's name to its machine code: the file is read, the signature found, the code compiled or taken from the
+cache.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Program:
 
 
 def program(path: Path | str, name: str, capability: Capability, arch: str) -> Program:
-    """The kernel `name` of a file for a GPU of this capability, whose own architecture is `arch`; `KernelError` for what is wrong with it."""
+    """The kernel `name` of a file for a GPU of this capability, whose own architecture is `arch`; `KernelError` for
+    what is wrong with it.
+    """
     return _program(sources.read(path), name, capability, arch)
 
 

@@ -1,4 +1,6 @@
-"""What a kernel takes, read from what NVRTC says while it compiles: the assembler's report, and the PTX for launch bounds and tensor cores."""
+"""What a kernel takes, read from what NVRTC says while it compiles: the assembler's report, and the PTX for launch
+bounds and tensor cores.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 _CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 _DECLARED = re.compile(r"\.entry\s+([\w$]+)\s*\([^)]*\)(.*?)\{", re.DOTALL)
 _BODY = re.compile(r"\.entry\s+([\w$]+)(.*?)(?=\.entry\b|\.func\b|\Z)", re.DOTALL)
-_TENSOR = re.compile(r"\b(?:w?mma\.(?:\w+\.)*sync|wgmma\.mma_async|tcgen05\.mma)\b")  # ldmatrix and fences alone multiply nothing
+_TENSOR = re.compile(
+    r"\b(?:w?mma\.(?:\w+\.)*sync|wgmma\.mma_async|tcgen05\.mma)\b"
+)  # ldmatrix and fences alone multiply nothing
 _THREADS = re.compile(r"\.(?:maxntid|reqntid)\s+(\d+(?:\s*,\s*\d+)*)")
 
 
@@ -49,7 +53,9 @@ def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resou
         text = found.get(symbol, "")
         used = _USED.search(text)
         if used is None or symbol not in bounds:
-            raise KernelError(f"the compiler does not say what kernel {name} takes: its report has {', '.join(found) or 'no kernels'}")
+            raise KernelError(
+                f"the compiler does not say what kernel {name} takes: its report has {', '.join(found) or 'no kernels'}"
+            )
         frames = [tuple(map(int, frame)) for frame in _FRAME.findall(text)]
         cumulative, shared, threads = _CUMULATIVE.search(text), _SHARED.search(text), bounds[symbol]
         out[name] = Resources(
@@ -65,7 +71,9 @@ def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resou
 
 
 def _sections(report: str) -> dict[str, str]:
-    """The part of the report on each kernel: from its own line to the next kernel's, so that functions it calls are in it."""
+    """The part of the report on each kernel: from its own line to the next kernel's, so that functions it calls are in
+    it.
+    """
     starts = list(_ENTRY.finditer(report))
     ends = [start.start() for start in starts[1:]] + [len(report)]
     return {start[1]: report[start.end() : end] for start, end in zip(starts, ends, strict=True)}

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 
 class GpuEvent(Event):
-    """An event that tells the time. Its handle goes back to the device and is used again: making one takes longer than recording it."""
+    """An event that tells the time. Its handle goes back to the device and is used again: making one takes longer than
+    recording it.
+    """
 
     def __init__(self, device: GpuDevice) -> None:
         self.device = device
-        self.handle: Any = device.events.pop() if device.events else device.call(cuda.cuEventCreate, 0, doing="make an event")
+        self.handle: Any = (
+            device.events.pop() if device.events else device.call(cuda.cuEventCreate, 0, doing="make an event")
+        )
 
     def synchronize(self) -> None:
         self.device.call(cuda.cuEventSynchronize, self.handle, doing="wait for an event")
@@ -27,7 +31,14 @@ class GpuEvent(Event):
         """Seconds between two events, both of which have happened; the GPU's clock ticks every half microsecond."""
         if not isinstance(earlier, GpuEvent):
             raise DeviceError(f"an event of {self.device.name} cannot be set against a {type(earlier).__name__}")
-        return float(self.device.call(cuda.cuEventElapsedTime, earlier.handle, self.handle, doing="read the time between two events")) / 1e3
+        return (
+            float(
+                self.device.call(
+                    cuda.cuEventElapsedTime, earlier.handle, self.handle, doing="read the time between two events"
+                )
+            )
+            / 1e3
+        )
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):

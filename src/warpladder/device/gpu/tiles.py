@@ -1,4 +1,6 @@
-"""Tensor maps as the driver makes them: matrices that the copy engine of a GPU (TMA) brings to shared memory tile by tile."""
+"""Tensor maps as the driver makes them: matrices that the copy engine of a GPU (TMA) brings to shared memory tile by
+tile.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,12 @@ from .driver import call, error
 if TYPE_CHECKING:
     from .device import GpuDevice
 
-#: Of cuda.h: CUtensorMapDataType by bytes of a number, and the one whose floats are rounded to tf32 on the way; 128-byte swizzle; how the cache is filled.
+#: Of cuda.h: CUtensorMapDataType by bytes of a number, and the one whose floats are rounded to tf32 on the way;
+#: 128-byte swizzle; how the cache is filled.
 KINDS, TF32 = {2: 1, 4: 7}, 11
 PLAIN, SWIZZLE_128, CACHE_LINES_128, ZEROS = 0, 3, 2, 0
-#: What the address of a tensor map is a multiple of. The structure of cuda.bindings is not placed so, and processors that insist on it stop there;
-#: hence the driver's function is called with memory of our own.
+#: What the address of a tensor map is a multiple of. The structure of cuda.bindings is not placed so, and processors
+#: that insist on it stop there; hence the driver's function is called with memory of our own.
 ALIGNMENT = 64
 #: The CUDA version whose form of the function is asked for.
 SINCE = 12000
@@ -34,7 +37,8 @@ def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, ...]
     ----------
     device : GpuDevice
     array : Array
-        (rows of the matrix, numbers from row to row), or (images, rows, columns, channels); numbers of two or four bytes.
+        (rows of the matrix, numbers from row to row), or (images, rows, columns, channels); numbers of two or four
+        bytes.
     columns : int
         Of the matrix; of images the channels.
     tile : tuple of int
@@ -51,7 +55,9 @@ def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, ...]
     """
     if device.capability < (9, 0):
         major, minor = device.capability
-        raise LaunchError(f"copies of tiles (TMA) need a GPU of compute capability 9.0 or later, and {device.name} has {major}.{minor}")
+        raise LaunchError(
+            f"copies of tiles (TMA) need a GPU of compute capability 9.0 or later, and {device.name} has {major}.{minor}"
+        )
     size = array.dtype.itemsize
     room = np.zeros(WORDS + ALIGNMENT // 8, np.uint64)
     first = -room.ctypes.data % ALIGNMENT // 8
@@ -72,9 +78,23 @@ def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, ...]
 @cache
 def _encode() -> Any:
     """The driver's cuTensorMapEncodeTiled."""
-    address, _ = call(cuda.cuGetProcAddress, b"cuTensorMapEncodeTiled", SINCE, 0, doing="find the driver's cuTensorMapEncodeTiled")
+    address, _ = call(
+        cuda.cuGetProcAddress, b"cuTensorMapEncodeTiled", SINCE, 0, doing="find the driver's cuTensorMapEncodeTiled"
+    )
     number, pointer = ctypes.c_uint32, ctypes.c_void_p
     kind = ctypes.CFUNCTYPE(
-        ctypes.c_int, pointer, number, number, pointer, pointer, pointer, pointer, pointer, number, number, number, number
+        ctypes.c_int,
+        pointer,
+        number,
+        number,
+        pointer,
+        pointer,
+        pointer,
+        pointer,
+        pointer,
+        number,
+        number,
+        number,
+        number,
     )
     return kind(int(address))

@@ -1,7 +1,8 @@
 // Reads ahead: memory is asked for long before it is wanted, and nobody waits.
 #pragma once
 
-// Begins to bring the 32 bytes at an address in global memory to the second-level cache. It changes nothing but when a later read is answered.
+// Begins to bring the 32 bytes at an address in global memory to the second-level cache. It changes nothing but when a
+// later read is answered.
 __device__ __forceinline__ void fetch_ahead(const void* address) {
 #ifndef __CUDA_EMU__
     asm volatile("prefetch.global.L2 [%0];" ::"l"(address));

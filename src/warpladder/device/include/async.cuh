@@ -1,7 +1,7 @@
 // Copies from global to shared memory that run while the thread computes.
 //
-// cp.async came with sm_80; before it a copy is done at once, and commit and wait are then nothing. In the emulator a copy arrives when its thread
-// waits for it, as late as on a GPU at worst.
+// cp.async came with sm_80; before it a copy is done at once, and commit and wait are then nothing. In the emulator a
+// copy arrives when its thread waits for it, as late as on a GPU at worst.
 #pragma once
 
 #if !defined(__CUDA_EMU__) && __CUDA_ARCH__ >= 800
@@ -14,7 +14,8 @@ __device__ __forceinline__ void copy_float(float* shared, const float* global, b
     emu::copy<4>(shared, global, wanted ? 4 : 0);
 #elif defined(ASYNC_COPIES)
     const unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(global), "r"(wanted ? 4 : 0) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(global), "r"(wanted ? 4 : 0)
+        : "memory");
 #else
     *shared = wanted ? *global : 0.0f;
 #endif

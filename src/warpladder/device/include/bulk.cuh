@@ -1,11 +1,13 @@
-// Tiles and pieces that the copy engine (TMA) brings to shared memory, and the barriers there (mbarrier) that say when they have arrived.
+// Tiles and pieces that the copy engine (TMA) brings to shared memory, and the barriers there (mbarrier) that say when
+// they have arrived.
 //
-// One thread asks for a whole tile: a tensor map, made by the host, says where the matrix lies, how long its rows are and how large a tile is; what
-// lies beyond the matrix arrives as zeros. A tile begins at a multiple of 1,024 bytes and has rows of 128 bytes, eight pieces of 16, and piece p of row r
-// lies where piece p ^ (r % 8) would: the 128-byte swizzle, so that eight rows below each other lie in different banks.
+// One thread asks for a whole tile: a tensor map, made by the host, says where the matrix lies, how long its rows are
+// and how large a tile is; what lies beyond the matrix arrives as zeros. A tile begins at a multiple of 1,024 bytes and
+// has rows of 128 bytes, eight pieces of 16, and piece p of row r lies where piece p ^ (r % 8) would: the 128-byte
+// swizzle, so that eight rows below each other lie in different banks.
 //
-// A barrier has phases, numbered from 0. A phase ends when `count` arrivals have come and all bytes that were announced in it; whoever waits names the
-// parity of the phase's number. Needs sm_90.
+// A barrier has phases, numbered from 0. A phase ends when `count` arrivals have come and all bytes that were announced
+// in it; whoever waits names the parity of the phase's number. Needs sm_90.
 #pragma once
 
 using Barrier = unsigned long long;
@@ -17,34 +19,44 @@ struct alignas(64) TensorMap {
 
 #ifdef __CUDA_EMU__
 
-__device__ inline void barrier_init(Barrier* barrier, unsigned count, EMU_HERE) { emu_phase_init(barrier, count, file, line); }
+__device__ inline void barrier_init(Barrier* barrier, unsigned count, EMU_HERE) {
+    emu_phase_init(barrier, count, file, line); }
 __device__ inline void barriers_ready() {}
 __device__ inline void tiles_written() { emu_proxy_fence(); }
 __device__ inline void barrier_arrive(Barrier* barrier, EMU_HERE) { emu_phase_arrive(barrier, 0, -1, file, line); }
-__device__ inline void barrier_arrive_at(Barrier* barrier, unsigned rank, EMU_HERE) { emu_phase_arrive(barrier, 0, int(rank), file, line); }
-__device__ inline void barrier_read_at(Barrier* barrier, unsigned rank, EMU_HERE) { emu_phase_arrive(barrier, 0, int(rank), file, line); }
+__device__ inline void barrier_arrive_at(Barrier* barrier, unsigned rank, EMU_HERE) {
+    emu_phase_arrive(barrier, 0, int(rank), file, line); }
+__device__ inline void barrier_read_at(Barrier* barrier, unsigned rank, EMU_HERE) {
+    emu_phase_arrive(barrier, 0, int(rank), file, line); }
 __device__ inline void barriers_ready_in_cluster(EMU_HERE) { emu_cluster_barrier(file, line); }
-__device__ inline void barrier_expect(Barrier* barrier, unsigned bytes, EMU_HERE) { emu_phase_arrive(barrier, bytes, -1, file, line); }
-__device__ inline void barrier_wait(Barrier* barrier, unsigned parity, EMU_HERE) { emu_phase_wait(barrier, parity, file, line); }
-__device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier, EMU_HERE) {
+__device__ inline void barrier_expect(Barrier* barrier, unsigned bytes, EMU_HERE) {
+    emu_phase_arrive(barrier, bytes, -1, file, line); }
+__device__ inline void barrier_wait(Barrier* barrier, unsigned parity, EMU_HERE) {
+    emu_phase_wait(barrier, parity, file, line); }
+__device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier,
+    EMU_HERE) {
     emu_copy_tile(to, &from, 2, column, row, 0, 0, barrier, 0, file, line);
 }
-__device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row, Barrier* barrier, EMU_HERE) {
+__device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row,
+    Barrier* barrier, EMU_HERE) {
     emu_copy_tile(to, &from, 2, column, row, 0, 0, barrier, blocks, file, line);
 }
-__device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row, int image, Barrier* barrier, EMU_HERE) {
+__device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row,
+    int image, Barrier* barrier, EMU_HERE) {
     emu_copy_tile(to, &from, 4, channel, column, row, image, barrier, 0, file, line);
 }
 __device__ __forceinline__ void copy_piece(void* to, const void* from, unsigned bytes, Barrier* barrier, EMU_HERE) {
     emu_copy_piece(to, from, bytes, barrier, 0, file, line);
 }
-__device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes, Barrier* barrier, EMU_HERE) {
+__device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes,
+    Barrier* barrier, EMU_HERE) {
     emu_copy_piece(to, from, bytes, barrier, blocks, file, line);
 }
 
 #elif __CUDA_ARCH__ >= 900
 
-__device__ __forceinline__ unsigned in_shared(const void* address) { return static_cast<unsigned>(__cvta_generic_to_shared(address)); }
+__device__ __forceinline__ unsigned in_shared(const void* address) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(address)); }
 
 // By one thread; barriers_ready() and a barrier of the block come before others use it.
 __device__ __forceinline__ void barrier_init(Barrier* barrier, unsigned count) {
@@ -52,7 +64,8 @@ __device__ __forceinline__ void barrier_init(Barrier* barrier, unsigned count) {
 }
 // After barrier_init, so that the copy engine and other blocks of the cluster find barriers.
 __device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-// Tiles that a thread has written itself: it calls this before the barrier after which the tensor cores (wgmma) read them.
+// Tiles that a thread has written itself: it calls this before the barrier after which the tensor cores (wgmma) read
+// them.
 __device__ __forceinline__ void tiles_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
@@ -63,8 +76,8 @@ __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned ran
     asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [its];}"
                  ::"r"(in_shared(barrier)), "r"(rank) : "memory");
 }
-// Arrives at the barrier of another block of the cluster for a thread that has only read there: it hands over nothing that it wrote, and so does not wait until its
-// writes are seen by the whole GPU, as barrier_arrive_at does.
+// Arrives at the barrier of another block of the cluster for a thread that has only read there: it hands over nothing
+// that it wrote, and so does not wait until its writes are seen by the whole GPU, as barrier_arrive_at does.
 __device__ __forceinline__ void barrier_read_at(Barrier* barrier, unsigned rank) {
     asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [its];}"
                  ::"r"(in_shared(barrier)), "r"(rank) : "memory");
@@ -75,7 +88,8 @@ __device__ __forceinline__ void barriers_ready_in_cluster() {
 }
 // Arrives, and announces bytes that the phase is to wait for.
 __device__ __forceinline__ void barrier_expect(Barrier* barrier, unsigned bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(in_shared(barrier)), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(in_shared(barrier)), "r"(bytes)
+        : "memory");
 }
 // Until the phase of this parity has ended.
 __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) {
@@ -84,22 +98,28 @@ __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) 
                  "@!done bra again;}" ::"r"(in_shared(barrier)), "r"(parity) : "memory");
 }
 
-// Begins to copy the tile whose first number is in this column and row; its bytes arrive at the barrier. The column is a multiple of 16 bytes: at another
-// one Hopper stops with an illegal instruction.
+// Begins to copy the tile whose first number is in this column and row; its bytes arrive at the barrier. The column is
+// a multiple of 16 bytes: at another one Hopper stops with an illegal instruction.
 __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                  ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)) : "memory");
 }
-// Begins to copy a tile of images (images, rows, columns, channels), whose rows are pixels, first along an image's row, then down, then image by image.
-// A place may be negative, as the padding of a convolution is: its pixels arrive as zeros.
-__device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row, int image, Barrier* barrier) {
+// Begins to copy a tile of images (images, rows, columns, channels), whose rows are pixels, first along an image's row,
+// then down, then image by image. A place may be negative, as the padding of a convolution is: its pixels arrive as
+// zeros.
+__device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row,
+    int image, Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
-                 ::"r"(in_shared(to)), "l"(&from), "r"(channel), "r"(column), "r"(row), "r"(image), "r"(in_shared(barrier)) : "memory");
+                 ::"r"(in_shared(to)), "l"(&from), "r"(channel), "r"(column), "r"(row), "r"(image),
+                     "r"(in_shared(barrier)) : "memory");
 }
-// Begins to copy a tile to several blocks of the cluster, a bit for each: each block gets it at the same place, and its bytes arrive at the block's own barrier.
-__device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
+// Begins to copy a tile to several blocks of the cluster, a bit for each: each block gets it at the same place, and its
+// bytes arrive at the block's own barrier.
+__device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row,
+    Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
-                 ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)), "h"(static_cast<unsigned short>(blocks)) : "memory");
+                 ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)),
+                     "h"(static_cast<unsigned short>(blocks)) : "memory");
 }
 
 // Begins to copy a piece of memory as it lies; addresses and bytes are multiples of 16.
@@ -107,10 +127,13 @@ __device__ __forceinline__ void copy_piece(void* to, const void* from, unsigned 
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)) : "memory");
 }
-// Begins to copy a piece of memory to several blocks of the cluster, at the same place in the shared memory of each; blocks: a bit for each, as in copy_tile_to.
-__device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes, Barrier* barrier) {
+// Begins to copy a piece of memory to several blocks of the cluster, at the same place in the shared memory of each;
+// blocks: a bit for each, as in copy_tile_to.
+__device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes,
+    Barrier* barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
-                 ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)), "h"(static_cast<unsigned short>(blocks)) : "memory");
+                 ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)),
+                     "h"(static_cast<unsigned short>(blocks)) : "memory");
 }
 
 #endif

@@ -1,4 +1,5 @@
-// What ends a step of a thin chain: sums over rows that samples or blocks have left, their parameters' update, and the log.
+// What ends a step of a thin chain: sums over rows that samples or blocks have left, their parameters' update, and the
+// log.
 #pragma once
 #include "log.cuh"
 #include "parameter.cuh"
@@ -7,8 +8,9 @@
 constexpr int COLUMNS = 32;  // numbers whose sums a block computes: a lane of each of its PARTS warps for each
 constexpr int AT_ONCE = 16;  // rows that a lane asks for before it adds any
 
-// The sum over rows (many, pitch) of this lane's column, which is a number of the gradient: each warp adds up every PARTS-th row, the first
-// one the warps' sums. to: where it goes, null for lanes that have no column. Every thread of a block of PARTS warps calls it.
+// The sum over rows (many, pitch) of this lane's column, which is a number of the gradient: each warp adds up every
+// PARTS-th row, the first one the warps' sums. to: where it goes, null for lanes that have no column. Every thread of a
+// block of PARTS warps calls it.
 template <int PARTS>
 __device__ void sum_rows(const float* __restrict__ rows, int many, int pitch, int column, float* to, const Flat& flat) {
     __shared__ float held[PARTS][COLUMNS];
@@ -41,14 +43,17 @@ struct SmallSums {
     float *db1, *dw2, *db2;
 
     __device__ float* operator[](int k) const {
-        return k < width ? db1 + k : k >= count ? nullptr : k < width + out ? db2 + (k - width) : dw2 + (k - width - out);
+        return k < width ? db1 + k : k >= count ? nullptr : k < width + out ? db2 + (k - width)
+            : dw2 + (k - width - out);
     }
 };
 
-// The log's entry from losses and counts (many,). Every thread of a block of PARTS warps calls it. log_loss: null where no loss is computed.
+// The log's entry from losses and counts (many,). Every thread of a block of PARTS warps calls it. log_loss: null where
+// no loss is computed.
 template <int PARTS>
 __device__ void sum_log(
-    const double* __restrict__ lost, const int* __restrict__ hits, int many, int* step, double* log_loss, long long* log_correct, int batch,
+    const double* __restrict__ lost, const int* __restrict__ hits, int many, int* step, double* log_loss,
+    long long* log_correct, int batch,
     int first, int last
 ) {
     __shared__ double held_loss[PARTS];

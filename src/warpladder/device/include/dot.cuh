@@ -1,7 +1,8 @@
 // Sums of products in a fixed order.
 #pragma once
 
-// The sum of a[t * a_step] * b[t * b_step], t = 0 ... n - 1, in four interleaved chains: while one waits for its addition, the others go on.
+// The sum of a[t * a_step] * b[t * b_step], t = 0 ... n - 1, in four interleaved chains: while one waits for its
+// addition, the others go on.
 __device__ inline float dot_row(const float* a, long long a_step, const float* b, long long b_step, int n) {
     float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
     int t = 0;
@@ -27,16 +28,18 @@ __device__ inline float dot_3(const float* a, int a_step, const float* b, int b_
     return a[0] * b[0] + a[a_step] * b[b_step] + a[2 * a_step] * b[2 * b_step];
 }
 
-// The sum of a[p * a_plane + i * a_row + j * a_step] * b[p * b_plane + i * b_row + j * b_step] over p < planes, i < rows, j < columns:
-// windows of an image's channels times those of a filter. Rows are summed, then windows, then channels.
-// Three by three, which most windows are, is written out: loops of three steps cost more than their bodies.
+// The sum of a[p * a_plane + i * a_row + j * a_step] * b[p * b_plane + i * b_row + j * b_step] over p < planes, i <
+// rows, j < columns: windows of an image's channels times those of a filter. Rows are summed, then windows, then
+// channels. Three by three, which most windows are, is written out: loops of three steps cost more than their bodies.
 __device__ inline float dot_windows(
-    const float* a, int a_plane, int a_row, int a_step, const float* b, int b_plane, int b_row, int b_step, int planes, int rows, int columns
+    const float* a, int a_plane, int a_row, int a_step, const float* b, int b_plane, int b_row, int b_step, int planes,
+        int rows, int columns
 ) {
     float sum = 0.0f;
     if (rows == 3 && columns == 3) {
         for (int p = 0; p < planes; ++p) {
-            sum += dot_3(a, a_step, b, b_step) + dot_3(a + a_row, a_step, b + b_row, b_step) + dot_3(a + 2 * a_row, a_step, b + 2 * b_row, b_step);
+            sum += dot_3(a, a_step, b, b_step) + dot_3(a + a_row, a_step, b + b_row, b_step)
+                + dot_3(a + 2 * a_row, a_step, b + 2 * b_row, b_step);
             a += a_plane;
             b += b_plane;
         }

@@ -14,8 +14,8 @@ template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_>
 struct Tile {
     static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, STAGES = STAGES_;
     static constexpr int THREADS = (BM / TM) * (BN / TN);
-    // A warp is 4 x 8 or 8 x 4 threads, fewer along the longer side of a thread's tile, so that the warp's is near a square; 2 x 16 where
-    // the block's tile is that flat.
+    // A warp is 4 x 8 or 8 x 4 threads, fewer along the longer side of a thread's tile, so that the warp's is near a
+    // square; 2 x 16 where the block's tile is that flat.
     static constexpr int LANES_M = BM / TM < 4 ? 2 : TN > TM ? 8 : 4, LANES_N = 32 / LANES_M;
     static constexpr int WARPS_M = BM / (LANES_M * TM), WARPS_N = BN / (LANES_N * TN);
     // Four more than the width: the eight k of a transposing copy then fall into different banks.
@@ -23,12 +23,15 @@ struct Tile {
     static constexpr int PANEL_A = BK * PITCH_A, PANEL_B = BK * PITCH_B;
     static constexpr int STAGE = PANEL_A + PANEL_B;           // floats
     static constexpr int SHARED = STAGES * STAGE;             // floats
-    // Blocks that share a multiprocessor: the compiler may give a thread so many registers, by the sums that it keeps. Each of the four
-    // schedulers has 16,384: for two of its warps that is 255 a thread, for three 168, for four 128, for five 96, for eight 64.
+    // Blocks that share a multiprocessor: the compiler may give a thread so many registers, by the sums that it keeps.
+    // Each of the four schedulers has 16,384: for two of its warps that is 255 a thread, for three 168, for four 128,
+    // for five 96, for eight 64.
     static constexpr int SUMS = TM * TN;
-    static constexpr int REGISTERS = SUMS >= 128 ? 255 : SUMS >= 64 ? (THREADS < 256 ? 168 : 128) : SUMS >= 48 ? 128 : SUMS >= 32 ? 96 : 64;
+    static constexpr int REGISTERS = SUMS >= 128 ? 255 : SUMS >= 64 ? (THREADS < 256 ? 168 : 128) : SUMS >= 48 ? 128
+        : SUMS >= 32 ? 96 : 64;
     __host__ __device__ static constexpr int blocks(int registers) {
-        return 65536 / (registers * THREADS) < 1 ? 1 : 65536 / (registers * THREADS) > 8 ? 8 : 65536 / (registers * THREADS);
+        return 65536 / (registers * THREADS) < 1 ? 1 : 65536 / (registers * THREADS) > 8 ? 8
+            : 65536 / (registers * THREADS);
     }
     static constexpr int BLOCKS = blocks(REGISTERS);
     static constexpr int ROOMY = blocks(REGISTERS < 168 ? REGISTERS + 32 : REGISTERS);  // for sources that keep more
@@ -37,14 +40,16 @@ struct Tile {
     static_assert(WARPS_M * WARPS_N * 32 == THREADS && STAGES >= 2, "the warps cover the tile");
 };
 
-// Where a thread's sums stand in the tile: of chunk i of four rows the first is row(i), of chunk j of four columns column(j).
+// Where a thread's sums stand in the tile: of chunk i of four rows the first is row(i), of chunk j of four columns
+// column(j).
 template <class T>
 struct Place {
     int m, n;
 
     __device__ __forceinline__ Place() {
-        // Which lane takes what is free. In this order lanes that differ in their lowest bit read the same of one panel, lanes that differ in
-        // the next one the same of the other: a 16-byte load by 32 lanes then takes two passes, not four.
+        // Which lane takes what is free. In this order lanes that differ in their lowest bit read the same of one
+        // panel, lanes that differ in the next one the same of the other: a 16-byte load by 32 lanes then takes two
+        // passes, not four.
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         const int of_eight = lane / 2 % 8, of_four = lane / 16 * 2 + lane % 2;
         const int of_m = T::LANES_M == 2 ? lane % 2 : T::LANES_M == 4 ? of_four : of_eight;
@@ -71,7 +76,8 @@ __device__ __forceinline__ void read_fragment(float (&out)[COUNT], const float* 
 
 // c (TM, TN) = A B over `steps` blocks of BK; shared holds T::SHARED floats. The order of every sum is that of k.
 template <class T, class Source>
-__device__ __forceinline__ void multiply(float (&c)[T::TM][T::TN], Source& source, int steps, float* shared, const Place<T>& at) {
+__device__ __forceinline__ void multiply(float (&c)[T::TM][T::TN], Source& source, int steps, float* shared,
+    const Place<T>& at) {
 #pragma unroll
     for (int i = 0; i < T::TM; ++i)
 #pragma unroll

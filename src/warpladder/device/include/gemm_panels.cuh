@@ -4,12 +4,14 @@
 #pragma once
 #include "gemm.cuh"
 
-// Number (k, x) is source[k * pitch + x]: neighbours in x are neighbours in memory. WIDTH (1 or 4) are copied at a time;
-// 4 wants source and pitch to be multiples of 4 floats.
+// Number (k, x) is source[k * pitch + x]: neighbours in x are neighbours in memory. WIDTH (1 or 4) are copied at a
+// time; 4 wants source and pitch to be multiples of 4 floats.
 template <class T, int X, int WIDTH>
 struct AcrossPanel {
-    static constexpr int LANES = X / WIDTH < T::THREADS ? X / WIDTH : T::THREADS, ROWS = T::THREADS / LANES, PITCH = X + 4;
-    static_assert(T::THREADS % LANES == 0 && X % (LANES * WIDTH) == 0 && (T::BK % ROWS == 0 || ROWS % T::BK == 0), "threads keep to columns");
+    static constexpr int LANES = X / WIDTH < T::THREADS ? X / WIDTH : T::THREADS, ROWS = T::THREADS / LANES,
+        PITCH = X + 4;
+    static_assert(T::THREADS % LANES == 0 && X % (LANES * WIDTH) == 0 && (T::BK % ROWS == 0 || ROWS % T::BK == 0),
+        "threads keep to columns");
     const float* source;
     long long pitch;
     int left;   // rows from this thread's first one to the end
@@ -32,7 +34,8 @@ struct AcrossPanel {
 #pragma unroll
             for (int c = 0; c < X; c += LANES * WIDTH) {
                 if (WIDTH == 4)
-                    copy_sixteen(shared + target + r * PITCH + c, source + r * pitch + c, r < left ? max(0, min(4, count - c)) : 0);
+                    copy_sixteen(shared + target + r * PITCH + c, source + r * pitch + c, r < left
+                        ? max(0, min(4, count - c)) : 0);
                 else
                     copy_float(shared + target + r * PITCH + c, source + r * pitch + c, r < left && c < count);
             }

@@ -1,28 +1,31 @@
-// What a convolution's pixels see, as a panel for gemm.cuh: rows are (input channel, tap), columns are pixels. Nothing is
-// ever unfolded in memory: each number is copied from the image to its place in shared memory, zeros for the padding.
+// What a convolution's pixels see, as a panel for gemm.cuh: rows are (input channel, tap), columns are pixels. Nothing
+// is ever unfolded in memory: each number is copied from the image to its place in shared memory, zeros for the
+// padding.
 #pragma once
 #include "gemm_panels.cuh"
 
-// Which way a convolution goes. TRANSPOSED and MERGED read the small image and write the large one: by classes of pixels that meet the same
-// taps, or all classes at once, for few outputs: each class has rows of its own, with zeros for taps that it does not meet.
+// Which way a convolution goes. TRANSPOSED and MERGED read the small image and write the large one: by classes of
+// pixels that meet the same taps, or all classes at once, for few outputs: each class has rows of its own, with zeros
+// for taps that it does not meet.
 enum { FORWARD = 0, TRANSPOSED = 1, MERGED = 2 };
 
 // One axis of a convolution that reads `taps` neighbours for each output.
 //
-// Output p (of `count`) stands at begin + p * step in the image that is written, and reads first + p * stride + t, t = 0 ... taps - 1,
-// in the image that is read.
+// Output p (of `count`) stands at begin + p * step in the image that is written, and reads first + p * stride + t, t =
+// 0 ... taps - 1, in the image that is read.
 struct Axis {
     int taps, stride, first;  // reading
     int count, step, begin;   // writing
 };
 
 // The axis of a convolution: `size` outputs, kernel k.
-__device__ inline Axis forward_axis(int size, int k, int stride, int padding) { return {k, stride, -padding, size, 1, 0}; }
+__device__ inline Axis forward_axis(int size, int k, int stride, int padding) {
+    return {k, stride, -padding, size, 1, 0}; }
 
-// The axis of a convolution's transpose, which reads the small image (its output) and writes the large one (its input, `size` long).
-// Of those pixels only every stride-th meets the same taps, so there are `stride` classes, and each is a convolution with stride 1:
-// the pixels h with (h + padding) mod stride = phase read (h + padding - phase) / stride - u for taps phase + stride u.
-// With t = taps - 1 - u the taps ascend.
+// The axis of a convolution's transpose, which reads the small image (its output) and writes the large one (its input,
+// `size` long). Of those pixels only every stride-th meets the same taps, so there are `stride` classes, and each is a
+// convolution with stride 1: the pixels h with (h + padding) mod stride = phase read (h + padding - phase) / stride - u
+// for taps phase + stride u. With t = taps - 1 - u the taps ascend.
 __device__ inline Axis transposed_axis(int size, int k, int stride, int padding, int phase) {
     const int taps = phase < k ? (k - phase + stride - 1) / stride : 0;
     const int begin = (phase - padding % stride + stride) % stride;
@@ -30,7 +33,8 @@ __device__ inline Axis transposed_axis(int size, int k, int stride, int padding,
     return {taps, 1, (begin + padding - phase) / stride - (taps - 1), count, stride, begin};
 }
 
-// All classes of the transpose at once: written pixel p * stride + begin of each class, for the same p, reads among these.
+// All classes of the transpose at once: written pixel p * stride + begin of each class, for the same p, reads among
+// these.
 __device__ inline Axis merged_axis(int size, int k, int stride, int padding) {
     int first = 1 << 30, last = -(1 << 30);
     for (int phase = 0; phase < stride; ++phase) {
@@ -63,25 +67,31 @@ struct Images {
     Axis down, along;
 };
 
-// The pixels that a thread copies for: numbers threadIdx.x, threadIdx.x + THREADS, ... of the tile, or one that it shares with others.
+// The pixels that a thread copies for: numbers threadIdx.x, threadIdx.x + THREADS, ... of the tile, or one that it
+// shares with others.
 template <class T, bool WINDOWS>
 struct PatchPixels {
     static constexpr int COUNT = T::BN > T::THREADS ? T::BN / T::THREADS : 1;
-    static constexpr int ROWS = T::BN > T::THREADS ? 1 : T::THREADS / T::BN;  // of the panel that all threads copy together
-    static_assert((T::BN % T::THREADS == 0 || T::THREADS % T::BN == 0) && T::BK % ROWS == 0, "every thread keeps to its pixels");
+    // of the panel that all threads copy together
+    static constexpr int ROWS = T::BN > T::THREADS ? 1 : T::THREADS / T::BN;
+    static_assert((T::BN % T::THREADS == 0 || T::THREADS % T::BN == 0) && T::BK % ROWS == 0,
+        "every thread keeps to its pixels");
     const float* source[COUNT];     // of the first tap, which may lie outside of the image
-    int row[COUNT], column[COUNT];  // of the first tap; beyond the last pixel the last one is copied, and its sums are not stored
+    // of the first tap; beyond the last pixel the last one is copied, and its sums are not stored
+    int row[COUNT], column[COUNT];
     int height, width;
 
     // The first pixel of the tile, how many there are in all, and in an image down and along.
-    __device__ __forceinline__ PatchPixels(const Images& in, int pixel, int pixels, int high, int wide) : height(in.height), width(in.width) {
+    __device__ __forceinline__ PatchPixels(const Images& in, int pixel, int pixels, int high, int wide)
+        : height(in.height), width(in.width) {
 #pragma unroll
         for (int p = 0; p < COUNT; ++p) {
             const int number = pixel + static_cast<int>(threadIdx.x) % T::BN + p * T::THREADS;
             const Place2d at = place2d<WINDOWS>(min(number, pixels - 1), high, wide);
             row[p] = in.down.first + at.row * in.down.stride;
             column[p] = in.along.first + at.column * in.along.stride;
-            source[p] = in.data + static_cast<long long>(at.image) * in.channels * height * width + (row[p] * width + column[p]);
+            source[p] = in.data + static_cast<long long>(at.image) * in.channels * height * width
+                + (row[p] * width + column[p]);
         }
     }
     __device__ __forceinline__ bool inside(int p, int down, int along) const {
@@ -92,8 +102,8 @@ struct PatchPixels {
     __device__ __forceinline__ static int target() { return threadIdx.x / T::BN * T::PITCH_B + threadIdx.x % T::BN; }
 };
 
-// Rows ordered (channel / BK, tap, channel % BK): a step of BK rows is one tap of BK channels, and whether a pixel has it is
-// asked once. Channels beyond the last one are zeros.
+// Rows ordered (channel / BK, tap, channel % BK): a step of BK rows is one tap of BK channels, and whether a pixel has
+// it is asked once. Channels beyond the last one are zeros.
 template <class T, bool WINDOWS>
 struct ChannelPatches {
     using Pixels = PatchPixels<T, WINDOWS>;
@@ -122,7 +132,8 @@ struct ChannelPatches {
             const float* from = pixels.source[p] + offset;
 #pragma unroll
             for (int r = 0; r < T::BK; r += Pixels::ROWS) {
-                copy_float(shared + Pixels::target() + r * T::PITCH_B + p * T::THREADS, from, inside && (WHOLE || row() + r < left));
+                copy_float(shared + Pixels::target() + r * T::PITCH_B + p * T::THREADS, from, inside
+                    && (WHOLE || row() + r < left));
                 from += Pixels::ROWS * plane;
             }
         }
@@ -154,7 +165,8 @@ struct TapPatches {
     int left;
 
     // taps: in shared memory, room for `rows`, which is filled here.
-    __device__ __forceinline__ TapPatches(const Images& in, const Pixels& pixels_, int step, Tap* taps, int rows) : pixels(pixels_) {
+    __device__ __forceinline__ TapPatches(const Images& in, const Pixels& pixels_, int step, Tap* taps, int rows)
+        : pixels(pixels_) {
         const int each = in.down.taps * in.along.taps;
         for (int i = threadIdx.x; i < rows; i += T::THREADS) {
             const int down = i % each / in.along.taps, along = i % each % in.along.taps;
@@ -172,7 +184,8 @@ struct TapPatches {
 #pragma unroll
             for (int p = 0; p < Pixels::COUNT; ++p) {
                 const bool inside = r < left && pixels.inside(p, tap.where >> 16, tap.where & 0xffff);
-                copy_float(shared + Pixels::target() + r * T::PITCH_B + p * T::THREADS, pixels.source[p] + tap.offset, inside);
+                copy_float(shared + Pixels::target() + r * T::PITCH_B + p * T::THREADS, pixels.source[p] + tap.offset,
+                    inside);
             }
         }
         table += T::BK;

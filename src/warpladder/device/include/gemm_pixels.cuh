@@ -4,7 +4,8 @@
 #pragma once
 #include "gemm_patches.cuh"
 
-// Columns of a tap: channels in groups of four. Where the last group is not whole it begins earlier and repeats channels of the one before.
+// Columns of a tap: channels in groups of four. Where the last group is not whole it begins earlier and repeats
+// channels of the one before.
 __device__ constexpr int padded_channels(int channels) { return (channels + 3) / 4 * 4; }
 
 // The channel that such a column has; one beyond the last has none, and is zero.
@@ -18,8 +19,9 @@ struct Window {
     int channels, height, width, outputs, high, wide, k, stride, padding;
 };
 
-// As AlongPanel, a warp copies 8 neighbouring pixels of 4 rows at a time. A thread follows every eighth pixel through the images. For B
-// it copies groups of four channels of one tap, so that whether the pixel has that tap is asked once. FEW: less than four channels.
+// As AlongPanel, a warp copies 8 neighbouring pixels of 4 rows at a time. A thread follows every eighth pixel through
+// the images. For B it copies groups of four channels of one tap, so that whether the pixel has that tap is asked once.
+// FEW: less than four channels.
 template <class T, bool FEW>
 struct PixelPanels {
     static constexpr int ROWS = T::THREADS / 8;
@@ -36,7 +38,8 @@ struct PixelPanels {
 
     __device__ __forceinline__ static int lane() { return threadIdx.x % 8; }
     __device__ __forceinline__ static int number() { return threadIdx.x / 8; }
-    // Of a group, the channel that is copied as number i: neighbouring rows of threads begin with different ones, so that a warp writes 32 banks.
+    // Of a group, the channel that is copied as number i: neighbouring rows of threads begin with different ones, so
+    // that a warp writes 32 banks.
     __device__ __forceinline__ static int turn(int i) { return i ^ (number() % 4); }
 
     // The panels begin with channel `output` of dy, column `first`, and pixel `pixel` of `end`.
@@ -48,12 +51,14 @@ struct PixelPanels {
         row = at.row * size.stride, column = at.column * size.stride;
         left = end - pixel - lane();
         outputs = size.outputs - output - number();
-        dy = gradients + (static_cast<long long>(at.image) * size.outputs + output + number()) * (size.high * size.wide) +
+        dy = gradients + (static_cast<long long>(at.image) * size.outputs + output + number()) * (size.high * size.wide)
+            +
              (at.row * size.wide + at.column);
         x = images + static_cast<long long>(at.image) * size.channels * plane + (row * size.width + column);
 #pragma unroll
         for (int g = 0; g < GROUPS; ++g) {
-            const int group = min(first + (number() + g * ROWS) * 4, size.k * size.k * padded - 4);  // beyond the last one that one again
+            // beyond the last one that one again
+            const int group = min(first + (number() + g * ROWS) * 4, size.k * size.k * padded - 4);
             const int tap = group / padded, begin = max(0, min(group % padded, size.channels - 4));
             down[g] = tap / size.k - size.padding, along[g] = tap % size.k - size.padding;
             offset[g] = begin * plane + down[g] * size.width + along[g];
@@ -75,7 +80,8 @@ struct PixelPanels {
             if (ROWS <= T::BN / 4 || number() < T::BN / 4) {
 #pragma unroll
                 for (int g = 0; g < GROUPS; ++g) {
-                    const bool inside = pixel && static_cast<unsigned>(row + down[g]) < static_cast<unsigned>(size.height) &&
+                    const bool inside = pixel
+                        && static_cast<unsigned>(row + down[g]) < static_cast<unsigned>(size.height) &&
                                         static_cast<unsigned>(column + along[g]) < static_cast<unsigned>(size.width);
 #pragma unroll
                     for (int i = 0; i < 4; ++i)

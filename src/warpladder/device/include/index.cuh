@@ -1,7 +1,8 @@
 // Which number of an array a thread computes.
 //
-// A launch over a flat array has one thread for each number, along the grid's x axis. A launch over samples has one thread
-// for each number of a sample along x, and the samples along y: an index within a sample fits into 32 bits, where division is cheap.
+// A launch over a flat array has one thread for each number, along the grid's x axis. A launch over samples has one
+// thread for each number of a sample along x, and the samples along y: an index within a sample fits into 32 bits,
+// where division is cheap.
 #pragma once
 
 // A thread's number along x. 64 bits: a batch may hold more than 2^31 numbers.

@@ -1,10 +1,12 @@
 // What a step leaves behind: its loss and its count of correct samples, and the number of the step that runs next.
 #pragma once
 
-// One thread calls it. A batch that comes in slices: the first sets the entry, the others add to it, the last one moves on to the next step.
-// now: what `step` holds, for who has read it already. loss, correct: null where the step's loss is not computed; then steps are counted alone.
+// One thread calls it. A batch that comes in slices: the first sets the entry, the others add to it, the last one moves
+// on to the next step. now: what `step` holds, for who has read it already. loss, correct: null where the step's loss
+// is not computed; then steps are counted alone.
 __device__ inline void write_log(
-    int now, int* step, double* loss, long long* correct, double slice_loss, long long slice_correct, int first, int last
+    int now, int* step, double* loss, long long* correct, double slice_loss, long long slice_correct, int first,
+        int last
 ) {
     if (loss != nullptr) {
         loss[now] = first ? slice_loss : loss[now] + slice_loss;
@@ -12,6 +14,7 @@ __device__ inline void write_log(
     }
     if (last) *step = now + 1;
 }
-__device__ inline void write_log(int* step, double* loss, long long* correct, double slice_loss, long long slice_correct, int first, int last) {
+__device__ inline void write_log(int* step, double* loss, long long* correct, double slice_loss,
+    long long slice_correct, int first, int last) {
     write_log(*step, step, loss, correct, slice_loss, slice_correct, first, last);
 }

@@ -1,4 +1,5 @@
-// One step of a matrix product by the tensor cores: d += a b, by a whole warp, each lane with its share, its fragment; and what fills fragments.
+// One step of a matrix product by the tensor cores: d += a b, by a whole warp, each lane with its share, its fragment;
+// and what fills fragments.
 //
 // With g = lane / 4 and t = lane % 4 a lane has, of d (16, 8) float32,
 //     d[0], d[1] = row g, columns 2t and 2t + 1;  d[2], d[3] = the same of row g + 8;
@@ -7,7 +8,8 @@
 //     b[0] = rows 2t, 2t + 1 of column g;  b[1] = 8 rows further;
 // of a (16, 8) and b (8, 8) in tf32, one in each word,
 //     a[0] = (g, t), a[1] = (g + 8, t), a[2] = (g, t + 4), a[3] = (g + 8, t + 4);  b[0] = (t, g), b[1] = (t + 4, g).
-// The tensor cores cut off what they add and do not round it. bf16 and tf32 want sm_80 or newer, half sm_80 for this shape.
+// The tensor cores cut off what they add and do not round it. bf16 and tf32 want sm_80 or newer, half sm_80 for this
+// shape.
 #pragma once
 
 #ifdef __CUDA_EMU__
@@ -30,8 +32,10 @@ __device__ __forceinline__ void load_matrices_turned(unsigned (&out)[COUNT], con
     emu::load_matrices(out, row, true, file, line);
 }
 __device__ inline unsigned to_tf32(float x) { return emu::tf32_bits(x); }
-__device__ inline unsigned two_bf16(float low, float high) { return emu::bfloat16_bits(low) | unsigned(emu::bfloat16_bits(high)) << 16; }
-__device__ inline unsigned two_halves(float low, float high) { return emu::half_bits(low) | unsigned(emu::half_bits(high)) << 16; }
+__device__ inline unsigned two_bf16(float low, float high) {
+    return emu::bfloat16_bits(low) | unsigned(emu::bfloat16_bits(high)) << 16; }
+__device__ inline unsigned two_halves(float low, float high) {
+    return emu::half_bits(low) | unsigned(emu::half_bits(high)) << 16; }
 __device__ inline float low_half(unsigned two) { return emu::half_value((unsigned short)two); }
 __device__ inline float high_half(unsigned two) { return emu::half_value((unsigned short)(two >> 16)); }
 
@@ -48,9 +52,10 @@ MMA_STEP(mma_half, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 MMA_STEP(mma_tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
 #undef MMA_STEP
 
-// COUNT matrices (1, 2 or 4) of 8 x 8 numbers of 16 bits from shared memory. Lane 8 i + r names row r of matrix i, 16 bytes at an address that 16
-// divides; out[i] is of matrix i, as in a fragment of a: row lane / 4, columns 2 (lane % 4) and the next one. Turned: rows and columns exchanged,
-// as in a fragment of b whose rows lie in memory. Rows may as well hold four floats, and out[i] is then number lane % 4 of row lane / 4.
+// COUNT matrices (1, 2 or 4) of 8 x 8 numbers of 16 bits from shared memory. Lane 8 i + r names row r of matrix i, 16
+// bytes at an address that 16 divides; out[i] is of matrix i, as in a fragment of a: row lane / 4, columns 2 (lane % 4)
+// and the next one. Turned: rows and columns exchanged, as in a fragment of b whose rows lie in memory. Rows may as
+// well hold four floats, and out[i] is then number lane % 4 of row lane / 4.
 #define LOAD_MATRICES(name, how)                                                                                                  \
     __device__ __forceinline__ void name(unsigned (&out)[1], const void* row) {                                                   \
         const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));                                               \

@@ -1,5 +1,5 @@
-// The order of an epoch, position by position: a Feistel network over 2 * half_bits bits, walked until the value is below n.
-// Bit for bit what order.py computes; words (ORDER_WORDS,): six round keys, half_bits, n, shuffle.
+// The order of an epoch, position by position: a Feistel network over 2 * half_bits bits, walked until the value is
+// below n. Bit for bit what order.py computes; words (ORDER_WORDS,): six round keys, half_bits, n, shuffle.
 #pragma once
 
 constexpr int ORDER_ROUNDS = 6;
@@ -19,12 +19,14 @@ struct Order {
     unsigned key[ORDER_ROUNDS], half_bits, n, shuffle;
 
     Order() = default;
-    __device__ explicit Order(const unsigned* words) : half_bits(words[ORDER_ROUNDS]), n(order_length(words)), shuffle(words[ORDER_ROUNDS + 2]) {
+    __device__ explicit Order(const unsigned* words) : half_bits(words[ORDER_ROUNDS]), n(order_length(words)),
+        shuffle(words[ORDER_ROUNDS + 2]) {
 #pragma unroll
         for (int round = 0; round < ORDER_ROUNDS; ++round) key[round] = words[round];
     }
 
-    // The sample at a position below n. Whether it is shuffled is asked last: a branch around all this would have the words waited for twice.
+    // The sample at a position below n. Whether it is shuffled is asked last: a branch around all this would have the
+    // words waited for twice.
     __device__ unsigned operator[](unsigned position) const {
         const unsigned mask = (1u << half_bits) - 1u;
         unsigned x = position;

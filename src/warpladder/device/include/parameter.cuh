@@ -1,16 +1,19 @@
-// What becomes of a number of the gradient once its sum is complete: it is stored, and where the step ends with it its parameter is updated.
+// What becomes of a number of the gradient once its sum is complete: it is stored, and where the step ends with it its
+// parameter is updated.
 #pragma once
 #include "nan.cuh"
 #include "sgd.cuh"
 
-// Flat arrays of one layout; params is null where somebody else updates. Gradients are clipped to [-limit, limit]; infinity does not clip.
+// Flat arrays of one layout; params is null where somebody else updates. Gradients are clipped to [-limit, limit];
+// infinity does not clip.
 struct Flat {
     float *grads, *params, *momentum_buffer;
     Sgd sgd;
     float limit;
 };
 
-// The parameter whose gradient goes to one place: asked for before the sum is known, so that nobody waits for it afterwards. None for null.
+// The parameter whose gradient goes to one place: asked for before the sum is known, so that nobody waits for it
+// afterwards. None for null.
 struct Parameter {
     float w, v;
 

@@ -1,8 +1,9 @@
 // Samples as they are stored, bytes or floats, several neighbouring ones with one load.
 #pragma once
 
-// A byte in bits 16 to 23 of a word is, read as a float, byte * 2^-133, exactly: it costs one instruction, where the value itself costs two. What it is
-// multiplied by has to be UP times as large, so that products are not too small for a float, and their sum wants BACK. Floats stay as they are.
+// A byte in bits 16 to 23 of a word is, read as a float, byte * 2^-133, exactly: it costs one instruction, where the
+// value itself costs two. What it is multiplied by has to be UP times as large, so that products are not too small for
+// a float, and their sum wants BACK. Floats stay as they are.
 template <class Pixel>
 struct Faint {
     static constexpr float UP = sizeof(Pixel) == 1 ? 0x1p66f : 1.0f, BACK = sizeof(Pixel) == 1 ? 0x1p67f : 1.0f;
@@ -42,7 +43,8 @@ struct Pixels {
     // Floats only.
     __device__ __forceinline__ void set(int e, float value) { word[e] = __float_as_uint(value); }
 
-    // Number e as a float. A byte in the last bits of 2^23 makes the float 2^23 + byte: two fast instructions, where a conversion is a slow one.
+    // Number e as a float. A byte in the last bits of 2^23 makes the float 2^23 + byte: two fast instructions, where a
+    // conversion is a slow one.
     __device__ __forceinline__ float operator[](int e) const {
         if constexpr (sizeof(Pixel) == 4) return __uint_as_float(word[e]);
         else return __uint_as_float(__byte_perm(word[e / 4], 0x4B000000u, 0x7650u + e % 4)) - 8388608.0f;

@@ -41,7 +41,8 @@ __device__ __forceinline__ Softmax softmax_of_lanes(float logit) {
     const unsigned every_lane = 0xffffffffu;
     float largest = logit;
 #pragma unroll
-    for (int offset = 8; offset > 0; offset /= 2) largest = fmaxf(largest, __shfl_xor_sync(every_lane, largest, offset));
+    for (int offset = 8; offset > 0; offset /= 2)
+        largest = fmaxf(largest, __shfl_xor_sync(every_lane, largest, offset));
     float total = expf(logit - largest);
 #pragma unroll
     for (int offset = 8; offset > 0; offset /= 2) total += __shfl_xor_sync(every_lane, total, offset);

@@ -1,4 +1,5 @@
-// Barriers beyond a block: of a cluster (sm_90 and newer) and of the whole grid; shared memory of the cluster's other blocks.
+// Barriers beyond a block: of a cluster (sm_90 and newer) and of the whole grid; shared memory of the cluster's other
+// blocks.
 //
 // grid_sync() wants a cooperative launch, in which all blocks run at once; cluster_sync() one with a cluster.
 // Every thread of every block calls them.
@@ -26,7 +27,8 @@ __device__ __forceinline__ void store_release(unsigned* address, unsigned value)
 
 #else
 
-// What another thread stored with store_release, and then all that it wrote before, is seen by the one who loads it with this.
+// What another thread stored with store_release, and then all that it wrote before, is seen by the one who loads it
+// with this.
 __device__ inline unsigned load_acquire(const unsigned* address) {
     unsigned value;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
@@ -36,8 +38,8 @@ __device__ inline void store_release(unsigned* address, unsigned value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
 
-// How many blocks have arrived, in the lower 31 bits; the highest bit turns over when all have, and the others are zero again then.
-// One cooperative launch of a module at a time.
+// How many blocks have arrived, in the lower 31 bits; the highest bit turns over when all have, and the others are zero
+// again then. One cooperative launch of a module at a time.
 __device__ unsigned grid_arrived;
 
 __device__ inline void grid_sync() {

@@ -1,12 +1,14 @@
-// A block of 32 x 32 numbers, packed for tensor cores by one warp: with its rows as parts of lines, for sums along them, and with its columns as such.
+// A block of 32 x 32 numbers, packed for tensor cores by one warp: with its rows as parts of lines, for sums along
+// them, and with its columns as such.
 //
-// A block is a whole step of 32 lines either way, so that the warp knows the largest number of each. Lane 8 l + t has rows 8 l to 8 l + 7 and columns
-// 4 t to 4 t + 3: four neighbours of a row, and eight of a column, which are 16 bytes of a record. Nothing has to be turned.
+// A block is a whole step of 32 lines either way, so that the warp knows the largest number of each. Lane 8 l + t has
+// rows 8 l to 8 l + 7 and columns 4 t to 4 t + 3: four neighbours of a row, and eight of a column, which are 16 bytes
+// of a record. Nothing has to be turned.
 #pragma once
 #include "tensor_packed.cuh"
 
-// Where a matrix goes. along: its rows are lines; across: its columns are; either may be null. db: (row blocks of 32, columns), each column's sum over the
-// 32 rows of a block, or null. lines, undo: as tensor_packed.cuh has them.
+// Where a matrix goes. along: its rows are lines; across: its columns are; either may be null. db: (row blocks of 32,
+// columns), each column's sum over the 32 rows of a block, or null. lines, undo: as tensor_packed.cuh has them.
 struct Outlet {
     unsigned* along;
     float* along_undo;
@@ -17,11 +19,13 @@ struct Outlet {
     float* db;
 };
 
-// What multiplies numbers of which `largest` has the largest bits, taken over the lanes that differ in the bits FROM to TO of their number.
+// What multiplies numbers of which `largest` has the largest bits, taken over the lanes that differ in the bits FROM to
+// TO of their number.
 template <int FROM, int TO>
 __device__ __forceinline__ unsigned shared_exponent(unsigned largest) {
 #pragma unroll
-    for (int offset = FROM; offset < TO; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
+    for (int offset = FROM; offset < TO; offset *= 2)
+        largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
     return scale_exponent(largest);
 }
 
@@ -34,16 +38,19 @@ __device__ __forceinline__ void store_two(unsigned* to, const unsigned (&two)[2]
 #endif
 }
 
-// Whether a block at a row and a column holds something of a matrix (rows, columns), or of what fills its last records up.
+// Whether a block at a row and a column holds something of a matrix (rows, columns), or of what fills its last records
+// up.
 template <int FORMAT>
 __device__ __forceinline__ bool block_counts(int row0, int column0, int rows, int columns) {
     constexpr int TERMS = Packed<FORMAT>::TERMS;
     return row0 < (rows + TERMS - 1) / TERMS * TERMS && column0 < (columns + TERMS - 1) / TERMS * TERMS;
 }
 
-// The block at row0 and column0, both multiples of 32, of which v is the lane's share, 0 beyond the edges of the matrix (rows, columns).
+// The block at row0 and column0, both multiples of 32, of which v is the lane's share, 0 beyond the edges of the matrix
+// (rows, columns).
 template <int FORMAT>
-__device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet& to, int row0, int column0, int rows, int columns) {
+__device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet& to, int row0, int column0, int rows,
+    int columns) {
     using P = Packed<FORMAT>;
     const int lane = threadIdx.x % 32, l = lane / 8, t = lane % 8, first = row0 + 8 * l, column = column0 + 4 * t;
     if (to.db != nullptr) {
@@ -54,7 +61,8 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
             for (int i = 1; i < 8; ++i) sum += v[i][q];
             sum += __shfl_xor_sync(EVERY_LANE, sum, 8);
             sum += __shfl_xor_sync(EVERY_LANE, sum, 16);
-            if (l == 0 && row0 < rows && column + q < columns) to.db[static_cast<long long>(row0 / 32) * columns + column + q] = sum;
+            if (l == 0 && row0 < rows && column + q < columns)
+                to.db[static_cast<long long>(row0 / 32) * columns + column + q] = sum;
         }
     }
 
@@ -62,7 +70,8 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             const int line = first + i, chunk = P::chunk(0, column0 % P::TERMS + 4 * t);
-            unsigned* record = to.along + (static_cast<long long>(column0 / P::TERMS) * to.along_lines + line) * P::RECORD;
+            unsigned* record = to.along + (static_cast<long long>(column0 / P::TERMS) * to.along_lines + line)
+                * P::RECORD;
             float by = 1.0f;
             if constexpr (SCALED<FORMAT>) {
                 unsigned largest = 0;
@@ -70,7 +79,9 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
                 for (int q = 0; q < 4; ++q) largest = max(largest, __float_as_uint(v[i][q]) & 0x7fffffffu);
                 const unsigned exponent = shared_exponent<1, 8>(largest);
                 by = power_of_two(exponent);
-                if (t == 0) to.along_undo[static_cast<long long>(column0 / 32) * to.along_lines + line] = power_of_two(254u - exponent);
+                if (t == 0)
+                    to.along_undo[static_cast<long long>(column0 / 32) * to.along_lines + line] = power_of_two(254u
+                    - exponent);
             }
             if constexpr (P::WIDE) {
                 *reinterpret_cast<uint4*>(record + P::place(line, chunk)) =
@@ -97,7 +108,9 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
             for (int i = 0; i < 8; ++i) largest = max(largest, __float_as_uint(v[i][q]) & 0x7fffffffu);
             const unsigned exponent = shared_exponent<8, 32>(largest);
             by = power_of_two(exponent);
-            if (l == 0) to.across_undo[static_cast<long long>(row0 / 32) * to.across_lines + line] = power_of_two(254u - exponent);
+            if (l == 0)
+                to.across_undo[static_cast<long long>(row0 / 32) * to.across_lines + line] = power_of_two(254u
+                - exponent);
         }
         if constexpr (P::WIDE) {
             *reinterpret_cast<uint4*>(record + P::place(line, chunk)) =

@@ -1,20 +1,24 @@
-// Pixels of images on their way to tensor cores: a tile with its halo is read, scaled and split once, and lies in shared memory channels last.
+// Pixels of images on their way to tensor cores: a tile with its halo is read, scaled and split once, and lies in
+// shared memory channels last.
 //
-// A row of such a tile is one pixel, 32 or 64 numbers (channels, or a pixel's terms). ldmatrix is told the address of each row by itself, so the rows
-// of a fragment may be any pixels: the tap (i, j) of a window is the same tile i lines and j pixels further, at any stride.
+// A row of such a tile is one pixel, 32 or 64 numbers (channels, or a pixel's terms). ldmatrix is told the address of
+// each row by itself, so the rows of a fragment may be any pixels: the tap (i, j) of a window is the same tile i lines
+// and j pixels further, at any stride.
 #pragma once
 #include "gemm_patches.cuh"
 #include "tensor_panels.cuh"
 
-// Which rows are read at a time, and so how 16 bytes are exchanged within 128, that all 32 banks give something: every fourth pixel (a lane then has
-// four neighbours), or neighbours; or, of numbers that are read one by one, four neighbours and eight channels.
+// Which rows are read at a time, and so how 16 bytes are exchanged within 128, that all 32 banks give something: every
+// fourth pixel (a lane then has four neighbours), or neighbours; or, of numbers that are read one by one, four
+// neighbours and eight channels.
 enum { EVERY_FOURTH = 0, NEIGHBOURS = 1, FOUR_BY_EIGHT = 2 };
 
 // Rows of WIDTH numbers in shared memory, COPIES times: the high halves, and `rows` rows further the low ones.
 template <int FORMAT, int WIDTH, int READ>
 struct Rows {
     using Number = typename Held<FORMAT>::Number;
-    static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, EACH = 16 / sizeof(Number), CHUNKS = WIDTH / EACH;  // of 16 bytes
+    // of 16 bytes
+    static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, EACH = 16 / sizeof(Number), CHUNKS = WIDTH / EACH;
     uint4* chunks;
     int rows;
 
@@ -25,7 +29,8 @@ struct Rows {
         if constexpr (READ == NEIGHBOURS) turn = CHUNKS == 4 ? row / 2 % 4 : row;
         return at ^ (turn & 7);
     }
-    __device__ __forceinline__ const uint4* at(int copy, int row, int chunk) const { return chunks + copy * rows * CHUNKS + place(row, chunk); }
+    __device__ __forceinline__ const uint4* at(int copy, int row, int chunk) const {
+        return chunks + copy * rows * CHUNKS + place(row, chunk); }
     __device__ __forceinline__ const Number& number(int row, int column) const {
         return reinterpret_cast<const Number*>(chunks + place(row, column / EACH))[column % EACH];
     }
@@ -40,7 +45,8 @@ struct Rows {
             if constexpr (FORMAT == TF32) {
                 *to = make_uint4(to_tf32(v[0]), to_tf32(v[1]), to_tf32(v[2]), to_tf32(v[3]));
             } else if constexpr (FORMAT == BF16) {
-                *to = make_uint4(two_bf16(v[0], v[1]), two_bf16(v[2], v[3]), two_bf16(v[4], v[5]), two_bf16(v[6], v[7]));
+                *to = make_uint4(two_bf16(v[0], v[1]), two_bf16(v[2], v[3]), two_bf16(v[4], v[5]),
+                    two_bf16(v[6], v[7]));
             } else {
                 unsigned high[4];
 #pragma unroll
@@ -49,7 +55,8 @@ struct Rows {
                 if constexpr (FORMAT == SPLIT) {
                     unsigned low[4];
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) low[i] = two_halves(v[2 * i] - low_half(high[i]), v[2 * i + 1] - high_half(high[i]));
+                    for (int i = 0; i < 4; ++i)
+                        low[i] = two_halves(v[2 * i] - low_half(high[i]), v[2 * i + 1] - high_half(high[i]));
                     to[rows * CHUNKS] = make_uint4(low[0], low[1], low[2], low[3]);
                 }
             }
@@ -66,7 +73,8 @@ __device__ __forceinline__ unsigned largest_of(const float (&x)[COUNT]) {
     return largest;
 }
 
-// A rectangle of pixels of a class of written ones, in some images, and the taps that are read for them: rows and columns of each.
+// A rectangle of pixels of a class of written ones, in some images, and the taps that are read for them: rows and
+// columns of each.
 struct TilePixels {
     int images, rows, columns;   // of the tile
     int tap_rows, tap_columns;   // of the box of taps
@@ -77,11 +85,14 @@ struct TilePixels {
     __device__ __forceinline__ int count() const { return images * rows * columns; }
     __device__ __forceinline__ int halo() const { return images * high() * wide(); }
     // Which pixel of the halo the box's first tap reads for a pixel of the tile.
-    __device__ __forceinline__ int seen(const Place2d& at) const { return (at.image * high() + at.row * down) * wide() + at.column * along; }
+    __device__ __forceinline__ int seen(const Place2d& at) const {
+        return (at.image * high() + at.row * down) * wide() + at.column * along; }
 };
 
-// Where each pixel of a halo lies in images (.., channels, height, width) from the first image on: -1 where it is padding, or behind the last image.
-__device__ __forceinline__ void find_places(int* places, const TilePixels& tile, int images, int channels, int height, int width, int row0, int column0) {
+// Where each pixel of a halo lies in images (.., channels, height, width) from the first image on: -1 where it is
+// padding, or behind the last image.
+__device__ __forceinline__ void find_places(int* places, const TilePixels& tile, int images, int channels, int height,
+    int width, int row0, int column0) {
     for (int pixel = threadIdx.x; pixel < tile.halo(); pixel += blockDim.x) {
         const Place2d at = place2d<false>(pixel, tile.high(), tile.wide());
         const int row = row0 + at.row, column = column0 + at.column;

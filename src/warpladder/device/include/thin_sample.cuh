@@ -1,4 +1,5 @@
-// What a thread of a thin chain's forward pass does with one sample, once it has the first layer's outputs: the rest of the net, its loss, and back.
+// What a thread of a thin chain's forward pass does with one sample, once it has the first layer's outputs: the rest of
+// the net, its loss, and back.
 #pragma once
 #include "nan.cuh"
 #include "softmax.cuh"
@@ -10,11 +11,12 @@ struct Verdict {
     bool right;  // its largest logit is its label's
 };
 
-// z: the first layer's outputs. second, bias2: the second layer, where there is one. out: the logits' gradient, `mean` times that of the sample's loss.
-// Zeros where the sample is not there; the verdict is also zero without has_loss.
+// z: the first layer's outputs. second, bias2: the second layer, where there is one. out: the logits' gradient, `mean`
+// times that of the sample's loss. Zeros where the sample is not there; the verdict is also zero without has_loss.
 template <int HIDDEN, int OUT>
 __device__ __forceinline__ Verdict judge(
-    const float (&z)[Chain<HIDDEN, OUT>::WIDTH], const float (&second)[OUT][Chain<HIDDEN, OUT>::WIDTH], const float (&bias2)[OUT], int label, bool there,
+    const float (&z)[Chain<HIDDEN, OUT>::WIDTH], const float (&second)[OUT][Chain<HIDDEN, OUT>::WIDTH],
+    const float (&bias2)[OUT], int label, bool there,
     float mean, bool has_loss, float (&out)[OUT]
 ) {
 #pragma unroll
@@ -42,7 +44,8 @@ __device__ __forceinline__ Verdict judge(
 // out, the logits' gradient, through the second layer and ReLU to z's; one layer's logits are z.
 template <int HIDDEN, int OUT>
 __device__ __forceinline__ void through_second(
-    const float (&z)[Chain<HIDDEN, OUT>::WIDTH], const float (&second)[OUT][Chain<HIDDEN, OUT>::WIDTH], const float (&out)[OUT],
+    const float (&z)[Chain<HIDDEN, OUT>::WIDTH], const float (&second)[OUT][Chain<HIDDEN, OUT>::WIDTH],
+    const float (&out)[OUT],
     float (&back)[Chain<HIDDEN, OUT>::WIDTH]
 ) {
 #pragma unroll

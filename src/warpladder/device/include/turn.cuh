@@ -2,9 +2,11 @@
 #pragma once
 #include "bulk.cuh"
 
-// Where stages begin in the block's dynamic shared memory, of which they take 1,024 bytes more than they have: they begin at a multiple of that.
+// Where stages begin in the block's dynamic shared memory, of which they take 1,024 bytes more than they have: they
+// begin at a multiple of that.
 __device__ __forceinline__ char* first_stage(void* shared) {
-    return static_cast<char*>(shared) + (-reinterpret_cast<unsigned long long>(shared) & 1023);  // an address still known to be in shared memory
+    // an address still known to be in shared memory
+    return static_cast<char*>(shared) + (-reinterpret_cast<unsigned long long>(shared) & 1023);
 }
 
 // Where in a ring somebody is who uses one stage after the other, and the parity of how often around.

@@ -3,11 +3,13 @@
 #include "index.cuh"
 #include "nan.cuh"
 
-// What one step is made with: a row of the table that the host has worked out, as the optimizer's numbers() lays it out.
+// What one step is made with: a row of the table that the host has worked out, as the optimizer's numbers() lays it
+// out.
 struct Numbers {
     float4 low, high;
 
-    // at: null where all steps have the same row; otherwise the number of the epoch's step, which has moved on already when the update runs.
+    // at: null where all steps have the same row; otherwise the number of the epoch's step, which has moved on already
+    // when the update runs.
     __device__ __forceinline__ Numbers(const float4* table, const int* at) {
         const float4* row = at == nullptr ? table : table + 2 * (*at - 1);
         low = row[0];
@@ -15,10 +17,12 @@ struct Numbers {
     }
 };
 
-// One parameter for each thread. w, g, first, second: (count,), the last two null where the optimizer has fewer slots; limit infinity does not clip.
+// One parameter for each thread. w, g, first, second: (count,), the last two null where the optimizer has fewer slots;
+// limit infinity does not clip.
 template <class Rule>
 __device__ __forceinline__ void update_one(
-    float* w, const float* g, float* first, float* second, long long count, float limit, const float4* table, const int* at
+    float* w, const float* g, float* first, float* second, long long count, float limit, const float4* table,
+        const int* at
 ) {
     const long long i = thread_number();
     if (i >= count) return;
@@ -30,10 +34,12 @@ __device__ __forceinline__ void update_one(
     if (second != nullptr) second[i] = b;
 }
 
-// Four parameters for each thread: 16 bytes at a time, a warp's load is 512, and a quarter of the threads is started. Arrays: (4 * count,).
+// Four parameters for each thread: 16 bytes at a time, a warp's load is 512, and a quarter of the threads is started.
+// Arrays: (4 * count,).
 template <class Rule>
 __device__ __forceinline__ void update_four(
-    float4* w, const float4* g, float4* first, float4* second, long long count, float limit, const float4* table, const int* at
+    float4* w, const float4* g, float4* first, float4* second, long long count, float limit, const float4* table,
+        const int* at
 ) {
     const long long i = thread_number();
     if (i >= count) return;

@@ -1,9 +1,11 @@
-// Sums over the 32 lanes of a warp by shuffles, in a fixed order: the same bits at every run, no shared memory, no barrier.
+// Sums over the 32 lanes of a warp by shuffles, in a fixed order: the same bits at every run, no shared memory, no
+// barrier.
 #pragma once
 
 constexpr unsigned EVERY_LANE = 0xffffffffu;
 
-// Every lane gets the sum of all lanes' values. At each of five steps lane l adds what lane l ^ offset has; both add the same two numbers.
+// Every lane gets the sum of all lanes' values. At each of five steps lane l adds what lane l ^ offset has; both add
+// the same two numbers.
 template <typename T>
 __device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll
@@ -22,11 +24,12 @@ __device__ constexpr int left_of(int n, int least = 1) {
     return n;
 }
 
-// N sums at once. Each lane hands in N values; afterwards value[k] holds, for k < count, the sum of all lanes' value[first + k].
+// N sums at once. Each lane hands in N values; afterwards value[k] holds, for k < count, the sum of all lanes'
+// value[first + k].
 //
-// At each of five steps lanes l and l ^ offset divide the numbers that both still have: one keeps the lower half, the other the
-// upper, and each adds what the other had of its half. So N + 31 shuffles or fewer do what N sums one by one take 5 N for.
-// With LEAST, a power of two, only lanes of the same number modulo LEAST are added up.
+// At each of five steps lanes l and l ^ offset divide the numbers that both still have: one keeps the lower half, the
+// other the upper, and each adds what the other had of its half. So N + 31 shuffles or fewer do what N sums one by one
+// take 5 N for. With LEAST, a power of two, only lanes of the same number modulo LEAST are added up.
 template <int N, int LEAST = 1, int OFFSET = 16>
 __device__ __forceinline__ void warp_sums(float* value, Share& share) {
     if constexpr (OFFSET >= LEAST) {
@@ -44,8 +47,8 @@ __device__ __forceinline__ void warp_sums(float* value, Share& share) {
     }
 }
 
-// The sum over the threads of a one-dimensional block of whole warps: the warps' sums go to shared (32 values, free again afterwards),
-// and the first warp adds them up. Every thread calls it, and gets the sum.
+// The sum over the threads of a one-dimensional block of whole warps: the warps' sums go to shared (32 values, free
+// again afterwards), and the first warp adds them up. Every thread calls it, and gets the sum.
 template <typename T>
 __device__ __forceinline__ T sum_by_warps(T value, T* shared) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;

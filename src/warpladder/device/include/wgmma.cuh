@@ -1,10 +1,13 @@
-// Steps of a matrix product by a warpgroup (wgmma): four warps, the first of them a multiple of four, multiply tiles that lie in shared memory.
+// Steps of a matrix product by a warpgroup (wgmma): four warps, the first of them a multiple of four, multiply tiles
+// that lie in shared memory.
 //
-// D (64 x columns) += A (64 x depth) B (depth x columns); depth is 32 bytes: 16 numbers in bf16 or half, 8 in tf32. Factors are named by descriptors, and
-// only D lies in registers: warp w has rows 16 w to 16 w + 15, and with g = lane / 4, t = lane % 4 a lane has
+// D (64 x columns) += A (64 x depth) B (depth x columns); depth is 32 bytes: 16 numbers in bf16 or half, 8 in tf32.
+// Factors are named by descriptors, and only D lies in registers: warp w has rows 16 w to 16 w + 15, and with g = lane
+// / 4, t = lane % 4 a lane has
 //     d[4 j], d[4 j + 1] = row g, columns 8 j + 2 t and the next one;  d[4 j + 2], d[4 j + 3] = the same of row g + 8.
-// Terms go along the rows of A's tile and down those of B's; in wgmma_.._down down both, in wgmma_.._along and in tf32 along both.
-// Steps run while the warps go on: they are committed in groups, and d may not be touched before its group was waited for. Needs sm_90a.
+// Terms go along the rows of A's tile and down those of B's; in wgmma_.._down down both, in wgmma_.._along and in tf32
+// along both. Steps run while the warps go on: they are committed in groups, and d may not be touched before its group
+// was waited for. Needs sm_90a.
 #pragma once
 
 #ifdef __CUDA_EMU__
@@ -45,7 +48,8 @@ __device__ inline unsigned long long address_in_shared(const void* address) { re
 
 #elif __CUDA_ARCH__ >= 900
 
-__device__ __forceinline__ unsigned long long address_in_shared(const void* address) { return __cvta_generic_to_shared(address); }
+__device__ __forceinline__ unsigned long long address_in_shared(const void* address) {
+    return __cvta_generic_to_shared(address); }
 
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
@@ -109,15 +113,19 @@ __device__ __forceinline__ void more_registers() {
 #endif
 
 #if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
-// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, each in units of 16 bytes; 62-63 the swizzle, 1 of 128 bytes, 2 of 64.
-__device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride, unsigned swizzle = 1) {
-    return (address_in_shared(tile) >> 4 & 0x3fff) | static_cast<unsigned long long>(leading >> 4) << 16 | static_cast<unsigned long long>(stride >> 4) << 32 |
+// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, each in units of 16 bytes;
+// 62-63 the swizzle, 1 of 128 bytes, 2 of 64.
+__device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride,
+    unsigned swizzle = 1) {
+    return (address_in_shared(tile) >> 4 & 0x3fff) | static_cast<unsigned long long>(leading >> 4) << 16
+        | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(swizzle) << 62;
 }
 // Terms go along the rows of 128 bytes, or of 64 bytes.
 __device__ __forceinline__ unsigned long long terms_along(const void* tile) { return descriptor(tile, 16, 1024); }
 __device__ __forceinline__ unsigned long long terms_along_64(const void* tile) { return descriptor(tile, 16, 512, 2); }
 // Terms go down the rows; the next 64 columns lie `next` bytes further.
-__device__ __forceinline__ unsigned long long terms_down(const void* tile, unsigned next) { return descriptor(tile, next, 1024); }
+__device__ __forceinline__ unsigned long long terms_down(const void* tile, unsigned next) {
+    return descriptor(tile, next, 1024); }
 
 #endif

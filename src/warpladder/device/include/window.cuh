@@ -1,5 +1,6 @@
-// Windows along one axis: output p sees the elements p * stride - padding + i of an input of `size` elements, i = 0 ... k - 1.
-// Only ranges of indices that exist are walked through, so that no loop has to ask at each step whether it is on the padding.
+// Windows along one axis: output p sees the elements p * stride - padding + i of an input of `size` elements, i = 0 ...
+// k - 1. Only ranges of indices that exist are walked through, so that no loop has to ask at each step whether it is on
+// the padding.
 #pragma once
 
 // Indices first ... last - 1.

@@ -3,7 +3,8 @@
 #include "nan.cuh"
 
 // y[n, f, p] += bias[f], then max(., 0) where rectify is 1. One thread for each number of a sample; bound by memory.
-extern "C" __global__ void conv2d_bias(float* __restrict__ y, const float* __restrict__ bias, int size, int n, int pixels, int rectify) {
+extern "C" __global__ void conv2d_bias(float* __restrict__ y, const float* __restrict__ bias, int size, int n,
+    int pixels, int rectify) {
     const int index = thread_number();
     if (index >= size) return;
     const float add = bias[index / pixels];

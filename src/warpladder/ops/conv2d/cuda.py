@@ -61,7 +61,9 @@ class NaiveConv2d(Segment):
     def forward(self, part: Slice) -> Launches:
         t, n, size = self.buffers, part.n, self.o * self.oh * self.ow
         shape = self.c, self.h, self.w, self.oh, self.ow
-        return [by_sample(self.forward_kernel, size, n, self.block_size, t.x, t.w, t.b, t.y, size, n, *shape, *self.window)]
+        return [
+            by_sample(self.forward_kernel, size, n, self.block_size, t.x, t.w, t.b, t.y, size, n, *shape, *self.window)
+        ]
 
     def backward(self, part: Slice) -> Launches:
         t, n, size = self.buffers, part.n, self.c * self.h * self.w
@@ -69,5 +71,7 @@ class NaiveConv2d(Segment):
         found = self.weight_sums.launches(self.weight_gradient, n, t.dw, (t.dy, t.x), (*shape, *self.window))
         found += self.bias_gradient.launches(t.dy, n, t.db)
         if t.dx is not None:
-            found.append(by_sample(self.input_gradient, size, n, self.block_size, t.dy, t.w, t.dx, size, n, *shape, *self.window))
+            found.append(
+                by_sample(self.input_gradient, size, n, self.block_size, t.dy, t.w, t.dx, size, n, *shape, *self.window)
+            )
         return found

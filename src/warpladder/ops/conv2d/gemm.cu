@@ -1,23 +1,26 @@
-// Convolutions as products of matrices that are never written down: the forward pass, its transpose (the input gradient, and a
-// convolution of an enlarged image), with bias, ReLU and 2 x 2 pooling on the way out.
+// Convolutions as products of matrices that are never written down: the forward pass, its transpose (the input
+// gradient, and a convolution of an enlarged image), with bias, ReLU and 2 x 2 pooling on the way out.
 //
 //   y[o, pixel] = sum over (channel, tap) of w[(channel, tap), o] x[(channel, tap), pixel]
 //
-// x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written. Weights come packed by pack.cu:
-// (classes, rows, pitch), rows ordered as the panel's, pitch = o rounded up to a multiple of 4.
+// x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written. Weights come packed by
+// pack.cu: (classes, rows, pitch), rows ordered as the panel's, pitch = o rounded up to a multiple of 4.
 #include "four.cuh"
 #include "gemm_patches.cuh"
 #include "nan.cuh"
 #include "pooled.cuh"
 #include "turns.cuh"
 
-// What is done with a sum. The last two leave it to add_parts, where sums are cut into parts; POOLED_PARTS keeps the pixels of a window together.
+// What is done with a sum. The last two leave it to add_parts, where sums are cut into parts; POOLED_PARTS keeps the
+// pixels of a window together.
 enum { PLAIN = 0, RECTIFY = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 
-// Writes a block's sums. `down` and `along` say where pixels stand in y. below: null, or as y, the output of a ReLU whose gradient y shall be.
+// Writes a block's sums. `down` and `along` say where pixels stand in y. below: null, or as y, the output of a ReLU
+// whose gradient y shall be.
 template <class T>
 __device__ __forceinline__ void store_pixels(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* below, int o0, int o, int pixel, int pixels,
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* below, int o0, int o,
+    int pixel, int pixels,
     int oh, int ow, const Axis& down, const Axis& along, bool rectify
 ) {
     const int plane = oh * ow;
@@ -30,7 +33,8 @@ __device__ __forceinline__ void store_pixels(
             const int x = pixel + at.column(j) + e;
             const Place2d to = place2d<false>(x, down.count, along.count);
             where[e] = x < pixels
-                ? static_cast<long long>(to.image) * o * plane + (down.begin + to.row * down.step) * ow + (along.begin + to.column * along.step)
+                ? static_cast<long long>(to.image) * o * plane + (down.begin + to.row * down.step) * ow
+                    + (along.begin + to.column * along.step)
                 : -1;
         }
 #pragma unroll
@@ -48,12 +52,15 @@ __device__ __forceinline__ void store_pixels(
             if (wide) {
                 float4 four = make_float4(out[0], out[1], out[2], out[3]);
                 if (where[0] < 0) continue;
-                if (below != nullptr) four = relu_gradient(four, *reinterpret_cast<const float4*>(below + first + where[0]));
+                if (below != nullptr)
+                    four = relu_gradient(four, *reinterpret_cast<const float4*>(below + first + where[0]));
                 *reinterpret_cast<float4*>(y + first + where[0]) = four;
             } else {
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
-                    if (where[e] >= 0) y[first + where[e]] = below != nullptr ? relu_gradient(out[e], below[first + where[e]]) : out[e];
+                    if (where[e] >= 0)
+                        y[first + where[e]] = below != nullptr ? relu_gradient(out[e], below[first + where[e]])
+                        : out[e];
             }
         }
     }
@@ -62,7 +69,8 @@ __device__ __forceinline__ void store_pixels(
 // The same after ReLU and a pool of 2 x 2 (pooled.cuh): four neighbouring sums are a window. winner: as y.
 template <class T>
 __device__ __forceinline__ void store_windows(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, unsigned char* winner, const float* bias, int o0, int o, int pixel, int pixels,
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, unsigned char* winner, const float* bias, int o0, int o,
+    int pixel, int pixels,
     int plane
 ) {
 #pragma unroll
@@ -85,7 +93,8 @@ __device__ __forceinline__ void store_windows(
 // The same for all classes at once: row number phase * o + channel, and `pixel` counts pixels of the small image.
 template <class T>
 __device__ __forceinline__ void store_merged(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* below, int row0, int o, int pixel, int pixels,
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* below, int row0, int o,
+    int pixel, int pixels,
     int oh, int ow, int k, int stride, int padding, const Axis& down, const Axis& along, bool rectify
 ) {
 #pragma unroll
@@ -108,7 +117,8 @@ __device__ __forceinline__ void store_merged(
     }
 }
 
-// The sums as they are, for add_parts: part (rows, pitch), pixels as the product counts them. Those beyond the last pixel are never read.
+// The sums as they are, for add_parts: part (rows, pitch), pixels as the product counts them. Those beyond the last
+// pixel are never read.
 template <class T>
 __device__ __forceinline__ void store_parts(
     float (&sum)[T::TM][T::TN], const Place<T>& at, float* part, int row0, int rows, int pixel, int pitch
@@ -128,14 +138,16 @@ __device__ __forceinline__ void store_parts(
 }
 
 // WAY: as gemm_patches.cuh has it; k, stride and padding are of the convolution from the large image to the small one.
-// FEW: rows are ordered for few channels. AFTER: what is done with a sum; with POOL, y and winner are (n, o, oh / 2, ow / 2).
-// The grid's x counts tiles of channels first, then classes, then tiles of pixels; its y parts of `depth` rows. With
-// PARTS y is (parts, classes, outputs, part_pitch), outputs times phases with MERGED.
+// FEW: rows are ordered for few channels. AFTER: what is done with a sum; with POOL, y and winner are (n, o, oh / 2, ow
+// / 2). The grid's x counts tiles of channels first, then classes, then tiles of pixels; its y parts of `depth` rows.
+// With PARTS y is (parts, classes, outputs, part_pitch), outputs times phases with MERGED.
 template <int BM, int BN, int BK, int TM, int TN, int STAGES, int WAY, bool FEW, int AFTER>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
 convolve(
-    const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias, const float* __restrict__ below,
-    float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding,
+    const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias,
+    const float* __restrict__ below,
+    float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k,
+    int stride, int padding,
     int class_size, int depth, int part_pitch
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
@@ -177,23 +189,28 @@ convolve(
         multiply<T>(sum, source, steps, shared, at);
     }
     if constexpr (AFTER >= PARTS)
-        store_parts<T>(sum, at, y + (static_cast<long long>(blockIdx.y) * classes + phase) * outputs * part_pitch, o0, outputs, pixel, part_pitch);
+        store_parts<T>(sum, at, y + (static_cast<long long>(blockIdx.y) * classes + phase) * outputs * part_pitch, o0,
+            outputs, pixel, part_pitch);
     else if constexpr (AFTER == POOL)
         store_windows<T>(sum, at, y, winner, bias, o0, o, pixel, pixels, high * wide);
     else if constexpr (WAY == MERGED)
-        store_merged<T>(sum, at, y, bias, below, o0, o, pixel, pixels, oh, ow, k, stride, padding, down, along, AFTER == RECTIFY);
+        store_merged<T>(sum, at, y, bias, below, o0, o, pixel, pixels, oh, ow, k, stride, padding, down, along,
+            AFTER == RECTIFY);
     else
         store_pixels<T>(sum, at, y, bias, below, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RECTIFY);
 }
 
 constexpr int ADDING = 64, TURNS = 16;  // fours of a block, and threads for each at most
 
-// y from the sums that `convolve` has left in parts (parts, classes, outputs, pitch): added up in an order that the launch fixes, + bias (o)
-// where there is one, then what `after` says; 0 where below, if it is there, is not above 0. The other arguments are convolve's.
-// A block has ADDING times four neighbouring pixels and blockDim.y threads for each, which take turns at the parts.
+// y from the sums that `convolve` has left in parts (parts, classes, outputs, pitch): added up in an order that the
+// launch fixes, + bias (o) where there is one, then what `after` says; 0 where below, if it is there, is not above 0.
+// The other arguments are convolve's. A block has ADDING times four neighbouring pixels and blockDim.y threads for
+// each, which take turns at the parts.
 extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
-    const float4* __restrict__ part, const float* __restrict__ bias, const float* __restrict__ below, float* __restrict__ y,
-    unsigned char* __restrict__ winner, int parts, int pitch, int n, int o, int oh, int ow, int k, int stride, int padding, int way, int after
+    const float4* __restrict__ part, const float* __restrict__ bias, const float* __restrict__ below,
+    float* __restrict__ y,
+    unsigned char* __restrict__ winner, int parts, int pitch, int n, int o, int oh, int ow, int k, int stride,
+        int padding, int way, int after
 ) {
     __shared__ float4 sums[ADDING * TURNS];
     const int outputs = way == MERGED ? stride * stride * o : o, classes = way == TRANSPOSED ? stride * stride : 1;
@@ -206,7 +223,8 @@ extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
         down = transposed_axis(oh, k, stride, padding, phase / stride);
         along = transposed_axis(ow, k, stride, padding, phase % stride);
     }
-    int high = down.count, wide = along.count;  // as the product counts: in the class's own image; merged, in one as large as the largest
+    // as the product counts: in the class's own image; merged, in one as large as the largest
+    int high = down.count, wide = along.count;
     if (way == MERGED) high = (oh + stride - 1) / stride, wide = (ow + stride - 1) / stride;
     if (after == POOL) high = oh / 2 * 4, wide = ow / 2;  // four pixels of a window, window by window
     const bool there = index < size && x < n * high * wide;

@@ -1,4 +1,6 @@
-"""Convolutions as products of matrices: with the enlargement before them, and the ReLU and the pool after them, in one op."""
+"""Convolutions as products of matrices: with the enlargement before them, and the ReLU and the pool after them, in one
+op.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ class GemmConv2d(Segment):
             if self.few is not None:
                 return
         self.incoming = IncomingGradient(self, written, capacity, self.pool)
-        self.weight_gradient = WeightGradient(self, written if folded else small, small if folded else written, *window, fold, capacity)
+        self.weight_gradient = WeightGradient(
+            self, written if folded else small, small if folded else written, *window, fold, capacity
+        )
         self.products["dw"] = self.weight_gradient.plan
         if buffers.dx is not None:
             transpose = Geometry(written, small, *window, transposed=not folded, fold=fold, swapped=True)
@@ -76,7 +80,11 @@ class GemmConv2d(Segment):
         for layer in layers:
             if isinstance(layer, MaxPool2d) and (layer.kernel_size, layer.stride) != (2, 2):
                 return False
-            if isinstance(layer, Conv2d) and isinstance(layers[0], Upsample2d) and (layer.stride > 1 or layer.padding >= layer.kernel_size):
+            if (
+                isinstance(layer, Conv2d)
+                and isinstance(layers[0], Upsample2d)
+                and (layer.stride > 1 or layer.padding >= layer.kernel_size)
+            ):
                 return False
         return True
 
@@ -104,5 +112,7 @@ class GemmConv2d(Segment):
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, self.incoming.sums, slabs, to)
         if self.backward_pass is not None:
-            found += self.backward_pass.launches(n, gradient, None, t.dx, below=t.x if self.operands.x_rectified else None)
+            found += self.backward_pass.launches(
+                n, gradient, None, t.dx, below=t.x if self.operands.x_rectified else None
+            )
         return found

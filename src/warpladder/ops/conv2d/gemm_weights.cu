@@ -7,11 +7,13 @@
 #include "turns.cuh"
 
 // x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, columns), columns as gemm_pixels.cuh has them.
-// FEW: c is below 4. The grid's x counts tiles, those of columns first; its y parts of `depth` pixels, a multiple of BK.
+// FEW: c is below 4. The grid's x counts tiles, those of columns first; its y parts of `depth` pixels, a multiple of
+// BK.
 template <int BM, int BN, int BK, int TM, int TN, int STAGES, bool FEW>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::ROOMY)
 correlate(
-    const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h, int w, int o, int oh, int ow,
+    const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h, int w,
+    int o, int oh, int ow,
     int k, int stride, int padding, int depth
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
@@ -40,15 +42,19 @@ correlate(
 
 constexpr int THREADS = 256;
 
-// dw and db from the sums of parts, in an order that the launch fixes; and the step of their parameters, where params is not null (parameter.cuh).
+// dw and db from the sums of parts, in an order that the launch fixes; and the step of their parameters, where params
+// is not null (parameter.cuh).
 // part: (parts, o, columns) for a k x k kernel over c channels. db_part: (db_parts, outputs), of db (outputs,).
-// FOLD 1: dw is (o, c, k, k). Else dw is (c, o, size, size), size = k - FOLD + 1: `part` is the gradient of a folded kernel (folded.cuh), whose
-// every number is a sum of numbers of w, and whose roles are exchanged, since the small image was read as dy.
-// A block has blockDim.x groups of four channels, or numbers of db, and blockDim.y threads for each, which take turns at the parts.
+// FOLD 1: dw is (o, c, k, k). Else dw is (c, o, size, size), size = k - FOLD + 1: `part` is the gradient of a folded
+// kernel (folded.cuh), whose every number is a sum of numbers of w, and whose roles are exchanged, since the small
+// image was read as dy. A block has blockDim.x groups of four channels, or numbers of db, and blockDim.y threads for
+// each, which take turns at the parts.
 template <int FOLD>
 __global__ void __launch_bounds__(THREADS, 2) finish_weights(
-    const float4* __restrict__ part, float* __restrict__ dw, const float* __restrict__ db_part, float* __restrict__ db, int parts, int db_parts,
-    int o, int c, int k, int outputs, float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay,
+    const float4* __restrict__ part, float* __restrict__ dw, const float* __restrict__ db_part, float* __restrict__ db,
+    int parts, int db_parts,
+    int o, int c, int k, int outputs, float* grads, float* params, float* momentum_buffer, float rate, float momentum,
+    int nesterov, float decay,
     float limit
 ) {
     __shared__ float4 sums[THREADS];
@@ -60,7 +66,8 @@ __global__ void __launch_bounds__(THREADS, 2) finish_weights(
     if (threadIdx.y == 0 && index < all) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const int channel = channel_of(4 * group + i, c), pair = FOLD == 1 ? output * c + channel : channel * o + output;
+            const int channel = channel_of(4 * group + i, c), pair = FOLD == 1 ? output * c + channel
+                : channel * o + output;
             const bool first = channel >= 4 * group && channel < c;  // not one that the group before has
             if (first) to[i] = dw + static_cast<long long>(pair) * size * size + tap;
         }
@@ -81,7 +88,8 @@ __global__ void __launch_bounds__(THREADS, 2) finish_weights(
         };
         sum = sum_in_turns<FOLD == 1 ? 4 : 2>(number, threadIdx.y, blockDim.y, parts);
     } else if (number < outputs) {
-        sum.x = sum_in_turns<16>([&](int p) { return db_part[static_cast<long long>(p) * outputs + number]; }, threadIdx.y, blockDim.y, db_parts);
+        sum.x = sum_in_turns<16>([&](int p) { return db_part[static_cast<long long>(p) * outputs + number]; },
+            threadIdx.y, blockDim.y, db_parts);
     }
     sums[threadIdx.y * blockDim.x + threadIdx.x] = sum;
     __syncthreads();

@@ -1,11 +1,14 @@
-// What stands between the gradient that comes from above and a convolution's own: ReLU, pooling, and the bias's gradient on the way.
+// What stands between the gradient that comes from above and a convolution's own: ReLU, pooling, and the bias's
+// gradient on the way.
 #include "block_sum.cuh"
 #include "four.cuh"
 
-// What this thread has of the sum of dy (n, channels, plane) over a slab of images, for the block's channel. y: of a ReLU, with RECTIFIES; then dy
-// becomes 0 where y, of its shape, is not above 0, before it is added. Gradient: const float where dy is only read.
+// What this thread has of the sum of dy (n, channels, plane) over a slab of images, for the block's channel. y: of a
+// ReLU, with RECTIFIES; then dy becomes 0 where y, of its shape, is not above 0, before it is added. Gradient: const
+// float where dy is only read.
 template <int RECTIFIES, typename Gradient>
-__device__ float slab_sum(Gradient* __restrict__ dy, const float* __restrict__ y, int n, int channels, int plane, int slab) {
+__device__ float slab_sum(Gradient* __restrict__ dy, const float* __restrict__ y, int n, int channels, int plane,
+    int slab) {
     const int channel = blockIdx.x, first = blockIdx.y * slab, last = min(n, first + slab);
     float sum = 0.0f;
     const bool wide = plane % 4 == 0;
@@ -31,7 +34,8 @@ __device__ float slab_sum(Gradient* __restrict__ dy, const float* __restrict__ y
 // dy (n, channels, plane) becomes 0 where y, of its shape, is not above 0.
 // db_part: (slabs, channels), the sums of what it becomes over a slab of `slab` images. Block (channel, slab).
 extern "C" __global__ void rectify_gradient(
-    float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int channels, int plane, int slab
+    float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int channels, int plane,
+        int slab
 ) {
     __shared__ float shared[BLOCK_MOST];
     const float sum = block_sum(slab_sum<1>(dy, y, n, channels, plane, slab), shared);
@@ -47,10 +51,12 @@ extern "C" __global__ void sum_gradient(
     if (threadIdx.x == 0) db_part[blockIdx.y * channels + blockIdx.x] = sum;
 }
 
-// dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its winner (pooled.cuh), zero everywhere else.
-// db_part: as above, the sums of dx. Block (channel, slab); a thread for each window, those that h or w cut off among them.
+// dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its winner (pooled.cuh),
+// zero everywhere else. db_part: as above, the sums of dx. Block (channel, slab); a thread for each window, those that
+// h or w cut off among them.
 extern "C" __global__ void spread_gradient(
-    const float* __restrict__ dy, const unsigned char* __restrict__ winner, float* __restrict__ dx, float* __restrict__ db_part, int n,
+    const float* __restrict__ dy, const unsigned char* __restrict__ winner, float* __restrict__ dx,
+    float* __restrict__ db_part, int n,
     int channels, int h, int w, int slab
 ) {
     __shared__ float shared[BLOCK_MOST];
@@ -72,7 +78,8 @@ extern "C" __global__ void spread_gradient(
         float* to = dx + (image * h + 2 * row) * w + 2 * column;
         if (w % 2 == 0) {  // then pairs begin on boundaries of 8 bytes
             *reinterpret_cast<float2*>(to) = make_float2(won == 0 ? g : 0.0f, won == 1 ? g : 0.0f);
-            if (2 * row + 1 < h) *reinterpret_cast<float2*>(to + w) = make_float2(won == 2 ? g : 0.0f, won == 3 ? g : 0.0f);
+            if (2 * row + 1 < h)
+                *reinterpret_cast<float2*>(to + w) = make_float2(won == 2 ? g : 0.0f, won == 3 ? g : 0.0f);
         } else {
             to[0] = won == 0 ? g : 0.0f;
             if (2 * column + 1 < w) to[1] = won == 1 ? g : 0.0f;

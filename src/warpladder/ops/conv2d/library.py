@@ -49,7 +49,10 @@ class LibraryConv2d(PlannedOp):
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         size, pixels = math.prod(t.y.shape[1:]), math.prod(t.y.shape[2:])
-        return [self.call("y", n), by_sample(self.bias, size, n, self.block_size, t.y, t.b, size, n, pixels, self.rectify)]
+        return [
+            self.call("y", n),
+            by_sample(self.bias, size, n, self.block_size, t.y, t.b, size, n, pixels, self.rectify),
+        ]
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n

@@ -14,7 +14,9 @@ from ..jit.cache import compiled
 
 
 @compiled
-def forward(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray, n: int, stride: int, padding: int) -> None:
+def forward(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray, n: int, stride: int, padding: int
+) -> None:
     outputs, channels, k, _ = weight.shape
     for sample in range(n):
         for o in range(outputs):
@@ -33,7 +35,9 @@ def forward(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray, 
 
 
 @compiled
-def backward_weights(x: np.ndarray, dy: np.ndarray, dweight: np.ndarray, dbias: np.ndarray, n: int, stride: int, padding: int) -> None:
+def backward_weights(
+    x: np.ndarray, dy: np.ndarray, dweight: np.ndarray, dbias: np.ndarray, n: int, stride: int, padding: int
+) -> None:
     outputs, channels, k, _ = dweight.shape
     for o in range(outputs):
         total = 0.0
@@ -58,7 +62,9 @@ def backward_weights(x: np.ndarray, dy: np.ndarray, dweight: np.ndarray, dbias: 
 
 
 @compiled
-def backward_input(dy: np.ndarray, weight: np.ndarray, dx: np.ndarray, n: int, stride: int, padding: int, sums: np.ndarray) -> None:
+def backward_input(
+    dy: np.ndarray, weight: np.ndarray, dx: np.ndarray, n: int, stride: int, padding: int, sums: np.ndarray
+) -> None:
     outputs, channels, k, _ = weight.shape
     for sample in range(n):
         for c in range(channels):

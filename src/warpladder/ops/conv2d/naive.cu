@@ -1,31 +1,36 @@
 // Two-dimensional cross-correlation, one thread for each number that is computed.
 // x, dx: (n, c, h, w); weight, dweight: (o, c, k, k); bias: (o,); y, dy: (n, o, oh, ow).
-// Output (p, q) meets element (i, j) of the kernel at input row p * stride - padding + i and column q * stride - padding + j.
+// Output (p, q) meets element (i, j) of the kernel at input row p * stride - padding + i and column q * stride -
+// padding + j.
 #include "dot.cuh"
 #include "index.cuh"
 #include "window.cuh"
 
-// y[n, f, p, q] = bias[f] + sum over channels, i, j of weight[f, channel, i, j] x[n, channel, p s - padding + i, q s - padding + j].
-// Threads along q: x is read coalesced, the weight is the same for nearly all of a warp. Two loads for each multiply-add, from L1.
+// y[n, f, p, q] = bias[f] + sum over channels, i, j of weight[f, channel, i, j] x[n, channel, p s - padding + i, q s -
+// padding + j]. Threads along q: x is read coalesced, the weight is the same for nearly all of a warp. Two loads for
+// each multiply-add, from L1.
 extern "C" __global__ void conv2d_forward(
-    const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias, float* __restrict__ y,
+    const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
+    float* __restrict__ y,
     int size, int n, int c, int h, int w, int oh, int ow, int k, int stride, int padding
 ) {
     const int index = thread_number();
     if (index >= size) return;
     const Pixel out = pixel(index, oh, ow);
-    const Range rows = seen_by_output(out.row, h, k, stride, padding), columns = seen_by_output(out.column, w, k, stride, padding);
+    const Range rows = seen_by_output(out.row, h, k, stride, padding),
+        columns = seen_by_output(out.column, w, k, stride, padding);
     const int row = out.row * stride - padding + rows.first, column = out.column * stride - padding + columns.first;
     for (int sample = blockIdx.y; sample < n; sample += gridDim.y) {
         const float* seen = x + start(sample, c * h * w) + row * w + column;
         const float* filter = weight + start(out.channel, c * k * k) + rows.first * k + columns.first;
         y[start(sample, size) + index] =
-            bias[out.channel] + dot_windows(filter, k * k, k, 1, seen, h * w, w, 1, c, rows.last - rows.first, columns.last - columns.first);
+            bias[out.channel] + dot_windows(filter, k * k, k, 1, seen, h * w, w, 1, c, rows.last - rows.first,
+                columns.last - columns.first);
     }
 }
 
-// dx[n, channel, r, t] = sum over f and the outputs (p, q) that see the pixel of weight[f, channel, i, j] dy[n, f, p, q],
-// i = r + padding - p s, j = t + padding - q s. Threads along t; as many loads as the forward pass.
+// dx[n, channel, r, t] = sum over f and the outputs (p, q) that see the pixel of weight[f, channel, i, j] dy[n, f, p,
+// q], i = r + padding - p s, j = t + padding - q s. Threads along t; as many loads as the forward pass.
 extern "C" __global__ void conv2d_input_gradient(
     const float* __restrict__ dy, const float* __restrict__ weight, float* __restrict__ dx,
     int size, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding
@@ -33,20 +38,24 @@ extern "C" __global__ void conv2d_input_gradient(
     const int index = thread_number();
     if (index >= size) return;
     const Pixel in = pixel(index, h, w);
-    const Range rows = outputs_over(in.row, oh, k, stride, padding), columns = outputs_over(in.column, ow, k, stride, padding);
-    const int i = in.row + padding - rows.first * stride, j = in.column + padding - columns.first * stride;  // in the first of those windows
+    const Range rows = outputs_over(in.row, oh, k, stride, padding),
+        columns = outputs_over(in.column, ow, k, stride, padding);
+    // in the first of those windows
+    const int i = in.row + padding - rows.first * stride, j = in.column + padding - columns.first * stride;
     for (int sample = blockIdx.y; sample < n; sample += gridDim.y) {
         const float* gradient = dy + start(sample, o * oh * ow) + rows.first * ow + columns.first;
         const float* filter = weight + start(in.channel, k * k) + i * k + j;
         dx[start(sample, size) + index] = dot_windows(
-            filter, c * k * k, -stride * k, -stride, gradient, oh * ow, ow, 1, o, rows.last - rows.first, columns.last - columns.first
+            filter, c * k * k, -stride * k, -stride, gradient, oh * ow, ow, 1, o, rows.last - rows.first,
+                columns.last - columns.first
         );
     }
 }
 
-// parts[s, f, channel, i, j] = sum over the samples n of slab s and over p, q of dy[n, f, p, q] x[n, channel, p s - padding + i, q s - padding + j];
-// slab s holds the samples from s * slab on. Rows are summed, then samples, then the slab. With one slab, parts is dweight.
-// Threads along i, j: dy is nearly the same for a warp, x comes from some twelve lines of L1, which bounds the kernel.
+// parts[s, f, channel, i, j] = sum over the samples n of slab s and over p, q of dy[n, f, p, q] x[n, channel, p s -
+// padding + i, q s - padding + j]; slab s holds the samples from s * slab on. Rows are summed, then samples, then the
+// slab. With one slab, parts is dweight. Threads along i, j: dy is nearly the same for a warp, x comes from some twelve
+// lines of L1, which bounds the kernel.
 extern "C" __global__ void conv2d_weight_gradient(
     const float* __restrict__ dy, const float* __restrict__ x, float* __restrict__ parts,
     int weights, int n, int slab, int slabs, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding
@@ -55,18 +64,21 @@ extern "C" __global__ void conv2d_weight_gradient(
     if (index >= weights) return;
     const Pixel at = pixel(index, k, k);  // row i, column j, and f * c + channel
     const int f = at.channel / c, channel = at.channel % c;
-    const Range rows = outputs_with(at.row, h, oh, stride, padding), columns = outputs_with(at.column, w, ow, stride, padding);
+    const Range rows = outputs_with(at.row, h, oh, stride, padding),
+        columns = outputs_with(at.column, w, ow, stride, padding);
     for (int s = blockIdx.y; s < slabs; s += gridDim.y) {
         const int first = s * slab, last = n - first < slab ? n : first + slab;
         float sum = 0.0f;
         for (int sample = first; sample < last; ++sample) {
             const float* gradient = dy + start(sample, o * oh * ow) + f * oh * ow + columns.first;
-            const float* image = x + start(sample, c * h * w) + channel * h * w + (columns.first * stride - padding + at.column);
+            const float* image = x + start(sample, c * h * w) + channel * h * w
+                + (columns.first * stride - padding + at.column);
             float part = 0.0f;
             for (int p = rows.first; p < rows.last; ++p) {
                 const float* line = image + (p * stride - padding + at.row) * w;
                 const int count = columns.last - columns.first;
-                part += stride == 1 ? dot_row(gradient + p * ow, 1, line, 1, count) : dot_row(gradient + p * ow, 1, line, stride, count);
+                part += stride == 1 ? dot_row(gradient + p * ow, 1, line, 1, count)
+                    : dot_row(gradient + p * ow, 1, line, stride, count);
             }
             sum += part;
         }

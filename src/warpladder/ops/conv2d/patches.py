@@ -24,7 +24,14 @@ class Patches(Bound):
     """
 
     def __init__(
-        self, like: Array, image: tuple[int, ...], places: tuple[int, ...], block: int, kernel_size: int, stride: int, padding: int
+        self,
+        like: Array,
+        image: tuple[int, ...],
+        places: tuple[int, ...],
+        block: int,
+        kernel_size: int,
+        stride: int,
+        padding: int,
     ) -> None:
         channels, self.height, self.width = image
         rows, columns = places
@@ -74,5 +81,7 @@ def blocks(n: int, block: int) -> list[slice]:
 
 
 def block_size(x: Array, numbers: int) -> int:
-    """How many samples of x go through at a time, so that their patches, so many numbers each, stay in the cache between copy and product."""
+    """How many samples of x go through at a time, so that their patches, so many numbers each, stay in the cache
+    between copy and product.
+    """
     return max(1, min(len(x), near(x) // (numbers * x.dtype.itemsize)))

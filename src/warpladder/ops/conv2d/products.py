@@ -37,7 +37,8 @@ class Geometry:
 
     read, written : (channels, height, width).
     k, stride, padding : of the convolution; where `transposed`, of that from the written image to the read one.
-    fold : of the enlargement that is folded into the weights, which are then (k - fold + 1) x (k - fold + 1); 1 for none.
+    fold : of the enlargement that is folded into the weights, which are then (k - fold + 1) x (k - fold + 1); 1 for
+    none.
     swapped : whether the weights are stored as (read channels, written channels, ...), not the other way round.
     pool : whether a 2 x 2 pool follows.
     """
@@ -131,14 +132,30 @@ class Convolution:
         self.packed = owner.scratch((geometry.classes * max(geometry.class_size(tile) for tile in CANDIDATES),))
 
     def launches(
-        self, n: int, x: Array, bias: Array | None, y: Array, rectify: bool = False, winner: Array | None = None, below: Array | None = None
+        self,
+        n: int,
+        x: Array,
+        bias: Array | None,
+        y: Array,
+        rectify: bool = False,
+        winner: Array | None = None,
+        below: Array | None = None,
     ) -> Launches:
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where below is not above 0."""
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where
+        below is not above 0.
+        """
         geometry, plan = self.geometry, self.plan(n)
-        tile, whole, pitch, window = plan.tile, plan.parts == 1, geometry.pitch(n), (geometry.k, geometry.stride, geometry.padding)
+        tile, whole, pitch, window = (
+            plan.tile,
+            plan.parts == 1,
+            geometry.pitch(n),
+            (geometry.k, geometry.stride, geometry.padding),
+        )
         after = "POOL" if geometry.pool else "RECTIFY" if rectify else "PLAIN"
         done = after if whole else "POOLED_PARTS" if geometry.pool else "PARTS"
-        kernel = self.device.kernel(GEMM, f"convolve<{tile}, {geometry.way}, {'true' if geometry.few else 'false'}, {done}>")
+        kernel = self.device.kernel(
+            GEMM, f"convolve<{tile}, {geometry.way}, {'true' if geometry.few else 'false'}, {done}>"
+        )
         tiles = ceil_div(geometry.columns, tile.bm) * geometry.classes * ceil_div(n * geometry.pixels, tile.bn)
         table = 8 * geometry.rows(tile) if geometry.few else 0
         product = kernel.bind(
@@ -168,7 +185,9 @@ class Convolution:
 
 
 def turns(sums: int, parts: int, most: int, limits: Limits) -> int:
-    """Threads that share a sum of parts: few sums are shared by many, so that all of the device reads, and each thread little."""
+    """Threads that share a sum of parts: few sums are shared by many, so that all of the device reads, and each thread
+    little.
+    """
     found = 1
     while found < min(most, parts) and 2 * found * sums <= 1024 * limits.multiprocessors:
         found *= 2

@@ -3,8 +3,9 @@
 Shapes: x (n, c, h, w), weight (o, c, k, k), bias (o,), y (n, o, oh, ow); float64. Element (i, j)
 of the kernel meets the padded input at rows i, i + stride, ... and columns j, j + stride, ...
 
-The sum over c, i and j is a product with all that the kernel meets as a matrix, k k times as large as the image. Where the output has far fewer channels
-than the input, it is the output that is unfolded. Few samples are unfolded at a time: more would leave the processor's cache.
+The sum over c, i and j is a product with all that the kernel meets as a matrix, k k times as large as the image. Where
+the output has far fewer channels than the input, it is the output that is unfolded. Few samples are unfolded at a time:
+more would leave the processor's cache.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from collections.abc import Iterator
 import numpy as np
 
 AT_ONCE = 1 << 18  # numbers unfolded at a time, 2 MiB
-FEWER = 2  # times fewer channels of the output than of the input, from where on the output is unfolded: its products reach over the image's edge
+# times fewer channels of the output than of the input, from where on the output is unfolded: its products reach over
+# the image's edge
+FEWER = 2
 
 
 def forward(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, stride: int, padding: int) -> np.ndarray:
@@ -36,7 +39,9 @@ def forward(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, stride: int, pa
     return y
 
 
-def backward(x: np.ndarray, weight: np.ndarray, dy: np.ndarray, stride: int, padding: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def backward(
+    x: np.ndarray, weight: np.ndarray, dy: np.ndarray, stride: int, padding: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gradients (dx, dweight, dbias) from dy (n, o, oh, ow)."""
     o, c, k, _ = weight.shape
     oh, ow = dy.shape[2:]

@@ -19,11 +19,13 @@
 #include "nan.cuh"
 #include "warp.cuh"
 
-// Copies rows x columns places, from (top, left) on, of each of `now` channels of an image (., height, width) to tile (now, rows, pitch):
-// zeros where the image has nothing. Its numbers stand `spread` apart, with zeros between them. With a gate, an array like the image, numbers
-// are 0 where the gate's is not above 0. A thread works out one place and takes it from every channel.
+// Copies rows x columns places, from (top, left) on, of each of `now` channels of an image (., height, width) to tile
+// (now, rows, pitch): zeros where the image has nothing. Its numbers stand `spread` apart, with zeros between them.
+// With a gate, an array like the image, numbers are 0 where the gate's is not above 0. A thread works out one place and
+// takes it from every channel.
 __device__ __forceinline__ void stage_image(
-    float* tile, const float* image, const float* gate, int now, int height, int width, int spread, int top, int left, int rows, int columns, int pitch
+    float* tile, const float* image, const float* gate, int now, int height, int width, int spread, int top, int left,
+        int rows, int columns, int pitch
 ) {
     for (int place = threadIdx.x; place < rows * columns; place += blockDim.x) {
         const int r = place / columns, c = place % columns;
@@ -50,23 +52,27 @@ __device__ constexpr int weight_pitch() {
     return F > 4 ? F + 4 : F;
 }
 
-// A block's weights for the channels c0 ... c0 + now - 1 and the kernel's rows i0 ... i0 + rows - 1, as each group of F filters reads them, one
-// after another: tile[group][(channel * rows + i) * k + j][f], `apart` floats from one group to the next. Zeros for filters that do not exist. A warp
-// copies one filter (BACKWARD: one channel) at a time, whose weights are neighbours in memory.
+// A block's weights for the channels c0 ... c0 + now - 1 and the kernel's rows i0 ... i0 + rows - 1, as each group of F
+// filters reads them, one after another: tile[group][(channel * rows + i) * k + j][f], `apart` floats from one group to
+// the next. Zeros for filters that do not exist. A warp copies one filter (BACKWARD: one channel) at a time, whose
+// weights are neighbours in memory.
 template <int K, int F, bool BACKWARD>
 __device__ __forceinline__ void stage_weights(
-    float* tile, const float* weight, int channels, int filters, int first, int count, int c0, int now, int kernel, int i0, int rows, int apart
+    float* tile, const float* weight, int channels, int filters, int first, int count, int c0, int now, int kernel,
+        int i0, int rows, int apart
 ) {
     constexpr int PITCH = weight_pitch<F>();
     const int k = K > 0 ? K : kernel, lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     const int each = (K > 0 ? K : rows) * k;  // weights of one channel and filter
     if constexpr (BACKWARD) {  // weight (channels, filters, k, k), turned by half a circle
         for (int channel = warp; channel < now; channel += warps) {
-            const float* from = weight + (static_cast<long long>(c0 + channel) * filters + first) * k * k + k * k - 1 - i0 * k;
+            const float* from = weight + (static_cast<long long>(c0 + channel) * filters + first) * k * k + k * k - 1
+                - i0 * k;
 #pragma unroll 4
             for (int e = lane; e < count * each; e += 32) {
                 const int f = e / each, place = e % each;
-                tile[f / F * apart + (channel * each + place) * PITCH + f % F] = first + f < filters ? from[f * k * k - place] : 0.0f;
+                tile[f / F * apart + (channel * each + place) * PITCH + f % F] = first + f < filters
+                    ? from[f * k * k - place] : 0.0f;
             }
         }
     } else {  // weight (filters, channels, k, k)
@@ -84,19 +90,23 @@ __device__ __forceinline__ void stage_weights(
 
 // The forward pass and the input's gradient: both correlate images with filters.
 //
-// out[n, f, p, q] = bias[f] + sum over channels, i, j of W(f, channel, i, j) S(n, channel, p step + i - pad, q step + j - pad),
-// S being the source (n, channels, height, width) with its numbers `spread` apart and zeros around and between them; then ReLU where `rectify` is 1.
-// Forward: S is x, W(f, c, i, j) = weight[f, c, i, j], step the stride, spread 1, pad the padding.
-// BACKWARD: S is dy, masked by the gate, W(f, c, i, j) = weight[c, f, k-1-i, k-1-j], step 1, spread the stride, pad k - 1 - padding.
+// out[n, f, p, q] = bias[f] + sum over channels, i, j of W(f, channel, i, j) S(n, channel, p step + i - pad, q step + j
+// - pad), S being the source (n, channels, height, width) with its numbers `spread` apart and zeros around and between
+// them; then ReLU where `rectify` is 1. Forward: S is x, W(f, c, i, j) = weight[f, c, i, j], step the stride, spread 1,
+// pad the padding. BACKWARD: S is dy, masked by the gate, W(f, c, i, j) = weight[c, f, k-1-i, k-1-j], step 1, spread
+// the stride, pad k - 1 - padding.
 //
-// A block computes a tile of tile_height x tile_width pixels, a thread one of them for F filters; `groups` such sets of threads share the tile.
-// Tiles and samples are numbered along x, the blocks' filters along y. The sum over channels is taken stage_channels at a time: the
-// tile with its halo and the weights come to shared memory, and are read there: 1 + F/4 loads for F multiply-adds.
-// K is the kernel's size, or 0 for any, `kernel`; then a stage may also be limited to stage_rows of the kernel's rows.
+// A block computes a tile of tile_height x tile_width pixels, a thread one of them for F filters; `groups` such sets of
+// threads share the tile. Tiles and samples are numbered along x, the blocks' filters along y. The sum over channels is
+// taken stage_channels at a time: the tile with its halo and the weights come to shared memory, and are read there: 1 +
+// F/4 loads for F multiply-adds. K is the kernel's size, or 0 for any, `kernel`; then a stage may also be limited to
+// stage_rows of the kernel's rows.
 template <int K, int F, bool BACKWARD>
 __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
-    const float* __restrict__ source, const float* __restrict__ gate, const float* __restrict__ weight, const float* __restrict__ bias,
-    float* __restrict__ out, int channels, int height, int width, int filters, int out_height, int out_width, int kernel, int step, int spread,
+    const float* __restrict__ source, const float* __restrict__ gate, const float* __restrict__ weight,
+    const float* __restrict__ bias,
+    float* __restrict__ out, int channels, int height, int width, int filters, int out_height, int out_width,
+    int kernel, int step, int spread,
     int pad, int tile_height, int tile_width, int groups, int stage_channels, int stage_rows, int pitch, int rectify
 ) {
     extern __shared__ float4 shared4[];
@@ -123,8 +133,10 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
             const int high = K > 0 ? K : min(stage_rows, k - i0);  // rows of the kernel in this stage
             const long long from = static_cast<long long>(c0) * height * width;
             __syncthreads();  // everybody is done with the stage before
-            stage_image(image, source + from, gate != nullptr ? gate + from : nullptr, now, height, width, spread, top * step + i0 - pad, left * step - pad, rows, columns, pitch);
-            stage_weights<K, F, BACKWARD>(weights, weight, channels, filters, first, count, c0, now, k, i0, high, apart);
+            stage_image(image, source + from, gate != nullptr ? gate + from : nullptr, now, height, width, spread,
+                top * step + i0 - pad, left * step - pad, rows, columns, pitch);
+            stage_weights<K, F, BACKWARD>(weights, weight, channels, filters, first, count, c0, now, k, i0, high,
+                apart);
             __syncthreads();
             if (group >= groups) continue;
             const float* at = image + ty * step * pitch + tx * step;
@@ -158,22 +170,26 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
         const int filter = first + group * F + f;
         if (filter >= filters) break;
         const float value = bias != nullptr ? sum[f] + bias[filter] : sum[f];
-        out[((static_cast<long long>(sample) * filters + filter) * out_height + p) * out_width + q] = rectify ? relu(value) : value;
+        out[((static_cast<long long>(sample) * filters + filter) * out_height + p) * out_width + q] = rectify
+            ? relu(value) : value;
     }
 }
 
 // The gradients of weights and bias: sums over all samples and pixels.
 //
-// dweight[f, c, i, j] = sum over n, p, q of dy[n, f, p, q] x[n, c, p stride - padding + i, q stride - padding + j], dy masked by the gate; dbias[f] = that of dy.
-// A warp computes PATCH x PATCH elements of the kernel for one channel and F filters. Its lanes share the pixels of a tile out, keep
-// F * PATCH^2 sums in registers and add them up by shuffles once, at the end. The warps of a block take consecutive channels and the
-// same filters, whose dy they share; the one beyond the last channel takes the bias. For each pixel F + PATCH^2 loads, F * PATCH^2 multiply-adds.
-// Blocks: along x the tiles of all samples (`tiles`) in gridDim.x equal parts, part s going to dweight and dbias + s * apart; along y filters;
-// along z patches of the kernel, then channels.
+// dweight[f, c, i, j] = sum over n, p, q of dy[n, f, p, q] x[n, c, p stride - padding + i, q stride - padding + j], dy
+// masked by the gate; dbias[f] = that of dy. A warp computes PATCH x PATCH elements of the kernel for one channel and F
+// filters. Its lanes share the pixels of a tile out, keep F * PATCH^2 sums in registers and add them up by shuffles
+// once, at the end. The warps of a block take consecutive channels and the same filters, whose dy they share; the one
+// beyond the last channel takes the bias. For each pixel F + PATCH^2 loads, F * PATCH^2 multiply-adds. Blocks: along x
+// the tiles of all samples (`tiles`) in gridDim.x equal parts, part s going to dweight and dbias + s * apart; along y
+// filters; along z patches of the kernel, then channels.
 template <int PATCH, int F>
 __global__ void __launch_bounds__(512, 1) weight_gradient(
-    const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ gate, float* __restrict__ dweight, float* __restrict__ dbias,
-    long long apart, int tiles, int channels, int height, int width, int filters, int out_height, int out_width, int kernel, int stride, int padding,
+    const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ gate,
+    float* __restrict__ dweight, float* __restrict__ dbias,
+    long long apart, int tiles, int channels, int height, int width, int filters, int out_height, int out_width,
+    int kernel, int stride, int padding,
     int tile_height, int tile_width, int pitch
 ) {
     constexpr int PLACES = PATCH * PATCH;
@@ -188,7 +204,8 @@ __global__ void __launch_bounds__(512, 1) weight_gradient(
     const int rows = (tile_height - 1) * stride + PATCH, columns = (tile_width - 1) * stride + PATCH;
     float* gradient = reinterpret_cast<float*>(shared4);  // (F, pixels)
     float* image = gradient + F * pixels;                 // (warps, rows, pitch)
-    const int each = (tiles + gridDim.x - 1) / gridDim.x, begin = min(tiles, static_cast<int>(blockIdx.x) * each), end = min(tiles, begin + each);
+    const int each = (tiles + gridDim.x - 1) / gridDim.x, begin = min(tiles, static_cast<int>(blockIdx.x) * each),
+        end = min(tiles, begin + each);
 
     float sum[F * PLACES];
 #pragma unroll
@@ -199,7 +216,8 @@ __global__ void __launch_bounds__(512, 1) weight_gradient(
         const long long from = (static_cast<long long>(sample) * channels + c0) * height * width;
         const long long area = static_cast<long long>(out_height) * out_width;
         __syncthreads();  // everybody is done with the tile before
-        stage_image(image, x + from, nullptr, min(warps, channels - c0), height, width, 1, top * stride - padding + i0, left * stride - padding + j0, rows, columns, pitch);
+        stage_image(image, x + from, nullptr, min(warps, channels - c0), height, width, 1, top * stride - padding + i0,
+            left * stride - padding + j0, rows, columns, pitch);
         for (int pixel = threadIdx.x; pixel < pixels; pixel += blockDim.x) {
             const int p = top + pixel / tile_width, q = left + pixel % tile_width;
             const bool inside = p < out_height && q < out_width;
@@ -249,7 +267,8 @@ __global__ void __launch_bounds__(512, 1) weight_gradient(
         const int i = i0 + place / PATCH, j = j0 + place % PATCH;
         if (filter >= filters) continue;
         if (channel < channels && i < kernel && j < kernel)
-            dweight[blockIdx.x * apart + ((static_cast<long long>(filter) * channels + channel) * kernel + i) * kernel + j] = sum[e];
+            dweight[blockIdx.x * apart + ((static_cast<long long>(filter) * channels + channel) * kernel + i) * kernel
+                + j] = sum[e];
         if (channel == channels && patch == 0 && place == 0) dbias[blockIdx.x * apart + filter] = sum[e];
     }
 }

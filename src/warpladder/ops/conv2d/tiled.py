@@ -21,7 +21,8 @@ TILED = Path(__file__).with_name("tiled.cu")
 #: The kernel size that has kernels of its own; others are found at run time.
 OWN = 3
 
-#: Filters that a thread of `convolve` may compute, and the threads that its registers leave room for on a multiprocessor.
+#: Filters that a thread of `convolve` may compute, and the threads that its registers leave room for on a
+#: multiprocessor.
 THREADS = {16: 768, 8: 768, 4: 1024}
 
 #: Instructions for each number that comes to shared memory, and cycles that a warp waits for a stage to arrive.
@@ -52,7 +53,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a correlation is divided: filters for each thread and sets of threads for each tile, and what comes to shared memory at a time."""
+    """How a correlation is divided: filters for each thread and sets of threads for each tile, and what comes to shared
+    memory at a time.
+    """
 
     each: int
     groups: int
@@ -74,7 +77,10 @@ class Plan:
     def work(self, shape: Shape) -> tuple[float, float]:
         """Instructions of a warp, and cycles that it waits for memory."""
         stages = ceil_div(shape.channels, self.stage_channels) * ceil_div(shape.kernel, self.stage_rows)
-        rows, columns = (self.tile_height - 1) * shape.step + self.stage_rows, (self.tile_width - 1) * shape.step + shape.kernel
+        rows, columns = (
+            (self.tile_height - 1) * shape.step + self.stage_rows,
+            (self.tile_width - 1) * shape.step + shape.kernel,
+        )
         copied = self.stage_channels * (rows * columns + self.stage_rows * shape.kernel * self.each * self.groups)
         products = shape.channels * shape.kernel**2 * (1.25 * self.each + 2)
         return products + stages * COPYING * copied / self.threads, stages * ARRIVING
@@ -99,7 +105,9 @@ def plan(device: Device, shape: Shape, capacity: int, block_size: int) -> Plan:
 
 
 def fit(device: Device, shape: Shape, each: int, threads: int) -> Plan:
-    """A plan with so many filters for each thread whose shared memory fits: first the stage's channels are fewer, then its tile is smaller, then its rows."""
+    """A plan with so many filters for each thread whose shared memory fits: first the stage's channels are fewer, then
+    its tile is smaller, then its rows.
+    """
     room, k, s = device.limits.shared_per_block, shape.kernel, shape.step
     rows = k
     while True:
@@ -130,9 +138,22 @@ class Correlation(OnDevice):
         own = OWN if shape.kernel == OWN else 0
         self.kernel = device.kernel(TILED, f"convolve<{own}, {self.plan.each}, {'true' if backward else 'false'}>")
 
-    def launch(self, n: int, source: Array, gate: Array | None, weight: Array, bias: Array | None, out: Array, rectify: bool) -> Launch:
+    def launch(
+        self, n: int, source: Array, gate: Array | None, weight: Array, bias: Array | None, out: Array, rectify: bool
+    ) -> Launch:
         s, p = self.shape, self.plan
-        geometry = s.channels, s.height, s.width, s.filters, s.out_height, s.out_width, s.kernel, s.step, s.spread, s.pad
+        geometry = (
+            s.channels,
+            s.height,
+            s.width,
+            s.filters,
+            s.out_height,
+            s.out_width,
+            s.kernel,
+            s.step,
+            s.spread,
+            s.pad,
+        )
         tiling = p.tile_height, p.tile_width, p.groups, p.stage_channels, p.stage_rows, p.pitch
         arguments = source, gate, weight, bias, out, *geometry, *tiling, int(rectify)
         return self.kernel.bind(p.grid(s, n), p.threads, *arguments, shared=p.shared)
@@ -197,18 +218,21 @@ class WeightGradient(OnDevice):
         if scratch is None:
             return [self.kernel.bind(grid, block, x, dy, gate, dw, db, 0, *arguments, shared=self.shared)]
         return [
-            self.kernel.bind(grid, block, x, dy, gate, scratch, scratch[dw.size :], self.size, *arguments, shared=self.shared),
+            self.kernel.bind(
+                grid, block, x, dy, gate, scratch, scratch[dw.size :], self.size, *arguments, shared=self.shared
+            ),
             self.adding.gradients(scratch, self.parts, dw, db),
         ]
 
 
 class TiledConv2d(Segment):
-    """A tile of the image with its halo, and the weights, come to shared memory. ReLU is taken where y is written, and its gradient where dy is read.
+    """A tile of the image with its halo, and the weights, come to shared memory. ReLU is taken where y is written, and
+    its gradient where dy is read.
 
-    block_size bounds the pixels of a tile, which covers the image with the fewest warps: 8 x 8 for 64, 16 x 16 for 256 and 32 x 32 for 1,024
-    where the image is a multiple of them. Tiles are smaller where there would be too few to keep the device busy. Blocks whose threads
-    compute 8 or 16 filters have 768 threads at most, and those of the weights' gradient, whose warps take a channel each, 512: their registers
-    leave no room for more.
+    block_size bounds the pixels of a tile, which covers the image with the fewest warps: 8 x 8 for 64, 16 x 16 for 256
+    and 32 x 32 for 1,024 where the image is a multiple of them. Tiles are smaller where there would be too few to keep
+    the device busy. Blocks whose threads compute 8 or 16 filters have 768 threads at most, and those of the weights'
+    gradient, whose warps take a channel each, 512: their registers leave no room for more.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
@@ -220,12 +244,16 @@ class TiledConv2d(Segment):
         capacity, c, h, w = buffers.x.shape
         _, o, oh, ow = buffers.y.shape
         k, stride, padding = layer.kernel_size, layer.stride, layer.padding
-        self.forward_pass = Correlation(device, Shape(c, h, w, o, oh, ow, k, stride, 1, padding), capacity, False, block_size)
+        self.forward_pass = Correlation(
+            device, Shape(c, h, w, o, oh, ow, k, stride, 1, padding), capacity, False, block_size
+        )
         if buffers.dy is not None:
             self.weight_gradient = WeightGradient(device, layer, buffers.x, buffers.y, block_size)
             self.workspace += self.weight_gradient.workspace
         if buffers.dx is not None:
-            self.input_gradient = Correlation(device, Shape(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding), capacity, True, block_size)
+            self.input_gradient = Correlation(
+                device, Shape(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding), capacity, True, block_size
+            )
 
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n

@@ -11,7 +11,9 @@ BANKS = 32  # of shared memory, each 4 bytes wide; a warp's loads from one bank 
 
 @cache
 def cut(height: int, width: int, most: int) -> tuple[int, int]:
-    """Height and width of the tiles, `most` pixels at most, that cover an image with the fewest warps; of equals those with the least halo."""
+    """Height and width of the tiles, `most` pixels at most, that cover an image with the fewest warps; of equals those
+    with the least halo.
+    """
     found: dict[tuple[int, int], tuple[int, int]] = {}
     for pieces in range(ceil_div(width, most), width + 1):
         across = ceil_div(width, pieces)
@@ -25,11 +27,14 @@ def cut(height: int, width: int, most: int) -> tuple[int, int]:
 
 @cache
 def pitch(tile_height: int, tile_width: int, columns: int, stride: int) -> int:
-    """Floats from one row of a tile in shared memory to the next: `columns` or a few more, whatever lets warps read without waiting.
+    """Floats from one row of a tile in shared memory to the next: `columns` or a few more, whatever lets warps read
+    without waiting.
 
     A warp reads 32 consecutive pixels of the tile at once; neighbours stand `stride` floats, or rows, apart.
     """
-    pixels = [(p // tile_width * stride, p % tile_width * stride) for p in range(min(tile_height * tile_width, 4 * BANKS))]
+    pixels = [
+        (p // tile_width * stride, p % tile_width * stride) for p in range(min(tile_height * tile_width, 4 * BANKS))
+    ]
 
     def waits(floats: int) -> int:
         total = 0

@@ -1,4 +1,6 @@
-"""How long a launch takes, roughly: a model that orders the ways to divide work among blocks, and does no more than that."""
+"""How long a launch takes, roughly: a model that orders the ways to divide work among blocks, and does no more than
+that.
+"""
 
 from __future__ import annotations
 

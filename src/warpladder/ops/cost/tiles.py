@@ -38,7 +38,9 @@ class Tile:
 
     @property
     def kind(self) -> str:
-        """The kind of kernel that computes the tile, where a product has several kinds: a tuner times at least one tile of each."""
+        """The kind of kernel that computes the tile, where a product has several kinds: a tuner times at least one tile
+        of each.
+        """
         return ""
 
     @property
@@ -65,7 +67,9 @@ class Tile:
 
     @property
     def efficiency(self) -> float:
-        """Share of the issued instructions that are multiply-adds, about: a wider thread loads less for each, a flat tile copies more."""
+        """Share of the issued instructions that are multiply-adds, about: a wider thread loads less for each, a flat
+        tile copies more.
+        """
         flat = 0.8 if self.bn > 2 * self.threads else 1.0
         return {128: 0.88, 64: 0.84, 48: 0.8, 32: 0.75, 16: 0.6}[self.tm * self.tn] * flat
 
@@ -96,11 +100,13 @@ CANDIDATES = (
 PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 
 
-#: Cycles that a launch takes before and after its work, that a block takes to fill its first stages, and that a number takes from shared memory.
+#: Cycles that a launch takes before and after its work, that a block takes to fill its first stages, and that a number
+#: takes from shared memory.
 LAUNCH, FILLING, WAIT = 3000, 1500, 32
 
-#: Cycles of a multiprocessor's shared memory that one number takes on its way there: 16 bytes a thread; neighbours in an image, 4 bytes a
-#: thread; transposed, where a warp's 32 come from four lines. And what a warp takes to read four numbers a thread.
+#: Cycles of a multiprocessor's shared memory that one number takes on its way there: 16 bytes a thread; neighbours in
+#: an image, 4 bytes a thread; transposed, where a warp's 32 come from four lines. And what a warp takes to read four
+#: numbers a thread.
 ACROSS, PATCHES, ALONG, READ = 1 / 20, 1 / 10, 1 / 5, 3
 
 #: Of A's and of B's numbers.
@@ -153,10 +159,14 @@ def plans(
 def _sorted(
     m: int, n: int, terms: tuple[tuple[Tile, int], ...], multiprocessors: int, room: int | None, whole: bool, copies: Copies
 ) -> tuple[Plan, ...]:  # fmt: skip
-    """What `plans` gives, of tiles that fit, each with the terms of a sum. Layers that are alike ask for the same, and so does every load."""
+    """What `plans` gives, of tiles that fit, each with the terms of a sum. Layers that are alike ask for the same, and
+    so does every load.
+    """
     found = {}
     for tile, count in terms:
-        depths = dict.fromkeys(ceil_div(ceil_div(count, cut), tile.bk) * tile.bk for cut in PARTS)  # several cuts come to the same
+        depths = dict.fromkeys(
+            ceil_div(ceil_div(count, cut), tile.bk) * tile.bk for cut in PARTS
+        )  # several cuts come to the same
         for plan in (Plan(tile, depth, ceil_div(count, depth)) for depth in depths):
             if room is None or plan.parts == 1 or plan.parts * m * n <= room:
                 found[plan] = cycles(plan, m, n, multiprocessors, whole, copies)
@@ -167,11 +177,12 @@ Shape = tuple[int, int, int | Callable[[Tile], int]]
 
 
 class Planned:
-    """One product for any number of samples up to a capacity: the model's plans, or those that a tuner has found to be faster.
+    """One product for any number of samples up to a capacity: the model's plans, or those that a tuner has found to be
+    faster.
 
     shape : callable
-        m, n and k, as `plans` takes them, for a number of samples. It does not refer to the op that keeps the plan: what refers to
-        itself waits for the garbage collector, and its memory with it.
+        m, n and k, as `plans` takes them, for a number of samples. It does not refer to the op that keeps the plan:
+        what refers to itself waits for the garbage collector, and its memory with it.
     limits : Limits
     capacity : int
     whole : bool
@@ -221,8 +232,12 @@ class Planned:
         return self.chosen[n]
 
 
-def cycles(plan: Plan, m: int, n: int, multiprocessors: int, whole: bool = True, copies: Copies = (ACROSS, ACROSS)) -> float:
-    """What a product takes, in cycles: the busiest multiprocessor's multiply-adds or loads, the start of a launch, the adding up of the parts."""
+def cycles(
+    plan: Plan, m: int, n: int, multiprocessors: int, whole: bool = True, copies: Copies = (ACROSS, ACROSS)
+) -> float:
+    """What a product takes, in cycles: the busiest multiprocessor's multiply-adds or loads, the start of a launch, the
+    adding up of the parts.
+    """
     tile = plan.tile
     blocks = ceil_div(m, tile.bm) * ceil_div(n, tile.bn) * plan.parts
     each = ceil_div(blocks, multiprocessors) if blocks < 8 * multiprocessors else blocks / multiprocessors + 0.5
@@ -232,7 +247,9 @@ def cycles(plan: Plan, m: int, n: int, multiprocessors: int, whole: bool = True,
     hidden = sums / (sums + 45)  # of a scheduler's waits: those that other warps, or independent sums, fill
     multiplying = max(sums / (tile.efficiency * hidden), WAIT)
     loading = 4 * together * (tile.bm + tile.bn) / LOADED
-    sharing = together * (tile.bm * copies[0] + tile.bn * copies[1] + tile.threads / 32 * (tile.tm + tile.tn) / 4 * READ)
+    sharing = together * (
+        tile.bm * copies[0] + tile.bn * copies[1] + tile.threads / 32 * (tile.tm + tile.tn) / 4 * READ
+    )
     busy = each / together * (plan.depth * max(multiplying, loading, sharing) + FILLING / together)
     if plan.parts == 1 and whole:
         return LAUNCH + busy

@@ -57,4 +57,6 @@ class FusedCrossEntropy(LossSegment):
         n, batch = part.n, part.batch
         log = *self.log.entry(part.has_loss), part.first, part.last
         scratch = self.parts, self.counts, self.arrived
-        return [flat(self.kernel, n, self.block_size, self.x, self.target, self.dx, *scratch, n, self.classes, batch, *log)]
+        return [
+            flat(self.kernel, n, self.block_size, self.x, self.target, self.dx, *scratch, n, self.classes, batch, *log)
+        ]

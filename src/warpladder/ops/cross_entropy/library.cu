@@ -2,11 +2,13 @@
 #include "index.cuh"
 #include "log_blocks.cuh"
 
-// p holds the logarithms of the probabilities, and then the gradient: p[n, c] = (exp(p[n, c]) - (c is the label)) / batch.
-// One thread for each sample. The losses and hits of a block's samples are added up in parts and counts (blocks,), and the block that
-// finishes last adds those up, in their order. arrived: (1,), zero between launches. Hits are judged by the logits x, which are not rounded yet.
+// p holds the logarithms of the probabilities, and then the gradient: p[n, c] = (exp(p[n, c]) - (c is the label)) /
+// batch. One thread for each sample. The losses and hits of a block's samples are added up in parts and counts
+// (blocks,), and the block that finishes last adds those up, in their order. arrived: (1,), zero between launches. Hits
+// are judged by the logits x, which are not rounded yet.
 extern "C" __global__ void cross_entropy_from_log(
-    const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ p, double* parts, long long* counts, unsigned* arrived,
+    const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ p, double* parts, long long* counts,
+    unsigned* arrived,
     int n, int classes, int batch, int* step, double* loss, long long* correct, int first, int last
 ) {
     const long long sample = thread_number();

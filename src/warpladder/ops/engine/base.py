@@ -34,7 +34,9 @@ def host(array: Array) -> np.ndarray:
 
 
 def near(array: Array) -> int:
-    """Bytes that work in pieces should take at a time: what a core's cache holds, or, on a GPU, enough to fill it with one launch."""
+    """Bytes that work in pieces should take at a time: what a core's cache holds, or, on a GPU, enough to fill it with
+    one launch.
+    """
     return 1 << 20 if isinstance(array, np.ndarray) else 1 << 29
 
 
@@ -43,8 +45,10 @@ class Buffers:
     """What one op reads and writes.
 
     x, y : (capacity, *in_shape) and (capacity, *out_shape), input and output.
-    dx, dy : gradients of the loss by x and y; dx is None where nobody needs it. Where the op trains nothing either, both are None.
-    w, b, dw, db : parameters and their gradients, views into flat buffers; None without parameters. Where dw and db are float64 and all else is float32,
+    dx, dy : gradients of the loss by x and y; dx is None where nobody needs it. Where the op trains nothing either,
+    both are None.
+    w, b, dw, db : parameters and their gradients, views into flat buffers; None without parameters. Where dw and db are
+    float64 and all else is float32,
         the gradients of a batch's samples are to be added in float64.
     """
 
@@ -103,7 +107,9 @@ class LossOp(Bound, ABC):
 
     @abstractmethod
     def forward(self, n: int, has_loss: bool = True) -> None:
-        """Write the mean loss over the first n samples and how many of them are correct (0 where that means nothing); or neither, where not `has_loss`."""
+        """Write the mean loss over the first n samples and how many of them are correct (0 where that means nothing);
+        or neither, where not `has_loss`.
+        """
 
     @abstractmethod
     def backward(self, n: int) -> None:
@@ -111,7 +117,8 @@ class LossOp(Bound, ABC):
 
 
 class UpdateOp(Bound, ABC):
-    """One step of the config's optimizer on flat buffers (param_count,): reads grads, which it may overwrite, and changes params and slots.
+    """One step of the config's optimizer on flat buffers (param_count,): reads grads, which it may overwrite, and
+    changes params and slots.
 
     slots : in the order of `Optimizer.slots`.
     """
@@ -126,7 +133,9 @@ class UpdateOp(Bound, ABC):
 
 
 class GatherOp(Bound, ABC):
-    """Rows of a data set (samples, *shape), uint8 or float32, multiplied by scale in float32, into x (capacity, *shape), which may be wider."""
+    """Rows of a data set (samples, *shape), uint8 or float32, multiplied by scale in float32, into x (capacity,
+    *shape), which may be wider.
+    """
 
     def __init__(self, source: Array, scale: float, x: Array) -> None:
         self.source, self.scale, self.x = source, np.float32(scale), x

@@ -1,4 +1,6 @@
-"""A training step as one chain of nodes: the gathering of the samples, the layers, and the loss, where a step turns round."""
+"""A training step as one chain of nodes: the gathering of the samples, the layers, and the loss, where a step turns
+round.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from ...nets import Flatten, Layer, Loss, Net, Shape
 
 @dataclass(frozen=True)
 class Gather:
-    """The first node of a chain whose samples lie on the device: rows of the data set, in the order of the epoch, times the data set's scale."""
+    """The first node of a chain whose samples lie on the device: rows of the data set, in the order of the epoch, times
+    the data set's scale.
+    """
 
 
 Node = Gather | Layer | Loss
@@ -50,7 +54,9 @@ def whole(n: int) -> Slice:
 
 
 def timed(n: int) -> Slice:
-    """n samples as a slice of a larger batch, behind which no segment updates parameters: so a step's launches may be sent for their time alone."""
+    """n samples as a slice of a larger batch, behind which no segment updates parameters: so a step's launches may be
+    sent for their time alone.
+    """
     return Slice(n, n + 1)
 
 
@@ -77,7 +83,8 @@ class Subgraph:
     x_type : str
         The element type of what enters the first layer.
     product_flops : int
-        FLOPs of one sample's products of matrices in a training step of the net that the nodes belong to; 0 where no net is known.
+        FLOPs of one sample's products of matrices in a training step of the net that the nodes belong to; 0 where no
+        net is known.
     """
 
     nodes: tuple[Node, ...]
@@ -104,7 +111,9 @@ class Subgraph:
 
     @property
     def out_shape(self) -> Shape:
-        """The shape of a sample, without the batch, as it leaves the last node; for a loss, which lets nothing out, the shape of the loss's input."""
+        """The shape of a sample, without the batch, as it leaves the last node; for a loss, which lets nothing out, the
+        shape of the loss's input.
+        """
         last, shape = self.nodes[-1], self.shapes[-1]
         return last.out_shape(shape) if isinstance(last, Layer) else shape
 
@@ -113,7 +122,9 @@ class Subgraph:
         """Whether a Flatten between two of its layers changes a sample's shape."""
         return any(
             isinstance(node, Layer) and isinstance(after, Layer) and node.out_shape(shape) != entering
-            for node, shape, after, entering in zip(self.nodes, self.shapes, self.nodes[1:], self.shapes[1:], strict=False)
+            for node, shape, after, entering in zip(
+                self.nodes, self.shapes, self.nodes[1:], self.shapes[1:], strict=False
+            )
         )
 
     @property
@@ -139,7 +150,9 @@ def subgraph(layers: tuple[Layer, ...], in_shape: Shape, capacity: int, limits: 
 
 
 def products(net: Net, number: int) -> tuple[int, ...]:
-    """FLOPs of one sample in each product of matrices of a layer: y, dw, and dx where a layer before it is trained; none for layers without parameters."""
+    """FLOPs of one sample in each product of matrices of a layer: y, dw, and dx where a layer before it is trained;
+    none for layers without parameters.
+    """
     layer, shape = net.layers[number], net.shapes[number]
     return (layer.flops(shape),) * (2 + (number > net.first_trained)) if layer.param_shapes(shape) else ()
 
@@ -155,7 +168,13 @@ def gathering(in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
 
 
 def chain(
-    net: Net, capacity: int, batch: int, limits: Limits, config: TrainConfig | None, gathers: bool, precision: str = "fp32"
+    net: Net,
+    capacity: int,
+    batch: int,
+    limits: Limits,
+    config: TrainConfig | None,
+    gathers: bool,
+    precision: str = "fp32",
 ) -> Subgraph:
     """The nodes of a net's step: the gathering of the samples, where they lie on the device, the layers and the loss.
 

@@ -11,8 +11,9 @@ from .kernels import ceil_div
 #: Blocks along a grid's y axis at most; kernels take the samples beyond it in further turns.
 MOST_ALONG_Y = 65535
 
-#: Times that a grid fills the device, one after the other, at most: beyond that a thread takes several samples, and works out its place in a sample
-#: once for all of them. On the emulator, whose one multiprocessor is full soon, that is 10 % of an epoch of the cnn.
+#: Times that a grid fills the device, one after the other, at most: beyond that a thread takes several samples, and
+#: works out its place in a sample once for all of them. On the emulator, whose one multiprocessor is full soon, that is
+#: 10 % of an epoch of the cnn.
 FULL = 128
 
 #: Numbers of a sample at most: its threads, the last block's idle ones included, are counted in 32 bits.
@@ -25,7 +26,9 @@ def flat(kernel: Kernel, count: int, block_size: int, *arguments: Any) -> Launch
 
 
 def by_sample(kernel: Kernel, size: int, samples: int, block_size: int, *arguments: Any) -> Launch:
-    """One thread for each of a sample's `size` numbers along x, samples (or slabs of them) along y; more than keep the device busy are taken in turns."""
+    """One thread for each of a sample's `size` numbers along x, samples (or slabs of them) along y; more than keep the
+    device busy are taken in turns.
+    """
     if size > MOST_IN_SAMPLE:
         raise LaunchError(
             f"kernel {kernel.signature.name} counts a sample's numbers in 32 bits, and {size:,} are too many: use smaller layers"

@@ -1,4 +1,6 @@
-"""What every part of a training step on a device is made of: launches, scratch memory, the log; and what is no node of the chain."""
+"""What every part of a training step on a device is made of: launches, scratch memory, the log; and what is no node of
+the chain.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ def ceil_div(a: int, b: int) -> int:
 class OnDevice:
     """What is bound to a device, and counts the scratch memory that it takes there.
 
-    block_size : threads in a block that the user asked for, a multiple of 32 from 32 to 1024; kernels whose shape is their idea have their own.
+    block_size : threads in a block that the user asked for, a multiple of 32 from 32 to 1024; kernels whose shape is
+    their idea have their own.
     """
 
     workspace: int = 0
@@ -42,8 +45,10 @@ class OnDevice:
 class Log:
     """What the steps of an epoch leave on the device.
 
-    step : (1,) int32, the step that is running; a step's last loss launch adds one, so that the update finds the number of the next step there.
-    loss : (entries,) float64, the mean loss of each step's batch; there are at least as many entries as steps in an epoch.
+    step : (1,) int32, the step that is running; a step's last loss launch adds one, so that the update finds the number
+    of the next step there.
+    loss : (entries,) float64, the mean loss of each step's batch; there are at least as many entries as steps in an
+    epoch.
     correct : (entries,) int64, samples whose largest logit is their label's; zeros for MSELoss.
     """
 
@@ -52,12 +57,16 @@ class Log:
     correct: Array
 
     def entry(self, has_loss: bool) -> tuple[Array, Array | None, Array | None]:
-        """What kernels that end a loss take: step, loss and correct; null pointers for loss and correct where they are not computed."""
+        """What kernels that end a loss take: step, loss and correct; null pointers for loss and correct where they are
+        not computed.
+        """
         return (self.step, self.loss, self.correct) if has_loss else (self.step, None, None)
 
 
 class KernelUpdate(OnDevice, ABC):
-    """One step of the config's optimizer on flat arrays of one size, float32: reads grads, changes params and slots, in the order of `Optimizer.slots`."""
+    """One step of the config's optimizer on flat arrays of one size, float32: reads grads, changes params and slots, in
+    the order of `Optimizer.slots`.
+    """
 
     def __init__(
         self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...], block_size: int

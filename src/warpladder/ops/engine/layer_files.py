@@ -1,8 +1,9 @@
-"""The computation of layers that no table lists: files that stand beside the layer's class, as an optimizer's step stands beside its class.
+"""The computation of layers that no table lists: files that stand beside the layer's class, as an optimizer's step
+stands beside its class.
 
-`reference.py` has the functions `forward(layer, x, w, b)` and `backward(layer, x, w, dy)`, which returns (dx,) or (dx, dw, db), in float64, and for a layer whose
-gradient jumps `margin(layer, x)`. `array.py` and `loops.py` name their `Op` as `OP`, `cuda.py` its `Segment`. `jax.py` has `forward(layer, x)`.
-A rung for which there is no file says so.
+`reference.py` has the functions `forward(layer, x, w, b)` and `backward(layer, x, w, dy)`, which returns (dx,) or (dx,
+dw, db), in float64, and for a layer whose gradient jumps `margin(layer, x)`. `array.py` and `loops.py` name their `Op`
+as `OP`, `cuda.py` its `Segment`. `jax.py` has `forward(layer, x)`. A rung for which there is no file says so.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def form(kind: type[Layer], file: str) -> ModuleType:
 
 
 def missing(net: Net, file: str) -> str | None:
-    """The first reason why a net cannot be computed by such files: a layer that no table lists has none. None where there is no reason."""
+    """The first reason why a net cannot be computed by such files: a layer that no table lists has none. None where
+    there is no reason.
+    """
     return next((told for kind in others(net) if (told := lacks(kind, file))), None)
 
 

@@ -1,7 +1,8 @@
 """Segments: implementations of consecutive nodes of a chain, as kernels; and the table that says which there are.
 
-A segment has launches for the way forward and for the way back. It is bound once to a device and to its arrays; asked for a slice of samples it
-returns launches, in order, and sends none. So a step is a list that can be sent, timed launch by launch, or captured in a graph.
+A segment has launches for the way forward and for the way back. It is bound once to a device and to its arrays; asked
+for a slice of samples it returns launches, in order, and sends none. So a step is a list that can be sent, timed launch
+by launch, or captured in a graph.
 """
 
 from __future__ import annotations
@@ -48,28 +49,33 @@ class Operands:
     """The arrays that a segment reads and writes.
 
     buffers : Buffers
-        x is what enters its first layer, in that layer's shape, y what leaves its last one, dx and dy are their gradients; w, b, dw and db belong to its first layer
-        that has parameters. A segment that gathers fills x, unless it is the whole chain, which has none of the four; one with the loss has no y
-        and dy, but for the loss alone: x and dx are the net's output and its gradient.
-        Without a dy or a loss a segment only predicts, and `backward` is not called. ReLU is given one array as x and y, and one as dx and dy,
-        wherever nothing else needs the old numbers.
+        x is what enters its first layer, in that layer's shape, y what leaves its last one, dx and dy are their
+        gradients; w, b, dw and db belong to its first layer that has parameters. A segment that gathers fills x, unless
+        it is the whole chain, which has none of the four; one with the loss has no y and dy, but for the loss alone: x
+        and dx are the net's output and its gradient. Without a dy or a loss a segment only predicts, and `backward` is
+        not called. ReLU is given one array as x and y, and one as dx and dy, wherever nothing else needs the old
+        numbers.
     params, grads : tuple of Array
         Weight and bias of each layer that has them, in order, and their gradients.
     samples : Samples or None
         For a segment that gathers.
     target : Array or None
-        (capacity,) int32 labels, or (capacity, *in_shape) float32, the images to reproduce. A segment that gathers fills the labels in.
+        (capacity,) int32 labels, or (capacity, *in_shape) float32, the images to reproduce. A segment that gathers
+        fills the labels in.
     log : Log or None
         For a segment with the loss.
     update : KernelUpdate or None
         The optimizer's step on exactly the segment's parameters, where it `updates` them itself.
     x_rectified : bool
-        x is the output of a ReLU, and dx shall be the gradient of what entered that, 0 where x is not above 0: given where the segment `rectifies`.
+        x is the output of a ReLU, and dx shall be the gradient of what entered that, 0 where x is not above 0: given
+        where the segment `rectifies`.
     dy_rectified : bool
-        y is the output of a ReLU, and dy is 0 already where y is not above 0: whoever computes dy rectifies. A segment may save work that way.
+        y is the output of a ReLU, and dy is 0 already where y is not above 0: whoever computes dy rectifies. A segment
+        may save work that way.
     before : Segment or None
-        Whose y is x, and whose dy is dx, where such a one computes layers. Two of a kind may agree on other forms of these than the buffers. Nobody refers to
-        a segment behind itself: two that refer to each other would keep their memory until the garbage collector comes.
+        Whose y is x, and whose dy is dx, where such a one computes layers. Two of a kind may agree on other forms of
+        these than the buffers. Nobody refers to a segment behind itself: two that refer to each other would keep their
+        memory until the garbage collector comes.
     """
 
     buffers: Buffers
@@ -93,7 +99,8 @@ class Segment(OnDevice, ABC):
     subgraph : Subgraph
         The nodes.
     operands : Operands
-        Of device arrays. What stands between the nodes, and is needed on the way back, is scratch memory of the segment's own.
+        Of device arrays. What stands between the nodes, and is needed on the way back, is scratch memory of the
+        segment's own.
     block_size : int
 
     Attributes
@@ -111,9 +118,11 @@ class Segment(OnDevice, ABC):
     products : dict of str to Planned
         The products of matrices whose tiles a tuner may choose, by what they compute: "y", "dx" or "dw".
     factors : str or None
-        The precision whose numbers its tensor cores multiply, where that is another one than the chain's: its peak is higher.
+        The precision whose numbers its tensor cores multiply, where that is another one than the chain's: its peak is
+        higher.
     updating : bool
-        Whether it makes the step of the optimizer that it was given. One that finds a launch of its own better, when it is bound, leaves that to others.
+        Whether it makes the step of the optimizer that it was given. One that finds a launch of its own better, when it
+        is bound, leaves that to others.
     """
 
     cost: ClassVar[float] = 3
@@ -137,39 +146,52 @@ class Segment(OnDevice, ABC):
 
     @classmethod
     def updates(cls, subgraph: Subgraph) -> bool:
-        """Whether the segment can also update its parameters, with the config's optimizer and schedule, where a batch comes in one piece."""
+        """Whether the segment can also update its parameters, with the config's optimizer and schedule, where a batch
+        comes in one piece.
+        """
         return False
 
     @classmethod
     def stores(cls, subgraph: Subgraph) -> str:
-        """The element type of what leaves its last layer, and so of the gradient by that: who writes an array says what it is made of."""
+        """The element type of what leaves its last layer, and so of the gradient by that: who writes an array says what
+        it is made of.
+        """
         return "float32"
 
     def prepare(self, part: Slice) -> Launches:
-        """What depends on the parameters alone and has to be done, once they have changed, before a forward and a backward of the slice."""
+        """What depends on the parameters alone and has to be done, once they have changed, before a forward and a
+        backward of the slice.
+        """
         return []
 
     def renews(self, part: Slice) -> bool:
-        """Whether `backward` of such a slice leaves what `prepare` would make of the parameters that it has updated: a next step needs no `prepare` then."""
+        """Whether `backward` of such a slice leaves what `prepare` would make of the parameters that it has updated: a
+        next step needs no `prepare` then.
+        """
         return False
 
     @abstractmethod
     def forward(self, part: Slice) -> Launches:
         """Fill y[:n] from x[:n], or x[:n] and the labels from the samples; follows a prepare of the same slice.
 
-        The loss: fill the net's dx[:n] and the log's entry of the running step. A batch that is larger than the capacity comes in slices: n
-        samples of `batch`, whose mean counts. The first slice sets the entry and the others add to it; the last one adds one to log.step.
-        Sums have a fixed order. Without `part.has_loss` the entry stays as it is, and there are dx and the count of steps alone. A segment with
-        other nodes besides may leave some of that to `backward`.
+        The loss: fill the net's dx[:n] and the log's entry of the running step. A batch that is larger than the
+        capacity comes in slices: n samples of `batch`, whose mean counts. The first slice sets the entry and the others
+        add to it; the last one adds one to log.step. Sums have a fixed order. Without `part.has_loss` the entry stays
+        as it is, and there are dx and the count of steps alone. A segment with other nodes besides may leave some of
+        that to `backward`.
         """
 
     def backward(self, part: Slice) -> Launches:
-        """Fill the gradients of its parameters (overwriting) and dx[:n] where it is bound, from dy[:n]; follows a forward of the same slice."""
+        """Fill the gradients of its parameters (overwriting) and dx[:n] where it is bound, from dy[:n]; follows a
+        forward of the same slice.
+        """
         return []
 
 
 class GatherSegment(Segment):
-    """The gathering alone: from an order's positions step * batch + offset onwards; without an order, from the rows 0 to n as they stand."""
+    """The gathering alone: from an order's positions step * batch + offset onwards; without an order, from the rows 0
+    to n as they stand.
+    """
 
     cost = 1
 
@@ -210,16 +232,20 @@ class KernelTable:
     interleaves: bool = False
 
     def with_files(self, net: Net) -> KernelTable:
-        """The table with the segments of the net's layers that no table lists, from their files `cuda.py`, where it has none for them itself."""
+        """The table with the segments of the net's layers that no table lists, from their files `cuda.py`, where it has
+        none for them itself.
+        """
         own: dict[tuple[type, ...], type[Segment]] = {
             (kind,): form(kind, "cuda.py").OP for kind in others(net) if (kind,) not in self.segments
         }
         return replace(self, segments={**self.segments, **own}) if own else self
 
     def cut(self, chain: Subgraph) -> Cut | None:
-        """The cheapest way to cut a chain into segments, in order; None where there is none. Of equal ones that with the longer first segments.
+        """The cheapest way to cut a chain into segments, in order; None where there is none. Of equal ones that with
+        the longer first segments.
 
-        Two layers with a Flatten between that changes shapes are never in one segment. What leaves a chain without a loss is float32.
+        Two layers with a Flatten between that changes shapes are never in one segment. What leaves a chain without a
+        loss is float32.
         """
         ends = self._cuts(chain)[len(chain.nodes)]
         if not chain.turns:
@@ -237,7 +263,9 @@ class KernelTable:
         return found
 
     def _cuts(self, chain: Subgraph) -> list[dict[str, Cut]]:
-        """For each place between nodes, by the element type of what passes there, the cheapest way to cut all nodes before it."""
+        """For each place between nodes, by the element type of what passes there, the cheapest way to cut all nodes
+        before it.
+        """
         kinds = tuple(type(node) for node in chain.nodes)
         longest = max(map(len, self.segments))
         best: list[dict[str, Cut]] = [{} for _ in range(len(kinds) + 1)]

@@ -13,7 +13,8 @@ from .segments import KernelTable, Operands, Segment
 
 
 class Apart(Segment):
-    """What one segment of the net's own table computes at once; what stands between the layers has arrays of its own here.
+    """What one segment of the net's own table computes at once; what stands between the layers has arrays of its own
+    here.
 
     table : whose segments they are.
     """
@@ -40,7 +41,11 @@ class Apart(Segment):
             self.segments.append(kind(device, part, Operands(Buffers(x, y, dx, dy, *weights)), block_size))
             self.workspace += self.segments[-1].workspace
             x, dx = y, dy
-        self.below = self._below(device, buffers, subgraph, block_size) if buffers.dx is not None and operands.x_rectified else None
+        self.below = (
+            self._below(device, buffers, subgraph, block_size)
+            if buffers.dx is not None and operands.x_rectified
+            else None
+        )
 
     def _below(self, device: Device, t: Buffers, whole: Subgraph, block_size: int) -> Segment:
         """The backward pass of the ReLU that x came out of."""
@@ -58,5 +63,10 @@ class Apart(Segment):
         return [call for segment in self.segments for call in segment.forward(part)]
 
     def backward(self, part: Slice) -> Launches:
-        found = [call for segment in reversed(self.segments) if segment.buffers.dy is not None for call in segment.backward(part)]
+        found = [
+            call
+            for segment in reversed(self.segments)
+            if segment.buffers.dy is not None
+            for call in segment.backward(part)
+        ]
         return found + (self.below.backward(part) if self.below is not None else [])

@@ -14,7 +14,8 @@ class ArrayGather(GatherOp):
 
     def __init__(self, source: Array, scale: float, x: Array) -> None:
         super().__init__(source, scale, x)
-        # As many rows at a time as stay in the cache: a full batch of 60,000 images needs no second copy of the data set.
+        # As many rows at a time as stay in the cache: a full batch of 60,000 images needs no second copy of the data
+        # set.
         self.chunk = max(1, min(len(x), near(x) // (4 * math.prod(x.shape[1:]))))
         self.raw = self.scratch(source, (self.chunk, *source.shape[1:]), source.dtype)
         # The products, where x is wider than they are.

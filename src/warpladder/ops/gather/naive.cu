@@ -1,20 +1,24 @@
-// A batch from the samples as they are stored, one thread for each number. source: (samples, size); x: (n, size); rows: (n,).
+// A batch from the samples as they are stored, one thread for each number. source: (samples, size); x: (n, size); rows:
+// (n,).
 #include "index.cuh"
 #include "order.cuh"
 
 // rows[i] = the sample at position step * batch + offset + i of the order. One thread for each sample.
-// A position beyond the end, where an order is not defined and its walk might never end, counts from the beginning again.
-extern "C" __global__ void gather_order(const unsigned* __restrict__ order, const int* __restrict__ step, int* __restrict__ rows, int n, int batch, int offset) {
+// A position beyond the end, where an order is not defined and its walk might never end, counts from the beginning
+// again.
+extern "C" __global__ void gather_order(const unsigned* __restrict__ order, const int* __restrict__ step,
+    int* __restrict__ rows, int n, int batch, int offset) {
     const long long i = thread_number();
     if (i >= n) return;
     const long long position = *step * static_cast<long long>(batch) + offset + i;
     rows[i] = order_at(order, static_cast<unsigned>(position % order_length(order)));
 }
 
-// x[i, e] = source[rows[i], e] * scale, one product in float32, and target[i] = labels[rows[i]]; without rows, from row i.
-// labels and target may be null. Bound by memory: 1 or 4 bytes read and 4 written a thread, coalesced.
+// x[i, e] = source[rows[i], e] * scale, one product in float32, and target[i] = labels[rows[i]]; without rows, from row
+// i. labels and target may be null. Bound by memory: 1 or 4 bytes read and 4 written a thread, coalesced.
 template <typename T>
-__device__ void gather(const T* source, const int* rows, float scale, float* x, const int* labels, int* target, int size, int n) {
+__device__ void gather(const T* source, const int* rows, float scale, float* x, const int* labels, int* target,
+    int size, int n) {
     const int e = thread_number();
     if (e >= size) return;
     for (int i = blockIdx.y; i < n; i += gridDim.y) {

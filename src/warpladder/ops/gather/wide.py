@@ -25,7 +25,8 @@ TYPES = {
 
 
 class WideGather(GatherSegment):
-    """One launch: a block for each sample finds its row and copies it, four numbers at a time where a sample's size is a multiple of four.
+    """One launch: a block for each sample finds its row and copies it, four numbers at a time where a sample's size is
+    a multiple of four.
 
     block_size bounds the threads of a block; short rows have fewer.
     """
@@ -43,4 +44,8 @@ class WideGather(GatherSegment):
     def forward(self, part: Slice) -> Launches:
         s = self.samples
         where = s.labels, self.target, s.order, s.step
-        return [self.kernel.bind(part.n, self.threads, s.stored, s.scale, self.x, *where, self.size, self.subgraph.batch, part.offset)]
+        return [
+            self.kernel.bind(
+                part.n, self.threads, s.stored, s.scale, self.x, *where, self.size, self.subgraph.batch, part.offset
+            )
+        ]

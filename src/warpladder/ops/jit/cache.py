@@ -1,9 +1,10 @@
 """`compiled`: numba.njit with a cache on disk that cannot go stale, and that a comment does not empty.
 
-numba keys its cache by the text of the function's own source file and by the line where the function stands: it compiles again after an
-edit of a comment, and does not notice a change in a function or constant that the compiled one imports. Here every state of the sources has
-a folder of its own, named by a hash of what all modules that compiled code can reach say, without comments and docstrings, of numba and
-LLVM, and of the CPU; in it a function goes by its place among the module's functions.
+numba keys its cache by the text of the function's own source file and by the line where the function stands: it
+compiles again after an edit of a comment, and does not notice a change in a function or constant that the compiled one
+imports. Here every state of the sources has a folder of its own, named by a hash of what all modules that compiled code
+can reach say, without comments and docstrings, of numba and LLVM, and of the CPU; in it a function goes by its place
+among the module's functions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from .target import versions
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
-#: What compiled code can reach: imports run one way, and kernels live in ops and trainers, which may import no more than these.
+#: What compiled code can reach: imports run one way, and kernels live in ops and trainers, which may import no more
+#: than these.
 REACHABLE = (
     "errors/**/*.py",
     "nets/**/*.py",
@@ -52,8 +54,9 @@ _decorating = threading.Lock()
 def compiled(function: Callable | None = None, /, **options: Any) -> Any:
     """Compile a function with `numba.njit` and these options, and keep the machine code in the user's cache folder.
 
-    Use it as `@compiled` or `@compiled(error_model="numpy", ...)`. Other threads of Python go on while it runs (`nogil`): a step of
-    the loops can take a second. Where the folder cannot be written a warning says so, once, and the function is compiled anew in every process.
+    Use it as `@compiled` or `@compiled(error_model="numpy", ...)`. Other threads of Python go on while it runs
+    (`nogil`): a step of the loops can take a second. Where the folder cannot be written a warning says so, once, and
+    the function is compiled anew in every process.
     """
     import numba
 
@@ -79,13 +82,16 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
 
 
 def _name(kept: Any, function: Callable) -> None:
-    """Give a function's index a name that its line has no part in, and a stamp of what its file says: the folder does not know files of others."""
+    """Give a function's index a name that its line has no part in, and a stamp of what its file says: the folder does
+    not know files of others.
+    """
     line, base, stamp = function.__code__.co_firstlineno, kept._impl.filename_base, kept._cache_file._source_stamp
     with suppress(OSError):  # typed into a notebook, it has no file
         lines, stamp = _file(inspect.getfile(function))
         base = base.replace(f"-{line}.", f"-number{lines.index(line)}.") if line in lines else base
     index = type(kept._cache_file)(cache_path=kept._cache_path, filename_base=base, source_stamp=stamp)
-    # Two processes that compile different signatures at once would give both the same file name, and one the other's code.
+    # Two processes that compile different signatures at once would give both the same file name, and one the other's
+    # code.
     index._data_name_pattern = index._data_name_pattern.replace("{number", PROCESS + ".{number")
     index._load_index = _or(dict, index._load_index)
     index._load_data = _or(_absent, index._load_data)
@@ -93,12 +99,24 @@ def _name(kept: Any, function: Callable) -> None:
 
 
 def _or(instead: Callable[[], Any], read: Callable[..., Any]) -> Callable[..., Any]:
-    """A way to read a file of the cache at which one that is damaged, cut short say, counts as absent: it is compiled and written anew."""
+    """A way to read a file of the cache at which one that is damaged, cut short say, counts as absent: it is compiled
+    and written anew.
+    """
 
     def read_if_whole(*arguments: Any) -> Any:
         try:
             return read(*arguments)
-        except (OSError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, ImportError, UnpicklingError):
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            TypeError,
+            KeyError,
+            IndexError,
+            AttributeError,
+            ImportError,
+            UnpicklingError,
+        ):
             return instead()
 
     return read_if_whole
@@ -116,7 +134,9 @@ def _forgiving(save: Callable[..., None]) -> Callable[..., None]:
         try:
             save(*arguments)
         except OSError as error:
-            _warn_once(f"compiled code cannot be kept in {cache_folder()} ({error.strerror}): the next start compiles it again")
+            _warn_once(
+                f"compiled code cannot be kept in {cache_folder()} ({error.strerror}): the next start compiles it again"
+            )
 
     return save_if_possible
 
@@ -141,7 +161,8 @@ def cache_folder() -> Path | None:
     import platformdirs
 
     root = Path(platformdirs.user_cache_dir("warpladder")) / "numba"
-    seen = f"seen-{letter_by_letter()}"  # a file that says that its folder is for sources like these: parsing them takes half a second
+    # a file that says that its folder is for sources like these: parsing them takes half a second
+    seen = f"seen-{letter_by_letter()}"
     known = next(root.glob(f"*/{seen}"), None)
     folder = root / key() if known is None else known.parent
     try:
@@ -152,7 +173,9 @@ def cache_folder() -> Path | None:
         folder.touch()
         _prune(root)
     except OSError as error:
-        warnings.warn(f"compiled code cannot be kept in {folder} ({error.strerror}): every start compiles it again", stacklevel=3)
+        warnings.warn(
+            f"compiled code cannot be kept in {folder} ({error.strerror}): every start compiles it again", stacklevel=3
+        )
         return None
     return folder
 
@@ -183,7 +206,9 @@ def _hash(modules: Iterable[tuple[str, bytes]]) -> str:
 
 @lru_cache(maxsize=256)
 def meaning(source: bytes) -> bytes:
-    """What a module says to the compiler: its syntax tree, without comments, docstrings and places; of what does not parse, all of it."""
+    """What a module says to the compiler: its syntax tree, without comments, docstrings and places; of what does not
+    parse, all of it.
+    """
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -196,7 +221,11 @@ def meaning(source: bytes) -> bytes:
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
 
 
 def _prune(root: Path) -> None:

@@ -1,4 +1,6 @@
-"""What compiling takes: counted, so that no epoch is charged with it, and said when it begins, because it may take long."""
+"""What compiling takes: counted, so that no epoch is charged with it, and said when it begins, because it may take
+long.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Compiling:
         if self._depth == 0:
             self._began = time.perf_counter()
             self._collects = gc.isenabled()
-            gc.disable()  # a compiler makes millions of objects that it needs to the end: looking for garbage takes a sixth of its time
+            # a compiler makes millions of objects that it needs to the end: looking for garbage takes a sixth of its
+            # time
+            gc.disable()
             if self.say is not None:
                 self.say("compiling for this processor, which takes some seconds: once, then the code is kept")
                 self.say = None

@@ -1,4 +1,6 @@
-"""Which processor numba compiles for, told without importing numba: to fetch compiled code must not take as long as to begin compiling."""
+"""Which processor numba compiles for, told without importing numba: to fetch compiled code must not take as long as to
+begin compiling.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,20 @@ from functools import cache
 WITHOUT_AVX = {"corei7-avx", "core-avx-i", "sandybridge", "ivybridge", "nocona"}
 
 #: What else decides the machine code, as numba reads it from the environment.
-SETTINGS = ("NUMBA_OPT", "NUMBA_LOOP_VECTORIZE", "NUMBA_SLP_VECTORIZE", "NUMBA_DISABLE_INTEL_SVML", "NUMBA_LLVM_PASS_TIMINGS")
+SETTINGS = (
+    "NUMBA_OPT",
+    "NUMBA_LOOP_VECTORIZE",
+    "NUMBA_SLP_VECTORIZE",
+    "NUMBA_DISABLE_INTEL_SVML",
+    "NUMBA_LLVM_PASS_TIMINGS",
+)
 
 
 @cache
 def target() -> tuple[str, str]:
-    """LLVM's name of the kind of core, and its features as one text, "+avx2,-avx512f,...": this machine's, or those that NUMBA_CPU_NAME and others say."""
+    """LLVM's name of the kind of core, and its features as one text, "+avx2,-avx512f,...": this machine's, or those
+    that NUMBA_CPU_NAME and others say.
+    """
     import llvmlite.binding as llvm
 
     named = os.environ.get("NUMBA_CPU_NAME")
@@ -33,7 +43,9 @@ def target() -> tuple[str, str]:
 
 
 def versions() -> str:
-    """A text that differs wherever machine code may: the installed versions of numba and llvmlite, the target, and settings in the environment."""
+    """A text that differs wherever machine code may: the installed versions of numba and llvmlite, the target, and
+    settings in the environment.
+    """
     from importlib.metadata import version
 
     settings = {name: os.environ[name] for name in SETTINGS if name in os.environ}

@@ -13,7 +13,11 @@ class ArrayLinear(Op):
         super().__init__(layer, buffers)
         dw, x, dy = buffers.dw, buffers.x, buffers.dy
         # Where sums over the batch are wanted wider than x and dy are, the products are made of wider copies.
-        self.wide = () if dw is None or dw.dtype == x.dtype else (self.scratch(x, x.shape, dw.dtype), self.scratch(dy, dy.shape, dw.dtype))
+        self.wide = (
+            ()
+            if dw is None or dw.dtype == x.dtype
+            else (self.scratch(x, x.shape, dw.dtype), self.scratch(dy, dy.shape, dw.dtype))
+        )
         self.ones = self.scratch(x, (len(x),), x.dtype if dw is None else dw.dtype)
         self.ones[...] = 1
 

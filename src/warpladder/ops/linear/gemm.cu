@@ -17,12 +17,13 @@ struct PanelOf<T, X, ALONG> {
 
 // c (m, n) = A B, + bias (n) where there is one, then max(., 0) where rectify is 1.
 // HOW_A: ALONG for a (m, k), ACROSS for a (k, m). HOW_B: ACROSS for b (k, n), ALONG for b (n, k).
-// Tiles are numbered along the grid's x, n first. Along its y the sum is cut into parts of `depth` terms, a multiple of BK:
-// part p writes c + p m n, and `add_parts` finishes.
+// Tiles are numbered along the grid's x, n first. Along its y the sum is cut into parts of `depth` terms, a multiple of
+// BK: part p writes c + p m n, and `add_parts` finishes.
 template <int BM, int BN, int BK, int TM, int TN, int STAGES, int HOW_A, int HOW_B>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
 gemm(
-    const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ bias, float* __restrict__ c, int m, int n, int k,
+    const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ bias, float* __restrict__ c,
+    int m, int n, int k,
     int depth, int rectify
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
@@ -44,7 +45,8 @@ gemm(
 #pragma unroll
     for (int j = 0; j < TN / 4; ++j) {
         const int column = n0 + at.column(j);
-        const float4 add = bias != nullptr ? load_four(bias + column, n - column, true) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        const float4 add = bias != nullptr ? load_four(bias + column, n - column, true)
+            : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
         for (int i = 0; i < TM; ++i) {
             const int row = m0 + at.row(i / 4) + i % 4;
@@ -55,9 +57,11 @@ gemm(
     }
 }
 
-// c (m, n) = the sum of `parts` such matrices, one after the other, in order; + bias (n) where there is one, then max(., 0) where rectify is 1.
+// c (m, n) = the sum of `parts` such matrices, one after the other, in order; + bias (n) where there is one, then
+// max(., 0) where rectify is 1.
 extern "C" __global__ void add_parts(
-    const float* __restrict__ part, const float* __restrict__ bias, float* __restrict__ c, int parts, int size, int n, int rectify
+    const float* __restrict__ part, const float* __restrict__ bias, float* __restrict__ c, int parts, int size, int n,
+        int rectify
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= size) return;
@@ -70,8 +74,9 @@ extern "C" __global__ void add_parts(
 
 constexpr int THREADS = 256;
 
-// dy (n, outputs) becomes 0 where y, of its shape, is not above 0; without y (null) it stays. db_part: (slabs, outputs), its sums over a
-// slab of `slab` samples. A block has 32 outputs and the samples of slab blockIdx.y, which its 8 warps take turns at.
+// dy (n, outputs) becomes 0 where y, of its shape, is not above 0; without y (null) it stays. db_part: (slabs,
+// outputs), its sums over a slab of `slab` samples. A block has 32 outputs and the samples of slab blockIdx.y, which
+// its 8 warps take turns at.
 extern "C" __global__ void rectify_gradient(
     float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int outputs, int slab
 ) {
@@ -94,10 +99,11 @@ extern "C" __global__ void rectify_gradient(
     db_part[blockIdx.y * outputs + output] = sum;
 }
 
-// c (size,) = the sum of `parts` arrays, p * stride apart, one after the other, in order; the next `more` numbers go to d from `other`, the
-// sum of `others` arrays, more_stride apart. For dw and db in one launch.
+// c (size,) = the sum of `parts` arrays, p * stride apart, one after the other, in order; the next `more` numbers go to
+// d from `other`, the sum of `others` arrays, more_stride apart. For dw and db in one launch.
 extern "C" __global__ void add_gradient_parts(
-    const float* __restrict__ part, float* __restrict__ c, int parts, int size, int stride, const float* __restrict__ other,
+    const float* __restrict__ part, float* __restrict__ c, int parts, int size, int stride,
+    const float* __restrict__ other,
     float* __restrict__ d, int others, int more, int more_stride
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -30,7 +30,9 @@ class GemmLinear(Segment):
 
 
 class Wide:
-    """By tiles: y = x w', dw = dy' x, dx = dy w. Short batches, whose tiles are too few, have kernels of their own where they can."""
+    """By tiles: y = x w', dw = dy' x, dx = dy w. Short batches, whose tiles are too few, have kernels of their own
+    where they can.
+    """
 
     def __init__(self, owner: Segment, t: Buffers, rectify: bool) -> None:
         self.device, self.buffers, self.rectify = owner.device, t, rectify

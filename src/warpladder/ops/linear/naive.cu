@@ -5,9 +5,11 @@
 
 // y[n, o] = b[o] + sum over i of x[n, i] w[o, i].
 // Both factors lie along i, so a warp's loads go to as many rows as it has samples and outputs. A block is therefore
-// 8 outputs wide and blockDim.y samples high: 8 + 4 rows for a warp, not 32 + 1. Two loads for each multiply-add, most from L1.
+// 8 outputs wide and blockDim.y samples high: 8 + 4 rows for a warp, not 32 + 1. Two loads for each multiply-add, most
+// from L1.
 extern "C" __global__ void linear_forward(
-    const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, int n, int inputs, int outputs
+    const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, int n,
+        int inputs, int outputs
 ) {
     const int across = (outputs + blockDim.x - 1) / blockDim.x;  // blocks that cover one sample's outputs
     const int o = blockIdx.x % across * blockDim.x + threadIdx.x;
@@ -31,13 +33,15 @@ extern "C" __global__ void linear_input_gradient(
 // parts[s, o, i] = sum over the samples n of slab s of dy[n, o] x[n, i]; slab s holds the samples from s * slab on.
 // Threads along i: x is read coalesced, dy is nearly the same for a whole warp. With one slab, parts is dw.
 extern "C" __global__ void linear_weight_gradient(
-    const float* __restrict__ dy, const float* __restrict__ x, float* __restrict__ parts, int weights, int n, int slab, int slabs, int inputs, int outputs
+    const float* __restrict__ dy, const float* __restrict__ x, float* __restrict__ parts, int weights, int n, int slab,
+        int slabs, int inputs, int outputs
 ) {
     const int weight = thread_number();
     if (weight >= weights) return;
     const int o = weight / inputs, i = weight % inputs;
     for (int s = blockIdx.y; s < slabs; s += gridDim.y) {
         const int first = s * slab, count = n - first < slab ? n - first : slab;
-        parts[start(s, weights) + weight] = dot(dy + start(first, outputs) + o, outputs, x + start(first, inputs) + i, inputs, count);
+        parts[start(s, weights) + weight] = dot(dy + start(first, outputs) + o, outputs, x + start(first, inputs) + i,
+            inputs, count);
     }
 }

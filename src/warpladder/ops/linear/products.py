@@ -37,8 +37,12 @@ class Product:
         self.plan = Planned(shape, self.device.limits, capacity, copies=copies)
         self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
 
-    def product(self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False) -> tuple[Launch, int]:
-        """The launch, and in how many parts it leaves the sums: one is in c, finished; more are in `parts`, without bias and ReLU."""
+    def product(
+        self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False
+    ) -> tuple[Launch, int]:
+        """The launch, and in how many parts it leaves the sums: one is in c, finished; more are in `parts`, without
+        bias and ReLU.
+        """
         plan, (m, n, k) = self.plan(samples), self.shape(samples)
         tile, whole = plan.tile, plan.parts == 1
         kernel = self.device.kernel(GEMM, f"gemm<{tile}, {_how(self.a_along, m)}, {_how(self.b_along, n)}>")
@@ -50,7 +54,9 @@ class Product:
         self.plan.mark([launch])
         return launch, plan.parts
 
-    def launches(self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False) -> Launches:
+    def launches(
+        self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False
+    ) -> Launches:
         """c = A B + bias (n,), then max(., 0) where it is wanted."""
         launch, parts = self.product(samples, a, b, c, bias, rectify)
         if parts == 1:
@@ -64,14 +70,19 @@ def _how(along: bool, width: int) -> str:
     return "ALONG" if along else "ACROSS" if width % 4 else "ACROSS_BY_4"
 
 
-def add_parts(device: Device, sums: Array | None, parts: int, bias: Array | None, c: Array, m: int, n: int, rectify: bool) -> Launch:
-    """Adds up sums (parts, m, n) of a product, with bias (n,) where there is one, then max(., 0) where `rectify`, and writes c (m, n)."""
+def add_parts(
+    device: Device, sums: Array | None, parts: int, bias: Array | None, c: Array, m: int, n: int, rectify: bool
+) -> Launch:
+    """Adds up sums (parts, m, n) of a product, with bias (n,) where there is one, then max(., 0) where `rectify`, and
+    writes c (m, n).
+    """
     kernel = device.kernel(GEMM, "add_parts")
     return kernel.bind(ceil_div(m * n, THREADS), THREADS, sums, bias, c, parts, m * n, n, int(rectify))
 
 
 class BiasGradient:
-    """The sums of dy over the samples, in slabs of samples; where a ReLU follows the layer, dy becomes 0 first where y is not above 0.
+    """The sums of dy over the samples, in slabs of samples; where a ReLU follows the layer, dy becomes 0 first where y
+    is not above 0.
 
     Parameters
     ----------
@@ -105,17 +116,24 @@ class BiasGradient:
         return self.kernel.bind(grid, THREADS, t.dy, t.y if self.rectify else None, sums, n, self.outputs, slab), slabs
 
     def behind(self, product: Launch, sums: Array | None, parts: int, slabs: int) -> Launches:
-        """The product that makes dw, and where it leaves dw as sums (parts, *dw.shape), or `launch` db in several slabs, the launch that adds both up."""
+        """The product that makes dw, and where it leaves dw as sums (parts, *dw.shape), or `launch` db in several
+        slabs, the launch that adds both up.
+        """
         t = self.buffers
         if parts == slabs == 1:
             return [product]
-        return [product, add_gradients(self.device, (sums, t.dw, parts, t.dw.size), (self.sums, t.db, slabs, self.outputs))]
+        return [
+            product,
+            add_gradients(self.device, (sums, t.dw, parts, t.dw.size), (self.sums, t.db, slabs, self.outputs)),
+        ]
 
 
 def add_gradients(
     device: Device, weights: tuple[Array | None, Array, int, int], bias: tuple[Array | None, Array, int, int]
 ) -> Launch:  # fmt: skip
-    """Adds up dw and db, each given as (parts, where the sum goes, how many parts, numbers from one part to the next); one part is there already."""
+    """Adds up dw and db, each given as (parts, where the sum goes, how many parts, numbers from one part to the next);
+    one part is there already.
+    """
     (part, dw, parts, stride), (other, db, others, more_stride) = weights, bias
     size, more = dw.size if parts > 1 else 0, db.size if others > 1 else 0
     kernel = device.kernel(GEMM, "add_gradient_parts")

@@ -1,5 +1,5 @@
-// A linear layer on a short batch: sums and tiles are too small for a pipeline, and what counts is the way from memory. A block asks for
-// all that it needs at once, and waits once.
+// A linear layer on a short batch: sums and tiles are too small for a pipeline, and what counts is the way from memory.
+// A block asks for all that it needs at once, and waits once.
 // instance: short_forward<1, unsigned char>
 // instance: short_forward<0, unsigned char>
 // instance: short_forward<1, float>
@@ -15,8 +15,8 @@
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr unsigned EVERY = 0xffffffffu;
 
-// Four floats, of which the first `count` are there (any number; none below 1); the others are 0. With WIDE all or none are, at a multiple of 16
-// bytes: one access without a branch, so that several can be under way.
+// Four floats, of which the first `count` are there (any number; none below 1); the others are 0. With WIDE all or none
+// are, at a multiple of 16 bytes: one access without a branch, so that several can be under way.
 template <int WIDE>
 __device__ __forceinline__ void copy_four(float* shared, const float* global, int count) {
     if constexpr (WIDE) {
@@ -44,19 +44,23 @@ constexpr int SUMS = ROWS * COLUMNS;
 constexpr int EACH = ROWS / WARPS;     // samples that a warp brings
 static_assert(COLUMNS == WARPS, "a warp brings the weights of one output");
 
-// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where rectify is 1, with x[n] = scale * source[row]. row is n; with an order
-// it is the sample at position step * batch + offset + n, and x (n, inputs) and target (n,) = labels[row] (null without labels) are written.
-// source: (samples, inputs). w: (outputs, inputs). y: (n, outputs). `depth` inputs, a multiple of 4, are in shared memory at a time.
-// WIDE: four divides inputs. Block (16 samples, 8 outputs). A thread has 4 x 4 sums over every 32nd four inputs: 8 reads of 16 bytes for 64
-// multiply-adds.
+// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where rectify is 1, with x[n] = scale * source[row].
+// row is n; with an order it is the sample at position step * batch + offset + n, and x (n, inputs) and target (n,) =
+// labels[row] (null without labels) are written.
+// source: (samples, inputs). w: (outputs, inputs). y: (n, outputs). `depth` inputs, a multiple of 4, are in shared
+// memory at a time. WIDE: four divides inputs. Block (16 samples, 8 outputs). A thread has 4 x 4 sums over every 32nd
+// four inputs: 8 reads of 16 bytes for 64 multiply-adds.
 template <int WIDE, class Pixel>
 __global__ void __launch_bounds__(THREADS, 2) short_forward(
-    const Pixel* __restrict__ source, float scale, const int* __restrict__ labels, const unsigned* __restrict__ order, const int* __restrict__ step,
-    const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ x, int* __restrict__ target, float* __restrict__ y, int n,
+    const Pixel* __restrict__ source, float scale, const int* __restrict__ labels, const unsigned* __restrict__ order,
+    const int* __restrict__ step,
+    const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ x, int* __restrict__ target,
+    float* __restrict__ y, int n,
     int inputs, int outputs, int depth, int batch, int offset, int rectify
 ) {
     constexpr int STEP = WIDE ? 4 : 1;                 // numbers of a sample that are read at a time
-    constexpr int AHEAD = sizeof(Pixel) == 1 ? 8 : 4;  // such reads of each sample by a lane that are under way together
+    // such reads of each sample by a lane that are under way together
+    constexpr int AHEAD = sizeof(Pixel) == 1 ? 8 : 4;
     extern __shared__ float4 memory[];
     __shared__ int row_of[ROWS];
     const int pitch = (depth + 15) / 16 * 16 + 8;  // so that the reads of `pixels` and `weights` meet no bank twice
@@ -73,14 +77,17 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
         const int count = min(depth, inputs - first);
         __syncthreads();
         // Weights need no row: they are on their way while rows are looked up.
-        const int output = min(o0 + warp, outputs - 1);  // what is beyond is computed from the last one again, and not stored
+        // what is beyond is computed from the last one again, and not stored
+        const int output = min(o0 + warp, outputs - 1);
         for (int i = lane * 4; i < count; i += 128)
-            copy_four<WIDE>(weights + warp * pitch + i, w + static_cast<long long>(output) * inputs + first + i, count - i);
+            copy_four<WIDE>(weights + warp * pitch + i, w + static_cast<long long>(output) * inputs + first + i,
+                count - i);
         commit_copies();
         if (first == 0 && threadIdx.x < ROWS) {
             int row = min(begin + static_cast<int>(threadIdx.x), n - 1);
             if (order != nullptr) {
-                const long long position = min(*step * static_cast<long long>(batch) + offset + row, order_length(order) - 1LL);
+                const long long position = min(*step * static_cast<long long>(batch) + offset + row,
+                    order_length(order) - 1LL);
                 row = order_at(order, static_cast<unsigned>(position));
                 if (gathers && labels != nullptr) label = labels[row];
             }
@@ -107,7 +114,8 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
 #pragma unroll
                     for (int k = 0; k < STEP; ++k) value[k] = some[e][a][k] * scale;
                     store<STEP>(pixels + s * pitch + i, value);
-                    if (gathers && begin + s < n && i < count) store<STEP>(x + static_cast<long long>(begin + s) * inputs + first + i, value);
+                    if (gathers && begin + s < n && i < count)
+                        store<STEP>(x + static_cast<long long>(begin + s) * inputs + first + i, value);
                 }
         }
         wait_for_copies<0>();
@@ -116,28 +124,35 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
         for (int i = share * 4; i < count; i += 128) {
             float4 right[4];
 #pragma unroll
-            for (int c = 0; c < 4; ++c) right[c] = *reinterpret_cast<const float4*>(weights + (of_two + 2 * c) * pitch + i);
+            for (int c = 0; c < 4; ++c)
+                right[c] = *reinterpret_cast<const float4*>(weights + (of_two + 2 * c) * pitch + i);
 #pragma unroll
             for (int r = 0; r < 4; ++r) {
                 const float4 left = *reinterpret_cast<const float4*>(pixels + (of_four + 4 * r) * pitch + i);
 #pragma unroll
                 for (int c = 0; c < 4; ++c)
-                    sum[r][c] = fmaf(left.w, right[c].w, fmaf(left.z, right[c].z, fmaf(left.y, right[c].y, fmaf(left.x, right[c].x, sum[r][c]))));
+                    sum[r][c] = fmaf(left.w, right[c].w,
+                        fmaf(left.z, right[c].z, fmaf(left.y, right[c].y, fmaf(left.x, right[c].x, sum[r][c]))));
             }
         }
     }
 
-    if (gathers && labels != nullptr && threadIdx.x < ROWS && begin + static_cast<int>(threadIdx.x) < n) target[begin + threadIdx.x] = label;
+    if (gathers && labels != nullptr && threadIdx.x < ROWS && begin + static_cast<int>(threadIdx.x) < n)
+        target[begin + threadIdx.x] = label;
 
-    // The 32 parts of a sum: first those of four lanes, each of which keeps one of the four rows, then the warps' in their order.
+    // The 32 parts of a sum: first those of four lanes, each of which keeps one of the four rows, then the warps' in
+    // their order.
     const bool upper = lane & 16, odd = lane & 8;
     float two[2][4], kept[4];
 #pragma unroll
     for (int r = 0; r < 2; ++r)
 #pragma unroll
-        for (int c = 0; c < 4; ++c) two[r][c] = (upper ? sum[r + 2][c] : sum[r][c]) + __shfl_xor_sync(EVERY, upper ? sum[r][c] : sum[r + 2][c], 16);
+        for (int c = 0; c < 4; ++c)
+            two[r][c] = (upper ? sum[r + 2][c] : sum[r][c])
+            + __shfl_xor_sync(EVERY, upper ? sum[r][c] : sum[r + 2][c], 16);
 #pragma unroll
-    for (int c = 0; c < 4; ++c) kept[c] = (odd ? two[1][c] : two[0][c]) + __shfl_xor_sync(EVERY, odd ? two[0][c] : two[1][c], 8);
+    for (int c = 0; c < 4; ++c)
+        kept[c] = (odd ? two[1][c] : two[0][c]) + __shfl_xor_sync(EVERY, odd ? two[0][c] : two[1][c], 8);
     __syncthreads();
     const int r = 2 * upper + odd;
 #pragma unroll
@@ -157,12 +172,14 @@ constexpr int PITCH_G = OUTPUTS + 4, PITCH_X = INPUTS + 4;
 constexpr int HALF = THREADS / 2;                       // threads that cover dw's tile, 4 x 4 numbers each
 constexpr int LOADS = SAMPLES * OUTPUTS / 4 / THREADS;  // of four gradients by each thread
 
-// dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum of g[n, o], where g is dy, or 0 where y (null without a ReLU) is not above 0.
-// x: (n, inputs). dy, y: (n, outputs). WIDE: four divides inputs and outputs. Block (32 outputs, 64 inputs); one half of its threads takes the even
-// samples, the other the odd ones, each in their order.
+// dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum of g[n, o], where g is dy, or 0 where y (null without a ReLU)
+// is not above 0.
+// x: (n, inputs). dy, y: (n, outputs). WIDE: four divides inputs and outputs. Block (32 outputs, 64 inputs); one half
+// of its threads takes the even samples, the other the odd ones, each in their order.
 template <int WIDE>
 __global__ void __launch_bounds__(THREADS) short_weight_gradient(
-    const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ dw, float* __restrict__ db,
+    const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ dw,
+    float* __restrict__ db,
     int n, int inputs, int outputs
 ) {
     __shared__ float4 memory[SAMPLES * (PITCH_G + PITCH_X) / 4];
@@ -170,7 +187,8 @@ __global__ void __launch_bounds__(THREADS) short_weight_gradient(
     const int o0 = blockIdx.x * OUTPUTS, i0 = blockIdx.y * INPUTS;
     const int half = threadIdx.x / HALF, place = threadIdx.x % HALF;
     // Of a warp's lanes four rows and eight columns differ, so that a read of 32 x 16 bytes is one of 64 or 128.
-    const int row = (place % 2 + place / 8 % 2 * 2 + place / 64 * 4) * 4, column = (place / 2 % 4 + place / 16 % 4 * 4) * 4;
+    const int row = (place % 2 + place / 8 % 2 * 2 + place / 64 * 4) * 4,
+        column = (place / 2 % 4 + place / 16 % 4 * 4) * 4;
     float sum[4][4] = {}, bias = 0.0f;
     for (int first = 0; first < n; first += SAMPLES) {
         const int count = min(SAMPLES, n - first);
@@ -195,7 +213,8 @@ __global__ void __launch_bounds__(THREADS) short_weight_gradient(
         for (int k = 0; k < LOADS; ++k) {
             const int t = threadIdx.x + k * THREADS;
             *reinterpret_cast<float4*>(g + t / (OUTPUTS / 4) * PITCH_G + t % (OUTPUTS / 4) * 4) = make_float4(
-                mask[k].x > 0.0f ? value[k].x : 0.0f, mask[k].y > 0.0f ? value[k].y : 0.0f, mask[k].z > 0.0f ? value[k].z : 0.0f,
+                mask[k].x > 0.0f ? value[k].x : 0.0f, mask[k].y > 0.0f ? value[k].y : 0.0f, mask[k].z > 0.0f
+                ? value[k].z : 0.0f,
                 mask[k].w > 0.0f ? value[k].w : 0.0f
             );
         }
@@ -213,7 +232,8 @@ __global__ void __launch_bounds__(THREADS) short_weight_gradient(
         }
         if (blockIdx.y == 0)
 #pragma unroll
-            for (int k = 0; k < SAMPLES * OUTPUTS / THREADS; ++k) bias += g[(threadIdx.x / OUTPUTS + k * WARPS) * PITCH_G + threadIdx.x % OUTPUTS];
+            for (int k = 0; k < SAMPLES * OUTPUTS / THREADS; ++k)
+                bias += g[(threadIdx.x / OUTPUTS + k * WARPS) * PITCH_G + threadIdx.x % OUTPUTS];
     }
     // Each half gives the other one two of its four rows.
     float* biases = reinterpret_cast<float*>(memory + 4 * HALF);
@@ -223,16 +243,19 @@ __global__ void __launch_bounds__(THREADS) short_weight_gradient(
     for (int r = 0; r < 2; ++r) {
         float given[4];
 #pragma unroll
-        for (int c = 0; c < 4; ++c) kept[r][c] = half ? sum[r + 2][c] : sum[r][c], given[c] = half ? sum[r][c] : sum[r + 2][c];
+        for (int c = 0; c < 4; ++c)
+            kept[r][c] = half ? sum[r + 2][c] : sum[r][c], given[c] = half ? sum[r][c] : sum[r + 2][c];
         memory[(2 * half + r) * HALF + place] = make_float4(given[0], given[1], given[2], given[3]);
     }
     biases[threadIdx.x] = bias;
     __syncthreads();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const float4 total = make_float4(kept[r][0], kept[r][1], kept[r][2], kept[r][3]) + memory[(2 * (1 - half) + r) * HALF + place];
+        const float4 total = make_float4(kept[r][0], kept[r][1], kept[r][2], kept[r][3])
+            + memory[(2 * (1 - half) + r) * HALF + place];
         const int o = o0 + row + 2 * half + r;
-        if (o < outputs) store_four(dw + static_cast<long long>(o) * inputs + i0 + column, total, inputs - i0 - column, WIDE);
+        if (o < outputs)
+            store_four(dw + static_cast<long long>(o) * inputs + i0 + column, total, inputs - i0 - column, WIDE);
     }
     if (blockIdx.y > 0 || threadIdx.x >= OUTPUTS || o0 + static_cast<int>(threadIdx.x) >= outputs) return;
     for (int t = OUTPUTS; t < THREADS; t += OUTPUTS) bias += biases[threadIdx.x + t];

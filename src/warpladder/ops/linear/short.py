@@ -36,20 +36,40 @@ def forward(t: Buffers, n: int, rectify: bool) -> Launch:
     return _forward(t, n, rectify, t.x, (np.float32(1), None, None, None), (None, None), (0, 0))
 
 
-def gathered_forward(t: Buffers, n: int, rectify: bool, samples: Samples, target: Array | None, batch: int, offset: int) -> Launch:
-    """y[:n] from samples as they are stored; fills x[:n] and target[:n] as well, as the gathering alone does. batch: samples of a full one."""
+def gathered_forward(
+    t: Buffers, n: int, rectify: bool, samples: Samples, target: Array | None, batch: int, offset: int
+) -> Launch:
+    """y[:n] from samples as they are stored; fills x[:n] and target[:n] as well, as the gathering alone does. batch:
+    samples of a full one.
+    """
     s = samples
     return _forward(t, n, rectify, s.stored, (s.scale, s.labels, s.order, s.step), (t.x, target), (batch, offset))
 
 
-def _forward(t: Buffers, n: int, rectify: bool, stored: Array, source: Arguments, kept: Arguments, where: tuple[int, int]) -> Launch:
+def _forward(
+    t: Buffers, n: int, rectify: bool, stored: Array, source: Arguments, kept: Arguments, where: tuple[int, int]
+) -> Launch:
     inputs, outputs, device = t.x.shape[1], t.y.shape[1], t.x.device
     pixel = "unsigned char" if stored.dtype == np.uint8 else "float"
     kernel = device.kernel(SHORT, f"short_forward<{int(inputs % 4 == 0)}, {pixel}>")
     depth = min(ceil_div(inputs, 4) * 4, _most_inputs(device))
     grid = ceil_div(n, ROWS), ceil_div(outputs, COLUMNS)
     return kernel.bind(
-        grid, THREADS, stored, *source, t.w, t.b, *kept, t.y, n, inputs, outputs, depth, *where, int(rectify), shared=_shared(depth)
+        grid,
+        THREADS,
+        stored,
+        *source,
+        t.w,
+        t.b,
+        *kept,
+        t.y,
+        n,
+        inputs,
+        outputs,
+        depth,
+        *where,
+        int(rectify),
+        shared=_shared(depth),
     )
 
 

@@ -12,7 +12,9 @@ from .gemm import GemmLinear
 
 
 class ShortStem(Segment):
-    """Gather, Linear [, ReLU]: each block looks its samples' rows up while the weights are on their way, and reads them as they are stored."""
+    """Gather, Linear [, ReLU]: each block looks its samples' rows up while the weights are on their way, and reads them
+    as they are stored.
+    """
 
     cost = 2
 
@@ -30,7 +32,11 @@ class ShortStem(Segment):
     def forward(self, part: Slice) -> Launches:
         samples, target = self.operands.samples, self.operands.target
         assert samples is not None
-        return [short.gathered_forward(self.buffers, part.n, self.rectify, samples, target, self.subgraph.batch, part.offset)]
+        return [
+            short.gathered_forward(
+                self.buffers, part.n, self.rectify, samples, target, self.subgraph.batch, part.offset
+            )
+        ]
 
     def backward(self, part: Slice) -> Launches:
         return self.gradients.backward(part)

@@ -1,4 +1,5 @@
-// Linear with few outputs (10 classes): no tile fits, and what counts is that x is read once, in wide loads, by enough threads.
+// Linear with few outputs (10 classes): no tile fits, and what counts is that x is read once, in wide loads, by enough
+// threads.
 //
 // x, dx: (n, inputs). w, dw: (OUT, inputs). b, db: (OUT,). y, dy: (n, OUT).
 #include "four.cuh"
@@ -10,8 +11,9 @@ struct Scattered {
     static constexpr int A = (COUNT + 1) / 2, B = (A + 1) / 2, C = (B + 1) / 2, D = (C + 1) / 2, LEFT = (D + 1) / 2;
 };
 
-// Adds up COUNT values over the lanes of a warp, in a fixed order: afterwards value[0 .. LEFT) of this lane are the sums of values
-// first ... first + held - 1. Each of five steps halves how many values a lane is responsible for, so that COUNT + 3 shuffles do, not 5 COUNT.
+// Adds up COUNT values over the lanes of a warp, in a fixed order: afterwards value[0 .. LEFT) of this lane are the
+// sums of values first ... first + held - 1. Each of five steps halves how many values a lane is responsible for, so
+// that COUNT + 3 shuffles do, not 5 COUNT.
 template <int COUNT>
 __device__ __forceinline__ void scatter_sums(float (&value)[COUNT], int& first, int& held) {
     const int lane = threadIdx.x % 32;
@@ -35,11 +37,13 @@ __device__ __forceinline__ void scatter_sums(float (&value)[COUNT], int& first, 
 }
 
 // y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where rectify is 1.
-// WARPS warps share ROWS samples and take turns at the inputs, four or one (WIDE 0) at a time; blockDim.x is a multiple of 32 WARPS.
+// WARPS warps share ROWS samples and take turns at the inputs, four or one (WIDE 0) at a time; blockDim.x is a multiple
+// of 32 WARPS.
 template <int OUT, int ROWS, int WARPS, int WIDE>
 __global__ void __launch_bounds__(256, 2)
 thin_forward(
-    const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, int n, int inputs,
+    const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, int n,
+    int inputs,
     int rectify
 ) {
     __shared__ float shared[8 * ROWS * OUT];
@@ -63,7 +67,8 @@ thin_forward(
 #pragma unroll
                 for (int r = 0; r < ROWS; ++r) {
                     float& s = sum[r * OUT + o];
-                    s = fmaf(some[r].w, weight.w, fmaf(some[r].z, weight.z, fmaf(some[r].y, weight.y, fmaf(some[r].x, weight.x, s))));
+                    s = fmaf(some[r].w, weight.w,
+                        fmaf(some[r].z, weight.z, fmaf(some[r].y, weight.y, fmaf(some[r].x, weight.x, s))));
                 }
             }
         } else {
@@ -100,17 +105,20 @@ thin_forward(
 
 constexpr int CHUNK = 128;  // samples whose dy stands in shared memory
 
-// dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum of g[n, o], where g is dy, or 0 where y (null without a ReLU) is not above 0.
-// A block has 32 STEP inputs, STEP 4 or 1 (WIDE 0), and the samples of slab blockIdx.y; its WARPS warps take turns at them.
+// dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum of g[n, o], where g is dy, or 0 where y (null without a ReLU)
+// is not above 0. A block has 32 STEP inputs, STEP 4 or 1 (WIDE 0), and the samples of slab blockIdx.y; its WARPS warps
+// take turns at them.
 // part: (slabs, OUT * inputs + OUT), dw and then db of each slab; with one slab they go to dw and db, and part is null.
 template <int OUT, int WARPS, int WIDE>
 __global__ void __launch_bounds__(32 * WARPS)
 thin_weight_gradient(
-    const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ part, float* __restrict__ dw,
+    const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ part,
+    float* __restrict__ dw,
     float* __restrict__ db, int n, int inputs, int slab
 ) {
     constexpr int STEP = WIDE ? 4 : 1, PITCH = (OUT + 3) / 4 * 4;
-    constexpr int ROUND = 8192 / (WARPS * 32 * STEP) < OUT ? 8192 / (WARPS * 32 * STEP) : OUT;  // outputs that are added up at a time
+    // outputs that are added up at a time
+    constexpr int ROUND = 8192 / (WARPS * 32 * STEP) < OUT ? 8192 / (WARPS * 32 * STEP) : OUT;
     __shared__ float4 memory[8192 / 4];
     float* shared = reinterpret_cast<float*>(memory);
     static_assert(CHUNK * PITCH <= 8192, "dy fits");
@@ -174,7 +182,8 @@ thin_weight_gradient(
 template <int OUT, int WIDE>
 __global__ void __launch_bounds__(256)
 thin_input_gradient(
-    const float* __restrict__ dy, const float* __restrict__ y, const float* __restrict__ w, float* __restrict__ dx, int n, int inputs
+    const float* __restrict__ dy, const float* __restrict__ y, const float* __restrict__ w, float* __restrict__ dx,
+        int n, int inputs
 ) {
     constexpr int STEP = WIDE ? 4 : 1;
     const int across = (inputs + STEP - 1) / STEP;
@@ -187,7 +196,8 @@ thin_input_gradient(
     for (int o = 0; o < OUT; ++o) {
         const float g = y == nullptr || y[first + o] > 0.0f ? dy[first + o] : 0.0f;
         const float4 weight = load_four(w + o * inputs + i, STEP, WIDE);
-        sum = make_float4(fmaf(g, weight.x, sum.x), fmaf(g, weight.y, sum.y), fmaf(g, weight.z, sum.z), fmaf(g, weight.w, sum.w));
+        sum = make_float4(fmaf(g, weight.x, sum.x), fmaf(g, weight.y, sum.y), fmaf(g, weight.z, sum.z),
+            fmaf(g, weight.w, sum.w));
     }
     store_four(dx + static_cast<long long>(sample) * inputs + i, sum, STEP, WIDE);
 }

@@ -33,7 +33,9 @@ class Thin:
             self.parts = owner.scratch((slabs, self.numbers)) if slabs > 1 else None
 
     def forward(self, n: int) -> Launches:
-        """Few samples: one for several warps, so that the wait for memory is short. Many: four for each warp, which loads w once for all of them."""
+        """Few samples: one for several warps, so that the wait for memory is short. Many: four for each warp, which
+        loads w once for all of them.
+        """
         rows = 4 if n >= 64 * self.processors else 1
         warps = 1
         while n < 16 * self.processors and warps < 8 and 32 * warps * self.step < self.inputs:
@@ -57,7 +59,9 @@ class Thin:
             assert self.parts is not None
             weights = self.parts.reshape(-1)
             bias = weights[self.outputs * self.inputs :]
-            found.append(add_gradients(self.device, (weights, t.dw, slabs, self.numbers), (bias, t.db, slabs, self.numbers)))
+            found.append(
+                add_gradients(self.device, (weights, t.dw, slabs, self.numbers), (bias, t.db, slabs, self.numbers))
+            )
         if t.dx is not None:
             kernel = self.device.kernel(THIN, f"thin_input_gradient<{self.outputs}, {int(self.step > 1)}>")
             blocks = ceil_div(n * ceil_div(self.inputs, self.step), THREADS)
@@ -65,7 +69,9 @@ class Thin:
         return found
 
     def _slabs(self, n: int) -> int:
-        """Parts that the samples are cut into for the weights' gradient: enough to fill the device, of a chunk of samples at least."""
+        """Parts that the samples are cut into for the weights' gradient: enough to fill the device, of a chunk of
+        samples at least.
+        """
         if n <= FEW:
             return 1
         return min(ceil_div(3 * self.processors, ceil_div(self.inputs, 32 * self.step)), ceil_div(n, 128))

@@ -1,5 +1,5 @@
-// Matrix products by square tiles in shared memory, for linear layers: C = A B with A (m, k) and B (k, n), each stored either way,
-// so that A B, A^T B and A B^T need no transposed copies.
+// Matrix products by square tiles in shared memory, for linear layers: C = A B with A (m, k) and B (k, n), each stored
+// either way, so that A B, A^T B and A B^T need no transposed copies.
 // instance: multiply<8, true, true>
 // instance: multiply<8, true, false>
 // instance: multiply<8, false, false>
@@ -14,9 +14,10 @@
 constexpr int DEPTH = 32;         // terms of the sums that a block takes at a time
 constexpr int PITCH = DEPTH + 4;  // eight rows that are read 16 bytes at a time fall into different banks
 
-// tile[r][t] = number (first + r, k0 + t) of a matrix (rows, k) for t < DEPTH and k0 + t < k1, zeros elsewhere. ALONG: it is stored with k
-// as its fast axis, (rows, k), otherwise as (k, rows); neighbouring threads read neighbouring numbers in both cases. With a gate, an array
-// like the matrix, numbers are 0 where the gate's is not above 0. Row `ones`, if there is one, is all 1.
+// tile[r][t] = number (first + r, k0 + t) of a matrix (rows, k) for t < DEPTH and k0 + t < k1, zeros elsewhere. ALONG:
+// it is stored with k as its fast axis, (rows, k), otherwise as (k, rows); neighbouring threads read neighbouring
+// numbers in both cases. With a gate, an array like the matrix, numbers are 0 where the gate's is not above 0. Row
+// `ones`, if there is one, is all 1.
 template <int SIDE, bool ALONG>
 __device__ __forceinline__ void stage(
     float (*tile)[PITCH], const float* matrix, const float* gate, int rows, int k, int first, int k0, int k1, int ones
@@ -29,25 +30,28 @@ __device__ __forceinline__ void stage(
         const int row = first + r, term = k0 + t;
         float value = row == ones ? 1.0f : 0.0f;
         if (row < rows && term < k1) {
-            const long long at = ALONG ? static_cast<long long>(row) * k + term : static_cast<long long>(term) * rows + row;
+            const long long at = ALONG ? static_cast<long long>(row) * k + term
+                : static_cast<long long>(term) * rows + row;
             value = gate == nullptr || gate[at] > 0.0f ? matrix[at] : 0.0f;
         }
         tile[r][t] = term < k1 ? value : 0.0f;
     }
 }
 
-// c[i, j] = sum over t of A(i, t) B(t, j), i < m, j < n, t < k; then bias[j] is added where there is one, and ReLU taken where `rectify` is 1.
-// A_ALONG: a is stored (m, k), otherwise (k, m). B_ALONG: b is stored (n, k), otherwise (k, n). The gate masks a (stage says how).
+// c[i, j] = sum over t of A(i, t) B(t, j), i < m, j < n, t < k; then bias[j] is added where there is one, and ReLU
+// taken where `rectify` is 1. A_ALONG: a is stored (m, k), otherwise (k, m). B_ALONG: b is stored (n, k), otherwise (k,
+// n). The gate masks a (stage says how).
 //
-// `extra`, where it is not null, is column n of c, which the product has with a column of b that is all 1: the sums of a's rows.
-// So the gradient of a bias comes with that of its weights.
+// `extra`, where it is not null, is column n of c, which the product has with a column of b that is all 1: the sums of
+// a's rows. So the gradient of a bias comes with that of its weights.
 //
-// Blocks of SIDE * SIDE threads, one number of c each. Along x the tiles, n first; along y the sum is cut into parts of `depth` terms, a
-// multiple of DEPTH, and part p goes to c + p * apart and extra + p * apart.
+// Blocks of SIDE * SIDE threads, one number of c each. Along x the tiles, n first; along y the sum is cut into parts of
+// `depth` terms, a multiple of DEPTH, and part p goes to c + p * apart and extra + p * apart.
 // Each thread reads 16 bytes of each tile for four multiply-adds: half a load for each.
 template <int SIDE, bool A_ALONG, bool B_ALONG>
 __global__ void __launch_bounds__(SIDE * SIDE) multiply(
-    const float* __restrict__ a, const float* __restrict__ gate, const float* __restrict__ b, const float* __restrict__ bias,
+    const float* __restrict__ a, const float* __restrict__ gate, const float* __restrict__ b,
+    const float* __restrict__ bias,
     float* __restrict__ c, float* __restrict__ extra, long long apart, int m, int n, int k, int depth, int rectify
 ) {
     static_assert(SIDE <= DEPTH && DEPTH % SIDE == 0, "each thread copies as many numbers as any other");
@@ -58,7 +62,8 @@ __global__ void __launch_bounds__(SIDE * SIDE) multiply(
     const int first = blockIdx.y * depth, last = k - first < depth ? k : first + depth;
     const int r = threadIdx.x / SIDE, s = threadIdx.x % SIDE;
 
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);  // four chains: while one waits for its addition, the others go on
+    // four chains: while one waits for its addition, the others go on
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int t = first; t < last; t += DEPTH) {
         stage<SIDE, A_ALONG>(tile_a, a, gate, m, k, top, t, last, -1);
         stage<SIDE, B_ALONG>(tile_b, b, nullptr, n, k, left, t, last, extra != nullptr ? n : -1);

@@ -23,15 +23,19 @@ INSTRUCTIONS, WAITS = 120, 800
 
 
 def side(block_size: int) -> int:
-    """The side of the tile: the largest of 8, 16 and 32 whose square is not above the block size; 8 for anything smaller."""
+    """The side of the tile: the largest of 8, 16 and 32 whose square is not above the block size; 8 for anything
+    smaller.
+    """
     return 32 if block_size >= 1024 else 16 if block_size >= 256 else 8
 
 
 class TiledLinear(Segment):
-    """One product of matrices for each of y, dx, and dw with db. ReLU is taken where y is written, and its gradient where dy is read.
+    """One product of matrices for each of y, dx, and dw with db. ReLU is taken where y is written, and its gradient
+    where dy is read.
 
-    A block has side * side threads, with the `side` that block_size gives: 64 threads for 8 x 8 tiles, 256 for 16 x 16, 1,024 for 32 x 32.
-    Where the tiles are too few to keep the device busy, each sum is cut into parts, which a second launch adds up in order.
+    A block has side * side threads, with the `side` that block_size gives: 64 threads for 8 x 8 tiles, 256 for 16 x 16,
+    1,024 for 32 x 32. Where the tiles are too few to keep the device busy, each sum is cut into parts, which a second
+    launch adds up in order.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
@@ -42,7 +46,8 @@ class TiledLinear(Segment):
         self.side = side(block_size)
         self.adding = PartSums(device, block_size)
         self.along, self.across, self.turned = (
-            device.kernel(TILED, f"multiply<{self.side}, {form}>") for form in ("true, true", "true, false", "false, false")
+            device.kernel(TILED, f"multiply<{self.side}, {form}>")
+            for form in ("true, true", "true, false", "false, false")
         )
         products = [(self.capacity, self.outputs, self.inputs)]
         if buffers.dy is not None:

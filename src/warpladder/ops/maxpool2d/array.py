@@ -44,7 +44,9 @@ class ArrayMaxPool2d(Op):
             if t.dx is not None:
                 better = xp.greater(candidate, y, out=self.mask[:n])
                 xp.multiply(better, self.winner.dtype.type(number), out=self.latest[:n])
-                xp.maximum(self.winner[:n], self.latest[:n], out=self.winner[:n])  # the numbers rise: the latest winner stands
+                xp.maximum(
+                    self.winner[:n], self.latest[:n], out=self.winner[:n]
+                )  # the numbers rise: the latest winner stands
             xp.maximum(y, candidate, out=y)
 
     def backward(self, n: int) -> None:

@@ -34,10 +34,36 @@ class NaiveMaxPool2d(Segment):
 
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
-        return [by_sample(self.forward_kernel, self.outputs, n, self.block_size, t.x, t.y, self.winner, self.outputs, n, *self.shape)]
+        return [
+            by_sample(
+                self.forward_kernel,
+                self.outputs,
+                n,
+                self.block_size,
+                t.x,
+                t.y,
+                self.winner,
+                self.outputs,
+                n,
+                *self.shape,
+            )
+        ]
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         if t.dx is None:
             return []
-        return [by_sample(self.backward_kernel, self.inputs, n, self.block_size, t.dy, self.winner, t.dx, self.inputs, n, *self.shape)]
+        return [
+            by_sample(
+                self.backward_kernel,
+                self.inputs,
+                n,
+                self.block_size,
+                t.dy,
+                self.winner,
+                t.dx,
+                self.inputs,
+                n,
+                *self.shape,
+            )
+        ]

@@ -1,18 +1,21 @@
-// Maximum over windows, one thread for each number that is computed. x, dx: (n, c, h, w); y, dy, winner: (n, c, oh, ow).
+// Maximum over windows, one thread for each number that is computed. x, dx: (n, c, h, w); y, dy, winner: (n, c, oh,
+// ow).
 #include "index.cuh"
 #include "nan.cuh"
 #include "window.cuh"
 
-// y[n, c, p, q] = the maximum of x[n, c, p s ... p s + k - 1, q s ... q s + k - 1]; winner is its place i * k + j, the first among equals.
-// winner may be null where nobody asks for the gradient. k * k loads a thread; bound by memory.
+// y[n, c, p, q] = the maximum of x[n, c, p s ... p s + k - 1, q s ... q s + k - 1]; winner is its place i * k + j, the
+// first among equals. winner may be null where nobody asks for the gradient. k * k loads a thread; bound by memory.
 extern "C" __global__ void maxpool2d_forward(
-    const float* __restrict__ x, float* __restrict__ y, int* __restrict__ winner, int size, int n, int c, int h, int w, int oh, int ow, int k, int stride
+    const float* __restrict__ x, float* __restrict__ y, int* __restrict__ winner, int size, int n, int c, int h, int w,
+        int oh, int ow, int k, int stride
 ) {
     const int index = thread_number();
     if (index >= size) return;
     const Pixel out = pixel(index, oh, ow);
     for (int sample = blockIdx.y; sample < n; sample += gridDim.y) {
-        const float* corner = x + start(sample, c * h * w) + (out.channel * h + out.row * stride) * w + out.column * stride;
+        const float* corner = x + start(sample, c * h * w) + (out.channel * h + out.row * stride) * w + out.column
+            * stride;
         float best = corner[0];
         int place = 0;
         for (int i = 0; i < k; ++i) {
@@ -30,9 +33,11 @@ extern "C" __global__ void maxpool2d_forward(
 }
 
 // dx[n, c, r, t] = sum of dy[n, c, p, q] over the windows that hold the pixel and that it won.
-// The input's thread collects, in the order of the windows, so that windows may overlap and no addition has to be atomic.
+// The input's thread collects, in the order of the windows, so that windows may overlap and no addition has to be
+// atomic.
 extern "C" __global__ void maxpool2d_backward(
-    const float* __restrict__ dy, const int* __restrict__ winner, float* __restrict__ dx, int size, int n, int c, int h, int w, int oh, int ow, int k, int stride
+    const float* __restrict__ dy, const int* __restrict__ winner, float* __restrict__ dx, int size, int n, int c, int h,
+        int w, int oh, int ow, int k, int stride
 ) {
     const int index = thread_number();
     if (index >= size) return;

@@ -37,7 +37,8 @@ def backward(x: np.ndarray, kernel_size: int, stride: int, dy: np.ndarray) -> np
 def margin(x: np.ndarray, kernel_size: int, stride: int) -> np.ndarray:
     """(n,): how far each sample's closest runner-up is from its winner, relative to the sample's root mean square.
 
-    Equals do not count (`relu.reference.STRUCTURAL`): they see equal pixels, a flat background say, and so does the gradient.
+    Equals do not count (`relu.reference.STRUCTURAL`): they see equal pixels, a flat background say, and so does the
+    gradient.
     """
     if kernel_size == 1:
         return np.full(len(x), np.inf)

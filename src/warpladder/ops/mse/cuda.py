@@ -25,7 +25,9 @@ class NaiveMSE(LossSegment):
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
         self.size = math.prod(self.x.shape[1:])
-        self.gradient, self.loss, self.logging = (device.kernel(NAIVE, name) for name in ("mse_gradient", "mse_loss", "mse_log"))
+        self.gradient, self.loss, self.logging = (
+            device.kernel(NAIVE, name) for name in ("mse_gradient", "mse_loss", "mse_log")
+        )
         self.parts = self.scratch((min(BLOCKS, ceil_div(self.x.size, block_size)),), np.float64)
 
     def forward(self, part: Slice) -> Launches:
@@ -34,6 +36,8 @@ class NaiveMSE(LossSegment):
         blocks = min(BLOCKS, ceil_div(count, self.block_size))
         log = *self.log.entry(part.has_loss), part.first, part.last
         gradient = flat(self.gradient, count, self.block_size, self.x, self.target, self.dx, count, everything)
-        sums: Launches = [self.loss.bind(blocks, self.block_size, self.x, self.target, self.parts, count)] if part.has_loss else []
+        sums: Launches = (
+            [self.loss.bind(blocks, self.block_size, self.x, self.target, self.parts, count)] if part.has_loss else []
+        )
         logging = self.logging.bind(1, self.block_size, self.parts, blocks if part.has_loss else 0, everything, *log)
         return [gradient, *sums, logging]

@@ -1,4 +1,5 @@
-// Mean squared error in one kernel, gradient and loss. x, target, dx: (count,), count = n * size of a sample; all = batch * size.
+// Mean squared error in one kernel, gradient and loss. x, target, dx: (count,), count = n * size of a sample; all =
+// batch * size.
 // instance: mse_by_warps<float>
 // instance: mse_by_warps<float4>
 #include "index.cuh"
@@ -6,19 +7,22 @@
 #include "log.cuh"
 #include "warp.cuh"
 
-__device__ __forceinline__ float4 minus(float4 a, float4 b) { return make_float4(a.x - b.x, a.y - b.y, a.z - b.z, a.w - b.w); }
+__device__ __forceinline__ float4 minus(float4 a, float4 b) {
+    return make_float4(a.x - b.x, a.y - b.y, a.z - b.z, a.w - b.w); }
 __device__ __forceinline__ float minus(float a, float b) { return a - b; }
 __device__ __forceinline__ float4 times(float4 a, float b) { return make_float4(a.x * b, a.y * b, a.z * b, a.w * b); }
 __device__ __forceinline__ float times(float a, float b) { return a * b; }
 __device__ __forceinline__ double square(float a) { return static_cast<double>(a) * a; }
 __device__ __forceinline__ double square(float4 a) { return (square(a.x) + square(a.y)) + (square(a.z) + square(a.w)); }
 
-// dx[i] = 2 (x[i] - target[i]) / all, and the step's loss gains the sum of (x[i] - target[i])^2 / all. Each number is read once. dx: null where it is there already.
-// Some is float4, and count a quarter, where the numbers come in fours. Threads add up in double, warps and blocks by trees, and the
-// block that finishes last the parts (blocks,). arrived: (1,), zero between launches. loss: null where it is not computed.
+// dx[i] = 2 (x[i] - target[i]) / all, and the step's loss gains the sum of (x[i] - target[i])^2 / all. Each number is
+// read once. dx: null where it is there already. Some is float4, and count a quarter, where the numbers come in fours.
+// Threads add up in double, warps and blocks by trees, and the block that finishes last the parts (blocks,). arrived:
+// (1,), zero between launches. loss: null where it is not computed.
 template <typename Some>
 __global__ void mse_by_warps(
-    const Some* __restrict__ x, const Some* __restrict__ target, Some* __restrict__ dx, double* parts, unsigned* arrived, long long count,
+    const Some* __restrict__ x, const Some* __restrict__ target, Some* __restrict__ dx, double* parts,
+    unsigned* arrived, long long count,
     long long all, int* step, double* loss, long long* correct, int first, int last
 ) {
     __shared__ double shared[32];

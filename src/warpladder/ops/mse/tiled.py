@@ -19,7 +19,9 @@ BLOCKS = 1024
 
 
 class TiledMSE(LossSegment):
-    """One launch, four numbers at a time where a sample's size is a multiple of four. Without a dx the loss alone: whoever wrote x has written its gradient."""
+    """One launch, four numbers at a time where a sample's size is a multiple of four. Without a dx the loss alone:
+    whoever wrote x has written its gradient.
+    """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -36,7 +38,11 @@ class TiledMSE(LossSegment):
         log = *self.log.entry(part.has_loss), int(part.first), int(part.last)
         if self.dx is None and not part.has_loss:
             counts = 0, counts[1]  # the count of steps alone
-        return [self.kernel.bind(self._blocks(n), self.block_size, self.x, self.target, self.dx, self.parts, self.arrived, *counts, *log)]
+        return [
+            self.kernel.bind(
+                self._blocks(n), self.block_size, self.x, self.target, self.dx, self.parts, self.arrived, *counts, *log
+            )
+        ]
 
     def _blocks(self, n: int) -> int:
         return min(BLOCKS, ceil_div(n * self.size // self.width, self.block_size))

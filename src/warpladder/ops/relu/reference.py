@@ -29,6 +29,8 @@ def margin(x: np.ndarray) -> np.ndarray:
 
 
 def closest(distances: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """(n,): the smallest of each sample's distances (n, count), in units of its size (n, 1), of those that are not zero but for rounding; inf without any."""
+    """(n,): the smallest of each sample's distances (n, count), in units of its size (n, 1), of those that are not zero
+    but for rounding; inf without any.
+    """
     nearest = np.where(distances > STRUCTURAL * size, distances, np.inf).min(axis=1, keepdims=True)
     return np.divide(nearest, size, out=np.full(size.shape, np.inf), where=size > 0)[:, 0]

@@ -63,9 +63,11 @@ class ColumnSums(OnDevice):
 
 
 class SampleSums(OnDevice):
-    """A gradient's sum over samples: a kernel sums slabs of samples, each thread one weight of one slab; then the slabs are added up.
+    """A gradient's sum over samples: a kernel sums slabs of samples, each thread one weight of one slab; then the slabs
+    are added up.
 
-    One thread for each weight alone would leave a GPU idle where a layer has few weights: 144, say, each a sum over 43,000 pixels.
+    One thread for each weight alone would leave a GPU idle where a layer has few weights: 144, say, each a sum over
+    43,000 pixels.
 
     capacity : samples at most.
     weights : sums.
@@ -85,5 +87,9 @@ class SampleSums(OnDevice):
         slab = max(self.least, ceil_div(n, self.most))
         slabs = ceil_div(n, slab)
         parts = out if self.parts is None or slabs == 1 else self.parts
-        found: Launches = [by_sample(kernel, self.weights, slabs, self.block_size, *before, parts, self.weights, n, slab, slabs, *after)]
+        found: Launches = [
+            by_sample(
+                kernel, self.weights, slabs, self.block_size, *before, parts, self.weights, n, slab, slabs, *after
+            )
+        ]
         return found if parts is out else [*found, *self.adding.launches(parts, slabs, out)]

@@ -11,8 +11,10 @@ extern "C" __global__ void sum_rows(const float* __restrict__ a, float* __restri
     out[row] = sum;
 }
 
-// out[s, c] = sum over the rows of slab s of a[r, c]; slab s holds the rows from s * slab on. Threads along c read coalesced.
-extern "C" __global__ void sum_columns(const float* __restrict__ a, float* __restrict__ out, int columns, int rows, int slab, int slabs) {
+// out[s, c] = sum over the rows of slab s of a[r, c]; slab s holds the rows from s * slab on. Threads along c read
+// coalesced.
+extern "C" __global__ void sum_columns(const float* __restrict__ a, float* __restrict__ out, int columns, int rows,
+    int slab, int slabs) {
     const int column = thread_number();
     if (column >= columns) return;
     for (int s = blockIdx.y; s < slabs; s += gridDim.y) {

@@ -1,9 +1,10 @@
-// Sums over parts that blocks have left, in the order of the parts. Blocks of 32 x 8 threads: 32 numbers across, 8 parts at a time.
+// Sums over parts that blocks have left, in the order of the parts. Blocks of 32 x 8 threads: 32 numbers across, 8
+// parts at a time.
 
 constexpr int ACROSS = 32, DOWN = 8;
 
-// The sum over p = 0 ... count - 1 of part[p * apart + number], for the threads with threadIdx.y = 0: thread y adds the parts
-// y, y + 8, ..., and then a tree of three steps the eight sums.
+// The sum over p = 0 ... count - 1 of part[p * apart + number], for the threads with threadIdx.y = 0: thread y adds the
+// parts y, y + 8, ..., and then a tree of three steps the eight sums.
 __device__ float sum_of_parts(const float* part, int count, long long apart, long long number, bool wanted) {
     __shared__ float sums[DOWN][ACROSS];
     float sum = 0.0f;
@@ -24,7 +25,8 @@ __device__ float sum_of_parts(const float* part, int count, long long apart, lon
 extern "C" __global__ void add_gradients(
     const float* __restrict__ part, int count, float* __restrict__ dw, int weights, float* __restrict__ db, int biases
 ) {
-    const long long number = static_cast<long long>(blockIdx.x) * ACROSS + threadIdx.x, all = static_cast<long long>(weights) + biases;
+    const long long number = static_cast<long long>(blockIdx.x) * ACROSS + threadIdx.x,
+        all = static_cast<long long>(weights) + biases;
     const float sum = sum_of_parts(part, count, all, number, number < all);
     if (threadIdx.y > 0 || number >= all) return;
     if (number < weights)
@@ -33,9 +35,11 @@ extern "C" __global__ void add_gradients(
         db[number - weights] = sum;
 }
 
-// y (rows, columns) from parts (count, rows, columns), plus bias (columns,) where there is one, then ReLU where it is wanted. size = rows * columns.
+// y (rows, columns) from parts (count, rows, columns), plus bias (columns,) where there is one, then ReLU where it is
+// wanted. size = rows * columns.
 extern "C" __global__ void add_outputs(
-    const float* __restrict__ part, int count, const float* __restrict__ bias, float* __restrict__ y, long long size, int columns, int rectify
+    const float* __restrict__ part, int count, const float* __restrict__ bias, float* __restrict__ y, long long size,
+        int columns, int rectify
 ) {
     const long long number = static_cast<long long>(blockIdx.x) * ACROSS + threadIdx.x;
     float sum = sum_of_parts(part, count, size, number, number < size);

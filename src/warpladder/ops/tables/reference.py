@@ -19,7 +19,9 @@ FILE = "reference.py"
 
 
 def forward(layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-    """What leaves a layer, (n, *out_shape), from what enters it, (n, *in_shape), and its parameters, None where it has none."""
+    """What leaves a layer, (n, *out_shape), from what enters it, (n, *in_shape), and its parameters, None where it has
+    none.
+    """
     match layer:
         case Linear():
             assert w is not None and b is not None
@@ -39,7 +41,9 @@ def forward(layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | N
 
 
 def backward(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The gradients (dx,) or (dx, dw, db) of the loss, from dy, that by what leaves a layer, and from x, what entered it."""
+    """The gradients (dx,) or (dx, dw, db) of the loss, from dy, that by what leaves a layer, and from x, what entered
+    it.
+    """
     match layer:
         case Linear():
             assert w is not None
@@ -69,7 +73,9 @@ def switches(layer: Layer) -> bool:
 
 
 def margin(layer: Layer, x: np.ndarray) -> np.ndarray:
-    """(n,): how far each sample of x, what enters a layer that `switches`, is from its closest jump, relative to the sample's root mean square."""
+    """(n,): how far each sample of x, what enters a layer that `switches`, is from its closest jump, relative to the
+    sample's root mean square.
+    """
     match layer:
         case ReLU():
             return relu.margin(x)
@@ -95,7 +101,9 @@ class ReferenceOp(Op):
 
 
 def with_references(table: OpTable, net: Net) -> OpTable:
-    """A table that computes those of the net's layers that no table lists by their references: what a proof compares with leans on nothing that is on trial."""
+    """A table that computes those of the net's layers that no table lists by their references: what a proof compares
+    with leans on nothing that is on trial.
+    """
     return replace(table, layers={**table.layers, **dict.fromkeys(others(net), ReferenceOp)})
 
 

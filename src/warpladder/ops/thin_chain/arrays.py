@@ -25,7 +25,8 @@ class ChainArrays:
     labels : Array
         (samples,) int32.
     order : Array or None
-        None takes samples as they stand. So does a batch of all samples: each is in it once, and their sum needs no order.
+        None takes samples as they stand. So does a batch of all samples: each is in it once, and their sum needs no
+        order.
     log : Log
     whole, capacity : int
         Samples of a full batch, and at a time.
@@ -49,7 +50,13 @@ class ChainArrays:
         weights: tuple[Array, ...], gradients: tuple[Array, ...], update: KernelUpdate | None = None, dx: Array | None = None,
         gathered: bool = False,
     ) -> None:  # fmt: skip
-        self.device, self.source, self.scale, self.labels, self.log = owner.device, source, np.float32(scale), labels, log
+        self.device, self.source, self.scale, self.labels, self.log = (
+            owner.device,
+            source,
+            np.float32(scale),
+            labels,
+            log,
+        )
         self.order = None if whole == len(source) else order
         self.fixed = order is not None and self.order is None and source.dtype == np.uint8
         self.gathered = gathered

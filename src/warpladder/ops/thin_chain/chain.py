@@ -15,8 +15,8 @@ from .launches import ChainLaunches
 class ThinChain(Segment):
     """Gather, Linear, or Linear + ReLU + Linear, each of at most MOST outputs, then cross-entropy.
 
-    Such a net's step is bound by reading its samples. They are read twice, as they are stored: forward, and for the first
-    layer's gradient. Everything else that a sample needs is done at once, while its numbers are in registers.
+    Such a net's step is bound by reading its samples. They are read twice, as they are stored: forward, and for the
+    first layer's gradient. Everything else that a sample needs is done at once, while its numbers are in registers.
     """
 
     cost = 2

@@ -34,7 +34,9 @@ class Few:
         a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         w1, b1 = a.weights[:2]
         lost, hits = (self.lost, self.hits) if part.has_loss else (None, None)
-        kernel = a.device.kernel(FORWARD, f"chain_forward_few<{a.hidden}, {a.out}, {self.wide}, {self.back}, {a.pixel}>")
+        kernel = a.device.kernel(
+            FORWARD, f"chain_forward_few<{a.hidden}, {a.out}, {self.wide}, {self.back}, {a.pixel}>"
+        )
         return [
             kernel.bind(
                 n, self.threads, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights), self.x, a.g, self.small, lost,

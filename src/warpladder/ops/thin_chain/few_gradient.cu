@@ -1,7 +1,8 @@
 // All gradients of a thin chain from few samples, the update where it is wanted, and the log, in one launch.
 //
-// A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: then each of dw1's 160 sums is in 64 lanes, which
-// shuffles and one barrier add up. All that a block reads it asks for at once, the parameters that it will update among it.
+// A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: then each of dw1's 160
+// sums is in 64 lanes, which shuffles and one barrier add up. All that a block reads it asks for at once, the
+// parameters that it will update among it.
 // instance: chain_gradient_few<10, 1, float>
 // instance: chain_gradient_few<16, 4, float>
 // instance: chain_gradient_few<16, 4, unsigned char>
@@ -12,13 +13,16 @@ constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int TILE = 16;  // inputs of a block
 constexpr int AHEAD = 2;  // samples that a lane asks for at once
 
-// x: (n, inputs). Blocks along x: of dw1, then of the small sums, then one for the log. small: (n, pitch), of which `count` columns are summed.
-// params, momentum_buffer: null where nothing is updated.
+// x: (n, inputs). Blocks along x: of dw1, then of the small sums, then one for the log. small: (n, pitch), of which
+// `count` columns are summed. params, momentum_buffer: null where nothing is updated.
 template <int WIDTH, int WIDE, class Pixel>
 __global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
-    const Pixel* __restrict__ x, float scale, const float* __restrict__ g, int n, int inputs, const float* __restrict__ small, int pitch, int count,
-    int out, const double* __restrict__ lost, const int* __restrict__ hits, float* dw1, float* db1, float* dw2, float* db2, float* grads,
-    float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit, int* step, double* log_loss,
+    const Pixel* __restrict__ x, float scale, const float* __restrict__ g, int n, int inputs,
+    const float* __restrict__ small, int pitch, int count,
+    int out, const double* __restrict__ lost, const int* __restrict__ hits, float* dw1, float* db1, float* dw2,
+    float* db2, float* grads,
+    float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit,
+    int* step, double* log_loss,
     long long* log_correct, int batch, int first, int last
 ) {
     constexpr int ACROSS = TILE / WIDE, EACH = 32 / ACROSS, QUADS = (WIDTH + 3) / 4, SUMS = WIDTH * WIDE;
@@ -60,9 +64,11 @@ __global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
             const long long s = begin + a * WARPS * EACH;
             float factor[4 * QUADS];
 #pragma unroll
-            for (int q = 0; q < QUADS; ++q) {  // a sample that is not there counts nothing; behind a branch its loads would wait for the one before
+            // a sample that is not there counts nothing; behind a branch its loads would wait for the one before
+            for (int q = 0; q < QUADS; ++q) {
                 const float4 some = s < n ? four[a][q] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                factor[4 * q] = some.x, factor[4 * q + 1] = some.y, factor[4 * q + 2] = some.z, factor[4 * q + 3] = some.w;
+                factor[4 * q] = some.x, factor[4 * q + 1] = some.y, factor[4 * q + 2] = some.z,
+                    factor[4 * q + 3] = some.w;
             }
 #pragma unroll
             for (int k = 0; k < SUMS; ++k) sum[k] = fmaf(factor[k / WIDE], pixels[a][k % WIDE], sum[k]);

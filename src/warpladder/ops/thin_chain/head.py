@@ -14,7 +14,8 @@ from .launches import ChainLaunches
 class ThinHead(Segment):
     """Linear of at most MOST outputs and cross-entropy: the logits never leave the registers.
 
-    dx is there after the forward pass of few samples, so that what is left of the backward pass may run beside that of the layers below.
+    dx is there after the forward pass of few samples, so that what is left of the backward pass may run beside that of
+    the layers below.
     """
 
     cost = 2
@@ -24,7 +25,19 @@ class ThinHead(Segment):
         x, dx, target, log = operands.buffers.x, operands.buffers.dx, operands.target, operands.log
         assert target is not None and log is not None
         arrays = ChainArrays(
-            self, x, 1.0, target, None, log, len(x), len(x), operands.params, operands.grads, operands.update, dx=dx, gathered=True
+            self,
+            x,
+            1.0,
+            target,
+            None,
+            log,
+            len(x),
+            len(x),
+            operands.params,
+            operands.grads,
+            operands.update,
+            dx=dx,
+            gathered=True,
         )
         self.kernels = ChainLaunches(self, arrays, len(x))
 

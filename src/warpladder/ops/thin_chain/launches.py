@@ -1,4 +1,6 @@
-"""The launches of a thin chain: forward with the loss, and the gradients, in one way for few samples and in another for many."""
+"""The launches of a thin chain: forward with the loss, and the gradients, in one way for few samples and in another for
+many.
+"""
 
 from __future__ import annotations
 

@@ -11,9 +11,12 @@ from ..engine.kernels import Launches, OnDevice, ceil_div
 from .arrays import ChainArrays
 from .packed import Packed
 
-FORWARD, GRADIENT, FINISH = (Path(__file__).with_name(name) for name in ("many_forward.cu", "many_gradient.cu", "finish.cu"))
+FORWARD, GRADIENT, FINISH = (
+    Path(__file__).with_name(name) for name in ("many_forward.cu", "many_gradient.cu", "finish.cu")
+)
 
-#: Forward: samples and threads of a block, groups of warps that divide the inputs, bytes of a sample in a stage with its padding.
+#: Forward: samples and threads of a block, groups of warps that divide the inputs, bytes of a sample in a stage with
+#: its padding.
 SAMPLES, THREADS, GROUPS, ROW = 256, 256, 4, 80
 
 #: Numbers that a thread of the gradient keeps in registers at most: its sums, and as many weights where dx is wanted.
@@ -27,7 +30,9 @@ COLUMNS, FINISHING = 32, 512
 
 
 class Many:
-    """Forward with the loss; the first layer's gradient, in slabs; the sums of slabs and blocks, with the log and perhaps the update."""
+    """Forward with the loss; the first layer's gradient, in slabs; the sums of slabs and blocks, with the log and
+    perhaps the update.
+    """
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
         self.arrays = a = arrays

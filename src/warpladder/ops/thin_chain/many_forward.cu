@@ -1,8 +1,9 @@
 // Many samples through a thin chain: forward, the loss, and back to g. See thin_chain.cuh for the shapes.
 //
-// A block has 256 samples and fills half a multiprocessor; 60,000 samples are one wave of blocks on 132 of them. Stages of 64 bytes of every
-// sample's row, with the weights that meet them, come to shared memory while the stage before is multiplied. A lane has four samples
-// and all outputs: a weight, which all lanes read at once, serves four multiply-adds, and a pixel is made a float once for all outputs.
+// A block has 256 samples and fills half a multiprocessor; 60,000 samples are one wave of blocks on 132 of them. Stages
+// of 64 bytes of every sample's row, with the weights that meet them, come to shared memory while the stage before is
+// multiplied. A lane has four samples and all outputs: a weight, which all lanes read at once, serves four
+// multiply-adds, and a pixel is made a float once for all outputs.
 // instance: chain_forward_many<10, 10, unsigned char>
 // instance: chain_forward_many<0, 10, unsigned char>
 // instance: chain_forward_many<16, 16, unsigned char>
@@ -17,21 +18,28 @@
 constexpr int SAMPLES = 256, THREADS = 256;
 constexpr int GROUPS = 4;                         // of warps, which divide a stage's inputs
 constexpr int EACH = SAMPLES * GROUPS / THREADS;  // samples of a lane
-constexpr int ROW = 64 + 16;                      // bytes of a stage's row: an odd number of 16, so that lanes' rows lie in different banks
-constexpr int COLUMN = SAMPLES + 4;               // floats from one number of all samples to the next, for the same reason
+// bytes of a stage's row: an odd number of 16, so that lanes' rows lie in different banks
+constexpr int ROW = 64 + 16;
+// floats from one number of all samples to the next, for the same reason
+constexpr int COLUMN = SAMPLES + 4;
 
-// order: null for samples as they stand, from `offset` on; rows is not written then. lost, hits, small: a row for each block.
-// lost, hits: null where losses are not computed.
+// order: null for samples as they stand, from `offset` on; rows is not written then. lost, hits, small: a row for each
+// block. lost, hits: null where losses are not computed.
 // Dynamic shared memory: two stages, whose place the sums take afterwards; many.py counts them.
 template <int HIDDEN, int OUT, class Pixel>
-__global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HIDDEN + OUT > 24 ? 1 : 2) chain_forward_many(
-    const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order, const int* __restrict__ step,
-    const float* __restrict__ w1, const float* __restrict__ b1, const float* __restrict__ w2, const float* __restrict__ b2, int* __restrict__ rows,
-    float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, int n, int inputs, int whole, int offset,
+__global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HIDDEN + OUT > 24 ? 1 : 2)
+    chain_forward_many(
+    const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order,
+    const int* __restrict__ step,
+    const float* __restrict__ w1, const float* __restrict__ b1, const float* __restrict__ w2,
+    const float* __restrict__ b2, int* __restrict__ rows,
+    float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, int n,
+    int inputs, int whole, int offset,
     int batch
 ) {
     using C = Chain<HIDDEN, OUT>;
-    constexpr int WIDTH = C::WIDTH, PER_16 = 16 / static_cast<int>(sizeof(Pixel)), DEPTH = GROUPS * PER_16;  // a stage's inputs
+    // a stage's inputs
+    constexpr int WIDTH = C::WIDTH, PER_16 = 16 / static_cast<int>(sizeof(Pixel)), DEPTH = GROUPS * PER_16;
     constexpr int STAGE = SAMPLES * ROW + WIDTH * DEPTH * 4;
     extern __shared__ float4 shared4[];
     __shared__ int row_of[SAMPLES];
@@ -103,7 +111,8 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
             const float* const weights = reinterpret_cast<const float*>(stage + SAMPLES * ROW) + group * PER_16;
             Pixels<Pixel, PER_16> pixels[EACH];
 #pragma unroll
-            for (int j = 0; j < EACH; ++j) pixels[j].load(reinterpret_cast<const Pixel*>(stage + (mine + 32 * j) * ROW) + group * PER_16);
+            for (int j = 0; j < EACH; ++j)
+                pixels[j].load(reinterpret_cast<const Pixel*>(stage + (mine + 32 * j) * ROW) + group * PER_16);
 #pragma unroll
             for (int i = 0; i < PER_16; i += 4) {
                 float x[EACH][4];
@@ -165,7 +174,8 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
         }
     }
 
-    // sums over the block's samples: rows of g, and with two layers of the logits' gradient and of h; two threads for each sum
+    // sums over the block's samples: rows of g, and with two layers of the logits' gradient and of h; two threads for
+    // each sum
     float* const columns = reinterpret_cast<float*>(shared);
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) columns[i * COLUMN + t] = back[i];
@@ -180,7 +190,8 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
         const int k = first + t / 2, product = k - WIDTH - OUT;
         float total = 0.0f;
         if (k < C::COUNT) {
-            const int one = product < 0 ? k : WIDTH + product / WIDTH, other = product < 0 ? k : WIDTH + OUT + product % WIDTH;
+            const int one = product < 0 ? k : WIDTH + product / WIDTH, other = product < 0 ? k
+                : WIDTH + OUT + product % WIDTH;
             const float4* const a = reinterpret_cast<const float4*>(columns + one * COLUMN);
             const float4* const b = reinterpret_cast<const float4*>(columns + other * COLUMN);
 #pragma unroll 8

@@ -1,8 +1,9 @@
 // The first layer's gradient of a thin chain from many samples: dw1[o, i] = sum over the samples of g[n, o] x[n, i].
 //
-// A thread has WIDE neighbouring inputs and all outputs. A block has all inputs, or a tile of them, as often as its threads suffice: in
-// 512 threads 784 inputs, 8 each, stand five times, and each of these five *phases* takes every fifth sample of the block's slab. There is no barrier
-// between two samples: g stands in shared memory, and each thread has the numbers of its next AHEAD samples under way.
+// A thread has WIDE neighbouring inputs and all outputs. A block has all inputs, or a tile of them, as often as its
+// threads suffice: in 512 threads 784 inputs, 8 each, stand five times, and each of these five *phases* takes every
+// fifth sample of the block's slab. There is no barrier between two samples: g stands in shared memory, and each thread
+// has the numbers of its next AHEAD samples under way.
 // instance: chain_gradient_many<10, 8, 0, unsigned char>
 // instance: chain_gradient_many<10, 1, 0, unsigned char>
 // instance: chain_gradient_many<16, 4, 0, unsigned char>
@@ -15,11 +16,13 @@ constexpr int CHUNK = 512;  // samples whose g stands in shared memory
 // Threads of a block; with BACK the weights take as many registers as the sums, and half as many threads have room.
 __device__ constexpr int threads(int back) { return back ? 256 : 512; }
 
-// Block (x, y) has `across` times WIDE inputs from x * across * WIDE on, and the samples of slab y. rows: null for samples as they
-// stand, from `offset` on. part: (slabs, WIDTH, inputs). With BACK dx[n, i] = sum over o of g[n, o] w1[o, i] is written as well.
+// Block (x, y) has `across` times WIDE inputs from x * across * WIDE on, and the samples of slab y. rows: null for
+// samples as they stand, from `offset` on. part: (slabs, WIDTH, inputs). With BACK dx[n, i] = sum over o of g[n, o]
+// w1[o, i] is written as well.
 template <int WIDTH, int WIDE, int BACK, class Pixel>
 __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
-    const Pixel* __restrict__ source, float scale, const int* __restrict__ rows, const float* __restrict__ g, float* __restrict__ part, int n,
+    const Pixel* __restrict__ source, float scale, const int* __restrict__ rows, const float* __restrict__ g,
+    float* __restrict__ part, int n,
     int inputs, int offset, int slab, int across, const float* __restrict__ w1, float* __restrict__ dx
 ) {
     constexpr int THREADS = threads(BACK), QUADS = (WIDTH + 3) / 4, AHEAD = sizeof(Pixel) * WIDE > 8 ? 3 : 6;
@@ -51,7 +54,8 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
         const Pixel* const stored = column + static_cast<long long>(offset + chunk) * inputs;
         const auto fetch = [&](Pixels<Pixel, WIDE>& into, int s) {
             s = min(s, count - 1);
-            const auto looked_up = [&] { return column + static_cast<unsigned long long>(static_cast<unsigned>(row_of[s])) * static_cast<unsigned>(inputs); };
+            const auto looked_up = [&] { return column
+                + static_cast<unsigned long long>(static_cast<unsigned>(row_of[s])) * static_cast<unsigned>(inputs); };
             into.load(rows != nullptr ? looked_up() : stored + static_cast<unsigned>(s * inputs));
         };
 #pragma unroll
@@ -73,7 +77,8 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
 #pragma unroll
                 for (int q = 0; q < QUADS; ++q) {
                     const float4 four = room[s * QUADS + q];
-                    factor[4 * q] = four.x, factor[4 * q + 1] = four.y, factor[4 * q + 2] = four.z, factor[4 * q + 3] = four.w;
+                    factor[4 * q] = four.x, factor[4 * q + 1] = four.y, factor[4 * q + 2] = four.z,
+                        factor[4 * q + 3] = four.w;
                 }
 #pragma unroll
                 for (int o = 0; o < WIDTH; ++o)
@@ -90,12 +95,14 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
                     }
                     back.store(dx + static_cast<long long>(chunk + s) * inputs + i);
                 }
-                fetch(next[a], s + AHEAD * phases);  // last: with it first the compiler spends more on registers that get in each other's way
+                // last: with it first the compiler spends more on registers that get in each other's way
+                fetch(next[a], s + AHEAD * phases);
             }
         }
     }
 
-    // the phases' sums in their order, one output at a time; two halves of the room take turns, so that one barrier is enough for each
+    // the phases' sums in their order, one output at a time; two halves of the room take turns, so that one barrier is
+    // enough for each
     float* const held = reinterpret_cast<float*>(room);
     const int size = across * WIDE;
     __syncthreads();
@@ -108,7 +115,8 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
         for (int k = t; k < size && tile + k < inputs; k += THREADS) {
             float total = half[k];
             for (int p = 1; p < phases; ++p) total += half[p * size + k];
-            part[(static_cast<long long>(blockIdx.y) * WIDTH + o) * inputs + tile + k] = total * (scale * Faint<Pixel>::BACK);
+            part[(static_cast<long long>(blockIdx.y) * WIDTH + o) * inputs + tile + k] = total
+                * (scale * Faint<Pixel>::BACK);
         }
     }
 }

@@ -24,7 +24,9 @@ class Packed:
 
     @classmethod
     def takes(cls, arrays: ChainArrays) -> bool:
-        """Whether a batch has all samples, as bytes, the first layer's weights fit in shared memory, and the second's in registers."""
+        """Whether a batch has all samples, as bytes, the first layer's weights fit in shared memory, and the second's
+        in registers.
+        """
         room = arrays.device.limits.shared_opt_in - STATIC
         return arrays.fixed and arrays.hidden * arrays.out <= SECOND and _shared(arrays) <= room
 
@@ -50,6 +52,8 @@ class Packed:
 
 
 def _shared(a: ChainArrays) -> int:
-    """Bytes of the first layer's weights, or of what comes afterwards: two halves of its sums, and a row of each of a sample's numbers."""
+    """Bytes of the first layer's weights, or of what comes afterwards: two halves of its sums, and a row of each of a
+    sample's numbers.
+    """
     numbers = a.width + (a.hidden + a.out if a.hidden else 0)
     return max(16 * a.width * ceil_div(a.inputs, 4), 4 * (2 * a.width * SAMPLES + numbers * (SAMPLES + 4)))

@@ -1,8 +1,10 @@
-// Forward, the loss, and back to g for a thin chain whose batch is the whole data set: samples that were packed once (pack.cu), in stored order.
+// Forward, the loss, and back to g for a thin chain whose batch is the whole data set: samples that were packed once
+// (pack.cu), in stored order.
 //
-// A block has 256 samples. Packed, four neighbouring inputs of each follow each other, so a warp reads them with whole lines, straight to registers,
-// and nobody waits at a barrier until all is multiplied. The weights of the first layer stand in shared memory from the start; the
-// warps divide the inputs. A lane has eight samples and all outputs: a weight, which all lanes read at once, serves eight multiply-adds.
+// A block has 256 samples. Packed, four neighbouring inputs of each follow each other, so a warp reads them with whole
+// lines, straight to registers, and nobody waits at a barrier until all is multiplied. The weights of the first layer
+// stand in shared memory from the start; the warps divide the inputs. A lane has eight samples and all outputs: a
+// weight, which all lanes read at once, serves eight multiply-adds.
 // instance: chain_forward_packed<10, 10>
 // instance: chain_forward_packed<0, 10>
 // instance: chain_forward_packed<0, 16>
@@ -13,17 +15,20 @@
 constexpr int SAMPLES = 256, THREADS = 128, WARPS = THREADS / 32;
 constexpr int EACH = SAMPLES / 32;  // samples of a lane: 4 lane to 4 lane + 3, and those 128 further on
 constexpr int AHEAD = 3;            // words of its samples that a lane has asked for
-constexpr int COLUMN = SAMPLES + 4;  // floats from one number of all samples to the next, so that neighbours lie in different banks
+// floats from one number of all samples to the next, so that neighbours lie in different banks
+constexpr int COLUMN = SAMPLES + 4;
 constexpr int SHARES = 8;            // of the block's samples, whose sums different threads compute
 static_assert(EACH == 8, "two loads of four samples");
 
-// packed: (blocks, words, SAMPLES), words of four inputs, zeros beyond them. lost, hits, small: a row for each block. Dynamic shared memory: the
-// lost, hits: null where losses are not computed.
+// packed: (blocks, words, SAMPLES), words of four inputs, zeros beyond them. lost, hits, small: a row for each block.
+// Dynamic shared memory: the lost, hits: null where losses are not computed.
 // weights, (WIDTH, words) times four floats, and then what the end wants.
 template <int HIDDEN, int OUT>
 __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
-    const unsigned* __restrict__ packed, float scale, const int* __restrict__ label, const float* __restrict__ w1, const float* __restrict__ b1,
-    const float* __restrict__ w2, const float* __restrict__ b2, float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost,
+    const unsigned* __restrict__ packed, float scale, const int* __restrict__ label, const float* __restrict__ w1,
+    const float* __restrict__ b1,
+    const float* __restrict__ w2, const float* __restrict__ b2, float* __restrict__ g, float* __restrict__ small,
+    double* __restrict__ lost,
     int* __restrict__ hits, int n, int inputs, int words, int batch
 ) {
     using C = Chain<HIDDEN, OUT>;
@@ -36,7 +41,8 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
     const int t = threadIdx.x, lane = t % 32, warp = t / 32;
     const int begin = blockIdx.x * SAMPLES, count = min(SAMPLES, n - begin);
 
-    const uint4* const samples = reinterpret_cast<const uint4*>(packed + static_cast<long long>(blockIdx.x) * words * SAMPLES) + lane;
+    const uint4* const samples = reinterpret_cast<const uint4*>(packed + static_cast<long long>(blockIdx.x) * words
+        * SAMPLES) + lane;
     Bytes next[AHEAD][EACH];
     const auto fetch = [&](Bytes(&into)[EACH], int word) {
         const uint4* const from = samples + min(word, words - 1) * (SAMPLES / 4);
@@ -51,7 +57,8 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
     if (inputs % 4 == 0) {
         const float4* const from = reinterpret_cast<const float4*>(w1);
 #pragma unroll 8
-        for (int k = t; k < WIDTH * words; k += THREADS) weights[k] = make_float4(up * from[k].x, up * from[k].y, up * from[k].z, up * from[k].w);
+        for (int k = t; k < WIDTH * words; k += THREADS)
+            weights[k] = make_float4(up * from[k].x, up * from[k].y, up * from[k].z, up * from[k].w);
     } else {
         for (int k = t; k < WIDTH * words; k += THREADS) {
             const int i = k % words * 4;
@@ -103,7 +110,8 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
                 for (int j = 0; j < EACH; j += 4) {
                     float4& there = half[o * (SAMPLES / 4) + j * 8];
                     const float4 other = to == 2 ? float4{} : there;
-                    there = make_float4(sum[j][o] + other.x, sum[j + 1][o] + other.y, sum[j + 2][o] + other.z, sum[j + 3][o] + other.w);
+                    there = make_float4(sum[j][o] + other.x, sum[j + 1][o] + other.y, sum[j + 2][o] + other.z,
+                        sum[j + 3][o] + other.w);
                 }
         }
         __syncthreads();
@@ -119,7 +127,8 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
         const bool there = s < count;
         float z[WIDTH];
 #pragma unroll
-        for (int o = 0; o < WIDTH; ++o) z[o] = fmaf(parts[o * SAMPLES + s] + parts[(WIDTH + o) * SAMPLES + s], factor, bias1[o]);
+        for (int o = 0; o < WIDTH; ++o)
+            z[o] = fmaf(parts[o * SAMPLES + s] + parts[(WIDTH + o) * SAMPLES + s], factor, bias1[o]);
         float out[OUT], back[WIDTH];
         const Verdict verdict = judge<HIDDEN, OUT>(z, second, bias2, label_of[s], there, mean, lost != nullptr, out);
         loss += static_cast<double>(verdict.loss);
@@ -149,13 +158,15 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
     }
     __syncthreads();
 
-    // sums over the block's samples: a thread has number r of back and of out, and the latter's products with all of h, for a share of the samples
+    // sums over the block's samples: a thread has number r of back and of out, and the latter's products with all of h,
+    // for a share of the samples
     constexpr int NUMBERS = OUT > WIDTH ? OUT : WIDTH;
     static_assert(NUMBERS * SHARES <= THREADS, "a thread for each");
     const int r = t % NUMBERS, mine = t / NUMBERS;
     float of_back = 0.0f, of_out = 0.0f, of_products[HIDDEN > 0 ? HIDDEN : 1] = {};
     if (mine < SHARES) {
-        const auto four = [&](int number, int s) { return *reinterpret_cast<const float4*>(columns + number * COLUMN + s); };
+        const auto four = [&](int number, int s) {
+            return *reinterpret_cast<const float4*>(columns + number * COLUMN + s); };
 #pragma unroll 2
         for (int s = mine * (SAMPLES / SHARES); s < (mine + 1) * (SAMPLES / SHARES); s += 4) {
             if (r < WIDTH) {

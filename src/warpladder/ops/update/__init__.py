@@ -1,1 +1,3 @@
-"""The update: gradients are clipped, then an optimizer changes the parameters. What runs the steps of optimizers/, whichever it is."""
+"""The update: gradients are clipped, then an optimizer changes the parameters. What runs the steps of optimizers/,
+whichever it is.
+"""

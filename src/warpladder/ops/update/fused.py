@@ -1,4 +1,6 @@
-"""SGD at a constant rate in the kernel that finishes a gradient: where that is possible, and what such a kernel is told."""
+"""SGD at a constant rate in the kernel that finishes a gradient: where that is possible, and what such a kernel is
+told.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +10,25 @@ from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import KernelUpdate
 from .cuda import limit
 
-#: Arguments of the fused update for a launch that leaves parameters as they are: null arrays, and settings of SGD that the kernel does not read.
+#: Arguments of the fused update for a launch that leaves parameters as they are: null arrays, and settings of SGD that
+#: the kernel does not read.
 NOTHING = (None, None, None, 0.0, 0.0, 0, 0.0, 0.0)
 
 
 def fuses(subgraph: Subgraph) -> bool:
-    """Whether a segment may update its parameters itself: by SGD at a constant rate, whose settings are arguments of its kernels."""
+    """Whether a segment may update its parameters itself: by SGD at a constant rate, whose settings are arguments of
+    its kernels.
+    """
     config = subgraph.config
     return config is not None and isinstance(config.optimizer, SGD) and config.steady
 
 
 def settings(update: KernelUpdate | None, part: Slice, gradient: Array | None = None) -> tuple[object, ...]:
-    """Gradients, parameters, momentum buffer and the settings of SGD, as `Flat` of device/include/parameter.cuh; NOTHING where a slice is not the whole batch.
+    """Gradients, parameters, momentum buffer and the settings of SGD, as `Flat` of device/include/parameter.cuh;
+    NOTHING where a slice is not the whole batch.
 
-    gradient : the gradients of one parameter array, where the kernel finishes no others: it then touches nothing else of the three arrays, so that
+    gradient : the gradients of one parameter array, where the kernel finishes no others: it then touches nothing else
+    of the three arrays, so that
         kernels that do may run beside it.
     """
     if update is None or not part.whole:

@@ -30,10 +30,39 @@ class NaiveUpsample2d(Segment):
 
     def forward(self, part: Slice) -> Launches:
         t, n, outputs = self.buffers, part.n, self.size * self.scale**2
-        return [by_sample(self.forward_kernel, outputs, n, self.block_size, t.x, t.y, outputs, n, self.c, self.h, self.w, self.scale)]
+        return [
+            by_sample(
+                self.forward_kernel,
+                outputs,
+                n,
+                self.block_size,
+                t.x,
+                t.y,
+                outputs,
+                n,
+                self.c,
+                self.h,
+                self.w,
+                self.scale,
+            )
+        ]
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         if t.dx is None:
             return []
-        return [by_sample(self.backward_kernel, self.size, n, self.block_size, t.dy, t.dx, self.size, n, self.h, self.w, self.scale)]
+        return [
+            by_sample(
+                self.backward_kernel,
+                self.size,
+                n,
+                self.block_size,
+                t.dy,
+                t.dx,
+                self.size,
+                n,
+                self.h,
+                self.w,
+                self.scale,
+            )
+        ]

@@ -1,8 +1,10 @@
-// Nearest-neighbour enlargement, one thread for each number that is computed. x, dx: (n, c, h, w); y, dy: (n, c, s h, s w).
+// Nearest-neighbour enlargement, one thread for each number that is computed. x, dx: (n, c, h, w); y, dy: (n, c, s h, s
+// w).
 #include "index.cuh"
 
 // y[n, c, p, q] = x[n, c, p / s, q / s]. Bound by memory.
-extern "C" __global__ void upsample2d_forward(const float* __restrict__ x, float* __restrict__ y, int size, int n, int c, int h, int w, int scale) {
+extern "C" __global__ void upsample2d_forward(const float* __restrict__ x, float* __restrict__ y, int size, int n,
+    int c, int h, int w, int scale) {
     const int index = thread_number();
     if (index >= size) return;
     const Pixel out = pixel(index, h * scale, w * scale);
@@ -13,7 +15,8 @@ extern "C" __global__ void upsample2d_forward(const float* __restrict__ x, float
 }
 
 // dx[n, c, r, t] = sum of dy over the s * s pixels that show it, row by row. Bound by memory.
-extern "C" __global__ void upsample2d_backward(const float* __restrict__ dy, float* __restrict__ dx, int size, int n, int h, int w, int scale) {
+extern "C" __global__ void upsample2d_backward(const float* __restrict__ dy, float* __restrict__ dx, int size, int n,
+    int h, int w, int scale) {
     const int index = thread_number();
     if (index >= size) return;
     const Pixel in = pixel(index, h, w);

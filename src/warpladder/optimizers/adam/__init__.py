@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Adam(Optimizer):
     """Adam (Kingma and Ba 2015), as `torch.optim.Adam` defines it, without amsgrad.
 
-    Running means of the gradient and of its square are kept, each divided by what its start at zero makes it too small. The step goes along the
-    first mean over the root of the second.
+    Running means of the gradient and of its square are kept, each divided by what its start at zero makes it too small.
+    The step goes along the first mean over the root of the second.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class Adam(Optimizer):
         L2 penalty: this times a parameter is added to its gradient.
     """
 
-    #: Loss gradient 2, clip, decay 2; a mean 3 and its two factors 2; square, the other mean and its factors 6; root and its correction 3; eps 2; division,
-    #: rate 2, subtraction.
+    #: Loss gradient 2, clip, decay 2; a mean 3 and its two factors 2; square, the other mean and its factors 6; root
+    #: and its correction 3; eps 2; division, rate 2, subtraction.
     roundings: ClassVar[int] = 24
     learning_rate: float = 0.001
     betas: tuple[float, float] = (0.9, 0.999)
@@ -44,7 +44,9 @@ class Adam(Optimizer):
             raise ConfigError(f"betas wants two numbers from 0 to below 1, as (0.9, 0.999), got {pair!r:.60}")
         object.__setattr__(self, "betas", (float(pair[0]), float(pair[1])))
         if self.eps < 1e-30:
-            raise ConfigError(f"eps wants a number of at least 1e-30, got {self.eps:g}: a gradient of 0 would be divided by it")
+            raise ConfigError(
+                f"eps wants a number of at least 1e-30, got {self.eps:g}: a gradient of 0 would be divided by it"
+            )
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -55,7 +57,9 @@ class Adam(Optimizer):
         return False
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns: rate over the first mean's correction, beta1, 1 - beta1, beta2, 1 - beta2, 1 over the root of the second mean's correction, eps, decay."""
+        """Columns: rate over the first mean's correction, beta1, 1 - beta1, beta2, 1 - beta2, 1 over the root of the
+        second mean's correction, eps, decay.
+        """
         import numpy as np
 
         count = np.arange(first + 1, first + 1 + len(rates), dtype=np.float64)

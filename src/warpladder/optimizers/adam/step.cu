@@ -5,9 +5,11 @@ struct Adam {
     float rate, beta1, rest1, beta2, rest2, root, eps, decay;
 
     __device__ __forceinline__ explicit Adam(const Numbers& n)
-        : rate(n.low.x), beta1(n.low.y), rest1(n.low.z), beta2(n.low.w), rest2(n.high.x), root(n.high.y), eps(n.high.z), decay(n.high.w) {}
+        : rate(n.low.x), beta1(n.low.y), rest1(n.low.z), beta2(n.low.w), rest2(n.high.x), root(n.high.y), eps(n.high.z),
+            decay(n.high.w) {}
 
-    // decay * w is added to g; m = beta1 * m + rest1 * g, v = beta2 * v + rest2 * g * g, w -= rate * m / (sqrt(v) * root + eps): rate and root hold the corrections.
+    // decay * w is added to g; m = beta1 * m + rest1 * g, v = beta2 * v + rest2 * g * g, w -= rate * m / (sqrt(v) *
+    // root + eps): rate and root hold the corrections.
     __device__ __forceinline__ void step(float& w, float g, float& m, float& v) const {
         const float gradient = g + decay * w;
         m = beta1 * m + rest1 * gradient;
@@ -18,7 +20,8 @@ struct Adam {
 
 // One thread for each parameter. Reads 16 bytes a thread and writes 12; bound by memory. Arguments: update.cuh.
 extern "C" __global__ void adam_step(
-    float* __restrict__ w, const float* __restrict__ g, float* __restrict__ first, float* __restrict__ second, long long count, float limit,
+    float* __restrict__ w, const float* __restrict__ g, float* __restrict__ first, float* __restrict__ second,
+    long long count, float limit,
     const float4* __restrict__ table, const int* __restrict__ at
 ) {
     update_one<Adam>(w, g, first, second, count, limit, table, at);
@@ -26,7 +29,8 @@ extern "C" __global__ void adam_step(
 
 // One thread for four parameters.
 extern "C" __global__ void adam_step_by_four(
-    float4* __restrict__ w, const float4* __restrict__ g, float4* __restrict__ first, float4* __restrict__ second, long long count, float limit,
+    float4* __restrict__ w, const float4* __restrict__ g, float4* __restrict__ first, float4* __restrict__ second,
+    long long count, float limit,
     const float4* __restrict__ table, const int* __restrict__ at
 ) {
     update_four<Adam>(w, g, first, second, count, limit, table, at);

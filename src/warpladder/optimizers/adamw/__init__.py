@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class AdamW(Adam):
     """AdamW (Loshchilov and Hutter 2019), as `torch.optim.AdamW` defines it, without amsgrad.
 
-    Adam, but for the weight decay: a parameter shrinks by rate * weight_decay of itself at each step, whatever its gradient is.
+    Adam, but for the weight decay: a parameter shrinks by rate * weight_decay of itself at each step, whatever its
+    gradient is.
 
     Parameters
     ----------
@@ -32,7 +33,9 @@ class AdamW(Adam):
 
     @property
     def stores(self) -> int:
-        """A parameter that shrinks is multiplied by a factor near 1, which is rounded, the product is, and then the sum."""
+        """A parameter that shrinks is multiplied by a factor near 1, which is rounded, the product is, and then the
+        sum.
+        """
         return 3 if self.weight_decay else 1
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:

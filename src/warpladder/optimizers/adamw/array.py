@@ -8,7 +8,9 @@ from ..adam import array as adam
 
 
 def step(xp: Any, w: Any, g: Any, slots: tuple[Any, ...], term: Any, numbers: Any) -> None:
-    """Change w and slots, all (params,), in place; g and term are overwritten. xp: the arrays' module. numbers: of this step, in w's format."""
+    """Change w and slots, all (params,), in place; g and term are overwritten. xp: the arrays' module. numbers: of this
+    step, in w's format.
+    """
     *others, decay = numbers
     w -= xp.multiply(w, decay, out=term)
     adam.step(xp, w, g, slots, term, (*others, 0))

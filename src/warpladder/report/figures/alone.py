@@ -31,7 +31,9 @@ def alone(alt: str, draw: Callable[[Canvas], None]) -> str:
     look = f"svg {{ {light} font-family: {FONT}; stroke-linejoin: round; }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}"
     body = drawn("picture", "wide", alt, draw)
     opening, rest = body[: body.index(">") + 1], body[body.index(">") + 1 :]
-    opening = opening.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ', 1)
+    opening = opening.replace(
+        "<svg ", '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ', 1
+    )
     return f"{opening}<style>{look}</style>{rest.rstrip()}\n"
 
 

@@ -22,7 +22,9 @@ PHASES = {"forward": 0, "backward": 1, "loss": 2, "update": 3}
 
 def parts_alt(found: Profile) -> str:
     """The picture of a profile in words."""
-    told = ", ".join(f"{label} {words.seconds(part.seconds)}" for label, part in zip(part_labels(found), found.parts, strict=True))
+    told = ", ".join(
+        f"{label} {words.seconds(part.seconds)}" for label, part in zip(part_labels(found), found.parts, strict=True)
+    )
     return f"Time of each part of a training step on {found.rung}: {told}."
 
 
@@ -67,7 +69,9 @@ def memory_alt(results: Results) -> str:
 
 
 def memory(results: Results) -> Callable[[Canvas], None]:
-    """Draws a bar for the largest resident set of each rung's process, and a line at what its trainer says it holds; where nothing was weighed, that is the bar."""
+    """Draws a bar for the largest resident set of each rung's process, and a line at what its trainer says it holds;
+    where nothing was weighed, that is the bar.
+    """
     rungs = kept(results)
 
     def draw(canvas: Canvas) -> None:
@@ -77,12 +81,18 @@ def memory(results: Results) -> Callable[[Canvas], None]:
         for y, rung in enumerate(rungs):
             peak, held = (rung.peak_rss_bytes or 0) / 1e6, sum((rung.held_bytes or {}).values()) / 1e6
             peak, held = (peak, held) if weighed else (held, 0.0)
-            look: dict = {"facecolor": PAPER, "edgecolor": PEER, "hatch": "////", "linewidth": 1.2} if rung.peer else {"color": RUNG}
+            look: dict = (
+                {"facecolor": PAPER, "edgecolor": PEER, "hatch": "////", "linewidth": 1.2}
+                if rung.peer
+                else {"color": RUNG}
+            )
             ax.barh(_at(canvas, y), peak, _height(canvas), zorder=2, **look)
             if held:
                 _line(ax, canvas, held, y)
         ax.set_xlim(0, 1.02 * max([*sizes, 1e-6]))
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f} MB" if value >= 10 or value == 0 else f"{value:.2g} MB")
+        ax.xaxis.set_major_formatter(
+            lambda value, _: f"{value:,.0f} MB" if value >= 10 or value == 0 else f"{value:.2g} MB"
+        )
 
     return draw
 
@@ -91,7 +101,14 @@ def _line(ax: Axes, canvas: Canvas, x: float, row: int) -> None:
     """A line across a bar, which stands out from it without a colour."""
     half = _height(canvas) / 2 + 0.1
     for colour, width in ((PAPER, 5.0), (INK, 2.2)):
-        ax.plot([x] * 2, [_at(canvas, row) - half, _at(canvas, row) + half], color=colour, linewidth=width, zorder=3, solid_capstyle="butt")
+        ax.plot(
+            [x] * 2,
+            [_at(canvas, row) - half, _at(canvas, row) + half],
+            color=colour,
+            linewidth=width,
+            zorder=3,
+            solid_capstyle="butt",
+        )
 
 
 def _megabytes(rung: RungResult) -> str:
@@ -113,7 +130,12 @@ def _rows(canvas: Canvas, labels: list[str], values: list[float], note: Callable
     ax.grid(visible=False, axis="y")
     ax.xaxis.set_major_locator(_few(canvas))
     ax.xaxis.set_major_formatter(lambda value, _: words.short(words.seconds(value)) if value > 0 else "0")
-    place: dict = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset pixels", "va": "center", "annotation_clip": False}
+    place: dict = {
+        "xycoords": ax.get_yaxis_transform(),
+        "textcoords": "offset pixels",
+        "va": "center",
+        "annotation_clip": False,
+    }
     for at, label in enumerate(labels):
         most = 34 if canvas.narrow else 60
         label = clipped(label, most)

@@ -24,7 +24,11 @@ Points = list[tuple[float, float]]
 
 def learned(results: Results) -> list[RungResult]:
     """The rungs and peers that have a loss to show."""
-    return [rung for rung in results.rungs if rung.history is not None and _points(rung.history.loss, rung.history.seconds, False)]
+    return [
+        rung
+        for rung in results.rungs
+        if rung.history is not None and _points(rung.history.loss, rung.history.seconds, False)
+    ]
 
 
 def alt(results: Results) -> str:
@@ -39,7 +43,9 @@ def alt(results: Results) -> str:
 
 
 def curves(results: Results) -> Callable[[Canvas], None]:
-    """Draws loss, and accuracy where there are classes, against epochs on the left and seconds on the right; a curve for each rung and peer."""
+    """Draws loss, and accuracy where there are classes, against epochs on the left and seconds on the right; a curve
+    for each rung and peer.
+    """
     rungs = learned(results)
     with_accuracy = any(rung.history is not None and rung.history.accuracy for rung in rungs)
 
@@ -57,7 +63,9 @@ def curves(results: Results) -> Callable[[Canvas], None]:
         for ax, (kind, clock) in zip(axes, panels, strict=True):
             _panel(ax, canvas, rungs, kind, clock)
         handles, labels = axes[0].get_legend_handles_labels()
-        canvas.figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=across, borderaxespad=0.2, handlelength=2.6)
+        canvas.figure.legend(
+            handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=across, borderaxespad=0.2, handlelength=2.6
+        )
 
     return draw
 
@@ -86,7 +94,10 @@ def _panel(ax: Axes, canvas: Canvas, rungs: Sequence[RungResult], kind: str, clo
         from matplotlib.ticker import PercentFormatter
 
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-    ax.set_title(f"{'accuracy on training samples' if kind == 'accuracy' else 'loss'}, by {'seconds' if clock else 'epochs'}", loc="left")
+    ax.set_title(
+        f"{'accuracy on training samples' if kind == 'accuracy' else 'loss'}, by {'seconds' if clock else 'epochs'}",
+        loc="left",
+    )
     if clock and every:
         ax.set_xscale("log")
         low, high = bounds([x for x, _ in every])
@@ -108,6 +119,8 @@ def _styles() -> itertools.chain[tuple[str, str, object]]:
 def _points(values: Sequence[float | None] | None, seconds: Sequence[float], clock: bool) -> Points:
     """Epochs, or seconds at their ends, with the value of each that has one; some of them where there are many."""
     ends = list(itertools.accumulate(seconds)) if clock else [float(at) for at in range(1, len(seconds) + 1)]
-    found = [(x, y) for x, y in zip(ends, values or (), strict=False) if y is not None and math.isfinite(y) and x > 1e-12]
+    found = [
+        (x, y) for x, y in zip(ends, values or (), strict=False) if y is not None and math.isfinite(y) and x > 1e-12
+    ]
     stride = math.ceil(len(found) / POINTS)
     return found if stride < 2 else [*found[:-1:stride], found[-1]]

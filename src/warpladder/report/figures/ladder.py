@@ -1,4 +1,6 @@
-"""The ladder as a picture: the time of an epoch on each rung, on a logarithmic scale, from its floor; and of two climbs side by side."""
+"""The ladder as a picture: the time of an epoch on each rung, on a logarithmic scale, from its floor; and of two climbs
+side by side.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,22 @@ def alt(results: Results) -> str:
 
 
 def ladder(results: Results) -> Callable[[Canvas], None]:
-    """Draws a bar for each rung and peer with a time: it begins at the floor, so that its length says how many times slower than that it is.
+    """Draws a bar for each rung and peer with a time: it begins at the floor, so that its length says how many times
+    slower than that it is.
 
-    Dots are the repetitions. A dotted step leads from each rung to the next, and the gain stands beside it, unless others disturbed the climb.
+    Dots are the repetitions. A dotted step leads from each rung to the next, and the gain stands beside it, unless
+    others disturbed the climb.
     """
     rungs = sorted(results.timed(), key=lambda rung: rung.peer)
     floors = words.floors(results)
 
     def draw(canvas: Canvas) -> None:
-        times = [time for rung in rungs if rung.timing for time in (*rung.timing.epochs, rung.floor_seconds or rung.timing.epochs[0])]
+        times = [
+            time
+            for rung in rungs
+            if rung.timing
+            for time in (*rung.timing.epochs, rung.floor_seconds or rung.timing.epochs[0])
+        ]
         low, high = bounds([*times, *(floor for _, floor in floors)])
         lines = max(len(_folded(_named(rung)[1], NARROW_LETTERS if canvas.narrow else 26)) for rung in rungs)
         row, head = (NARROW_ROW + 11 * lines, 20) if canvas.narrow else (max(ROW, 20 + 12 * lines), 40)
@@ -62,7 +71,16 @@ def ladder(results: Results) -> Callable[[Canvas], None]:
         if not canvas.narrow:
             heads = ("an epoch", "" if results.disturbed else "over below", "of its floor")
             for text, x in zip(heads, _COLUMNS, strict=True):
-                ax.annotate(text, (1, 1), (x, 6), xycoords="axes fraction", textcoords="offset pixels", ha="right", color=SOFT, fontsize=10)
+                ax.annotate(
+                    text,
+                    (1, 1),
+                    (x, 6),
+                    xycoords="axes fraction",
+                    textcoords="offset pixels",
+                    ha="right",
+                    color=SOFT,
+                    fontsize=10,
+                )
 
     return draw
 
@@ -101,7 +119,9 @@ def _bar(ax: Axes, rung: RungResult, y: float, height: float, low: float) -> Non
     else:
         ax.barh(y, end - start, height, start, color=RUNG, zorder=2)
     epochs = rung.timing.epochs
-    ax.plot(epochs, [y] * len(epochs), "o", color=INK, markeredgecolor=PAPER, markeredgewidth=0.8, markersize=5, zorder=3)
+    ax.plot(
+        epochs, [y] * len(epochs), "o", color=INK, markeredgecolor=PAPER, markeredgewidth=0.8, markersize=5, zorder=3
+    )
 
 
 def _figures(results: Results, rung: RungResult) -> tuple[str, str, str]:
@@ -116,26 +136,46 @@ def _beside(ax: Axes, results: Results, rung: RungResult, y: float) -> None:
     """The name to the left of the bar, its figures to the right of the axes."""
     name, options = _named(rung)
     folded = _folded(options)
-    place: dict = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset pixels", "va": "center", "annotation_clip": False}
+    place: dict = {
+        "xycoords": ax.get_yaxis_transform(),
+        "textcoords": "offset pixels",
+        "va": "center",
+        "annotation_clip": False,
+    }
     ax.annotate(name, (0, y), (-10, 6 * len(folded)), ha="right", weight="bold", **place)
     for at, line in enumerate(folded):
         ax.annotate(line, (0, y), (-10, 6 * len(folded) - 12 * (at + 1)), ha="right", color=SOFT, fontsize=10, **place)
     for at, (text, x) in enumerate(zip(_figures(results, rung), _COLUMNS, strict=True)):
-        ax.annotate(text, (1, y), (x, 0), ha="right", weight="bold" if at == 1 else "normal", color=SOFT if at == 2 else INK, **place)
+        ax.annotate(
+            text,
+            (1, y),
+            (x, 0),
+            ha="right",
+            weight="bold" if at == 1 else "normal",
+            color=SOFT if at == 2 else INK,
+            **place,
+        )
 
 
 def _above(ax: Axes, results: Results, rung: RungResult, y: float) -> None:
     """Name and figures above the bar."""
     name, options = _named(rung, 24)
     time, gain, _ = _figures(results, rung)
-    place: dict = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset pixels", "va": "center", "annotation_clip": False}
+    place: dict = {
+        "xycoords": ax.get_yaxis_transform(),
+        "textcoords": "offset pixels",
+        "va": "center",
+        "annotation_clip": False,
+    }
     ax.annotate(name, (0, y - 0.5), (0, -13), weight="bold", **place)
     for at, line in enumerate(_folded(options, NARROW_LETTERS)):
         ax.annotate(line, (0, y - 0.5), (0, -25 - 11 * at), color=SOFT, fontsize=9, **place)
     ax.annotate(f"{time}{f', {gain} over below' if gain else ''}", (1, y - 0.5), (0, -13), ha="right", **place)
 
 
-def _floor_lines(ax: Axes, canvas: Canvas, floors: Sequence[tuple[str, float]], left: float, top: float, right: float) -> None:
+def _floor_lines(
+    ax: Axes, canvas: Canvas, floors: Sequence[tuple[str, float]], left: float, top: float, right: float
+) -> None:
     low, high = ax.get_xlim()
     room = canvas.width - left - right
     for at, (unit, floor) in enumerate(floors):
@@ -146,7 +186,14 @@ def _floor_lines(ax: Axes, canvas: Canvas, floors: Sequence[tuple[str, float]], 
         above = 16 * (len(floors) - at) - (8 if canvas.narrow else -8)
         ax.axvline(floor, color=FLOOR, linestyle=(0, (5, 3)), linewidth=1.3, zorder=2.5)
         ax.annotate(
-            text, (0, 1), (x - left, above), xycoords="axes fraction", textcoords="offset pixels", ha="center", color=FLOOR, fontsize=size
+            text,
+            (0, 1),
+            (x - left, above),
+            xycoords="axes fraction",
+            textcoords="offset pixels",
+            ha="center",
+            color=FLOOR,
+            fontsize=size,
         )
 
 
@@ -174,8 +221,12 @@ def time_axis(ax: Axes, low: float, high: float, width: float) -> None:
 
 
 def compared(names: Sequence[str], climbs: Sequence[Results], labels: Sequence[str]) -> Callable[[Canvas], None]:
-    """Draws for each of these rungs and peers the time that it takes in each climb: a line from the fastest to the slowest repetition, a mark at the median."""
-    times = {(name, at): rung for at, climb in enumerate(climbs) for rung in climb.timed() if (name := rung.name) in names}
+    """Draws for each of these rungs and peers the time that it takes in each climb: a line from the fastest to the
+    slowest repetition, a mark at the median.
+    """
+    times = {
+        (name, at): rung for at, climb in enumerate(climbs) for rung in climb.timed() if (name := rung.name) in names
+    }
 
     def draw(canvas: Canvas) -> None:
         low, high = bounds([t for rung in times.values() if rung.timing for t in rung.timing.epochs])
@@ -190,7 +241,12 @@ def compared(names: Sequence[str], climbs: Sequence[Results], labels: Sequence[s
         ax.spines["left"].set_visible(False)
         shift = 0.2 if canvas.narrow else 0.0
         for y, name in enumerate(names):
-            place: dict = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset pixels", "va": "center", "annotation_clip": False}
+            place: dict = {
+                "xycoords": ax.get_yaxis_transform(),
+                "textcoords": "offset pixels",
+                "va": "center",
+                "annotation_clip": False,
+            }
             at, ha = ((0, y - 0.28), "left") if canvas.narrow else ((0, y), "right")
             ax.annotate(clipped(name, 40), at, (0 if canvas.narrow else -10, 0), ha=ha, weight="bold", **place)
             for number in range(len(climbs)):
@@ -198,10 +254,26 @@ def compared(names: Sequence[str], climbs: Sequence[Results], labels: Sequence[s
                     continue
                 height = y + shift + 0.4 * ((number + 0.5) / len(climbs) - 0.5)
                 colour, mark = SERIES[number % len(SERIES)], "osD^v<>P"[number % 8]
-                ax.plot([min(rung.timing.epochs), max(rung.timing.epochs)], [height] * 2, color=colour, linewidth=3, solid_capstyle="round")
-                ax.plot([_time(rung)], [height], mark, color=colour, markeredgecolor=PAPER, markersize=8, label=clipped(labels[number], 45))
+                ax.plot(
+                    [min(rung.timing.epochs), max(rung.timing.epochs)],
+                    [height] * 2,
+                    color=colour,
+                    linewidth=3,
+                    solid_capstyle="round",
+                )
+                ax.plot(
+                    [_time(rung)],
+                    [height],
+                    mark,
+                    color=colour,
+                    markeredgecolor=PAPER,
+                    markersize=8,
+                    label=clipped(labels[number], 45),
+                )
         handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-        canvas.figure.legend(handles.values(), handles.keys(), loc="upper left", bbox_to_anchor=(0, 1), borderaxespad=0, labelspacing=0.2)
+        canvas.figure.legend(
+            handles.values(), handles.keys(), loc="upper left", bbox_to_anchor=(0, 1), borderaxespad=0, labelspacing=0.2
+        )
 
     return draw
 

@@ -1,4 +1,5 @@
-"""Rooflines: what a unit can compute at most for each byte that it moves, and where rungs, or the parts of a step, stand below that.
+"""Rooflines: what a unit can compute at most for each byte that it moves, and where rungs, or the parts of a step,
+stand below that.
 
 After Williams, Waterman and Patterson, "Roofline: an insightful visual performance model" (2009).
 """
@@ -43,10 +44,14 @@ class Dot:
 
 
 def of_climb(results: Results) -> tuple[list[Roof], list[Dot]]:
-    """The roofs of what a climb's rungs compute on, and a dot for each rung and peer: a whole step, every sample read once and every weight read and written."""
+    """The roofs of what a climb's rungs compute on, and a dot for each rung and peer: a whole step, every sample read
+    once and every weight read and written.
+    """
     data, net = results.data, results.net
     chosen = results.config.get("batch_size")
-    batch = min(chosen if isinstance(chosen, int) and not isinstance(chosen, bool) and chosen > 0 else data.train, data.train)
+    batch = min(
+        chosen if isinstance(chosen, int) and not isinstance(chosen, bool) and chosen > 0 else data.train, data.train
+    )
     size = math.prod(max(1, each) for each in data.in_shape) * ITEMSIZES.get(data.dtype, 4)
     moved = batch * size + 8 * net.parameters
     roofs: dict[str, Roof] = {}
@@ -58,7 +63,9 @@ def of_climb(results: Results) -> tuple[list[Roof], list[Dot]]:
         name = words.unit_name(results, rung)
         roofs.setdefault(name, Roof(name, peak, results.machine.bandwidth if results.on_cpu(rung) else None))
         mark, colour = ("s", PEER) if rung.peer else ("o", RUNG)
-        dots.append(Dot(rung.name, rung.flops * batch / moved, rung.flops * rung.timing.samples_per_second, mark, colour))
+        dots.append(
+            Dot(rung.name, rung.flops * batch / moved, rung.flops * rung.timing.samples_per_second, mark, colour)
+        )
     return list(roofs.values()), dots
 
 
@@ -75,7 +82,9 @@ def of_profile(found: Profile) -> tuple[list[Roof], list[Dot]]:
 
 def alt(dots: Sequence[Dot]) -> str:
     """The picture in words."""
-    told = ", ".join(f"{dot.name} {words.three(dot.speed / 1e9)} GFLOP/s at {words.three(dot.intensity)} FLOP/byte" for dot in dots)
+    told = ", ".join(
+        f"{dot.name} {words.three(dot.speed / 1e9)} GFLOP/s at {words.three(dot.intensity)} FLOP/byte" for dot in dots
+    )
     return f"Roofline, both scales logarithmic: {told}."
 
 
@@ -101,11 +110,21 @@ def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], N
                 xs, ys = [left, *xs], [left * roof.bandwidth, *ys]
             ax.plot(xs, ys, color=FLOOR, linestyle=("-", (0, (6, 2)), (0, (2, 2)))[at % 3], linewidth=2)
             label = f"{clipped(roof.name, 34)}: {words.three(roof.flops / 1e9)} GFLOP/s"
-            ax.annotate(label, (right, roof.flops), (0, 5), textcoords="offset pixels", ha="right", color=FLOOR, fontsize=size)
+            ax.annotate(
+                label, (right, roof.flops), (0, 5), textcoords="offset pixels", ha="right", color=FLOOR, fontsize=size
+            )
             if roof.bandwidth is not None and ridge > left:
                 x = max(left, low / roof.bandwidth)
                 label = f"{words.three(roof.bandwidth / 1e9)} GB/s"
-                ax.annotate(label, (x, x * roof.bandwidth), (14, -4), textcoords="offset pixels", va="top", color=FLOOR, fontsize=size)
+                ax.annotate(
+                    label,
+                    (x, x * roof.bandwidth),
+                    (14, -4),
+                    textcoords="offset pixels",
+                    va="top",
+                    color=FLOOR,
+                    fontsize=size,
+                )
         _dots(ax, canvas, dots, math.log10(high / low), size)
         ax.set_xlabel("FLOP for each byte that must move")
         ax.set_title("GFLOP/s", loc="left", color=SOFT, fontsize=11)
@@ -115,7 +134,9 @@ def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], N
 
 
 def _dots(ax: Axes, canvas: Canvas, dots: Sequence[Dot], decades: float, size: float) -> None:
-    """The dots, and their names to the right of them, moved apart where they would overlap; a thin line leads to each name that was moved."""
+    """The dots, and their names to the right of them, moved apart where they would overlap; a thin line leads to each
+    name that was moved.
+    """
     for dot in dots:
         ax.plot([dot.intensity], [dot.speed], dot.mark, color=dot.colour, markeredgecolor=PAPER, markersize=8, zorder=3)
     pixels = (380 if canvas.narrow else 420) - 66
@@ -128,7 +149,9 @@ def _dots(ax: Axes, canvas: Canvas, dots: Sequence[Dot], decades: float, size: f
         name = clipped(dot.name, 24 if canvas.narrow else 34)
         low, high = ax.get_xlim()
         side = -1 if math.log(dot.intensity / low) > 0.5 * math.log(high / low) else 1  # where there is more room
-        line = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3} if place - y > 4 else None
+        line = (
+            {"arrowstyle": "-", "color": SOFT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3} if place - y > 4 else None
+        )
         ax.annotate(
             name, (dot.intensity, dot.speed), (10 * side, place - y), textcoords="offset pixels", va="center",
             ha="left" if side > 0 else "right", fontsize=size, arrowprops=line, annotation_clip=False,

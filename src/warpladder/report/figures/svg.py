@@ -1,7 +1,9 @@
-"""From a matplotlib figure to SVG that stands inside a page: text as text, colours by the page's CSS variables, no name that clashes.
+"""From a matplotlib figure to SVG that stands inside a page: text as text, colours by the page's CSS variables, no name
+that clashes.
 
-Each picture is drawn twice, for a wide screen and paper and for a phone; the page's style shows one of them. matplotlib is imported when
-something is drawn, without pyplot, and neither a user's matplotlibrc nor a HOME that cannot be written changes what comes out.
+Each picture is drawn twice, for a wide screen and paper and for a phone; the page's style shows one of them. matplotlib
+is imported when something is drawn, without pyplot, and neither a user's matplotlibrc nor a HOME that cannot be written
+changes what comes out.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class Canvas:
     def axes(self, height: float, left: float, right: float, top: float, bottom: float) -> Axes:
         """The one pair of axes of a picture so many pixels high, with margins in pixels."""
         self.figure.set_size_inches(self.width / 72, height / 72)
-        ax = self.figure.add_axes((left / self.width, bottom / height, 1 - (left + right) / self.width, 1 - (top + bottom) / height))
+        ax = self.figure.add_axes(
+            (left / self.width, bottom / height, 1 - (left + right) / self.width, 1 - (top + bottom) / height)
+        )
         ax.tick_params(length=0)
         return ax
 
@@ -101,7 +105,8 @@ def picture(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
     Raises
     ------
     NoPictures
-        matplotlib is missing or broken, or a picture of these figures cannot be drawn: a climb of hours does not end for that.
+        matplotlib is missing or broken, or a picture of these figures cannot be drawn: a climb of hours does not end
+        for that.
     """
     try:
         return "".join(drawn(f"{name}-{size}", size, alt, draw) for size in ("wide", "narrow"))
@@ -134,7 +139,9 @@ def imported() -> ModuleType:
     """matplotlib, with what draws; `NoPictures` where it cannot be imported."""
     log = logging.getLogger("matplotlib")
     level = log.level
-    log.setLevel(logging.ERROR)  # it tells of a HOME that cannot be written, and of its font cache: nothing that a reader can mend
+    log.setLevel(
+        logging.ERROR
+    )  # it tells of a HOME that cannot be written, and of its font cache: nothing that a reader can mend
     try:
         import matplotlib
         import matplotlib.backends.backend_svg
@@ -149,7 +156,9 @@ def imported() -> ModuleType:
 
 
 def inlined(svg: str, name: str, size: str, alt: str) -> str:
-    """matplotlib's file as an element of the page: without what only files need, its ids begun by `name`, its colours as variables."""
+    """matplotlib's file as an element of the page: without what only files need, its ids begun by `name`, its colours
+    as variables.
+    """
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
     opening, rest = body[: body.index(">") + 1], body[body.index(">") + 1 :]
@@ -168,5 +177,7 @@ def _tag(tag: str, name: str, used: set[str]) -> str:
     tag = re.sub(r"url\(#", f"url(#{name}-", tag)
     tag = re.sub(r"font-family: [^;\"]*;? ?", "", tag)
     tag = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", tag)
-    tag = re.sub(r"#[0-9a-f]{6}\b", lambda found: f"var(--{PALETTE[found[0]]})" if found[0] in PALETTE else found[0], tag)
+    tag = re.sub(
+        r"#[0-9a-f]{6}\b", lambda found: f"var(--{PALETTE[found[0]]})" if found[0] in PALETTE else found[0], tag
+    )
     return re.sub(r"(\d\.\d\d)\d+", r"\1", tag)  # hundredths of a pixel

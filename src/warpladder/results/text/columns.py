@@ -1,4 +1,6 @@
-"""Tables whose figures stand side by side where there is room, and one above the other where there is not: no terminal costs a digit."""
+"""Tables whose figures stand side by side where there is room, and one above the other where there is not: no terminal
+costs a digit.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,11 @@ def cells(groups: Groups, figures: Iterable[str], narrow: bool) -> list[str]:
     return out
 
 
-def fitting(title: str, texts: Sequence[str], groups: Groups, rows: Sequence[tuple[Sequence[str], Sequence[str]]], width: int) -> Table:
-    """A table that fits into so many columns of a terminal: figures side by side if they can be, else one above the other.
+def fitting(
+    title: str, texts: Sequence[str], groups: Groups, rows: Sequence[tuple[Sequence[str], Sequence[str]]], width: int
+) -> Table:
+    """A table that fits into so many columns of a terminal: figures side by side if they can be, else one above the
+    other.
 
     Parameters
     ----------
@@ -50,7 +55,9 @@ def fitting(title: str, texts: Sequence[str], groups: Groups, rows: Sequence[tup
     return _build(title, texts, groups, rows, narrow=True)
 
 
-def _build(title: str, texts: Sequence[str], groups: Groups, rows: Sequence[tuple[Sequence[str], Sequence[str]]], narrow: bool) -> Table:
+def _build(
+    title: str, texts: Sequence[str], groups: Groups, rows: Sequence[tuple[Sequence[str], Sequence[str]]], narrow: bool
+) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def show(sweep: Sweep, console: Console) -> None:
-    """Print a table for each task that was begun, below its heading, and where there are several tasks one of all times."""
+    """Print a table for each task that was begun, below its heading, and where there are several tasks one of all
+    times.
+    """
     from rich.text import Text
 
     for at, (heading, results) in enumerate(sweep.items()):
@@ -43,7 +45,9 @@ def as_plain(sweep: Sweep) -> str:
 
 
 def rows(sweep: Sweep) -> list[tuple[str, str, list[str]]]:
-    """Rung, task, and figures of each rung that has a time somewhere: time per epoch, samples per second and test score; rung after rung, in order."""
+    """Rung, task, and figures of each rung that has a time somewhere: time per epoch, samples per second and test
+    score; rung after rung, in order.
+    """
     names = dict.fromkeys(rung.name for results in sweep.tasks for rung in results.timed())
     return [
         (name, heading, _figures(rung))
@@ -69,4 +73,10 @@ def score_name(results: Results) -> str:
 def times(sweep: Sweep, width: int) -> Table:
     """A row for each rung and task."""
     groups = (("time per epoch", "images per s"), (score_name(sweep.tasks[0]),))
-    return fitting("All tasks", ["rung", "task"], groups, [((name, heading), figures) for name, heading, figures in rows(sweep)], width)
+    return fitting(
+        "All tasks",
+        ["rung", "task"],
+        groups,
+        [((name, heading), figures) for name, heading, figures in rows(sweep)],
+        width,
+    )

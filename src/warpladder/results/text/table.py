@@ -18,7 +18,9 @@ WIDE = 80
 
 
 def table(results: Results, width: int = WIDE) -> Table:
-    """A rich table for a terminal of this width: a row for each rung and peer that can train here, remarks and the closing sentence below."""
+    """A rich table for a terminal of this width: a row for each rung and peer that can train here, remarks and the
+    closing sentence below.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

@@ -91,7 +91,9 @@ def optimizer(results: Results) -> str:
 
 
 def losses(results: Results) -> str:
-    """How often losses were computed and read, where that was asked for: ", loss every 10 epochs, read every 100 steps"; older files did as they liked."""
+    """How often losses were computed and read, where that was asked for: ", loss every 10 epochs, read every 100
+    steps"; older files did as they liked.
+    """
     if "loss_every" not in results.config:
         return ""
     computed, read = results.config["loss_every"], results.config.get("log_every")
@@ -167,7 +169,9 @@ def news(rung: RungResult) -> str:
     time = seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
     rate = count(rung.timing.samples_per_second)
     made = rung.check.seconds if rung.check else None
-    kept = "proof kept" if rung.check and rung.check.kept else "proven" + ("" if made is None else f" in {seconds(made)}")
+    kept = (
+        "proof kept" if rung.check and rung.check.kept else "proven" + ("" if made is None else f" in {seconds(made)}")
+    )
     return f"{rung.name:<14} {time:>8} an epoch, {rate} images per s; {kept}, timed once so far"
 
 
@@ -186,7 +190,9 @@ def unit_name(results: Results, rung: RungResult) -> str:
 
 
 def _unit(results: Results, rung: RungResult) -> tuple[str, str]:
-    """The unit, and what its peak is taken for: on a GPU the precision, and what multiplies where that is not the usual; on the CPU fp64 alone is told."""
+    """The unit, and what its peak is taken for: on a GPU the precision, and what multiplies where that is not the
+    usual; on the CPU fp64 alone is told.
+    """
     m = results.machine
     if results.on_cpu(rung):
         return f"{m.threads} thread{'s' * (m.threads != 1)} of the CPU", " in fp64" if rung.precision == "fp64" else ""
@@ -204,13 +210,17 @@ def floors(results: Results) -> list[tuple[str, float]]:
 
 
 def remarks(results: Results) -> list[tuple[str, str]]:
-    """What must be said beside the figures: of which rungs, and why they have no time, what was scaled, how peers deviate."""
+    """What must be said beside the figures: of which rungs, and why they have no time, what was scaled, how peers
+    deviate.
+    """
     told: dict[str, list[str]] = {}
     for rung in shown(results):
         notes = [rung.reason] if rung.timing is None else []
         if rung.timing is not None and rung.timing.scaled:
             of, each = rung.timing.of_epochs, rung.timing.steps // rung.timing.of_epochs
-            which = f"{each:,} of its {rung.timing.epoch_steps:,} steps" + (f", taken of each of {of} epochs" if of > 1 else "")
+            which = f"{each:,} of its {rung.timing.epoch_steps:,} steps" + (
+                f", taken of each of {of} epochs" if of > 1 else ""
+            )
             notes.append(f"seconds per epoch are scaled up from {which}")
         if rung.timing is not None and rung.reason:
             notes.append(rung.reason)
@@ -250,7 +260,10 @@ def conclusion(results: Results) -> str:
     first = next((r for r in timed if not r.peer), None)
     rival = min((r for r in timed if r.peer != best.peer), key=_per_epoch, default=None)
     compared = []
-    for kind, other in (("the first rung", first), ("the fastest peer" if not best.peer else "the fastest rung", rival)):
+    for kind, other in (
+        ("the first rung", first),
+        ("the fastest peer" if not best.peer else "the fastest rung", rival),
+    ):
         if other is not None and other is not best and not (kind == "the first rung" and other is rival):
             compared.append(f"{three(_per_epoch(other) / _per_epoch(best))} times as fast as {other.name}, {kind}")
     text = f"{'So far ' * bool(results.stopped)}{best.name}{', a peer,' * best.peer} is fastest: {seconds(_per_epoch(best))} an epoch"

@@ -1,4 +1,6 @@
-"""Where the time of a training step goes, and the memory: measured with clocks and events alone, against the least that each part must do."""
+"""Where the time of a training step goes, and the memory: measured with clocks and events alone, against the least that
+each part must do.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile
             parts = layerwise.parts(trainer)
         elif isinstance(trainer, NativeTrainer):
             steps = Steps(trainer, data, config)
-            parts = native.parts(trainer, partial(steps.run, steps.within(PATIENCE, step_seconds)), data.train_x.dtype.itemsize)
+            parts = native.parts(
+                trainer, partial(steps.run, steps.within(PATIENCE, step_seconds)), data.train_x.dtype.itemsize
+            )
         flops, bandwidth, device, facts = _peaks(trainer, rung)
         batch = config.batch(len(data.train_x))
         return Profile(

@@ -1,7 +1,7 @@
 """The least that a part of a training step must do: floating-point operations, and bytes to and from memory.
 
-Each input is read once and each output written once, all as float32 unless a number's size is given in bytes; what a faster
-memory keeps between two parts is not counted off.
+Each input is read once and each output written once, all as float32 unless a number's size is given in bytes; what a
+faster memory keeps between two parts is not counted off.
 """
 
 from __future__ import annotations
@@ -42,10 +42,14 @@ def loss(net: Net, n: int, size: int = FLOAT) -> Floor:
     """The loss and its gradient: logits and labels (or output and target) in, a gradient out."""
     out = n * math.prod(net.out_shape)
     labelled = isinstance(net.loss, CrossEntropyLoss)
-    return Floor(out * (4 if labelled else 3), size * (2 * out if labelled else 3 * out) + (LABEL * n if labelled else 0))
+    return Floor(
+        out * (4 if labelled else 3), size * (2 * out if labelled else 3 * out) + (LABEL * n if labelled else 0)
+    )
 
 
-def update(net: Net, config: TrainConfig, size: int = FLOAT, layers: Collection[int] | None = None, fused: bool = False) -> Floor:
+def update(
+    net: Net, config: TrainConfig, size: int = FLOAT, layers: Collection[int] | None = None, fused: bool = False
+) -> Floor:
     """Gradients and parameters in, parameters out; what the optimizer keeps beside them in and out too.
 
     layers : numbers of the layers whose parameters are updated; None for all.
@@ -62,7 +66,9 @@ def feed(net: Net, n: int, itemsize: int, size: int = FLOAT) -> Floor:
 
 
 def step(net: Net, n: int, itemsize: int, update: TrainConfig | None) -> Floor:
-    """All of a step in one: samples in once, weights in, gradients out; or, with its update, weights, and what the optimizer keeps, in and out."""
+    """All of a step in one: samples in once, weights in, gradients out; or, with its update, weights, and what the
+    optimizer keeps, in and out.
+    """
     arrays = 2 + 2 * len(update.optimizer.slots) if update is not None else 2
     read = n * math.prod(net.in_shape) * itemsize
     own = net.param_count * _update_flops(update) if update is not None else 0
@@ -70,7 +76,9 @@ def step(net: Net, n: int, itemsize: int, update: TrainConfig | None) -> Floor:
 
 
 def _update_flops(config: TrainConfig) -> int:
-    """FLOPs of an optimizer's step for one parameter, at least: a multiplication and an addition for each array that it changes; Adam takes some more."""
+    """FLOPs of an optimizer's step for one parameter, at least: a multiplication and an addition for each array that it
+    changes; Adam takes some more.
+    """
     return 2 * (1 + len(config.optimizer.slots))
 
 

@@ -25,7 +25,9 @@ STEPS = 12  # in a timeline
 
 
 def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
-    """Every part of a full step: of one slice, as often as the step has slices. State and log are spoiled; set the state again afterwards."""
+    """Every part of a full step: of one slice, as often as the step has slices. State and log are spoiled; set the
+    state again afterwards.
+    """
     part = full(trainer)
     trainer.rewind()  # one more step beyond the epoch's last would leave the log
     for launch in trainer.program(part):
@@ -51,7 +53,9 @@ def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
         seconds = slices * alone(trainer, call)
         known = kernels.get(call.name)
         made = shape(trainer.device, call)
-        kernels[call.name] = _added(known, seconds, made) if known else KernelTime(call.name, 1, seconds, made, on_tensor_cores(call))
+        kernels[call.name] = (
+            _added(known, seconds, made) if known else KernelTime(call.name, 1, seconds, made, on_tensor_cores(call))
+        )
     return Part(
         _name(trainer, stage),
         stage.phase,
@@ -62,10 +66,11 @@ def _part(trainer: KernelTrainer, stage: Stage, slices: float) -> Part:
 
 
 def alone(trainer: KernelTrainer, call: Call) -> float:
-    """Seconds that a launch or a library's call takes on the device: the median of several runs of it, over and over with nothing between.
+    """Seconds that a launch or a library's call takes on the device: the median of several runs of it, over and over
+    with nothing between.
 
-    The runs are one graph, so that the host's time to start each does not count. A launch that counts the step on is stopped from leaving
-    the log: the counter is set back before each measurement.
+    The runs are one graph, so that the host's time to start each does not count. A launch that counts the step on is
+    stopped from leaving the log: the counter is set back before each measurement.
     """
     device = trainer.device
 
@@ -84,7 +89,9 @@ def alone(trainer: KernelTrainer, call: Call) -> float:
 def _added(known: KernelTime, seconds: float, shape: LaunchShape | None) -> KernelTime:
     """One more launch of a kernel; the larger one's shape is kept."""
     larger = known.shape is None or shape is None or math.prod(known.shape.grid) >= math.prod(shape.grid)
-    return KernelTime(known.name, known.launches + 1, known.seconds + seconds, known.shape if larger else shape, known.tensor)
+    return KernelTime(
+        known.name, known.launches + 1, known.seconds + seconds, known.shape if larger else shape, known.tensor
+    )
 
 
 def shape(device: Device, call: Call) -> LaunchShape | None:
@@ -139,12 +146,16 @@ def tiles(trainer: KernelTrainer) -> tuple[Tiles, ...]:
     for choice in products(chain, range(len(chain.segments))):
         plan = choice.now
         layers = tuple(range(choice.layer, choice.layer + len(choice.op.layers)))
-        found.append(Tiles(layers, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned))
+        found.append(
+            Tiles(layers, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned)
+        )
     return tuple(found)
 
 
 def timeline(trainer: KernelTrainer) -> tuple[tuple[Lane, ...], float]:
-    """What copying and computing did in some steps of the streamed feed, and the share of the copying that was hidden; nothing for other feeds."""
+    """What copying and computing did in some steps of the streamed feed, and the share of the copying that was hidden;
+    nothing for other feeds.
+    """
     if not isinstance(trainer.feed, StreamedFeed):
         return (), 0.0
     order = Order(trainer.config.seed, 0, trainer.samples, trainer.config.shuffle)
@@ -154,5 +165,7 @@ def timeline(trainer: KernelTrainer) -> tuple[tuple[Lane, ...], float]:
     trainer.run(order, 0, steps)
     spans = watch.spans()
     watch.close()
-    lanes = tuple(Lane(name, tuple((s.step, s.begin, s.end) for s in spans if s.what == name)) for name in ("copy", "compute"))
+    lanes = tuple(
+        Lane(name, tuple((s.step, s.begin, s.end) for s in spans if s.what == name)) for name in ("copy", "compute")
+    )
     return lanes, overlap(spans)

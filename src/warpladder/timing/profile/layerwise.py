@@ -18,7 +18,9 @@ LEAST = 2e-3  # seconds that one measurement should take
 
 
 def parts(trainer: LayerwiseTrainer) -> tuple[Part, ...]:
-    """Every part of a full step: of one slice, as often as the step has slices. The trainer's state is spoiled; set it again afterwards."""
+    """Every part of a full step: of one slice, as often as the step has slices. The trainer's state is spoiled; set it
+    again afterwards.
+    """
     batch, feed = trainer.batch, trainer.feed
     assert batch is not None and feed is not None and batch.loss is not None
     net, n, loss = trainer.net, batch.capacity, batch.loss
@@ -55,9 +57,15 @@ def parts(trainer: LayerwiseTrainer) -> tuple[Part, ...]:
     for i, op in reversed(batch.ops):
         if i >= net.first_trained:
             name = f"{i} {type(net.layers[i]).__name__}"
-            out.append(part(name, "backward", partial(op.backward, n), floor.backward(net, range(i, i + 1), whole, size)))
+            out.append(
+                part(name, "backward", partial(op.backward, n), floor.backward(net, range(i, i + 1), whole, size))
+            )
     numbers = trainer.config.numbers(trainer.step, trainer.step + 1, whole)[0].astype(trainer.dtype)
-    out.append(Part("update", "update", clocked(partial(trainer.update.step, numbers)), floor.update(net, trainer.config, size)))
+    out.append(
+        Part(
+            "update", "update", clocked(partial(trainer.update.step, numbers)), floor.update(net, trainer.config, size)
+        )
+    )
     return tuple(out)
 
 

@@ -1,4 +1,6 @@
-"""The parts of a step of the native rung, whose steps are one program: a clock around each instruction while whole steps run."""
+"""The parts of a step of the native rung, whose steps are one program: a clock around each instruction while whole
+steps run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ ROUNDS = 5
 
 
 def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tuple[Part, ...]:
-    """Every part of a full step, with the median time of each of its instructions; nothing where the system has no clock for them.
+    """Every part of a full step, with the median time of each of its instructions; nothing where the system has no
+    clock for them.
 
     Parameters
     ----------
@@ -38,7 +41,10 @@ def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tupl
     found: dict[tuple[str, range], dict[str, KernelTime]] = {}
     for at, whose in enumerate(_whose(trainer)):
         name = rounds[0][1][at].operation
-        calls, seconds = (statistics.median(getattr(told[at], what) / steps for steps, told in rounds) for what in ("calls", "seconds"))
+        calls, seconds = (
+            statistics.median(getattr(told[at], what) / steps for steps, told in rounds)
+            for what in ("calls", "seconds")
+        )
         kernels = found.setdefault(whose, {})
         known = kernels.get(name, KernelTime(name, 0, 0.0, None))
         kernels[name] = KernelTime(name, known.launches + round(calls), known.seconds + seconds, None)
@@ -67,7 +73,9 @@ def _name(net: Net, phase: str, layers: range) -> str:
 
 
 def _floor(trainer: NativeTrainer, phase: str, layers: range, itemsize: int) -> floor.Floor:
-    """A part's arithmetic; and bytes of samples alone, where it is the first to read them: all others are meant to stay in caches."""
+    """A part's arithmetic; and bytes of samples alone, where it is the first to read them: all others are meant to stay
+    in caches.
+    """
     net, config, n = trainer.net, trainer.config, trainer.batch
     stepped = set(trainer.plan.stepped)
     if phase == "feed":

@@ -1,4 +1,6 @@
-"""Which of a step's products of matrices run on tensor cores: told by the machine code of the kernels that are launched, and by no name or setting."""
+"""Which of a step's products of matrices run on tensor cores: told by the machine code of the kernels that are
+launched, and by no name or setting.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ def on_tensor_cores(call: Call) -> bool:
 def tensor_share(trainer: KernelTrainer, part: Slice) -> float | None:
     """Of the FLOPs of a slice's products of matrices, those in kernels with tensor core instructions, at least: 0 to 1.
 
-    Each such launch stands for one product of its stage, or as many as it says it computes, those of the fewest FLOPs first, and launches of one product
-    count once. None where the trainer's kernels are not meant for tensor cores.
+    Each such launch stands for one product of its stage, or as many as it says it computes, those of the fewest FLOPs
+    first, and launches of one product count once. None where the trainer's kernels are not meant for tensor cores.
     """
     if trainer.table.unit != TENSOR:
         return None
@@ -29,7 +31,11 @@ def tensor_share(trainer: KernelTrainer, part: Slice) -> float | None:
     for stage in trainer.stages(part):
         each = _flops(trainer, stage)
         total += sum(each)
-        launched = {id(call if call.product is None else call.product): call.products for call in stage.launches if on_tensor_cores(call)}
+        launched = {
+            id(call if call.product is None else call.product): call.products
+            for call in stage.launches
+            if on_tensor_cores(call)
+        }
         found += sum(each[: sum(launched.values())])
     return found / total
 
@@ -37,4 +43,8 @@ def tensor_share(trainer: KernelTrainer, part: Slice) -> float | None:
 def _flops(trainer: KernelTrainer, stage: Stage) -> list[int]:
     """FLOPs of one sample in each product of a stage, the fewest first."""
     which = PRODUCTS.get(stage.phase)
-    return sorted(flops for layer in stage.layers for flops in products(trainer.net, layer)[which]) if which is not None else []
+    return (
+        sorted(flops for layer in stage.layers for flops in products(trainer.net, layer)[which])
+        if which is not None
+        else []
+    )

@@ -57,7 +57,9 @@ class Between:
         return range(int(self.gathers), len(self.cut) + (not self.turns))
 
     def shape(self, place: int) -> tuple[int, ...]:
-        """The shape of a sample, without the batch, as it leaves the segment before a place; at place 0, as it enters the net."""
+        """The shape of a sample, without the batch, as it leaves the segment before a place; at place 0, as it enters
+        the net.
+        """
         return self.cut[place - 1][0].out_shape if place else self.net.in_shape
 
     def type(self, place: int) -> np.dtype:
@@ -72,7 +74,9 @@ class Between:
         return not any(part.layers for part, _ in self.cut[:place])
 
     def in_place(self, number: int) -> bool:
-        """Whether a segment may write over its input: a lone ReLU of one element type, unless its input is the net's, which MSELoss still needs."""
+        """Whether a segment may write over its input: a lone ReLU of one element type, unless its input is the net's,
+        which MSELoss still needs.
+        """
         (part, _) = self.cut[number]
         alone = len(part.nodes) == 1 and isinstance(part.nodes[0], ReLU)
         return alone and not self.is_input(number) and self.type(number) == self.type(number + 1)
@@ -84,11 +88,15 @@ class Between:
         return any(part.layers_at.stop > self.net.first_trained for part, _ in self.cut[:place])
 
     def rectifies(self, number: int) -> bool:
-        """Whether a segment also computes, on its way out, the gradient of the ReLU that the segment before it ends with."""
+        """Whether a segment also computes, on its way out, the gradient of the ReLU that the segment before it ends
+        with.
+        """
         return number > 0 and self.cut[number][1].rectifies and isinstance(self.cut[number - 1][0].nodes[-1], ReLU)
 
     def sizes(self, capacity: int, train: bool) -> dict[str, int]:
-        """Bytes of the arrays for `capacity` samples, by what they are for; the segments' own scratch memory is not among them."""
+        """Bytes of the arrays for `capacity` samples, by what they are for; the segments' own scratch memory is not
+        among them.
+        """
         needs = {"input": 4 * capacity * math.prod(self.net.in_shape)} if not self.alone else {}
         for place in self.places:
             if self.is_input(place) or self.in_place(place - 1):
@@ -214,7 +222,9 @@ class Chain:
 
     @property
     def multiplying(self) -> list[int]:
-        """The segments, by their number, whose products of matrices can be sent by themselves: all but one with the loss."""
+        """The segments, by their number, whose products of matrices can be sent by themselves: all but one with the
+        loss.
+        """
         return [number for number, (part, _) in enumerate(self.between.cut) if not part.turns]
 
     @property
@@ -223,7 +233,9 @@ class Chain:
         return all(segment.ordered for segment in self.segments)
 
     def prepare(self, part: Slice, again: bool = False) -> list[Stage]:
-        """What segments make of their parameters before they see a slice's samples; `again`: those alone that a step like this one, just before, has not renewed."""
+        """What segments make of their parameters before they see a slice's samples; `again`: those alone that a step
+        like this one, just before, has not renewed.
+        """
         wanted = [segment for segment in self.segments if not (again and segment.renews(part))]
         return [stage for segment in wanted if (stage := _stage("prepare", segment, segment.prepare(part))).launches]
 

@@ -1,6 +1,7 @@
 """Feeds: how a step's samples reach the device, and its loss comes back.
 
-All of them give the same bits: samples travel as they are stored, and are multiplied by the data set's scale in one kernel.
+All of them give the same bits: samples travel as they are stored, and are multiplied by the data set's scale in one
+kernel.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Feed(ABC):
     gather : type of Segment
         For Gather alone.
     x : Array or None
-        (capacity, *in_shape) float32, which a slice's samples go to. The resident feed needs none: its samples are gathered by a segment of the chain.
+        (capacity, *in_shape) float32, which a slice's samples go to. The resident feed needs none: its samples are
+        gathered by a segment of the chain.
     target : Array or None
         (capacity,) int32, which their labels go to.
     labelled : bool
@@ -69,7 +71,9 @@ class Feed(ABC):
 
     @abstractmethod
     def send(self, step: int, part: Slice, work: Launches) -> None:
-        """Bring a slice's samples in and queue the launches that train on them; `work` starts with what `launches` gave for the slice."""
+        """Bring a slice's samples in and queue the launches that train on them; `work` starts with what `launches` gave
+        for the slice.
+        """
 
     @abstractmethod
     def launches(self, part: Slice) -> Launches:
@@ -93,7 +97,9 @@ class Feed(ABC):
 
     def _scaling(self, images: Array, labels: Array | None) -> Segment:
         """What takes rows as they stand."""
-        return taking_rows(self.gather, self.device, images, self.scale, labels, self.x, self.target, self.log.step, self.block_size)
+        return taking_rows(
+            self.gather, self.device, images, self.scale, labels, self.x, self.target, self.log.step, self.block_size
+        )
 
 
 class SyncFeed(Feed):
@@ -145,7 +151,9 @@ class ResidentFeed(Feed):
         stored = device.array(np.ascontiguousarray(self.images), "data")
         labels = device.array(self.labels, "data") if self.labels is not None else None
         self.words = device.zeros((ORDER_WORDS,), np.uint32, "data")
-        self.host_words = device.pinned((ORDER_WORDS,), np.uint32)  # free again when an epoch has begun, since every run waits for its end
+        self.host_words = device.pinned(
+            (ORDER_WORDS,), np.uint32
+        )  # free again when an epoch has begun, since every run waits for its end
         self.order: Order | None = None
         self.samples = Samples(stored, np.float32(self.scale), labels, self.words, self.log.step)
         self.bytes = stored.nbytes + (labels.nbytes if labels is not None else 0) + self.words.nbytes
@@ -188,7 +196,9 @@ LANES = 3  # one is collected, one copied, one trained on
 
 
 class StreamedFeed(Feed):
-    """Three page-locked host buffers and three device buffers take turns: batch i + 2 is collected and batch i + 1 copied while batch i trains."""
+    """Three page-locked host buffers and three device buffers take turns: batch i + 2 is collected and batch i + 1
+    copied while batch i trains.
+    """
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -198,10 +208,14 @@ class StreamedFeed(Feed):
         for _ in range(LANES):
             raw, raw_labels = self._raw(capacity)
             host = device.pinned((capacity, *self.images.shape[1:]), self.images.dtype)
-            self.lanes.append(Lane(host, device.pinned((capacity,), np.int32), raw, raw_labels, self._scaling(raw, raw_labels)))
+            self.lanes.append(
+                Lane(host, device.pinned((capacity,), np.int32), raw, raw_labels, self._scaling(raw, raw_labels))
+            )
         self.turn = 0
         self.gathers = [lane.scaling for lane in self.lanes]
-        self.bytes = sum(lane.raw.nbytes + (lane.raw_labels.nbytes if lane.raw_labels is not None else 0) for lane in self.lanes)
+        self.bytes = sum(
+            lane.raw.nbytes + (lane.raw_labels.nbytes if lane.raw_labels is not None else 0) for lane in self.lanes
+        )
 
     def begin(self, order: Order, first: int, last: int) -> None:
         self.start = first * self.batch

@@ -1,4 +1,6 @@
-"""Which kernels a trainer will ask for, found out before the first is compiled: a twin of it does the work where nothing runs."""
+"""Which kernels a trainer will ask for, found out before the first is compiled: a twin of it does the work where
+nothing runs.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,16 @@ Kernels = list[tuple[Path, str]]
 
 
 def of_training(trainer: KernelTrainer, dataset: Dataset) -> Kernels:
-    """The kernels of loading a training set, of an epoch of it, which loading asks for, and of its test part's predictions."""
+    """The kernels of loading a training set, of an epoch of it, which loading asks for, and of its test part's
+    predictions.
+    """
 
     def work(twin: KernelTrainer) -> None:
         twin.tuned = trainer.tuned
         twin.load(dataset)
-        rest = len(dataset.test_x) % twin.PREDICTED  # the last samples, which may be other work than as many as go at a time
+        rest = (
+            len(dataset.test_x) % twin.PREDICTED
+        )  # the last samples, which may be other work than as many as go at a time
         twin.predict(dataset.test_x[: twin.PREDICTED + rest], dataset.scale)
 
     return _asked(trainer, work)

@@ -29,7 +29,8 @@ from .layout import Layout
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
-#: Of activations and their gradients at a time: a larger batch goes through the layers in slices, whose gradients are added up.
+#: Of activations and their gradients at a time: a larger batch goes through the layers in slices, whose gradients are
+#: added up.
 SLICE_BYTES = 4 << 30
 
 BLOCK_SIZE = 256  # threads
@@ -62,7 +63,13 @@ class KernelTrainer(Trainer):
         self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str, block_size: int | None = None,
         precision: str = "fp32",
     ) -> None:  # fmt: skip
-        self.net, self.config, self.device, self.table, self.precision = net, config, device, table.with_files(net), precision
+        self.net, self.config, self.device, self.table, self.precision = (
+            net,
+            config,
+            device,
+            table.with_files(net),
+            precision,
+        )
         self.feed_name, self.feed_type = feed, FEEDS[feed]
         self.block_size = block_size or BLOCK_SIZE
         self.layout = Layout(net)
@@ -81,7 +88,8 @@ class KernelTrainer(Trainer):
         self.logged: Array | None = None
         self.numbers: Array | None = None
         self.adding: KernelAccumulate | None = None
-        #: What ends a step: for a batch in one piece the update of all parameters that no segment updates; otherwise that of all.
+        #: What ends a step: for a batch in one piece the update of all parameters that no segment updates; otherwise
+        #: that of all.
         self.updates: dict[bool, Launches] = {}
         self.updaters: list[KernelUpdate] = []
         self._release()
@@ -99,7 +107,9 @@ class KernelTrainer(Trainer):
     def twin(self, device: Device) -> KernelTrainer:
         """A trainer like this one, from zero weights, on another device."""
         start = State(np.zeros(self.net.param_count, np.float32))
-        return KernelTrainer(self.net, self.config, start, device, self.table, self.feed_name, self.block_size, self.precision)
+        return KernelTrainer(
+            self.net, self.config, start, device, self.table, self.feed_name, self.block_size, self.precision
+        )
 
     def _load(self, dataset: Dataset) -> None:
         self._release()
@@ -119,7 +129,9 @@ class KernelTrainer(Trainer):
         self.logged, self.told = device.zeros((2, room), np.float64, "log"), device.pinned((2, room), np.float64)
         rows = 1 if self.config.steady else room
         self.numbers = device.zeros((rows, NUMBERS), np.float32, "log")
-        self.host_numbers = device.pinned((rows, NUMBERS))  # free again when a run has begun, since every run waits for its end
+        self.host_numbers = device.pinned(
+            (rows, NUMBERS)
+        )  # free again when a run has begun, since every run waits for its end
         self._bring_numbers(0, rows)
         arrays = allocate(between, device, capacity, train=True)
         if capacity < self.batch:
@@ -128,9 +140,13 @@ class KernelTrainer(Trainer):
         self.seconds["bind"] = perf_counter() - start
         start = perf_counter()
         gather, labelled = self.table.segments[Gather,], isinstance(self.net.loss, CrossEntropyLoss)
-        self.feed = self.feed_type(device, dataset, self.batch, gather, arrays.x, arrays.labels, labelled, self.log, self.block_size)
+        self.feed = self.feed_type(
+            device, dataset, self.batch, gather, arrays.x, arrays.labels, labelled, self.log, self.block_size
+        )
         w, dw = self.layout.views(self.params), self.layout.views(self.grads)
-        self.chain = Chain(between, device, arrays, w, dw, self.block_size, self.feed.samples, self.log, self._update_of)
+        self.chain = Chain(
+            between, device, arrays, w, dw, self.block_size, self.feed.samples, self.log, self._update_of
+        )
         self.updaters = [self._update_of(names) for names in self.layout.without(self.chain.updated)]
         self.updates = {True: self._updating(self.updaters), False: self._updating([self.update])}
         device.synchronize()
@@ -242,7 +258,9 @@ class KernelTrainer(Trainer):
         return found
 
     def stages(self, part: Slice, again: bool = False) -> list[Stage]:
-        """All launches of a slice, in order, by what they are for; `again`: of one behind a step like it, which may have prepared some of it."""
+        """All launches of a slice, in order, by what they are for; `again`: of one behind a step like it, which may
+        have prepared some of it.
+        """
         assert self.chain is not None and self.feed is not None
         no_layers = range(0)
         out = self.chain.prepare(part, again)
@@ -282,7 +300,11 @@ class KernelTrainer(Trainer):
         return -(-samples // -(-samples // limit))
 
     def state(self) -> State:
-        return State(self.layout.download(self.params), {name: self.layout.download(slot) for name, slot in self.slots.items()}, self.made)
+        return State(
+            self.layout.download(self.params),
+            {name: self.layout.download(slot) for name, slot in self.slots.items()},
+            self.made,
+        )
 
     def set_state(self, state: State) -> None:
         self.layout.upload(self.params, state.params)
@@ -305,7 +327,9 @@ class KernelTrainer(Trainer):
         leaving = arrays.values[len(between.cut)].reshape((capacity, *self.net.out_shape))
         layers = Chain(between, device, arrays, self.layout.views(self.params), {}, self.block_size)
         raw = device.empty((capacity, *self.net.in_shape), x.dtype, "input")
-        scaling = taking_rows(self.table.segments[Gather,], device, raw, scale, None, arrays.x, None, self.step, self.block_size)
+        scaling = taking_rows(
+            self.table.segments[Gather,], device, raw, scale, None, arrays.x, None, self.step, self.block_size
+        )
         for first in range(0, len(x), capacity):
             some = np.ascontiguousarray(x[first : first + capacity])
             n = len(some)
@@ -336,7 +360,9 @@ class KernelTrainer(Trainer):
         return held | {"workspace": sum(owner.workspace for owner in owners)}
 
     def peak(self) -> float | None:
-        """FLOP/s of the device in the precision of the layers, on the unit that the table's products are for; of the fastest where layers differ."""
+        """FLOP/s of the device in the precision of the layers, on the unit that the table's products are for; of the
+        fastest where layers differ.
+        """
         peaks, segments = self.device.limits.peaks, self.chain.segments if self.chain is not None else ()
         precisions = {self.precision, *(segment.factors for segment in segments if segment.factors is not None)}
         return None if peaks is None else max(peaks.of(precision, self.table.unit) for precision in precisions)
@@ -345,15 +371,25 @@ class KernelTrainer(Trainer):
         return dict(self.seconds)
 
     def sources(self) -> list[type | Path]:
-        """The .cu file of each launch of a step with its headers, the file of each call of a library, and how samples come."""
+        """The .cu file of each launch of a step with its headers, the file of each call of a library, and how samples
+        come.
+        """
         if self.feed is None:
             return []
-        stages = sorted(self.stages(self.parts()[0]), key=lambda stage: not stage.layers)  # layers first: they are what a reader looks for
+        stages = sorted(
+            self.stages(self.parts()[0]), key=lambda stage: not stage.layers
+        )  # layers first: they are what a reader looks for
         calls = [call for stage in stages for call in stage.launches]
         kernels = [call.kernel.source for call in calls if isinstance(call, Launch)]
         libraries = [Path(inspect.getfile(type(call))) for call in calls if not isinstance(call, Launch)]
         headers = [header for source in kernels for header in source.headers]
-        return [*(source.path for source in kernels), *libraries, *headers, type(self.feed), *({type(self)} - {KernelTrainer})]
+        return [
+            *(source.path for source in kernels),
+            *libraries,
+            *headers,
+            type(self.feed),
+            *({type(self)} - {KernelTrainer}),
+        ]
 
     def close(self) -> None:
         self._release()

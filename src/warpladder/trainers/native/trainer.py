@@ -68,7 +68,10 @@ class NativeTrainer(Trainer):
             "activations": ((shares, plan.activations + SLACK), np.float32),
             "winners": ((shares, plan.winners + SLACK), np.int32),
             "gradients": ((shares, plan.gradients + SLACK), np.float32),
-            "subtotals": ((shares, plan.gradients + SLACK) if -(-batch // shares) > SUMMED * plan.block else (1,), np.float32),
+            "subtotals": (
+                (shares, plan.gradients + SLACK) if -(-batch // shares) > SUMMED * plan.block else (1,),
+                np.float32,
+            ),
             "weights": ((plan.layout.count + SLACK,), np.float32),
             "slots": ((len(self.config.optimizer.slots) * (plan.layout.count + SLACK),), np.float32),
             "packed": ((plan.packed + SLACK,), np.float32),
@@ -79,9 +82,14 @@ class NativeTrainer(Trainer):
         pages = Pages(sum(room(*each) for each in shapes.values()))
         buffers = {name: pages.array(*each) for name, each in shapes.items()}
         self._memory = Memory(
-            **buffers, **self._of_steps(np.empty((0, NUMBERS), np.float32), np.empty(0, np.int64)), **NO_SAMPLES, **NOTHING
+            **buffers,
+            **self._of_steps(np.empty((0, NUMBERS), np.float32), np.empty(0, np.int64)),
+            **NO_SAMPLES,
+            **NOTHING,
         )
-        self._programs: dict[tuple[bool, bool], np.ndarray] = {}  # by whether losses are computed, and samples read as bytes
+        self._programs: dict[
+            tuple[bool, bool], np.ndarray
+        ] = {}  # by whether losses are computed, and samples read as bytes
         self._rule = 0
 
     def _numbers(self, steps: int, samples: int) -> np.ndarray:
@@ -91,7 +99,9 @@ class NativeTrainer(Trainer):
         return self.config.numbers(self._step, self._step + steps, samples).astype(np.float32)
 
     def _of_steps(self, numbers: np.ndarray, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """The parts of the memory that are a range of steps' own; numbers: (steps, NUMBERS) float32; indices: their samples, int64."""
+        """The parts of the memory that are a range of steps' own; numbers: (steps, NUMBERS) float32; indices: their
+        samples, int64.
+        """
         shape = (self.threads, len(numbers))
         return {"numbers": numbers, "indices": indices, "loss": np.zeros(shape), "correct": np.zeros(shape, np.int64)}
 
@@ -102,7 +112,9 @@ class NativeTrainer(Trainer):
             state = self.state()
             self._plan_for(batch)
             self.set_state(state)
-        self._samples = _samples(dataset.train_x, np.zeros(len(dataset.train_x)) if dataset.train_y is None else dataset.train_y)
+        self._samples = _samples(
+            dataset.train_x, np.zeros(len(dataset.train_x)) if dataset.train_y is None else dataset.train_y
+        )
         self._scale = np.float32(dataset.scale)
         # a full batch's sums are the same in every order, and fastest in the stored one
         self._all = np.arange(len(dataset.train_x) if batch == len(dataset.train_x) else 0)
@@ -116,7 +128,8 @@ class NativeTrainer(Trainer):
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
         if not orders or self.batch != orders[0].n:
             return super().run_epochs(orders)
-        # Epochs of one step are steps of one call: starting one takes Python and waking threads a tenth of a millisecond, longer than many a step.
+        # Epochs of one step are steps of one call: starting one takes Python and waking threads a tenth of a
+        # millisecond, longer than many a step.
         for order in orders:
             self._check(order, 0, 1)
         logs, at = [], 0
@@ -132,7 +145,9 @@ class NativeTrainer(Trainer):
         check_range(self.config, order, len(self._samples["labels"]), first, last)
 
     def _steps(self, indices: np.ndarray, steps: int, order: Order) -> StepLog:
-        """Train steps on batches of these samples; of all samples each step takes all again. With losses, if the order's epoch has them."""
+        """Train steps on batches of these samples; of all samples each step takes all again. With losses, if the
+        order's epoch has them.
+        """
         assert self._samples is not None
         memory = self._memory._replace(
             **self._samples,
@@ -148,7 +163,11 @@ class NativeTrainer(Trainer):
         job = self._job(table, programs, terms)
         self._workers.train(entry(STEPS), job, memory.sync, steps)
         self._step += steps
-        size = np.full(steps, self.batch) if self.batch == order.n else np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
+        size = (
+            np.full(steps, self.batch)
+            if self.batch == order.n
+            else np.minimum(self.batch, indices.size - np.arange(steps) * self.batch)
+        )
         if not has_loss:
             return StepLog.without_loss(size)
         # thread after thread: numpy adds the same numbers in another order where there is one step and many threads
@@ -220,7 +239,9 @@ class NativeTrainer(Trainer):
         self._workers.close()
 
     def _programs_for(self, memory: Memory, has_loss: bool) -> np.ndarray:
-        """The program, once for each thread, of steps with losses or without; operations are compiled, or fetched from the cache, at the first call."""
+        """The program, once for each thread, of steps with losses or without; operations are compiled, or fetched from
+        the cache, at the first call.
+        """
         kind = has_loss, _whole_bytes(memory)
         if kind not in self._programs:
             started = time.perf_counter()
@@ -236,7 +257,8 @@ class NativeTrainer(Trainer):
                 for thread in range(self.threads)
             ]
             self._programs[kind] = np.array(
-                [[number for does, operands in each for number in (where[does], *operands)] for each in programs], np.int64
+                [[number for does, operands in each for number in (where[does], *operands)] for each in programs],
+                np.int64,
             )
             self._spans["compile"] += time.perf_counter() - started
         return self._programs[kind]
@@ -247,13 +269,16 @@ class NativeTrainer(Trainer):
         return [(instead.get(does, does), operands) for does, operands in rows]
 
     def _own_rule(self) -> Function | None:
-        """The loop of one of this package's optimizers, where one is called; those of others are not in the folder's key."""
+        """The loop of one of this package's optimizers, where one is called; those of others are not in the folder's
+        key.
+        """
         home = type(self.config.optimizer).__module__
         own = self.plan.calls_loop and home.startswith(f"{optimizers.__name__}.")
         return Function(f"{home}.loops", "step", "rule") if own else None
 
     def _job(self, table: np.ndarray, programs: np.ndarray, terms: int, predicts: int = 0) -> np.ndarray:
-        """What compiled code is asked for, (JOB,) int64; it keeps neither the memory's table alive, to which it refers, nor the programs.
+        """What compiled code is asked for, (JOB,) int64; it keeps neither the memory's table alive, to which it refers,
+        nor the programs.
 
         predicts : samples whose outputs are wanted; 0 to train.
         """
@@ -265,7 +290,9 @@ class NativeTrainer(Trainer):
 
 
 def _rule_from_elsewhere(optimizer: Optimizer) -> int:
-    """Where the compiled loop of an optimizer that is not this package's lies: numba keeps it, under a name that knows its file."""
+    """Where the compiled loop of an optimizer that is not this package's lies: numba keeps it, under a name that knows
+    its file.
+    """
     from numba import types
 
     from ...ops.update.loops import compiled_rule
@@ -281,7 +308,11 @@ STEPS = Function(f"{__package__}.run", "steps", "entry")
 NOTHING: dict[str, np.ndarray] = {"factors": np.empty(2, np.float32), "out": np.empty((0, 1), np.float32)}
 
 #: what a program's memory has of samples before there are any
-NO_SAMPLES: dict[str, np.ndarray] = {"u8": np.empty((0, 1), np.uint8), "f32": np.empty((0, 1), np.float32), "labels": np.empty(0, np.int32)}
+NO_SAMPLES: dict[str, np.ndarray] = {
+    "u8": np.empty((0, 1), np.uint8),
+    "f32": np.empty((0, 1), np.float32),
+    "labels": np.empty(0, np.int32),
+}
 
 
 def _whole_bytes(memory: Memory) -> bool:

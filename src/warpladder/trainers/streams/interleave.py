@@ -1,7 +1,9 @@
-"""Steps that interleave: in a graph of many steps each call begins when those have ended that it has to wait for, be they of its own step or of the one before.
+"""Steps that interleave: in a graph of many steps each call begins when those have ended that it has to wait for, be
+they of its own step or of the one before.
 
-A step that begins when all of the one before has ended leaves a GPU idle twice: while the last small calls run, and while its own samples are brought. Here
-the samples of the next step are brought while the gradients of this one are computed, and its first layer begins when that layer's weights are new.
+A step that begins when all of the one before has ended leaves a GPU idle twice: while the last small calls run, and
+while its own samples are brought. Here the samples of the next step are brought while the gradients of this one are
+computed, and its first layer begins when that layer's weights are new.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ SIDES = 7
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call goes: its number in a step, its stream, 0 for the main one, and the places, by their number in the graph, that the stream waits for before."""
+    """Where a call goes: its number in a step, its stream, 0 for the main one, and the places, by their number in the
+    graph, that the stream waits for before.
+    """
 
     call: int
     stream: int
@@ -27,7 +31,8 @@ class Place:
 
 
 class Interleaved(Call):
-    """A step's calls, so many times: on the main stream, in order, those that the next ones wait for, and beside it all others.
+    """A step's calls, so many times: on the main stream, in order, those that the next ones wait for, and beside it all
+    others.
 
     stages : of a step that comes behind one like it, in an order in which they could be sent one behind the other.
     steps : how many times.
@@ -60,9 +65,11 @@ class Interleaved(Call):
 
 
 def needs(calls: Sequence[Call]) -> list[list[int]]:
-    """For each call of a step those that it waits for, by how many calls earlier they come; other calls that it has to wait for are behind these.
+    """For each call of a step those that it waits for, by how many calls earlier they come; other calls that it has to
+    wait for are behind these.
 
-    A call that writes anything waits for itself in the step before, and so for all that came before that: two steps are enough to look at.
+    A call that writes anything waits for itself in the step before, and so for all that came before that: two steps are
+    enough to look at.
     """
     count = len(calls)
     meet = [[waits(calls[i], calls[j]) for j in range(i + 1)] for i in range(count)]
@@ -83,11 +90,15 @@ def needs(calls: Sequence[Call]) -> list[list[int]]:
 def aside(stages: Sequence[Stage], needed: list[list[int]]) -> list[bool]:
     """For each call of a step whether it runs beside the main stream.
 
-    What `beside` says does; so does what needs nothing of its own step, as samples do that are brought, and an update that the next step's first call on the
-    main stream does not wait for.
+    What `beside` says does; so does what needs nothing of its own step, as samples do that are brought, and an update
+    that the next step's first call on the main stream does not wait for.
     """
     computing = iter(beside([stage for stage in stages if stage.phase not in USING]))
-    flags = [flag for stage in stages for flag in (next(computing) if stage.phase not in USING else [False] * len(stage.launches))]
+    flags = [
+        flag
+        for stage in stages
+        for flag in (next(computing) if stage.phase not in USING else [False] * len(stage.launches))
+    ]
     flags = [flag or all(back > number for back in needed[number]) for number, flag in enumerate(flags)]
     calls = [(stage.phase, call) for stage in stages for call in stage.launches]
     first = next((call for (_, call), flag in zip(calls, flags, strict=True) if not flag), None)
@@ -98,7 +109,8 @@ def aside(stages: Sequence[Stage], needed: list[list[int]]) -> list[bool]:
 
 
 def placed(needed: list[list[int]], aside: list[bool], steps: int) -> list[Place]:
-    """All calls of so many steps, each on a stream: the main one, or beside it one on which nothing runs that the call does not wait for.
+    """All calls of so many steps, each on a stream: the main one, or beside it one on which nothing runs that the call
+    does not wait for.
 
     Where there are no more streams, a call goes behind what was begun longest ago.
     """
@@ -109,7 +121,9 @@ def placed(needed: list[list[int]], aside: list[bool], steps: int) -> list[Place
         call = number % len(needed)
         after = [number - back for back in needed[call] if back <= number]
         free = [
-            stream for stream in range(1, len(lengths)) if max((_of(ended[each], stream) for each in after), default=0) == lengths[stream]
+            stream
+            for stream in range(1, len(lengths))
+            if max((_of(ended[each], stream) for each in after), default=0) == lengths[stream]
         ]
         if not aside[call]:
             stream = 0
@@ -121,11 +135,16 @@ def placed(needed: list[list[int]], aside: list[bool], steps: int) -> list[Place
             latest.append(-1)
         else:
             stream = min(range(1, SIDES + 1), key=lambda each: latest[each])
-        before = ended[latest[stream]] if latest[stream] >= 0 else []  # what its stream has waited for needs no further wait
+        before = (
+            ended[latest[stream]] if latest[stream] >= 0 else []
+        )  # what its stream has waited for needs no further wait
         others = tuple(each for each in after if _of(before, out[each].stream) < _of(ended[each], out[each].stream))
         lengths[stream] += 1
         latest[stream] = number
-        known = [max((_of(counts, each) for counts in (before, *(ended[one] for one in after))), default=0) for each in range(len(lengths))]
+        known = [
+            max((_of(counts, each) for counts in (before, *(ended[one] for one in after))), default=0)
+            for each in range(len(lengths))
+        ]
         known[stream] = lengths[stream]
         ended.append(known)
         out.append(Place(call, stream, others))

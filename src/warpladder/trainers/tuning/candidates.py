@@ -21,10 +21,12 @@ from ..kernelwise.chain import Chain
 
 Way = TypeVar("Way")
 
-#: Plans of a product that are timed, the model's first; and of them with the same tile: it errs about tiles more often than about parts.
+#: Plans of a product that are timed, the model's first; and of them with the same tile: it errs about tiles more often
+#: than about parts.
 MOST, EACH = 12, 3
 
-#: How much longer than the first a plan may take by the model, to be timed: of 27 products on an H200 the slowest that was chosen has 1.22.
+#: How much longer than the first a plan may take by the model, to be timed: of 27 products on an H200 the slowest that
+#: was chosen has 1.22.
 WITHIN = 1.3
 
 
@@ -88,7 +90,9 @@ class Choice(ABC, Generic[Way]):
         return next((way for way in self.ways() if self.told(way) == told), None)
 
     def key(self, hardware: str) -> str:
-        """A hash of everything that bears on which way is fastest: the device, the layers and their shapes, the ways and the kernels' sources."""
+        """A hash of everything that bears on which way is fastest: the device, the layers and their shapes, the ways
+        and the kernels' sources.
+        """
         calls = everything(self.op, self.n)
         used = {call.kernel.source.digest for call in calls if isinstance(call, Launch)}
         digests = sorted(used | {sources.read(path).digest for path in self.files})
@@ -146,10 +150,16 @@ class Tiles(Choice[Plan]):
         return self.planned(self.n)
 
     def told(self, way: Plan) -> ProductPlan:
-        return ProductPlan(self.layer, type(self.op).__name__, self.product, self.n, astuple(way.tile), way.depth, way.parts)
+        return ProductPlan(
+            self.layer, type(self.op).__name__, self.product, self.n, astuple(way.tile), way.depth, way.parts
+        )
 
     def concerns(self, told: Record) -> bool:
-        return isinstance(told, ProductPlan) and (told.layer, told.product, told.samples) == (self.layer, self.product, self.n)
+        return isinstance(told, ProductPlan) and (told.layer, told.product, told.samples) == (
+            self.layer,
+            self.product,
+            self.n,
+        )
 
     @property
     def work(self) -> int:

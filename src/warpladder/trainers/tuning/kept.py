@@ -1,7 +1,8 @@
-"""Plans that a tuner found, kept in the user's cache folder: the next run of the same shapes on the same device is the same, bit for bit.
+"""Plans that a tuner found, kept in the user's cache folder: the next run of the same shapes on the same device is the
+same, bit for bit.
 
-A file holds one product's plan as JSON and is named by a hash of all that bears on it (`tuner.Product.key`). What cannot be
-read is left out with a line, never believed.
+A file holds one product's plan as JSON and is named by a hash of all that bears on it (`tuner.Product.key`). What
+cannot be read is left out with a line, never believed.
 """
 
 from __future__ import annotations
@@ -52,4 +53,6 @@ def write(key: str, plan: NetPlan) -> None:
         folder().mkdir(parents=True, exist_ok=True)
         write_atomically(path(key), json.dumps(plan_to_json(plan), indent=1).encode())
     except OSError as error:
-        warnings.warn(f"a plan cannot be kept in {folder()} ({error.strerror}): the next start times it again", stacklevel=2)
+        warnings.warn(
+            f"a plan cannot be kept in {folder()} ({error.strerror}): the next start times it again", stacklevel=2
+        )

@@ -1,7 +1,9 @@
-"""The tuner: times the ways there are to compute each layer of a net on the device that trains it, and takes the fastest.
+"""The tuner: times the ways there are to compute each layer of a net on the device that trains it, and takes the
+fastest.
 
 Which one is chosen depends on a clock, and the last bits of what is trained on the choice. So it is made once: a run
-keeps it and goes on with it (`Trainer.tuned`), and other runs of the same shapes on the same device find it (`plan_cache`).
+keeps it and goes on with it (`Trainer.tuned`), and other runs of the same shapes on the same device find it
+(`plan_cache`).
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ MARGIN = 0.02
 WORTH = 3_000_000
 
 
-def tune(chain: Chain, rivals: tuple[type[Segment], ...], stored: NetPlan | None, say: Callable[[str], None] | None) -> NetPlan | None:
-    """Choose the segments of a chain that compute layers alone, and the tiles of their products, for as many samples as it holds.
+def tune(
+    chain: Chain, rivals: tuple[type[Segment], ...], stored: NetPlan | None, say: Callable[[str], None] | None
+) -> NetPlan | None:
+    """Choose the segments of a chain that compute layers alone, and the tiles of their products, for as many samples as
+    it holds.
 
-    Fewer samples, an epoch's last batch, are computed by the same segments and by the model's tiles: an epoch has one of them.
-    Activations and gradients are overwritten; parameters, momentum and the log of steps are not touched.
+    Fewer samples, an epoch's last batch, are computed by the same segments and by the model's tiles: an epoch has one
+    of them. Activations and gradients are overwritten; parameters, momentum and the log of steps are not touched.
 
     Parameters
     ----------
@@ -54,13 +59,15 @@ def tune(chain: Chain, rivals: tuple[type[Segment], ...], stored: NetPlan | None
     if stored is not None and stored.hardware != device.hardware:
         follows = "the model's are used here" if device.hardware is None else "they are timed again"
         warnings.warn(
-            f"the stored plans were timed on {stored.hardware}, and this is {device.hardware or device.name}: {follows}", stacklevel=2
+            f"the stored plans were timed on {stored.hardware}, and this is {device.hardware or device.name}: {follows}",
+            stacklevel=2,
         )
         stored = None
     if device.hardware is None:
         return None
     tuner = (Foresight if isinstance(device, Scout) else Tuner)(chain, device.hardware, stored, say)
-    # A segment that is known takes its place first, so that only tiles of segments that are used are asked for; the others compete with their best.
+    # A segment that is known takes its place first, so that only tiles of segments that are used are asked for; the
+    # others compete with their best.
     every = [choice for choice in segments(chain, rivals) if choice.work >= WORTH]
     unknown = [choice for choice in every if not tuner.follow(choice)]
     for tiles in products(chain, chain.multiplying):
@@ -106,7 +113,9 @@ class Tuner:
     def end(self) -> None:
         """Say how long timing took."""
         if self.began is not None and self.say is not None:
-            self.say(f"Timed in {perf_counter() - self.began:.1f} s; later runs find the result in {plan_cache.folder()}")
+            self.say(
+                f"Timed in {perf_counter() - self.began:.1f} s; later runs find the result in {plan_cache.folder()}"
+            )
 
     def _begin(self) -> None:
         """Leave numbers in the buffers as a step would: what kernels read of places must be places."""
@@ -129,7 +138,9 @@ class Tuner:
         told = next((told for told in records if choice.concerns(told)), None)
         way = choice.find(told) if told is not None else None
         if told is not None and way is None:
-            warnings.warn(f"the stored plan of {choice.name} is none that this version has: it is chosen anew", stacklevel=2)
+            warnings.warn(
+                f"the stored plan of {choice.name} is none that this version has: it is chosen anew", stacklevel=2
+            )
         return way
 
     def _found(self, choice: Choice[Way]) -> Way | None:
@@ -138,7 +149,9 @@ class Tuner:
         if kept is None:
             return None
         mine = kept.hardware == self.hardware and len(kept.records) == 1
-        way = choice.find(replace(kept.records[0], layer=choice.layer)) if mine else None  # the same for any layer of this shape
+        way = (
+            choice.find(replace(kept.records[0], layer=choice.layer)) if mine else None
+        )  # the same for any layer of this shape
         if way is None:
             warnings.warn(f"plan {plan_cache.path(key)} is one of something else, and is timed again", stacklevel=2)
         return way

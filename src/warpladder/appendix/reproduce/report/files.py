@@ -15,7 +15,9 @@ from . import pictures
 
 
 def write_pictures(found: Reproduction, folder: Path) -> int:
-    """Write every picture of a reproduction into a folder, and return how many there are; none where matplotlib is missing."""
+    """Write every picture of a reproduction into a folder, and return how many there are; none where matplotlib is
+    missing.
+    """
     count = 0
     folder.mkdir(exist_ok=True)
     for name, alt, draw in _drawn(found):

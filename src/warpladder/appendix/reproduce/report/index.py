@@ -1,4 +1,6 @@
-"""The page of all reports that a folder holds: a row for each, with how much of it is measured and one figure of it beside ours."""
+"""The page of all reports that a folder holds: a row for each, with how much of it is measured and one figure of it
+beside ours.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from .figures import measured, ratio, shown
 class Entry:
     """One report of a folder.
 
-    name, title : what it is. link : its page. found : what was measured, None where nothing was yet; then reason says why.
+    name, title : what it is. link : its page. found : what was measured, None where nothing was yet; then reason says
+    why.
     """
 
     name: str
@@ -40,13 +43,9 @@ def index(entries: Sequence[Entry]) -> str:
     heads = ("report", "measured", "a figure of it", "reported", "here")
     table = drawn("Reports", heads, map(_row, entries), text=(0, 1, 2))
     quick = any(each.found is not None and each.found.quick for each in entries)
-    warning = (
-        '<p class="warning">First looks are on parts of the data, with fewer epochs: their accuracies are those of so little training.</p>'
-    )
+    warning = '<p class="warning">First looks are on parts of the data, with fewer epochs: their accuracies are those of so little training.</p>'
     star = " A star marks what was measured on a part of the work and scaled up." if "*</b>" in table else ""
-    about = (
-        "What student reports ran, run again, and set beside what they say. Each has a page of its own, with all its tables and figures."
-    )
+    about = "What student reports ran, run again, and set beside what they say. Each has a page of its own, with all its tables and figures."
     content = note(about + star) + warning * quick + table
     return document("Reports, reproduced", "warpladder, reports reproduced", [("start", "", content)])
 
@@ -62,7 +61,12 @@ def _row(entry: Entry) -> tuple[str, list[str]]:
         return "rung", [*cells, "none of it beside ours yet", "", ""]
     label, column, value = figure
     here = f"<b>{escape(measured(value, column.unit))}</b>" if value.here is not None else ""
-    return "rung", [*cells, escape(label), _with(escape(shown(value.reported, column.unit)), column), _with(here, column)]
+    return "rung", [
+        *cells,
+        escape(label),
+        _with(escape(shown(value.reported, column.unit)), column),
+        _with(here, column),
+    ]
 
 
 def _with(figure: str, column: Column) -> str:
@@ -73,17 +77,24 @@ def _with(figure: str, column: Column) -> str:
 def _extent(found: Reproduction) -> str:
     """How much of a report is measured, and on what."""
     whole, every = len(found.measured), len(found.measured) + len(found.missing)
-    values = [value for section in found.sections for table in section.tables for row in table.rows for value in row.values]
+    values = [
+        value for section in found.sections for table in section.tables for row in table.rows for value in row.values
+    ]
     figures = sum(value.here is not None for value in values)
     beside = sum(ratio(value) is not None for value in values)
     made = f"{whole} of {every} experiments{', a first look' if found.quick else ''}"
     where = f"{found.machine.gpu.name}, " if found.machine.gpu else ""
-    told = f"{figures:,} figures, {beside:,} beside one of the report, in {seconds(found.seconds)}", f"{where}{found.machine.cpu}"
+    told = (
+        f"{figures:,} figures, {beside:,} beside one of the report, in {seconds(found.seconds)}",
+        f"{where}{found.machine.cpu}",
+    )
     return escape(made) + "".join(f'<span class="options">{escape(text)}</span>' for text in told)
 
 
 def headline(found: Reproduction) -> tuple[str, Column, Value] | None:
-    """The figure that stands for a report: the one that it names, or where that was not measured, the first one that is beside one of the report."""
+    """The figure that stands for a report: the one that it names, or where that was not measured, the first one that is
+    beside one of the report.
+    """
     first = None
     for section in found.sections:
         for table in section.tables:

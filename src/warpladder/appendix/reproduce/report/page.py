@@ -1,4 +1,6 @@
-"""The page of a reproduced report, or of several reproductions of it beside each other: one HTML file that needs nothing else."""
+"""The page of a reproduced report, or of several reproductions of it beside each other: one HTML file that needs
+nothing else.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from .tables import table
 from .terminal import scaled
 
 
-def write_page(found: Reproduction | Sequence[Reproduction], path: str | os.PathLike[str], labels: Sequence[str] = ()) -> None:
+def write_page(
+    found: Reproduction | Sequence[Reproduction], path: str | os.PathLike[str], labels: Sequence[str] = ()
+) -> None:
     """Write the page; an old one stays whole until the new one is on the disk."""
     write_whole(path, page(found, labels))
 
@@ -47,19 +51,35 @@ def page(found: Reproduction | Sequence[Reproduction], labels: Sequence[str] = (
     made = [("start", "", _start(every, labels))]
     for at, section in enumerate(first.sections):
         made.append((f"p{at}", section.title, _section([each.sections[at] for each in every], labels, f"p{at}")))
-    made.append(("machine", "Machine", "".join(_machine(each.machine, label) for each, label in zip(every, labels, strict=True))))
+    made.append(
+        (
+            "machine",
+            "Machine",
+            "".join(_machine(each.machine, label) for each, label in zip(every, labels, strict=True)),
+        )
+    )
     commands = dict.fromkeys(each.command for each in every if each.command)
     made.append(
-        ("again", "Do it again", "".join(f'<pre tabindex="0" aria-label="Command">{escape(command)}</pre>' for command in commands))
+        (
+            "again",
+            "Do it again",
+            "".join(f'<pre tabindex="0" aria-label="Command">{escape(command)}</pre>' for command in commands),
+        )
     )
     title = f"{first.report.upper()}: {first.title}"
     when = [each.created.replace("T", " ").replace("Z", " UTC") for each in every]
-    told = f"a report reproduced, {when[0]}" if len(every) == 1 else f"reproductions of a report beside each other, {' and '.join(when)}"
+    told = (
+        f"a report reproduced, {when[0]}"
+        if len(every) == 1
+        else f"reproductions of a report beside each other, {' and '.join(when)}"
+    )
     return document(title, f"warpladder, {told}", [each for each in made if each[2]])
 
 
 def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
-    """Raise `ResultsError`, which names the first that does not fit, where these are not reproductions of one report with the same tables."""
+    """Raise `ResultsError`, which names the first that does not fit, where these are not reproductions of one report
+    with the same tables.
+    """
     first = every[0]
     for other, name in zip(every[1:], names[1:], strict=True):
         if other.report != first.report:
@@ -75,7 +95,10 @@ def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
 def _shape(found: Reproduction) -> list[object]:
     """All that tables must have in common to stand beside each other: titles, heads, units, and the rows' labels."""
     return [
-        (section.title, [(each.title, each.heads, each.columns, [row.label for row in each.rows]) for each in section.tables])
+        (
+            section.title,
+            [(each.title, each.heads, each.columns, [row.label for row in each.rows]) for each in section.tables],
+        )
         for section in found.sections
     ]
 
@@ -90,7 +113,9 @@ def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
         if each.missing:
             told.insert(0, f"Not measured yet: {', '.join(each.missing)}.")
         if each.quick:
-            told.insert(0, "A first look: on a part of the data, and fewer epochs. Accuracies are those of so little training.")
+            told.insert(
+                0, "A first look: on a part of the data, and fewer epochs. Accuracies are those of so little training."
+            )
         out += [f'<p class="warning">{escape(named + text)}</p>' for text in told]
         ends.append(note(named + _measured(each)))
     return "".join(out + ends)
@@ -98,7 +123,9 @@ def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
 
 def _measured(found: Reproduction) -> str:
     """How many figures there are, and what the signs mean."""
-    values = [value for section in found.sections for table in section.tables for row in table.rows for value in row.values]
+    values = [
+        value for section in found.sections for table in section.tables for row in table.rows for value in row.values
+    ]
     beside = sum(ratio(value) is not None for value in values)
     text = f"{sum(value.here is not None for value in values):,} figures were measured in {seconds(found.seconds)}, {beside:,} of them beside one of the report."
     if scaled(found):
@@ -130,7 +157,9 @@ def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
             below = f"<figcaption>{escape(photo.text)}</figcaption>" if photo.text else ""
             out.append(f'{_head(label, photo.title)}<figure class="plot">{image}{below}</figure>')
         for one in section.classified:
-            out.append(_head(label, one.title) + class_table(one.scores, one.title) + (note(one.text) if one.text else ""))
+            out.append(
+                _head(label, one.title) + class_table(one.scores, one.title) + (note(one.text) if one.text else "")
+            )
     return "\n".join(out)
 
 

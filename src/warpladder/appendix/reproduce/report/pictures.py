@@ -48,10 +48,21 @@ def lines(told: Lines) -> Callable[[Canvas], None]:
                 label=clipped(_name(each), 48),
             )  # fmt: skip
             for text, at in zip(each.marks, zip(x, y, strict=True), strict=False):
-                ax.annotate(text, at, (0, 8), textcoords="offset pixels", ha="center", fontsize=10, color=SOFT, annotation_clip=False)
+                ax.annotate(
+                    text,
+                    at,
+                    (0, 8),
+                    textcoords="offset pixels",
+                    ha="center",
+                    fontsize=10,
+                    color=SOFT,
+                    annotation_clip=False,
+                )
         _axes(ax, told)
         handles, labels = ax.get_legend_handles_labels()
-        canvas.figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=across, borderaxespad=0.2, handlelength=2.6)
+        canvas.figure.legend(
+            handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=across, borderaxespad=0.2, handlelength=2.6
+        )
 
     return draw
 
@@ -72,7 +83,9 @@ def _axes(ax: Axes, told: Lines) -> None:
             axis.set_minor_locator(NullLocator())
         else:
             axis.set_major_locator(
-                MaxNLocator(nbins=7, integer=name == "x" and all(float(v).is_integer() for s in told.series for v in s.x))
+                MaxNLocator(
+                    nbins=7, integer=name == "x" and all(float(v).is_integer() for s in told.series for v in s.x)
+                )
             )
         axis.set_major_formatter(lambda value, _: f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}")
         (ax.set_xlabel if name == "x" else ax.set_ylabel)(head(column))
@@ -117,7 +130,11 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
     def draw(canvas: Canvas) -> None:
         from matplotlib.ticker import NullLocator
 
-        rows = [(at, value) for at, value in enumerate(told.values) if any(getattr(value, name) is not None for name, _, _ in looks)]
+        rows = [
+            (at, value)
+            for at, value in enumerate(told.values)
+            if any(getattr(value, name) is not None for name, _, _ in looks)
+        ]
         row = (24 if canvas.narrow else 10) + 18 * len(looks)
         letters = max(len(told.labels[at]) for at, _ in rows)
         left = 16.0 if canvas.narrow else min(320.0, 20 + 6.9 * letters)
@@ -127,7 +144,10 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
         ax.spines["left"].set_visible(False)
         ax.grid(visible=False, axis="y")
         figures = [
-            getattr(value, name) / UNITS[told.column.unit] for _, value in rows for name, _, _ in looks if getattr(value, name) is not None
+            getattr(value, name) / UNITS[told.column.unit]
+            for _, value in rows
+            for name, _, _ in looks
+            if getattr(value, name) is not None
         ]
         low = 0.0
         if told.log and min(figures) > 0:
@@ -137,7 +157,12 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
         ax.set_xlim(low, max(figures) * (1.6 if told.log else 1.05))
         ax.set_xlabel(head(told.column))
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
-        place: dict = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset pixels", "va": "center", "annotation_clip": False}
+        place: dict = {
+            "xycoords": ax.get_yaxis_transform(),
+            "textcoords": "offset pixels",
+            "va": "center",
+            "annotation_clip": False,
+        }
         for y, (at, value) in enumerate(rows):
             if canvas.narrow:
                 ax.annotate(clipped(told.labels[at], 44), (0, y - 0.5 + 8 / row), (0, 0), **place)
@@ -150,7 +175,11 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
                 figure /= UNITS[told.column.unit]
                 shift = (number - (len(looks) - 1) / 2) * 17 / row + (10 / row if canvas.narrow else 0)
                 ax.barh(y + shift, figure - low, 13 / row, low, zorder=2, label=called if y == 0 else None, **look)
-                text = measured(value, told.column.unit) if name == "here" else stated(getattr(value, name), told.column.unit)
+                text = (
+                    measured(value, told.column.unit)
+                    if name == "here"
+                    else stated(getattr(value, name), told.column.unit)
+                )
                 ax.annotate(
                     text,
                     (figure, y + shift),
@@ -162,7 +191,9 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
                     annotation_clip=False,
                 )
         handles = _handles(looks)
-        canvas.figure.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 0), ncols=len(looks), borderaxespad=0.2)
+        canvas.figure.legend(
+            handles=handles, loc="lower left", bbox_to_anchor=(0, 0), ncols=len(looks), borderaxespad=0.2
+        )
 
     return draw
 

@@ -1,4 +1,6 @@
-"""The tables of a reproduced report as HTML; several reproductions of it, of several machines, stand in columns beside each other."""
+"""The tables of a reproduced report as HTML; several reproductions of it, of several machines, stand in columns beside
+each other.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,12 @@ def table(tables: Sequence[Table], labels: Sequence[str]) -> str:
         for at, column in enumerate(first.columns):
             cells += [escape(stated(getattr(row.values[at], name), column.unit)) for name, _ in sources[at]]
             cells += [_cell(each.values[at], column.unit) for each in same] if here[at] else []
-        rows.append(("rung" if any(value.here is not None for each in same for value in each.values) else "none", cells))
-    return drawn(first.title, heads, rows, text) + "".join(note(f"Rows without a figure: {reason}.") for reason in common)
+        rows.append(
+            ("rung" if any(value.here is not None for each in same for value in each.values) else "none", cells)
+        )
+    return drawn(first.title, heads, rows, text) + "".join(
+        note(f"Rows without a figure: {reason}.") for reason in common
+    )
 
 
 def shared(reasons: Sequence[str]) -> tuple[str, ...]:
@@ -68,7 +74,9 @@ def _remarks(rows: Sequence[Row], labels: Sequence[str]) -> str:
         *dict.fromkeys(row.rung for row in rows if row.rung),
         *dict.fromkeys(row.remark for row in rows if row.remark),
         *dict.fromkeys(
-            row.reason if everywhere else f"{label}: {row.reason}" for row, label in zip(rows, labels, strict=True) if row.reason
+            row.reason if everywhere else f"{label}: {row.reason}"
+            for row, label in zip(rows, labels, strict=True)
+            if row.reason
         ),
     ]
     return "".join(f'<span class="options">{escape(text)}</span>' for text in told)

@@ -17,7 +17,10 @@ SOURCES = (("reported", "report"), ("theirs", "its program"), ("here", "here"))
 
 def show(found: Reproduction, out: Console) -> None:
     """Print every table of a report, and what explains the differences."""
-    out.print(f"\n[bold]{found.report.upper()}: {found.title}[/bold]" + (" (a first look)" if found.quick else ""), soft_wrap=False)
+    out.print(
+        f"\n[bold]{found.report.upper()}: {found.title}[/bold]" + (" (a first look)" if found.quick else ""),
+        soft_wrap=False,
+    )
     for section in found.sections:
         for each in section.tables:
             out.print()
@@ -38,11 +41,19 @@ def show(found: Reproduction, out: Console) -> None:
 
 def scaled(found: Reproduction) -> bool:
     """Whether a figure of a table was scaled up."""
-    return any(value.scaled for section in found.sections for table in section.tables for row in table.rows for value in row.values)
+    return any(
+        value.scaled
+        for section in found.sections
+        for table in section.tables
+        for row in table.rows
+        for value in row.values
+    )
 
 
 def drawn(table: Table) -> Drawn:
-    """One table: of each figure what the report says, what its authors' own program did, and what was measured, one above the other."""
+    """One table: of each figure what the report says, what its authors' own program did, and what was measured, one
+    above the other.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as Drawn
 
@@ -55,9 +66,12 @@ def drawn(table: Table) -> Drawn:
     for column in table.columns:
         made.add_column(head(column), justify="right")
     for row in table.rows:
-        own = [(name, called) for name, called in sources if any(getattr(value, name) is not None for value in row.values)]
+        own = [
+            (name, called) for name, called in sources if any(getattr(value, name) is not None for value in row.values)
+        ]
         cells = [
-            "\n".join(told(value, name, column.unit) for name, _ in own) for value, column in zip(row.values, table.columns, strict=True)
+            "\n".join(told(value, name, column.unit) for name, _ in own)
+            for value, column in zip(row.values, table.columns, strict=True)
         ]
         names = ["\n".join(called for _, called in own)] if len(sources) > 1 else []
         made.add_row(*row.label, *names, *cells)

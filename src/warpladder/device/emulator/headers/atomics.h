@@ -1,4 +1,5 @@
-// Atomic operations. They are inlined everywhere, so that a report names the kernel's line. In a checked build the checker is told first, and the value is changed behind its back: there is one OS thread.
+// Atomic operations. They are inlined everywhere, so that a report names the kernel's line. In a checked build the
+// checker is told first, and the value is changed behind its back: there is one OS thread.
 #pragma once
 #include <type_traits>
 
@@ -9,7 +10,8 @@ namespace emu {
 template <class T> struct Same { using type = T; };
 template <class T> using as = typename Same<T>::type;  // no deduction from this argument
 
-template <class T> using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;
+template <class T> using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4,
+    uint32_t, uint16_t>>;
 
 // A thread that finds the same value at the same address again and again polls: others must run.
 EMU_INLINE void polled(const void* address, uint64_t found) {
@@ -39,7 +41,8 @@ template <int scope = 1, class T, class F> EMU_INLINE T update(T* address, F cha
     for (;;) {
         T old = __builtin_bit_cast(T, bits);
         T now = change(old);
-        if (__atomic_compare_exchange_n(place, &bits, __builtin_bit_cast(B, now), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+        if (__atomic_compare_exchange_n(place, &bits, __builtin_bit_cast(B, now), false, __ATOMIC_SEQ_CST,
+            __ATOMIC_SEQ_CST)) {
             polled(address, bits);
             return old;
         }
@@ -82,7 +85,8 @@ template <class T> EMU_INLINE void store(T* address, as<T> value) {
     template <class T> EMU_INLINE T atomicXor##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o ^ v); }); }            \
     template <class T> EMU_INLINE T atomicCAS##name(T* p, emu::as<T> c, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return o == c ? v : o; }); } \
     EMU_INLINE unsigned atomicInc##name(unsigned* p, unsigned v) { return emu::update<scope>(p, [=](unsigned o) { return o >= v ? 0u : o + 1; }); } \
-    EMU_INLINE unsigned atomicDec##name(unsigned* p, unsigned v) { return emu::update<scope>(p, [=](unsigned o) { return o == 0 || o > v ? v : o - 1; }); }
+    EMU_INLINE unsigned atomicDec##name(unsigned* p, unsigned v) {
+        return emu::update<scope>(p, [=](unsigned o) { return o == 0 || o > v ? v : o - 1; }); }
 
 EMU_ATOMIC(, 1)
 EMU_ATOMIC(_block, 0)

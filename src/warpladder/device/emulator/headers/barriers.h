@@ -5,9 +5,12 @@
 #include "interface.h"
 
 inline void __syncthreads(EMU_HERE) { emu_barrier("__syncthreads()", file, line); }
-inline int __syncthreads_count(int predicate, EMU_HERE) { return emu_barrier_count(predicate != 0, "__syncthreads_count()", file, line); }
-inline int __syncthreads_or(int predicate, EMU_HERE) { return emu_barrier_count(predicate != 0, "__syncthreads_or()", file, line) != 0; }
-inline int __syncthreads_and(int predicate, EMU_HERE) { return emu_barrier_count(predicate == 0, "__syncthreads_and()", file, line) == 0; }
+inline int __syncthreads_count(int predicate, EMU_HERE) {
+    return emu_barrier_count(predicate != 0, "__syncthreads_count()", file, line); }
+inline int __syncthreads_or(int predicate, EMU_HERE) {
+    return emu_barrier_count(predicate != 0, "__syncthreads_or()", file, line) != 0; }
+inline int __syncthreads_and(int predicate, EMU_HERE) {
+    return emu_barrier_count(predicate == 0, "__syncthreads_and()", file, line) == 0; }
 
 #ifdef EMU_CHECK
 inline void __threadfence_block() { emu_fence(0); }

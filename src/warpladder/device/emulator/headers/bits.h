@@ -12,7 +12,8 @@ inline long long __double_as_longlong(double x) { return std::bit_cast<long long
 inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
 inline int __double2hiint(double x) { return int(std::bit_cast<uint64_t>(x) >> 32); }
 inline int __double2loint(double x) { return int(std::bit_cast<uint64_t>(x)); }
-inline double __hiloint2double(int high, int low) { return std::bit_cast<double>(uint64_t(unsigned(high)) << 32 | unsigned(low)); }
+inline double __hiloint2double(int high, int low) {
+    return std::bit_cast<double>(uint64_t(unsigned(high)) << 32 | unsigned(low)); }
 
 #define EMU_TO_INTEGERS(from, F, suffix, rounding)                                                \
     inline int __##from##2int_##suffix(F x) { return emu::saturated<int>(rounding(x)); }          \
@@ -56,7 +57,8 @@ inline unsigned __brev(unsigned x) {
     for (int i = 0; i < 32; ++i) y |= (x >> i & 1) << (31 - i);
     return y;
 }
-inline unsigned long long __brevll(unsigned long long x) { return (unsigned long long)__brev(unsigned(x)) << 32 | __brev(unsigned(x >> 32)); }
+inline unsigned long long __brevll(unsigned long long x) {
+    return (unsigned long long)__brev(unsigned(x)) << 32 | __brev(unsigned(x >> 32)); }
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     uint64_t bytes = uint64_t(b) << 32 | a;
     unsigned out = 0;
@@ -67,15 +69,20 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     }
     return out;
 }
-inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) { return unsigned((uint64_t(high) << 32 | low) << (by & 31) >> 32); }
-inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) { return unsigned((uint64_t(high) << 32 | low) >> (by & 31)); }
-inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned by) { return by >= 32 ? low : __funnelshift_l(low, high, by); }
-inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned by) { return by >= 32 ? high : __funnelshift_r(low, high, by); }
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
+    return unsigned((uint64_t(high) << 32 | low) << (by & 31) >> 32); }
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
+    return unsigned((uint64_t(high) << 32 | low) >> (by & 31)); }
+inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned by) {
+    return by >= 32 ? low : __funnelshift_l(low, high, by); }
+inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned by) {
+    return by >= 32 ? high : __funnelshift_r(low, high, by); }
 
 inline int __mulhi(int a, int b) { return int(int64_t(a) * b >> 32); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 inline long long __mul64hi(long long a, long long b) { return (long long)(__int128(a) * b >> 64); }
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned long long)((unsigned __int128)(a) * b >> 64); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return (unsigned long long)((unsigned __int128)(a) * b >> 64); }
 inline int __mul24(int a, int b) { return int(int64_t(a << 8 >> 8) * (b << 8 >> 8)); }
 inline unsigned __umul24(unsigned a, unsigned b) { return unsigned(uint64_t(a & 0xffffff) * (b & 0xffffff)); }
 inline int __hadd(int a, int b) { return int((int64_t(a) + b) >> 1); }

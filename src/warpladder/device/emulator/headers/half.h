@@ -19,7 +19,8 @@ inline unsigned short half_bits(float x) {
 }
 inline float half_value(unsigned short h) {
     uint32_t sign = uint32_t(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
-    if (exponent == 0) return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(float(fraction) * 5.9604644775390625e-8f));
+    if (exponent == 0)
+        return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(float(fraction) * 5.9604644775390625e-8f));
     return std::bit_cast<float>(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | fraction << 13);
 }
 

@@ -12,7 +12,8 @@
 
 namespace emu {
 
-// What a kernel sees of its block. `shared` is the block's shared memory: static variables first, then the dynamic part.
+// What a kernel sees of its block. `shared` is the block's shared memory: static variables first, then the dynamic
+// part.
 struct BlockView {
     uint3 index;
     dim3 size, grid;
@@ -20,8 +21,8 @@ struct BlockView {
     char* shared;
     unsigned dynamic_offset, dynamic_bytes;
 
-    // The threads, in the order in which they begin; `calm` as long as none of them has waited for another, so that each
-    // has ended before the next began.
+    // The threads, in the order in which they begin; `calm` as long as none of them has waited for another, so that
+    // each has ended before the next began.
     char* first;
     const unsigned* order;
     unsigned stride, count, begun;
@@ -31,7 +32,8 @@ struct BlockView {
 struct Stack;
 enum class State : unsigned { ready, at_barrier, at_cluster, at_grid, at_warp, at_phase, at_products, done };
 
-// Runs on the lanes of a collective when the last one has arrived: pointers for those that take part, null for the others.
+// Runs on the lanes of a collective when the last one has arrived: pointers for those that take part, null for the
+// others.
 using Combine = void (*)(void** payloads);
 
 // What is needed at every barrier fills one line of the cache.
@@ -56,7 +58,8 @@ struct alignas(64) Thread {
     Combine combine;  // null for __syncwarp
 };
 
-// One __shared__ variable of a module. Places are linked as the module is loaded; offsets count from the block's shared memory.
+// One __shared__ variable of a module. Places are linked as the module is loaded; offsets count from the block's shared
+// memory.
 struct Place {
     const char *name, *function, *file;
     int line;
@@ -74,7 +77,8 @@ struct View {
     const char* name;
     uint32_t element, constant;  // bytes of an element; whether the kernel promises to write none
     uint32_t symbol;             // whether it is a __constant__ variable
-    mutable uint32_t touched;    // 1 where a thread has read it, 2 where one has written to it, 3 for both: only a checked launch says so
+    // 1 where a thread has read it, 2 where one has written to it, 3 for both: only a checked launch says so
+    mutable uint32_t touched;
 };
 
 struct Launch {
@@ -88,17 +92,21 @@ struct Launch {
     const void* code;  // any address in the module: where its code and data lie
     void* reports;     // what went wrong, after the launch
     uint32_t watched;  // whether somebody may ask where its threads are, and whether shared memory begins as rubbish
-    mutable uint32_t effects;  // 1 where a thread has written to global memory, 2 where one has printed: only a checked launch says so
+    // 1 where a thread has written to global memory, 2 where one has printed: only a checked launch says so
+    mutable uint32_t effects;
 };
 
 // A tensor map, as a kernel gets it by value: the matrix, and how large the tiles are that are copied from it.
 struct TileMap {
     static constexpr uint64_t MARK = 0x70616D5F756D65;  // says that the emulator made it
     uint64_t mark, base, size, to_tf32;     // size: bytes of a number
-    uint64_t axes, sizes[4], pitch[3], box[4];  // 2 axes of a matrix or 4 of images, the one whose numbers are neighbours first; pitch: bytes from one row (image row, image) to the next
+    // 2 axes of a matrix or 4 of images, the one whose numbers are neighbours first; pitch: bytes from one row (image
+    // row, image) to the next
+    uint64_t axes, sizes[4], pitch[3], box[4];
 };
 
-// The thread that runs now on this OS thread. In a checked build kernels ask the runtime, which hides the access from the checker.
+// The thread that runs now on this OS thread. In a checked build kernels ask the runtime, which hides the access from
+// the checker.
 extern thread_local Thread* current __attribute__((tls_model("initial-exec"), visibility("default")));
 
 }  // namespace emu
@@ -121,14 +129,19 @@ EMU_EXPORT void* emu_map_shared(const void* address, unsigned rank, const char* 
 EMU_EXPORT void emu_fence(int scope);  // 0: block, 1: device, 2: system
 
 EMU_EXPORT void emu_sync_warp(unsigned mask, const char* file, int line);
-EMU_EXPORT uint64_t emu_shuffle(unsigned mask, uint64_t value, int source, const char* name, const char* file, int line);
+EMU_EXPORT uint64_t emu_shuffle(unsigned mask, uint64_t value, int source, const char* name, const char* file,
+    int line);
 EMU_EXPORT unsigned emu_ballot(unsigned mask, int predicate, const char* name, const char* file, int line);
 EMU_EXPORT unsigned emu_match(unsigned mask, uint64_t value, const char* name, const char* file, int line);
-EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, const char* name, const char* file, int line);
-EMU_EXPORT void emu_collective(unsigned mask, void* payload, emu::Combine combine, const char* name, const char* file, int line);
+EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, const char* name, const char* file,
+    int line);
+EMU_EXPORT void emu_collective(unsigned mask, void* payload, emu::Combine combine, const char* name, const char* file,
+    int line);
 
-// One lane's share of a step of a matrix product, 16 x 8 and `depth` deep; `lowest` is the least exponent of the factors' format.
-EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, int depth, int lowest, const char* file, int line);
+// One lane's share of a step of a matrix product, 16 x 8 and `depth` deep; `lowest` is the least exponent of the
+// factors' format.
+EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, int depth, int lowest, const char* file,
+    int line);
 // One lane's share of `count` matrices of 8 x 8 numbers of 16 bits, of which it brings a row.
 EMU_EXPORT void emu_load_matrices(unsigned* out, const void* row, int count, int turned, const char* file, int line);
 
@@ -137,37 +150,44 @@ EMU_EXPORT void emu_copy(void* to, const void* from, unsigned bytes, unsigned si
 EMU_EXPORT void emu_commit_copies();
 EMU_EXPORT void emu_wait_for_copies(unsigned pending);
 
-// Barriers in shared memory that count arrivals and bytes, and tiles whose bytes arrive there. rank: of the block of the cluster, -1 for the own one.
-// blocks: a bit for each block of the cluster that gets the tile, 0 for the own one alone.
+// Barriers in shared memory that count arrivals and bytes, and tiles whose bytes arrive there. rank: of the block of
+// the cluster, -1 for the own one. blocks: a bit for each block of the cluster that gets the tile, 0 for the own one
+// alone.
 EMU_EXPORT void emu_phase_init(void* barrier, unsigned count, const char* file, int line);
 EMU_EXPORT void emu_phase_arrive(void* barrier, unsigned bytes, int rank, const char* file, int line);
 EMU_EXPORT void emu_phase_wait(void* barrier, unsigned parity, const char* file, int line);
-EMU_EXPORT void emu_copy_tile(void* to, const void* map, unsigned axes, int column, int row, int line_of_rows, int image, void* barrier, unsigned blocks, const char* file, int line);
-EMU_EXPORT void emu_copy_piece(void* to, const void* from, unsigned bytes, void* barrier, unsigned blocks, const char* file, int line);
+EMU_EXPORT void emu_copy_tile(void* to, const void* map, unsigned axes, int column, int row, int line_of_rows,
+    int image, void* barrier, unsigned blocks, const char* file, int line);
+EMU_EXPORT void emu_copy_piece(void* to, const void* from, unsigned bytes, void* barrier, unsigned blocks,
+    const char* file, int line);
 EMU_EXPORT void emu_proxy_fence();
 
-// A warpgroup's products from shared memory. d: the thread's share of the sums, `columns` / 2 numbers; a, b: descriptors; turned: b's terms go down its rows (1), a's do (2).
-EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns, int kind, int turned, int add, const char* file, int line);
+// A warpgroup's products from shared memory. d: the thread's share of the sums, `columns` / 2 numbers; a, b:
+// descriptors; turned: b's terms go down its rows (1), a's do (2).
+EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns, int kind, int turned, int add,
+    const char* file, int line);
 EMU_EXPORT void emu_products_begin(const char* file, int line);
 EMU_EXPORT void emu_products_commit(const char* file, int line);
 EMU_EXPORT void emu_products_wait(unsigned pending, const char* file, int line);
 
 // Atomic operations tell the checker; `size` bytes; scope as a fence's. The raw accesses are hidden from it.
 EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int scope);
-EMU_EXPORT void emu_touch(const void* address, size_t size, int write);  // a plain access that the compiler does not announce
+// a plain access that the compiler does not announce
+EMU_EXPORT void emu_touch(const void* address, size_t size, int write);
 EMU_EXPORT uint64_t emu_load(const void* address, unsigned size);
 EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits);
 EMU_EXPORT void emu_yield();     // let others run
 EMU_EXPORT void emu_progress();  // what was waited for has happened
 
-EMU_EXPORT void emu_misaligned(const void* address, unsigned alignment, const char* what, const char* file, int line) __attribute__((noreturn));
+EMU_EXPORT void emu_misaligned(const void* address, unsigned alignment, const char* what, const char* file, int line)
+    __attribute__((noreturn));
 EMU_EXPORT void emu_trap(const char* what, const char* file, int line) __attribute__((noreturn));
 EMU_EXPORT void emu_no_body(const char* what, const char* file, int line) __attribute__((noreturn));
 EMU_EXPORT int emu_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 EMU_EXPORT long long emu_clock();
 
-// What touches arrays by reference is inlined, so that the checker sees the kernel's own line; what reads the emulator's
-// own memory is hidden from it.
+// What touches arrays by reference is inlined, so that the checker sees the kernel's own line; what reads the
+// emulator's own memory is hidden from it.
 #define EMU_INLINE inline __attribute__((always_inline))
 #ifdef EMU_CHECK
 #define EMU_UNSEEN __attribute__((no_sanitize_thread, noinline))

@@ -1,4 +1,5 @@
-// How the runtime calls a kernel: with an array of pointers to its arguments. It runs the current thread, and those after it.
+// How the runtime calls a kernel: with an array of pointers to its arguments. It runs the current thread, and those
+// after it.
 #pragma once
 #include <type_traits>
 #include <utility>
@@ -27,7 +28,8 @@ template <class... A, void (*kernel)(A...)> struct Call<kernel> {
     EMU_UNSEEN static void run(void** arguments) { with(arguments, std::index_sequence_for<A...>{}); }
 };
 
-// What __launch_bounds__ says of the threads in a block; what may follow, blocks in a multiprocessor and in a cluster, has no bearing here.
+// What __launch_bounds__ says of the threads in a block; what may follow, blocks in a multiprocessor and in a cluster,
+// has no bearing here.
 template <class... Others>
 constexpr int most_threads(int threads, Others...) {
     return threads;

@@ -1,4 +1,5 @@
-// Tensor cores, for the helpers in device/include/mma.cuh: what a lane holds in its registers becomes numbers, runtime/tensor.cpp multiplies them.
+// Tensor cores, for the helpers in device/include/mma.cuh: what a lane holds in its registers becomes numbers,
+// runtime/tensor.cpp multiplies them.
 #pragma once
 #include "bfloat16.h"
 #include "memory.h"
@@ -13,7 +14,8 @@ inline unsigned tf32_bits(float x) {
     return (bits + 0x1000) & 0xffffe000;
 }
 
-// The numbers in the words of a fragment: two of 16 bits in each, the lower one first, or one in tf32, whose lower 13 bits are not looked at.
+// The numbers in the words of a fragment: two of 16 bits in each, the lower one first, or one in tf32, whose lower 13
+// bits are not looked at.
 template <int WORDS> EMU_UNSEEN inline void unpack(float* out, const unsigned (&words)[WORDS], Factors factors) {
     for (int i = 0; i < WORDS; ++i) {
         if (factors == Factors::tf32) {
@@ -27,7 +29,8 @@ template <int WORDS> EMU_UNSEEN inline void unpack(float* out, const unsigned (&
     }
 }
 
-EMU_UNSEEN inline void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], Factors factors, const char* file, int line) {
+EMU_UNSEEN inline void multiply(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], Factors factors,
+    const char* file, int line) {
     float left[8], right[4];
     unpack(left, a, factors);
     unpack(right, b, factors);
@@ -35,7 +38,8 @@ EMU_UNSEEN inline void multiply(float (&d)[4], const unsigned (&a)[4], const uns
 }
 
 // The lane reads the 16 bytes of its row, as the checker and the sanitizers see, and the warp deals them out.
-template <int COUNT> EMU_INLINE void load_matrices(unsigned (&out)[COUNT], const void* row, bool turned, const char* file, int line) {
+template <int COUNT> EMU_INLINE void load_matrices(unsigned (&out)[COUNT], const void* row, bool turned,
+    const char* file, int line) {
     uint4 mine{};
     if (lane() < 8 * COUNT) {
         if (!__isShared(row)) emu_trap("ldmatrix reads what is no shared memory of its block", file, line);

@@ -1,6 +1,7 @@
 // Shared memory. A declaration `__shared__ float a[16];` in a source is rewritten, before it is compiled, to
 //     struct emu_0 { float a[16]; ... }; auto& a = emu::shared<emu_0>().a;
-// so that each block has its own memory, with gaps in which an overrun can be told, and so that the variable's name is known.
+// so that each block has its own memory, with gaps in which an overrun can be told, and so that the variable's name is
+// known.
 #pragma once
 #include "interface.h"
 
@@ -28,7 +29,8 @@ inline unsigned add(Place& place) {
 
 // S is the struct around one variable; each instance of a template has its own.
 template <class S> struct Placed {
-    static inline Place place{S::emu_name(), S::emu_function(), S::emu_file(), S::emu_line(), sizeof(S), S::emu_element(), alignof(S), 0, nullptr};
+    static inline Place place{S::emu_name(), S::emu_function(), S::emu_file(), S::emu_line(), sizeof(S),
+        S::emu_element(), alignof(S), 0, nullptr};
     static inline const unsigned offset = add(place);
 };
 

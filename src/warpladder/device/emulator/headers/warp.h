@@ -28,7 +28,8 @@ template <class T> inline T value_of(uint64_t bits) {
 template <class T> inline T shuffle(unsigned mask, T value, int source, const char* name, const char* file, int line) {
     return value_of<T>(emu_shuffle(mask, bits_of(value), source, name, file, line));
 }
-template <class T> inline T reduce(unsigned mask, T value, char operation, const char* name, const char* file, int line) {
+template <class T> inline T reduce(unsigned mask, T value, char operation, const char* name, const char* file, int line)
+    {
     static_assert(sizeof(T) == 4 && std::is_integral_v<T>, "__reduce_*_sync takes int and unsigned");
     return T(emu_reduce(mask, uint64_t(int64_t(value)), operation, name, file, line));
 }
@@ -55,9 +56,12 @@ template <class T> inline T __shfl_up_sync(unsigned mask, T value, unsigned delt
     return emu::shuffle(mask, value, source >= first ? source : lane, "__shfl_up_sync", file, line);
 }
 
-inline unsigned __ballot_sync(unsigned mask, int predicate, EMU_HERE) { return emu_ballot(mask, predicate != 0, "__ballot_sync", file, line); }
-inline int __any_sync(unsigned mask, int predicate, EMU_HERE) { return emu_ballot(mask, predicate != 0, "__any_sync", file, line) != 0; }
-inline int __all_sync(unsigned mask, int predicate, EMU_HERE) { return emu_ballot(mask, predicate == 0, "__all_sync", file, line) == 0; }
+inline unsigned __ballot_sync(unsigned mask, int predicate, EMU_HERE) {
+    return emu_ballot(mask, predicate != 0, "__ballot_sync", file, line); }
+inline int __any_sync(unsigned mask, int predicate, EMU_HERE) {
+    return emu_ballot(mask, predicate != 0, "__any_sync", file, line) != 0; }
+inline int __all_sync(unsigned mask, int predicate, EMU_HERE) {
+    return emu_ballot(mask, predicate == 0, "__all_sync", file, line) == 0; }
 
 template <class T> inline unsigned __match_any_sync(unsigned mask, T value, EMU_HERE) {
     return emu_match(mask, emu::bits_of(value), "__match_any_sync", file, line);
@@ -68,12 +72,19 @@ template <class T> inline unsigned __match_all_sync(unsigned mask, T value, int*
     return *all ? mask : 0;
 }
 
-template <class T> inline T __reduce_add_sync(unsigned mask, T v, EMU_HERE) { return emu::reduce(mask, v, '+', "__reduce_add_sync", file, line); }
-template <class T> inline T __reduce_min_sync(unsigned mask, T v, EMU_HERE) { return emu::reduce(mask, v, '<', "__reduce_min_sync", file, line); }
-template <class T> inline T __reduce_max_sync(unsigned mask, T v, EMU_HERE) { return emu::reduce(mask, v, '>', "__reduce_max_sync", file, line); }
-inline unsigned __reduce_and_sync(unsigned mask, unsigned v, EMU_HERE) { return emu::reduce(mask, v, '&', "__reduce_and_sync", file, line); }
-inline unsigned __reduce_or_sync(unsigned mask, unsigned v, EMU_HERE) { return emu::reduce(mask, v, '|', "__reduce_or_sync", file, line); }
-inline unsigned __reduce_xor_sync(unsigned mask, unsigned v, EMU_HERE) { return emu::reduce(mask, v, '^', "__reduce_xor_sync", file, line); }
+template <class T> inline T __reduce_add_sync(unsigned mask, T v, EMU_HERE) {
+    return emu::reduce(mask, v, '+', "__reduce_add_sync", file, line); }
+template <class T> inline T __reduce_min_sync(unsigned mask, T v, EMU_HERE) {
+    return emu::reduce(mask, v, '<', "__reduce_min_sync", file, line); }
+template <class T> inline T __reduce_max_sync(unsigned mask, T v, EMU_HERE) {
+    return emu::reduce(mask, v, '>', "__reduce_max_sync", file, line); }
+inline unsigned __reduce_and_sync(unsigned mask, unsigned v, EMU_HERE) {
+    return emu::reduce(mask, v, '&', "__reduce_and_sync", file, line); }
+inline unsigned __reduce_or_sync(unsigned mask, unsigned v, EMU_HERE) {
+    return emu::reduce(mask, v, '|', "__reduce_or_sync", file, line); }
+inline unsigned __reduce_xor_sync(unsigned mask, unsigned v, EMU_HERE) {
+    return emu::reduce(mask, v, '^', "__reduce_xor_sync", file, line); }
 
-// Nothing promises that lanes run together, so a lane that runs alone is a right answer, and the one that finds most bugs.
+// Nothing promises that lanes run together, so a lane that runs alone is a right answer, and the one that finds most
+// bugs.
 inline unsigned __activemask() { return 1u << emu::lane(); }

@@ -19,22 +19,27 @@ EMU_EXPORT void* emu_dynamic_shared([[maybe_unused]] const char* name, [[maybe_u
     return current->block->shared + current->block->dynamic_offset;
 }
 
-EMU_EXPORT void emu_barrier(const char* name, const char* file, int line) { worker_of(self()).barrier(self(), name, file, line, 0); }
+EMU_EXPORT void emu_barrier(const char* name, const char* file, int line) {
+    worker_of(self()).barrier(self(), name, file, line, 0); }
 EMU_EXPORT int emu_barrier_count(int predicate, const char* name, const char* file, int line) {
     Thread& me = self();
     worker_of(me).barrier(me, name, file, line, predicate);
     return int(block_of(me).counted);
 }
 EMU_EXPORT void emu_grid_barrier(const char* file, int line) { worker_of(self()).grid_barrier(self(), file, line); }
-EMU_EXPORT void emu_cluster_barrier(const char* file, int line) { worker_of(self()).cluster_barrier(self(), file, line); }
+EMU_EXPORT void emu_cluster_barrier(const char* file, int line) {
+    worker_of(self()).cluster_barrier(self(), file, line); }
 EMU_EXPORT unsigned emu_cluster_rank() { return current->block->rank; }
 EMU_EXPORT unsigned emu_cluster_size() { return current->block->cluster; }
 EMU_EXPORT void* emu_map_shared(const void* address, unsigned rank, const char* file, int line) {
     Thread& me = self();
     Block& block = block_of(me);
     if (rank >= block.cluster || !block.memory.holds(address)) {
-        std::string why = rank >= block.cluster ? "asks for block " + std::to_string(rank) + " of a cluster of " + std::to_string(block.cluster) : "maps what is no shared memory";
-        worker_of(me).fail({"cluster", name_of(me) + " " + why + ", at {0}", "", text(block.index), text(me.index), {{file, line}}});
+        std::string why = rank >= block.cluster
+            ? "asks for block " + std::to_string(rank) + " of a cluster of " + std::to_string(block.cluster)
+            : "maps what is no shared memory";
+        worker_of(me).fail({"cluster", name_of(me) + " " + why + ", at {0}", "", text(block.index), text(me.index),
+            {{file, line}}});
     }
     return block.group->blocks[rank]->shared + (static_cast<const char*>(address) - block.shared);
 }
@@ -51,12 +56,15 @@ struct Hand {
     bool absent;
 };
 
-EMU_EXPORT void emu_collective(unsigned mask, void* payload, Combine combine, const char* name, const char* file, int line) {
+EMU_EXPORT void emu_collective(unsigned mask, void* payload, Combine combine, const char* name, const char* file,
+    int line) {
     worker_of(self()).collective(self(), mask, payload, combine, name, file, line);
 }
-EMU_EXPORT void emu_sync_warp(unsigned mask, const char* file, int line) { emu_collective(mask, nullptr, nullptr, "__syncwarp", file, line); }
+EMU_EXPORT void emu_sync_warp(unsigned mask, const char* file, int line) {
+    emu_collective(mask, nullptr, nullptr, "__syncwarp", file, line); }
 
-EMU_EXPORT uint64_t emu_shuffle(unsigned mask, uint64_t value, int source, const char* name, const char* file, int line) {
+EMU_EXPORT uint64_t emu_shuffle(unsigned mask, uint64_t value, int source, const char* name, const char* file, int line)
+    {
     Hand hand{value, source, false};
     emu_collective(mask, &hand, [](void** lanes) {
         uint64_t values[32];
@@ -73,8 +81,11 @@ EMU_EXPORT uint64_t emu_shuffle(unsigned mask, uint64_t value, int source, const
         Block& block = block_of(me);
         unsigned bit = 1u << (source & 31);
         const Warp& warp = block.warps[me.linear / 32];
-        const char* why = !(mask & bit) ? "which the mask leaves out" : !(warp.exist & bit) ? "which the block does not have" : "which has left the kernel";
-        worker_of(me).fail({"warp mask", name_of(me) + ", lane " + std::to_string(me.linear & 31) + ", reads lane " + std::to_string(source & 31) + " with " + name + " at {0} and the mask " + hex + ", " + why, "", text(block.index), text(me.index), {{file, line}}});
+        const char* why = !(mask & bit) ? "which the mask leaves out" : !(warp.exist & bit)
+            ? "which the block does not have" : "which has left the kernel";
+        worker_of(me).fail({"warp mask", name_of(me) + ", lane " + std::to_string(me.linear & 31) + ", reads lane "
+            + std::to_string(source & 31) + " with " + name + " at {0} and the mask " + hex + ", " + why, "",
+            text(block.index), text(me.index), {{file, line}}});
     }
     return hand.value;
 }
@@ -104,7 +115,8 @@ EMU_EXPORT unsigned emu_match(unsigned mask, uint64_t value, const char* name, c
     return unsigned(hand.value);
 }
 
-EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, const char* name, const char* file, int line) {
+EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, const char* name, const char* file,
+    int line) {
     Hand hand{value, operation, false};
     emu_collective(mask, &hand, [](void** lanes) {
         int64_t total = 0;
@@ -129,7 +141,8 @@ EMU_EXPORT uint64_t emu_reduce(unsigned mask, uint64_t value, char operation, co
     return hand.value;
 }
 
-EMU_EXPORT void emu_atomic([[maybe_unused]] const void* address, [[maybe_unused]] unsigned size, [[maybe_unused]] int write, [[maybe_unused]] int scope) {
+EMU_EXPORT void emu_atomic([[maybe_unused]] const void* address, [[maybe_unused]] unsigned size,
+    [[maybe_unused]] int write, [[maybe_unused]] int scope) {
 #ifdef EMU_CHECK
     Thread& me = self();
     checker.access(address, size, write, scope + 1, __builtin_return_address(0));
@@ -137,7 +150,8 @@ EMU_EXPORT void emu_atomic([[maybe_unused]] const void* address, [[maybe_unused]
     checker.synchronise(me, address, write, scope);
 #endif
 }
-EMU_EXPORT void emu_touch([[maybe_unused]] const void* address, [[maybe_unused]] size_t size, [[maybe_unused]] int write) {
+EMU_EXPORT void emu_touch([[maybe_unused]] const void* address, [[maybe_unused]] size_t size,
+    [[maybe_unused]] int write) {
 #ifdef EMU_CHECK
     if (size) checker.access(address, size, write, 0, __builtin_return_address(0));
 #endif
@@ -156,12 +170,15 @@ EMU_EXPORT void emu_progress() { worker_here->progress(); }
 
 EMU_EXPORT void emu_trap(const char* what, const char* file, int line) {
     Thread& me = self();
-    worker_of(me).fail({"trap", std::string(what) + " at {0}, by " + name_of(me), "", text(me.block->index), text(me.index), {{file, line}}});
+    worker_of(me).fail({"trap", std::string(what) + " at {0}, by " + name_of(me), "", text(me.block->index),
+        text(me.index), {{file, line}}});
 }
 // What g++ cannot translate, inline PTX: the kernel is not wrong, but nobody can tell here what it does.
 EMU_EXPORT void emu_no_body(const char* what, const char* file, int line) {
     Thread& me = self();
-    worker_of(me).fail({"no body", std::string(what) + " at {0} has no body here; a version for the CPU can stand beside it, in #ifdef __CUDA_EMU__", "", text(me.block->index), text(me.index), {{file, line}}});
+    worker_of(me).fail({"no body", std::string(what)
+        + " at {0} has no body here; a version for the CPU can stand beside it, in #ifdef __CUDA_EMU__", "",
+        text(me.block->index), text(me.index), {{file, line}}});
 }
 // As on a GPU what is printed beyond a megabyte is lost: a loop that prints for ever must not fill the memory.
 EMU_EXPORT int emu_printf(const char* format, ...) {

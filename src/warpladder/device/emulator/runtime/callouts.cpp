@@ -1,4 +1,5 @@
-// What g++ calls before each access under -fsanitize=thread, and where a check of -fsanitize=undefined fails. Neither runtime is linked.
+// What g++ calls before each access under -fsanitize=thread, and where a check of -fsanitize=undefined fails. Neither
+// runtime is linked.
 #ifdef EMU_CHECK
 #include "worker.h"
 
@@ -76,7 +77,8 @@ struct TypeMismatch {
 EMU_EXPORT void __ubsan_handle_type_mismatch_v1(TypeMismatch* data, const void* address) {
     unsigned alignment = 1u << data->log_alignment;
     if (!emu::current) return;
-    if (uintptr_t(address) % alignment) checker.misaligned(address, alignment, emu::plain(data->type->name), {data->site.file, int(data->site.line)});
+    if (uintptr_t(address) % alignment)
+        checker.misaligned(address, alignment, emu::plain(data->type->name), {data->site.file, int(data->site.line)});
 }
 
 struct Overflow {

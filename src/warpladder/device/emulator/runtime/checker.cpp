@@ -1,4 +1,5 @@
-// Every access of a kernel comes here: is it inside of an array, is what it reads written, and is it ordered with those before it?
+// Every access of a kernel comes here: is it inside of an array, is what it reads written, and is it ordered with those
+// before it?
 #ifdef EMU_CHECK
 #include <dlfcn.h>
 #include <link.h>
@@ -41,7 +42,8 @@ void Checker::begin(Run& run) {
         const View& view = launch.view[i];
         Region region;
         region.low = view.low, region.high = view.low + view.bytes;
-        region.name = view.name, region.element = std::max(view.element, 1u), region.constant = view.constant, region.symbol = view.symbol, region.view = &view;
+        region.name = view.name, region.element = std::max(view.element, 1u), region.constant = view.constant,
+            region.symbol = view.symbol, region.view = &view;
         auto found = allocations.upper_bound(view.low);
         if (found == allocations.begin()) continue;
         Allocation& memory = (--found)->second;
@@ -77,17 +79,21 @@ void Checker::begin(Block& block) {
 bool Checker::conflict(Thread& me, const Access& earlier, const Access& now, bool shared) {
     if (!earlier.thread || !(earlier.bytes & now.bytes) || earlier.thread == now.thread) return false;
     if (earlier.thread < ENGINES && earlier.atomic && now.atomic && now.atomic < UNDER_WAY) {
-        uint32_t its_block = (earlier.thread - 1) / threads_per_block_, its_linear = (earlier.thread - 1) % threads_per_block_;
+        uint32_t its_block = (earlier.thread - 1) / threads_per_block_,
+            its_linear = (earlier.thread - 1) % threads_per_block_;
         bool same_block = its_block == block_of(me).linear;
-        // Volatile orders nothing: lanes of a warp that pass numbers on through volatile shared memory need a __syncwarp().
-        bool volatile_lanes = shared && earlier.atomic == 4 && now.atomic == 4 && same_block && its_linear / 32 == me.linear / 32;
+        // Volatile orders nothing: lanes of a warp that pass numbers on through volatile shared memory need a
+        // __syncwarp().
+        bool volatile_lanes = shared && earlier.atomic == 4 && now.atomic == 4 && same_block
+            && its_linear / 32 == me.linear / 32;
         bool too_narrow = !same_block && (earlier.atomic == 1 || now.atomic == 1);
         if (!volatile_lanes && !too_narrow) return false;
     }
     return !ordered(me, earlier);
 }
 
-void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic, uint32_t code) {
+void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t size, bool write, int atomic,
+    uint32_t code) {
     ThreadClock& mine = clock(me);
     unsigned grain = region.cells->grain(), every = (1u << grain) - 1;
     Access now{number_of(me), mine.epoch, mine.clock, code, 0, uint8_t(atomic)};
@@ -109,7 +115,8 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
         }
         bool reads = !write || (atomic >= 1 && atomic <= 3);
         if (reads && !known_written(region, cell, at, bytes, size)) unread(me, region, at, code);
-        if (conflict(me, cell.write, now, region.shared)) race(me, region, at, cell.write, "write", now, write ? "write" : "read");
+        if (conflict(me, cell.write, now, region.shared))
+            race(me, region, at, cell.write, "write", now, write ? "write" : "read");
         if (write) {
             for (auto& read : cell.read)
                 if (conflict(me, read, now, region.shared)) {
@@ -155,7 +162,8 @@ void Checker::tile_arrived(Thread& me, const void* pointer, size_t size, uint32_
 }
 
 // Tensor cores read for a thread, and go on reading until their group has been waited for.
-void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_t engine, uint32_t moment, const void* code_address) {
+void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_t engine, uint32_t moment,
+    const void* code_address) {
     uintptr_t address = uintptr_t(pointer);
     uint32_t code = uint32_t(uintptr_t(code_address) - run_->base), number = number_of(me);
     Region* region = find(me, address);
@@ -178,7 +186,8 @@ void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_
         else if (cell.write.thread && cell.write.thread < ENGINES) {
             Block& block = block_of(me);
             uint32_t first = block.linear * block.count + 1, linear = cell.write.thread - first;
-            if (linear < block.count && !block.clocks.threads[linear].proxy.after(cell.write.epoch, cell.write.clock)) unfenced(me, *region, at, cell.write, code);
+            if (linear < block.count && !block.clocks.threads[linear].proxy.after(cell.write.epoch, cell.write.clock))
+                unfenced(me, *region, at, cell.write, code);
         }
         Access read = now;
         read.thread = engine, read.epoch = 0, read.clock = moment, read.atomic = ENGINE;
@@ -194,7 +203,8 @@ void Checker::remember_read(Thread& me, Cell& cell, const Access& now) {
     else if (!second.thread || warp(now) != warp(first) || warp(second) == warp(first)) second = now;
 }
 
-// A struct that is copied has bytes between its members that nobody writes; so of a long access one byte in four must be known.
+// A struct that is copied has bytes between its members that nobody writes; so of a long access one byte in four must
+// be known.
 bool Checker::known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size) {
     unsigned known = cell.written;
     if (!region.shared) {
@@ -235,7 +245,8 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
 Region* Checker::find(Thread& me, uintptr_t address) {
     auto search = [&](std::vector<Region>& regions) -> Region* {
         Region* found = nullptr;
-        auto after = std::upper_bound(regions.begin(), regions.end(), address, [](uintptr_t a, const Region& r) { return a < r.low; });
+        auto after = std::upper_bound(regions.begin(), regions.end(), address, [](uintptr_t a, const Region& r) {
+            return a < r.low; });
         for (auto at = after; at != regions.begin();) {
             --at;
             if (address < at->high && (!found || found->constant)) found = &*at;
@@ -273,7 +284,8 @@ void Checker::copied(uintptr_t to, uintptr_t from, size_t bytes) {
     auto target = allocations.upper_bound(to), source = allocations.upper_bound(from);
     if (target == allocations.begin() || source == allocations.begin()) return;
     Allocation &t = (--target)->second, &s = (--source)->second;
-    memmove(static_cast<unsigned char*>(t.written->at()) + (to - t.low), static_cast<unsigned char*>(s.written->at()) + (from - s.low), bytes);
+    memmove(static_cast<unsigned char*>(t.written->at()) + (to - t.low),
+        static_cast<unsigned char*>(s.written->at()) + (from - s.low), bytes);
 }
 
 }  // namespace emu

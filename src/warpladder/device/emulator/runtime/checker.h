@@ -41,7 +41,8 @@ class Checker {
     void synchronise(Thread& me, const void* address, bool write, int scope);
     void arrived(Thread& me, const void* address, size_t size);
 
-    // Barriers that count arrivals: who arrives tells what it knows, who has waited learns it, and what an engine did until a moment of its own.
+    // Barriers that count arrivals: who arrives tells what it knows, who has waited learns it, and what an engine did
+    // until a moment of its own.
     uint32_t engine() { return ENGINES | ++engines_; }
     void release(Thread& me, Known& told);
     void acquire(Thread& me, const Known& told, uint32_t engine, uint32_t moment);
@@ -64,10 +65,12 @@ class Checker {
     void remember_read(Thread& me, Cell& cell, const Access& now);
     static bool known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size);
     static Block& owner_of(Thread& me, uintptr_t address);
-    void race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is);
+    void race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now,
+        const char* is);
     static void touches_sums(Thread& me, const void* address, size_t size, bool write, const void* code);
     void unfenced(Thread& me, Region& region, uintptr_t address, const Access& earlier, uint32_t code);
-    void unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now, const char* is);
+    void unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now,
+        const char* is);
     void report_unread(bool shared_only);
     void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);
     [[noreturn]] void outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code);
@@ -86,8 +89,8 @@ class Checker {
     uint32_t stamp_ = 0, launch_stamp_ = 0, threads_per_block_ = 1;
     std::unordered_map<uintptr_t, SyncPoint> sync_points_;
 
-    // Reads of what nobody had written, by where they stand in the code. If somebody writes it later without waiting for
-    // the reader, that race is what is wrong.
+    // Reads of what nobody had written, by where they stand in the code. If somebody writes it later without waiting
+    // for the reader, that race is what is wrong.
     struct Unread {
         Report report;
         uintptr_t address;

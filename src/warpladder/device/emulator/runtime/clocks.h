@@ -2,7 +2,8 @@
 //   - of its own block, from before the last __syncthreads();
 //   - of its own warp, from before a __syncwarp() with that lane;
 //   - of anybody who then passed a fence and changed something atomically, which this thread read later, atomically,
-//     and of everybody whom that one knew. Between the two there may be a __syncthreads(), so that one thread does it for its
+//     and of everybody whom that one knew. Between the two there may be a __syncthreads(), so that one thread does it
+// for its
 //     block. Volatile accesses count as atomic here.
 #pragma once
 #ifdef EMU_CHECK
@@ -72,8 +73,10 @@ struct Clocks {
     uint32_t epoch = 0, stamp = 0;
     Known known;  // of all of the block's threads
     std::vector<ThreadClock> threads;
-    Known fenced;  // what threads made visible by a fence before the block's last barrier: any of its threads may tell of it
-    std::vector<uint32_t> learned, fencing;  // threads that know more than the block; threads that have passed a fence since
+    // what threads made visible by a fence before the block's last barrier: any of its threads may tell of it
+    Known fenced;
+    // threads that know more than the block; threads that have passed a fence since
+    std::vector<uint32_t> learned, fencing;
 };
 
 // What can be learned at an address.

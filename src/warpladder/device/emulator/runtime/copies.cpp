@@ -13,11 +13,13 @@ static Copies& copies_of(Thread& me) {
 }
 
 // An address that an instruction cannot take. The checker knows whose it is.
-[[noreturn]] static void refuse(Thread& me, [[maybe_unused]] const void* address, unsigned alignment, const std::string& what, Where where) {
+[[noreturn]] static void refuse(Thread& me, [[maybe_unused]] const void* address, unsigned alignment,
+    const std::string& what, Where where) {
 #ifdef EMU_CHECK
     checker.misaligned(address, alignment, what, where);
 #endif
-    std::string why = name_of(me) + " uses an address as a " + what + " at {0} that is no multiple of " + std::to_string(alignment);
+    std::string why = name_of(me) + " uses an address as a " + what + " at {0} that is no multiple of "
+        + std::to_string(alignment);
     worker_of(me).fail({"misaligned", why, "", text(me.block->index), text(me.index), {where}});
 }
 

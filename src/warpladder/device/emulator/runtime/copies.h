@@ -1,4 +1,5 @@
-// Copies to shared memory that run while their thread goes on (cp.async). Here each arrives as late as it may: when its thread waits for it.
+// Copies to shared memory that run while their thread goes on (cp.async). Here each arrives as late as it may: when its
+// thread waits for it.
 #pragma once
 #include <cstring>
 #include <vector>
@@ -16,7 +17,8 @@ struct Copy {
     }
 };
 
-// Of one thread: copies in the order in which they began. A wait counts groups, so those after the last commit are in none.
+// Of one thread: copies in the order in which they began. A wait counts groups, so those after the last commit are in
+// none.
 struct Copies {
     std::vector<Copy> under_way;
     std::vector<unsigned> groups;  // how many copies each has

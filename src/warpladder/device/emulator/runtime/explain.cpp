@@ -5,7 +5,8 @@
 
 namespace emu {
 
-std::string name_of(const Thread& thread) { return "block " + text(thread.block->index) + " thread " + text(thread.index); }
+std::string name_of(const Thread& thread) {
+    return "block " + text(thread.block->index) + " thread " + text(thread.index); }
 
 // 0-3, 8, 31
 std::string lanes_of(unsigned mask) {
@@ -21,7 +22,8 @@ std::string lanes_of(unsigned mask) {
 }
 
 static bool same_place(const Thread& a, const Thread& b) {
-    return a.state == b.state && (a.state == State::done || a.state == State::ready || (a.line == b.line && !strcmp(a.file, b.file) && !strcmp(a.waits, b.waits) &&
+    return a.state == b.state && (a.state == State::done || a.state == State::ready
+        || (a.line == b.line && !strcmp(a.file, b.file) && !strcmp(a.waits, b.waits) &&
                                      (a.state != State::at_phase || a.payload == b.payload)));
 }
 
@@ -31,31 +33,37 @@ static std::string doing(Worker& worker, const Thread& thread, bool one, std::ve
     std::string s = one ? "s" : "", here = " {" + std::to_string(places.size()) + "}";
     if (thread.state != State::ready) {
         places.push_back({thread.file, thread.line});
-        std::string lacking = thread.state == State::at_phase ? lacks(block_of(const_cast<Thread&>(thread)), thread.payload) : "";
+        std::string lacking = thread.state == State::at_phase
+            ? lacks(block_of(const_cast<Thread&>(thread)), thread.payload) : "";
         return "wait" + s + " at " + thread.waits + here + lacking;
     }
     std::string what = "memory";
     const Launch& launch = worker.run->launch;
     for (unsigned i = 0; i < launch.views; ++i)
-        if (uintptr_t(thread.polled) - launch.view[i].low < launch.view[i].bytes) what = "array " + std::string(launch.view[i].name);
+        if (uintptr_t(thread.polled) - launch.view[i].low < launch.view[i].bytes)
+            what = "array " + std::string(launch.view[i].name);
     if (!thread.polls_at) return "poll" + s + " " + what;
     places.push_back({nullptr, 0, thread.polls_at});
     return "poll" + s + " " + what + ", which nobody changes, at" + here;
 }
 
-// Groups of a block's threads by what they do: "192 threads, the first of them (0, 0, 0), wait at __syncthreads() {0}; ..."
+// Groups of a block's threads by what they do: "192 threads, the first of them (0, 0, 0), wait at __syncthreads() {0};
+// ..."
 static std::string census(Block& block, std::vector<Where>& places) {
     std::vector<std::pair<const Thread*, unsigned>> groups;
     for (auto& thread : block.threads) {
-        auto found = std::find_if(groups.begin(), groups.end(), [&](auto& group) { return same_place(*group.first, thread); });
+        auto found = std::find_if(groups.begin(), groups.end(), [&](auto& group) {
+            return same_place(*group.first, thread); });
         if (found == groups.end()) groups.push_back({&thread, 1});
         else ++found->second;
     }
-    std::stable_sort(groups.begin(), groups.end(), [](auto& a, auto& b) { return (a.first->state == State::done) < (b.first->state == State::done); });
+    std::stable_sort(groups.begin(), groups.end(), [](auto& a, auto& b) {
+        return (a.first->state == State::done) < (b.first->state == State::done); });
     std::string out;
     for (auto& [thread, count] : groups) {
         out += (out.empty() ? "" : "; ");
-        out += count == 1 ? "thread " + text(thread->index) + " " : std::to_string(count) + " threads, the first of them " + text(thread->index) + ", ";
+        out += count == 1 ? "thread " + text(thread->index) + " "
+            : std::to_string(count) + " threads, the first of them " + text(thread->index) + ", ";
         out += doing(*block.worker, *thread, count == 1, places);
     }
     return out;
@@ -87,9 +95,13 @@ static bool missing_lanes(Block& block, Report& report) {
         report.kind = "warp mask";
         report.block = text(block.index), report.thread = text(thread.index);
         report.places = {{thread.file, thread.line}};
-        report.message = std::string(thread.waits) + " at {0} has the mask " + mask + " and waits for ever: in block " + text(block.index) + " warp " + std::to_string(thread.linear / 32);
-        if (missing) report.message += " lanes " + lanes_of(missing) + " do not come, they " + doing(*block.worker, other, false, report.places);
-        else report.message += " lanes " + lanes_of(differing) + " call " + other.waits + " with the mask " + others + " at {1}";
+        report.message = std::string(thread.waits) + " at {0} has the mask " + mask + " and waits for ever: in block "
+            + text(block.index) + " warp " + std::to_string(thread.linear / 32);
+        if (missing)
+            report.message += " lanes " + lanes_of(missing) + " do not come, they "
+            + doing(*block.worker, other, false, report.places);
+        else report.message += " lanes " + lanes_of(differing) + " call " + other.waits + " with the mask " + others
+            + " at {1}";
         if (differing && !missing) report.places.push_back({other.file, other.line});
         return true;
     }
@@ -116,7 +128,8 @@ Report deadlock(Worker& worker) {
             break;
         }
     report.message = "nothing can go on: in block " + report.block + " " + census(*waiting, report.places);
-    if (polls && worker.run->units > 1 && !worker.run->launch.cooperative) report.message += "; blocks that wait for others must not rely on the order in which blocks run";
+    if (polls && worker.run->units > 1 && !worker.run->launch.cooperative)
+        report.message += "; blocks that wait for others must not rely on the order in which blocks run";
     return report;
 }
 

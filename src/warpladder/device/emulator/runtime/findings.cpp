@@ -19,39 +19,57 @@ std::string Checker::thread_name(uint32_t thread) {
 }
 
 std::string Checker::element(const Region& region, uintptr_t address) {
-    std::string what = region.shared ? "shared array " : region.symbol ? "__constant__ " : region.module ? "" : "array ";
+    std::string what = region.shared ? "shared array " : region.symbol ? "__constant__ " : region.module ? ""
+        : "array ";
     if (region.module) return region.name;
     uintptr_t offset = address - region.low;
-    if (region.element > 1 || region.high - region.low == 1) return what + region.name + ", element " + std::to_string(offset / region.element);
+    if (region.element > 1 || region.high - region.low == 1)
+        return what + region.name + ", element " + std::to_string(offset / region.element);
     return what + region.name + ", byte " + std::to_string(offset);
 }
 
-void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was, const Access& now, const char* is) {
+void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& earlier, const char* was,
+    const Access& now, const char* is) {
     auto of = [](const Access& a, const char* what) {
-        return std::string(a.atomic == 4 ? "volatile " : a.atomic == UNDER_WAY || a.atomic == TILE ? "asynchronous " : a.atomic && a.atomic < UNDER_WAY ? "atomic " : "") + what;
+        return std::string(a.atomic == 4 ? "volatile " : a.atomic == UNDER_WAY || a.atomic == TILE ? "asynchronous "
+            : a.atomic && a.atomic < UNDER_WAY ? "atomic " : "") + what;
     };
-    bool engine = earlier.thread >= ENGINES, other_block = !engine && (earlier.thread - 1) / threads_per_block_ != (now.thread - 1) / threads_per_block_;
-    std::string message = "race on " + element(region, address) + ": " + of(now, is) + " by " + here(me) + " at {0} and " + of(earlier, was) + " by " +
-                          (engine ? earlier.atomic == ENGINE && !strcmp(was, "write") ? "the copy engine, asked for" : "the tensor cores, for wgmma" : thread_name(earlier.thread)) + " at {1}, with nothing between them that orders " + (other_block ? "the blocks" : "the threads");
-    if (auto unread = unread_.find(earlier.code); unread != unread_.end() && unread->second.address == address) unread_.erase(unread);
+    bool engine = earlier.thread >= ENGINES, other_block = !engine
+        && (earlier.thread - 1) / threads_per_block_ != (now.thread - 1) / threads_per_block_;
+    std::string message = "race on " + element(region, address) + ": " + of(now, is) + " by " + here(me)
+        + " at {0} and " + of(earlier, was) + " by " +
+                          (engine ? earlier.atomic == ENGINE && !strcmp(was, "write") ? "the copy engine, asked for"
+                              : "the tensor cores, for wgmma" : thread_name(earlier.thread))
+                              + " at {1}, with nothing between them that orders "
+                              + (other_block ? "the blocks" : "the threads");
+    if (auto unread = unread_.find(earlier.code); unread != unread_.end() && unread->second.address == address)
+        unread_.erase(unread);
     Report report = report_of(me, "race", message, region.name);
     report.places = {in_code(*run_, now.code), in_code(*run_, earlier.code)};
     worker_here->warn(report);
 }
 
 // An access to where a copy is on its way.
-void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now, const char* is) {
+void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now,
+    const char* is) {
     if (copy.atomic == TILE) {
-        Report report = report_of(me, "unfinished copy", here(me) + " " + is + " " + element(region, address) + " at {0} before the tile has arrived that is asked for at {1}: nobody has waited for its barrier", region.name);
+        Report report = report_of(me, "unfinished copy",
+            here(me) + " " + is + " " + element(region, address)
+            + " at {0} before the tile has arrived that is asked for at {1}: nobody has waited for its barrier",
+            region.name);
         report.places = {in_code(*run_, now.code), in_code(*run_, copy.code)};
         return worker_here->warn(report);
     }
     Block& block = owner_of(me, address);
     uint32_t linear = (copy.thread - 1) % threads_per_block_;
     bool own = copy.thread == now.thread, grouped = block.copies[linear].grouped(reinterpret_cast<void*>(address));
-    std::string who = own ? "that it began" : "that " + thread_name(copy.thread) + " began", waits = own ? "it" : "that thread";
-    std::string why = grouped ? waits + " has not waited for the copy's group" : waits + " has not committed the copy to a group, and a wait counts groups";
-    Report report = report_of(me, "unfinished copy", here(me) + " " + is + " " + element(region, address) + " at {0} before the copy " + who + " at {1} has arrived: " + why, region.name);
+    std::string who = own ? "that it began" : "that " + thread_name(copy.thread) + " began", waits = own ? "it"
+        : "that thread";
+    std::string why = grouped ? waits + " has not waited for the copy's group"
+        : waits + " has not committed the copy to a group, and a wait counts groups";
+    Report report = report_of(me, "unfinished copy",
+        here(me) + " " + is + " " + element(region, address) + " at {0} before the copy " + who
+        + " at {1} has arrived: " + why, region.name);
     report.places = {in_code(*run_, now.code), in_code(*run_, copy.code)};
     worker_here->warn(report);
 }
@@ -74,7 +92,9 @@ void Checker::touches_sums(Thread& me, const void* pointer, size_t size, bool wr
     if (mine.sums && meet(mine.sums, mine.bytes)) mine.fenced = false;
     for (const Product& product : mine.begun) {
         if (!meet(reinterpret_cast<const char*>(product.d), product.columns * 2)) continue;
-        Report report = report_of(me, "unfinished product", here(me) + (write ? " writes to" : " reads") + std::string(" sums at {0} before the wgmma is done that it began at {1}: wgmma_wait comes first"), "");
+        Report report = report_of(me, "unfinished product",
+            here(me) + (write ? " writes to" : " reads")
+            + std::string(" sums at {0} before the wgmma is done that it began at {1}: wgmma_wait comes first"), "");
         report.places = {{nullptr, 0, code}, {product.file, product.line}};
         return worker_here->warn(report);
     }
@@ -82,7 +102,8 @@ void Checker::touches_sums(Thread& me, const void* pointer, size_t size, bool wr
 
 void Checker::unread(Thread& me, Region& region, uintptr_t address, uint32_t code) {
     std::string why = region.symbol ? ", which nobody has filled" : ", and nothing was ever written there";
-    Report report = report_of(me, region.symbol ? "unfilled" : "uninitialised", here(me) + " reads " + element(region, address) + " at {0}" + why, region.name);
+    Report report = report_of(me, region.symbol ? "unfilled" : "uninitialised",
+        here(me) + " reads " + element(region, address) + " at {0}" + why, region.name);
     report.places = {in_code(*run_, code)};
     unread_.emplace(code, Unread{report, address, region.shared});
 }
@@ -108,14 +129,18 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
         uintptr_t best = ~uintptr_t(0);
         auto consider = [&](const Region& region) {
             bool behind = address + size > region.high;
-            uintptr_t distance = address >= region.low && behind ? (address >= region.high ? address - region.high : 0) : region.low - address;
+            uintptr_t distance = address >= region.low && behind ? (address >= region.high ? address - region.high : 0)
+                : region.low - address;
             if (address < region.low) distance = region.low - address;
             if (distance >= best) return;
             best = distance;
             array = region.name;
-            std::string name = (region.shared ? "shared array " : "array ") + array + " of " + std::to_string((region.high - region.low) / region.element) +
+            std::string name = (region.shared ? "shared array " : "array ") + array + " of "
+                + std::to_string((region.high - region.low) / region.element) +
                                (region.element > 1 ? " elements" : " bytes");
-            if (address >= region.high) where = distance ? std::to_string(distance) + " bytes behind the end of " + name : "behind the end of " + name;
+            if (address >= region.high)
+                where = distance ? std::to_string(distance) + " bytes behind the end of " + name
+                : "behind the end of " + name;
             else if (address < region.low) where = std::to_string(distance) + " bytes before the beginning of " + name;
             else where = "across the end of " + name;
         };
@@ -138,8 +163,11 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
 void Checker::misaligned(const void* address, unsigned alignment, const std::string& type, Where where) {
     Thread& me = self();
     Region* region = find(me, uintptr_t(address));
-    std::string what = region ? element(*region, uintptr_t(address)) : "memory at " + std::to_string(uintptr_t(address));
-    Report report = report_of(me, "misaligned", here(me) + " uses " + what + " as a " + type + " at {0}, whose address must be a multiple of " + std::to_string(alignment), region ? region->name : "");
+    std::string what = region ? element(*region, uintptr_t(address))
+        : "memory at " + std::to_string(uintptr_t(address));
+    Report report = report_of(me, "misaligned",
+        here(me) + " uses " + what + " as a " + type + " at {0}, whose address must be a multiple of "
+        + std::to_string(alignment), region ? region->name : "");
     report.places = {where};
     worker_here->fail(std::move(report));
 }

@@ -68,7 +68,8 @@ void Checker::sync_warp(Block& block, unsigned first, unsigned lanes) {
         seen[lane] = std::max(seen[lane], ++mine.clock);
     }
     Known known;
-    for (unsigned left = lanes; left; left &= left - 1) join(known, block.clocks.threads[first + unsigned(__builtin_ctz(left))].known);
+    for (unsigned left = lanes; left; left &= left - 1)
+        join(known, block.clocks.threads[first + unsigned(__builtin_ctz(left))].known);
     for (unsigned left = lanes; left; left &= left - 1) {
         unsigned thread = first + unsigned(__builtin_ctz(left));
         ThreadClock& mine = block.clocks.threads[thread];
@@ -104,7 +105,8 @@ void Checker::synchronise(Thread& me, const void* address, bool write, int scope
     if (tells) {
         if (point.block != block.linear) point.block_known = nullptr, point.block = block.linear;
         if (block.clocks.fenced) join(scope > 0 ? point.known : point.block_known, block.clocks.fenced);
-        if (mine.fence.scope >= 0) tell(mine.fence.scope > 0 && scope > 0 ? point.known : point.block_known, block, me.linear);
+        if (mine.fence.scope >= 0)
+            tell(mine.fence.scope > 0 && scope > 0 ? point.known : point.block_known, block, me.linear);
     }
     Known before = mine.known;
     if (scope > 0) join(mine.known, point.known);
@@ -141,7 +143,8 @@ uint32_t Checker::phases_seen(Thread& me, uint32_t engine) {
     uint32_t seen = 0;
     for (const Known* known : {&clocks.known, &clocks.threads[me.linear].known})
         if (*known)
-            if (auto found = (*known)->threads.find(engine); found != (*known)->threads.end()) seen = std::max(seen, found->second.clock);
+            if (auto found = (*known)->threads.find(engine); found != (*known)->threads.end())
+                seen = std::max(seen, found->second.clock);
     return seen;
 }
 
@@ -154,7 +157,8 @@ bool Checker::ordered(Thread& me, const Access& earlier) {
     Block& block = block_of(me);
     uint32_t number = number_of(me);
     if (earlier.thread >= ENGINES) {  // no barrier of the block is theirs: somebody has to have waited for them
-        auto waited = [&](const Known& known) { return known && known->covers(~0u, earlier.thread, earlier.epoch, earlier.clock); };
+        auto waited = [&](const Known& known) {
+            return known && known->covers(~0u, earlier.thread, earlier.epoch, earlier.clock); };
         return waited(block.clocks.known) || waited(block.clocks.threads[me.linear].known);
     }
     if (earlier.thread == number) return true;
@@ -164,7 +168,8 @@ bool Checker::ordered(Thread& me, const Access& earlier) {
         uint32_t its_linear = (earlier.thread - 1) % threads_per_block_;
         if (its_linear / 32 == me.linear / 32 && clock(me).seen[its_linear & 31] > earlier.clock) return true;
     }
-    auto knows = [&](const Known& known) { return known && known->covers(its_block, earlier.thread, earlier.epoch, earlier.clock); };
+    auto knows = [&](const Known& known) { return known
+        && known->covers(its_block, earlier.thread, earlier.epoch, earlier.clock); };
     return knows(block.clocks.known) || knows(block.clocks.threads[me.linear].known);
 }
 

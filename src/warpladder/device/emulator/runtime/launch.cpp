@@ -97,7 +97,8 @@ EMU_EXPORT void* emu_allocate(size_t bytes, [[maybe_unused]] unsigned grain) {
 #ifdef EMU_CHECK
     constexpr size_t GUARD = 1 << 20;
     size_t size = (bytes + 4095) / 4096 * 4096;
-    char* memory = static_cast<char*>(mmap(nullptr, size + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    char* memory = static_cast<char*>(mmap(nullptr, size + 2 * GUARD, PROT_NONE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (memory == MAP_FAILED || mprotect(memory + GUARD, size, PROT_READ | PROT_WRITE)) return nullptr;
     uintptr_t low = uintptr_t(memory) + GUARD;
     checker.allocations[low] = {low, bytes, std::make_shared<Cells>(low, bytes, grain), std::make_unique<Lazy>(bytes)};
@@ -119,7 +120,8 @@ EMU_EXPORT void emu_free(void* memory, [[maybe_unused]] size_t bytes) {
 }
 
 // Memory of a module's own, a __constant__ variable, that counts as unwritten from now on.
-EMU_EXPORT void emu_adopt([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes, [[maybe_unused]] unsigned grain) {
+EMU_EXPORT void emu_adopt([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes, [[maybe_unused]] unsigned grain)
+    {
 #ifdef EMU_CHECK
     uintptr_t low = uintptr_t(memory);
     checker.allocations[low] = {low, bytes, std::make_shared<Cells>(low, bytes, grain), std::make_unique<Lazy>(bytes)};
@@ -127,7 +129,8 @@ EMU_EXPORT void emu_adopt([[maybe_unused]] void* memory, [[maybe_unused]] size_t
 }
 
 // How many elements of an array nobody has written, and the first of them; 0 where nobody has looked.
-EMU_EXPORT size_t emu_unwritten([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes, [[maybe_unused]] size_t element, [[maybe_unused]] size_t* first) {
+EMU_EXPORT size_t emu_unwritten([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes,
+    [[maybe_unused]] size_t element, [[maybe_unused]] size_t* first) {
 #ifdef EMU_CHECK
     return checker.unwritten(uintptr_t(memory), bytes, element, *first);
 #else

@@ -9,7 +9,8 @@ static std::string called(Block& block, const void* barrier) {
     for (const Place* place = block.worker->run->launch.layout->first; place; place = place->next)
         if (offset - place->offset < place->bytes) {
             unsigned element = (offset - place->offset) / 8;
-            return std::string("barrier ") + place->name + (place->bytes > 8 ? "[" + std::to_string(element) + "]" : "");
+            return std::string("barrier ") + place->name
+                + (place->bytes > 8 ? "[" + std::to_string(element) + "]" : "");
         }
     return "the barrier";
 }
@@ -18,10 +19,13 @@ static std::string called(Block& block, const void* barrier) {
 std::string lacks(Block& block, const void* address) {
     const PhaseBarrier& barrier = block.phases[address];
     std::string what = ", for phase " + std::to_string(barrier.phase) + " of " + called(block, address);
-    if (barrier.missing) what += ", which lacks " + std::to_string(barrier.missing) + " of " + std::to_string(barrier.count) + " arrivals";
+    if (barrier.missing)
+        what += ", which lacks " + std::to_string(barrier.missing) + " of " + std::to_string(barrier.count)
+        + " arrivals";
     if (barrier.bytes) {
         what += barrier.missing ? " and " : ", which ";
-        what += barrier.bytes > 0 ? "lacks " + std::to_string(barrier.bytes) + " bytes that were announced" : "has got " + std::to_string(-barrier.bytes) + " bytes more than were announced";
+        what += barrier.bytes > 0 ? "lacks " + std::to_string(barrier.bytes) + " bytes that were announced"
+            : "has got " + std::to_string(-barrier.bytes) + " bytes more than were announced";
     }
     return what;
 }
@@ -34,7 +38,8 @@ static PhaseBarrier& phase_of(Thread& me, Block& block, const void* address, con
     auto found = block.phases.find(address);
     if (found != block.phases.end()) return found->second;
     bool shared = block.memory.holds(address);
-    refuse_phase(me, shared ? "uses " + called(block, address) + " at {0}, which nobody has initialised" : "uses a barrier at {0} that lies in no shared memory", file, line);
+    refuse_phase(me, shared ? "uses " + called(block, address) + " at {0}, which nobody has initialised"
+        : "uses a barrier at {0} that lies in no shared memory", file, line);
 }
 
 // Lets those go on who wait for a barrier, to look whether there is still a reason to.
@@ -73,8 +78,11 @@ void Worker::phase(Thread& me, void* address, unsigned parity, const char* file,
         suspend(me);
     }
 #ifdef EMU_CHECK
-    if (barrier.phase > seen + 1)  // a phase has ended of which the thread knew nothing, and the wait for the next one has the parity of the one before it
-        refuse_phase(me, "waits at {0} for phase " + std::to_string(barrier.phase - 1) + " of " + called(block, address) + " and does not know that phase " +
+    // a phase has ended of which the thread knew nothing, and the wait for the next one has the parity of the one
+    // before it
+    if (barrier.phase > seen + 1)
+        refuse_phase(me, "waits at {0} for phase " + std::to_string(barrier.phase - 1) + " of " + called(block, address)
+            + " and does not know that phase " +
                      std::to_string(barrier.phase - 2) + " has ended: had it come before that, it would not have waited, since phases two apart have the same parity", file, line);
     checker.acquire(me, barrier.known, barrier.engine, barrier.phase);
 #endif
@@ -85,8 +93,11 @@ void leftovers(Block& block) {
     for (auto& [address, barrier] : block.phases)
         if (!barrier.under_way.empty()) {
             const Tile& tile = barrier.under_way.front();
-            std::string why = "block " + text(block.index) + " ends before the tile has arrived that is asked for at {0}: nobody has waited for " + called(block, address);
-            block.worker->fail({"unfinished copy", why, "", text(block.index), text(tile.thread), {{nullptr, 0, tile.code}}});
+            std::string why = "block " + text(block.index)
+                + " ends before the tile has arrived that is asked for at {0}: nobody has waited for "
+                + called(block, address);
+            block.worker->fail({"unfinished copy", why, "", text(block.index), text(tile.thread),
+                {{nullptr, 0, tile.code}}});
         }
     unfinished_products(block);
 }
@@ -96,7 +107,8 @@ void leftovers(Block& block) {
 EMU_EXPORT void emu_phase_init(void* address, unsigned count, const char* file, int line) {
     Thread& me = self();
     Block& block = block_of(me);
-    if (!block.memory.holds(address)) refuse_phase(me, "initialises a barrier at {0} that lies in no shared memory of its block", file, line);
+    if (!block.memory.holds(address))
+        refuse_phase(me, "initialises a barrier at {0} that lies in no shared memory of its block", file, line);
     if (uintptr_t(address) % 8) emu_misaligned(address, 8, "barrier", file, line);
     if (count == 0) refuse_phase(me, "initialises a barrier at {0} that no arrival would ever end", file, line);
     PhaseBarrier barrier;
@@ -114,10 +126,14 @@ EMU_EXPORT void emu_phase_arrive(void* address, unsigned bytes, int rank, const 
     if (rank >= 0) {
         address = emu_map_shared(address, unsigned(rank), file, line);
         block = block->group->blocks[unsigned(rank)];
-        if (!block->live) refuse_phase(me, "arrives at a barrier of block " + text(block->index) + " at {0}, which has left the kernel", file, line);
+        if (!block->live)
+            refuse_phase(me, "arrives at a barrier of block " + text(block->index)
+            + " at {0}, which has left the kernel", file, line);
     }
     PhaseBarrier& barrier = phase_of(me, *block, address, file, line);
-    if (barrier.missing == 0) refuse_phase(me, "arrives at " + called(*block, address) + " at {0}, in a phase in which all " + std::to_string(barrier.count) + " arrivals have come", file, line);
+    if (barrier.missing == 0)
+        refuse_phase(me, "arrives at " + called(*block, address) + " at {0}, in a phase in which all "
+        + std::to_string(barrier.count) + " arrivals have come", file, line);
 #ifdef EMU_CHECK
     checker.access(address, 8, true, 2, __builtin_return_address(0));
     checker.release(me, barrier.told);

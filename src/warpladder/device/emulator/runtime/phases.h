@@ -1,4 +1,5 @@
-// Barriers in shared memory that count arrivals and bytes (mbarrier), and the tiles whose bytes are on their way to one.
+// Barriers in shared memory that count arrivals and bytes (mbarrier), and the tiles whose bytes are on their way to
+// one.
 #pragma once
 #include <vector>
 
@@ -7,7 +8,8 @@
 
 namespace emu {
 
-// A tile that a thread has asked for, or a piece of memory as it lies. It arrives as late as it may: when somebody waits for the barrier.
+// A tile that a thread has asked for, or a piece of memory as it lies. It arrives as late as it may: when somebody
+// waits for the barrier.
 struct Tile {
     char* to;
     TileMap map;

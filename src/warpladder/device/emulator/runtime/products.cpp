@@ -1,5 +1,6 @@
-// A warpgroup's products. Here they are done when the warpgroup waits for them, as late as on a GPU at worst: what has become of their factors by then
-// is what is multiplied, and sums that are looked at before are those of before. They add as one warp's products do (tensor.cpp).
+// A warpgroup's products. Here they are done when the warpgroup waits for them, as late as on a GPU at worst: what has
+// become of their factors by then is what is multiplied, and sums that are looked at before are those of before. They
+// add as one warp's products do (tensor.cpp).
 #include "worker.h"
 
 namespace emu {
@@ -9,7 +10,8 @@ constexpr unsigned THREADS = 128, ROWS = 64;
 static Products& products_of(Thread& me, const char* file, int line) {
     Block& block = block_of(me);
     if (me.linear >= block.count / THREADS * THREADS)
-        worker_of(me).fail({"warpgroup", "wgmma at {0} wants whole warpgroups of 128 threads, and the block has " + std::to_string(block.count), "", text(block.index), text(me.index), {{file, line}}});
+        worker_of(me).fail({"warpgroup", "wgmma at {0} wants whole warpgroups of 128 threads, and the block has "
+            + std::to_string(block.count), "", text(block.index), text(me.index), {{file, line}}});
     if (block.products.empty()) {
         block.products.resize(block.count);
         block.warpgroups.resize(block.count / THREADS);
@@ -20,7 +22,8 @@ static Products& products_of(Thread& me, const char* file, int line) {
     return block.products[me.linear];
 }
 
-[[noreturn]] static void refuse_products(Thread& me, const char* kind, const std::string& why, std::vector<Where> places) {
+[[noreturn]] static void refuse_products(Thread& me, const char* kind, const std::string& why,
+    std::vector<Where> places) {
     worker_of(me).fail({kind, name_of(me) + " " + why, "", text(me.block->index), text(me.index), std::move(places)});
 }
 
@@ -31,10 +34,13 @@ struct Factor {
     bool down;      // terms go down the rows, and not along them
     unsigned size;  // bytes of a number
 
-    Factor(uint64_t bits, bool down_, unsigned size_) : start((bits & 0x3fff) << 4), leading((bits >> 16 & 0x3fff) << 4), stride((bits >> 32 & 0x3fff) << 4), row(bits >> 62 == 1 ? 128 : 64), down(down_), size(size_) {}
+    Factor(uint64_t bits, bool down_, unsigned size_) : start((bits & 0x3fff) << 4),
+        leading((bits >> 16 & 0x3fff) << 4), stride((bits >> 32 & 0x3fff) << 4), row(bits >> 62 == 1 ? 128 : 64),
+        down(down_), size(size_) {}
     // Where a term of a row of A, or of a column of B, lies in the block's shared memory.
     unsigned at(unsigned line, unsigned term) const {
-        uint64_t offset = down ? start + line / 64 * leading + term / 8 * stride + term % 8 * 128 + line % 64 * size : start + line / 8 * stride + line % 8 * row + term * size;
+        uint64_t offset = down ? start + line / 64 * leading + term / 8 * stride + term % 8 * 128 + line % 64 * size
+            : start + line / 8 * stride + line % 8 * row + term * size;
         return row == 128 ? swizzled(unsigned(offset)) : unsigned(offset ^ (offset >> 3 & 0x30));
     }
 };
@@ -91,7 +97,8 @@ static void multiply_group(Block& block, unsigned first, size_t step) {
     }
 }
 
-// All threads of a warpgroup have come to wait: they must have begun the same products, of which all groups but the last `pending` are done now.
+// All threads of a warpgroup have come to wait: they must have begun the same products, of which all groups but the
+// last `pending` are done now.
 static void finish_group(Thread& me, unsigned pending) {
     Block& block = block_of(me);
     unsigned first = me.linear / THREADS * THREADS;
@@ -99,12 +106,17 @@ static void finish_group(Thread& me, unsigned pending) {
     for (unsigned thread = first; thread < first + THREADS; ++thread) {
         Thread& other = block.threads[thread];
         const Products& its = block.products[thread];
-        auto differ = [&](const std::string& how, Where a, Where b) { refuse_products(other, "warpgroup", "and the first thread of its warpgroup " + how, {a, b}); };
-        if (other.line != block.threads[first].line) differ("wait for wgmma at {0} and {1}", {other.file, other.line}, {block.threads[first].file, block.threads[first].line});
-        if (its.groups != one.groups || its.begun.size() != one.begun.size()) differ("have begun other products when they wait for wgmma at {0}", {other.file, other.line}, {});
+        auto differ = [&](const std::string& how, Where a, Where b) {
+            refuse_products(other, "warpgroup", "and the first thread of its warpgroup " + how, {a, b}); };
+        if (other.line != block.threads[first].line)
+            differ("wait for wgmma at {0} and {1}", {other.file, other.line},
+            {block.threads[first].file, block.threads[first].line});
+        if (its.groups != one.groups || its.begun.size() != one.begun.size())
+            differ("have begun other products when they wait for wgmma at {0}", {other.file, other.line}, {});
         for (size_t step = 0; step < its.begun.size(); ++step) {
             const Product &p = its.begun[step], &q = one.begun[step];
-            if (p.line != q.line || p.a != q.a || p.b != q.b || p.columns != q.columns || p.kind != q.kind || p.turned != q.turned || p.turned_a != q.turned_a || p.add != q.add)
+            if (p.line != q.line || p.a != q.a || p.b != q.b || p.columns != q.columns || p.kind != q.kind
+                || p.turned != q.turned || p.turned_a != q.turned_a || p.add != q.add)
                 differ("call wgmma with other factors, at {0} and {1}", {p.file, p.line}, {q.file, q.line});
         }
     }
@@ -144,13 +156,16 @@ void unfinished_products(Block& block) {
     for (unsigned thread = 0; thread < block.products.size(); ++thread)
         if (!block.products[thread].begun.empty()) {
             const Product& product = block.products[thread].begun.front();
-            refuse_products(block.threads[thread], "unfinished product", "leaves the kernel without having waited for the product that it began at {0}", {{product.file, product.line}});
+            refuse_products(block.threads[thread], "unfinished product",
+                "leaves the kernel without having waited for the product that it began at {0}",
+                {{product.file, product.line}});
         }
 }
 
 }  // namespace emu
 
-EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns, int kind, int turned, int add, const char* file, int line) {
+EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns, int kind, int turned, int add,
+    const char* file, int line) {
     Thread& me = self();
     Block& block = block_of(me);
     Products& mine = products_of(me, file, line);
@@ -167,18 +182,24 @@ EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns,
         const void* code = __builtin_return_address(0);
         unsigned depth = 32 / size_of(product), warp = me.linear / 32 % 4;
         Factor of_a(a, product.turned_a, size_of(product)), of_b(b, product.turned, size_of(product));
-        uint32_t engine = block.warpgroups[me.linear / THREADS].engine, moment = mine.ended + uint32_t(mine.groups.size());
+        uint32_t engine = block.warpgroups[me.linear / THREADS].engine,
+            moment = mine.ended + uint32_t(mine.groups.size());
         if (product.turned_a)
             for (unsigned term = 0; term < depth; ++term)
-                for (unsigned row = 16 * warp; row < 16 * warp + 16; row += 8) checker.engine_reads(me, block.shared + of_a.at(row, term), 16, engine, moment, code);
+                for (unsigned row = 16 * warp; row < 16 * warp + 16; row += 8)
+                    checker.engine_reads(me, block.shared + of_a.at(row, term), 16, engine, moment, code);
         else for (unsigned row = 16 * warp; row < 16 * warp + 16; ++row)
-            for (unsigned piece = 0; piece < 2; ++piece) checker.engine_reads(me, block.shared + of_a.at(row, piece * depth / 2), 16, engine, moment, code);
+            for (unsigned piece = 0; piece < 2; ++piece)
+                checker.engine_reads(me, block.shared + of_a.at(row, piece * depth / 2), 16, engine, moment, code);
         if (product.turned)  // eight columns lie beside each other
             for (unsigned term = 0; term < depth; ++term)
-                for (unsigned column = 0; column < columns; column += 8) checker.engine_reads(me, block.shared + of_b.at(column, term), 16, engine, moment, code);
+                for (unsigned column = 0; column < columns; column += 8)
+                    checker.engine_reads(me, block.shared + of_b.at(column, term), 16, engine, moment, code);
         else
             for (unsigned column = 0; column < columns; ++column)
-                for (unsigned piece = 0; piece < 2; ++piece) checker.engine_reads(me, block.shared + of_b.at(column, piece * depth / 2), 16, engine, moment, code);
+                for (unsigned piece = 0; piece < 2; ++piece)
+                    checker.engine_reads(me, block.shared + of_b.at(column, piece * depth / 2), 16, engine, moment,
+                    code);
     }
 #endif
     (void)block;
@@ -192,4 +213,5 @@ EMU_EXPORT void emu_products_commit(const char* file, int line) {
     mine.committed = unsigned(mine.begun.size());
 }
 
-EMU_EXPORT void emu_products_wait(unsigned pending, const char* file, int line) { worker_of(self()).products(self(), pending, file, line); }
+EMU_EXPORT void emu_products_wait(unsigned pending, const char* file, int line) {
+    worker_of(self()).products(self(), pending, file, line); }

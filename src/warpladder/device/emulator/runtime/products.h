@@ -5,7 +5,8 @@
 
 namespace emu {
 
-// One thread's part of D += A B: D (64, columns), A and B in shared memory as descriptors say. kind: what the factors are, as emu::Factors counts.
+// One thread's part of D += A B: D (64, columns), A and B in shared memory as descriptors say. kind: what the factors
+// are, as emu::Factors counts.
 struct Product {
     float* d;
     uint64_t a, b;

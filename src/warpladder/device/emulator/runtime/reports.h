@@ -18,7 +18,8 @@ struct Where {
     int column = 0;  // of the bracket that closes an index, where the array's name is still to be read
 };
 
-inline std::string text(uint3 v) { return "(" + std::to_string(v.x) + ", " + std::to_string(v.y) + ", " + std::to_string(v.z) + ")"; }
+inline std::string text(uint3 v) { return "(" + std::to_string(v.x) + ", " + std::to_string(v.y) + ", "
+    + std::to_string(v.z) + ")"; }
 inline std::string text(dim3 v) { return text(uint3(v)); }
 
 struct Report {
@@ -40,7 +41,8 @@ class Reports {
         all_.push_back(line(report, base));
     }
     static std::string line(const Report& report, uintptr_t base) {
-        return report.kind + US + report.message + US + report.array + US + report.block + US + report.thread + US + places(report, base) + RS;
+        return report.kind + US + report.message + US + report.array + US + report.block + US + report.thread + US
+            + places(report, base) + RS;
     }
     bool empty() const { return all_.empty(); }
     std::string joined() const {
@@ -54,7 +56,9 @@ class Reports {
     static std::string places(const Report& report, uintptr_t base) {
         std::string out;
         for (auto& place : report.places) {
-            if (place.file) out += std::string("@") + place.file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) + US;
+            if (place.file)
+                out += std::string("@") + place.file + ":" + std::to_string(place.line) + ":"
+                + std::to_string(place.column) + US;
             else out += "+" + std::to_string(uintptr_t(place.address) - base) + US;
         }
         return out;

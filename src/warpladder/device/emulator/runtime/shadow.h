@@ -34,7 +34,9 @@ struct Access {
 };
 constexpr int UNDER_WAY = 5;  // a copy, until its thread has waited for it: nobody may read or write there
 constexpr int TILE = 6;       // a tile, until it has arrived: likewise
-constexpr int ENGINE = 7;     // by the copy engine or the tensor cores, which are no threads of the block: `thread` is the number of one from ENGINES on
+// by the copy engine or the tensor cores, which are no threads of the block: `thread` is the number of one from ENGINES
+// on
+constexpr int ENGINE = 7;
 constexpr uint32_t ENGINES = 0x80000000u;
 
 struct Cell {
@@ -48,7 +50,8 @@ class Cells {
   public:
     // A cell for every `grain` bytes: 1, 2 or 4; 1 for any other number.
     Cells(uintptr_t low, size_t bytes, unsigned grain)
-        : shift_(grain == 4 ? 2 : grain == 2), first_(low >> shift_), memory_(((bytes >> shift_) + 2) * sizeof(Cell)), cells_(static_cast<Cell*>(memory_.at())) {}
+        : shift_(grain == 4 ? 2 : grain == 2), first_(low >> shift_), memory_(((bytes >> shift_) + 2) * sizeof(Cell)),
+            cells_(static_cast<Cell*>(memory_.at())) {}
     unsigned grain() const { return 1u << shift_; }
     Cell& operator[](uintptr_t address) const { return cells_[(address >> shift_) - first_]; }
 

@@ -23,16 +23,19 @@ class SharedMemory {
         if (bytes > capacity_) {
             release();
             capacity_ = (bytes + 65535) / 65536 * 65536;
-            low_ = static_cast<char*>(mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+            low_ = static_cast<char*>(mmap(nullptr, capacity_, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
         }
 #ifdef EMU_ASAN
         __asan_poison_memory_region(low_, capacity_);
-        for (const Place* place = layout_->first; place; place = place->next) __asan_unpoison_memory_region(low_ + place->offset, place->bytes);
+        for (const Place* place = layout_->first; place; place = place->next)
+            __asan_unpoison_memory_region(low_ + place->offset, place->bytes);
         __asan_unpoison_memory_region(low_ + offset_, dynamic_);
 #endif
 #ifdef EMU_CHECK
         regions_.clear();
-        for (const Place* place = layout_->first; place; place = place->next) add(place->name, place->offset, place->bytes, place->element, std::min(place->element, 4u));
+        for (const Place* place = layout_->first; place; place = place->next)
+            add(place->name, place->offset, place->bytes, place->element, std::min(place->element, 4u));
         if (dynamic_) add("dynamic shared memory", offset_, dynamic_, 1, 4);
         std::sort(regions_.begin(), regions_.end(), [](const Region& a, const Region& b) { return a.low < b.low; });
 #endif
@@ -46,7 +49,8 @@ class SharedMemory {
     // What a kernel calls its dynamic shared memory.
     void name_dynamic(const char* name, unsigned element) {
         for (auto& region : regions_)
-            if (region.low == uintptr_t(low_) + offset_ && region.element != element) region.name = name, region.element = element;
+            if (region.low == uintptr_t(low_) + offset_ && region.element != element)
+                region.name = name, region.element = element;
     }
 
   private:

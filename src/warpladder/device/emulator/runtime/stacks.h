@@ -1,4 +1,5 @@
-// Stacks, and the switch from one to another. A CUDA thread that waits keeps its stack; everything else runs on whichever is free.
+// Stacks, and the switch from one to another. A CUDA thread that waits keeps its stack; everything else runs on
+// whichever is free.
 #pragma once
 #include <sys/mman.h>
 
@@ -22,7 +23,8 @@ namespace emu {
 struct Stack {
     char* low = nullptr;
     size_t size = 0;
-    size_t skip = 0;       // bytes at the top that are left free, so that the tops of many stacks do not share a place of the cache
+    // bytes at the top that are left free, so that the tops of many stacks do not share a place of the cache
+    size_t skip = 0;
     void* fake = nullptr;  // AddressSanitizer's own
 #ifdef EMU_PORTABLE_SWITCH
     ucontext_t registers;
@@ -51,8 +53,9 @@ inline void* prepared(Stack& stack, void (*entry)()) {
 
 #else
 
-// As above; a context is a stack pointer, and the address to go on at stands there. All registers count as lost, so that the
-// compiler keeps just those that it needs: how much memory a waiting thread leaves behind is what a switch costs.
+// As above; a context is a stack pointer, and the address to go on at stands there. All registers count as lost, so
+// that the compiler keeps just those that it needs: how much memory a waiting thread leaves behind is what a switch
+// costs.
 inline __attribute__((always_inline)) void change(Stack&, void*& left, void* to) {
     void** place = &left;
     asm volatile(
@@ -65,7 +68,8 @@ inline __attribute__((always_inline)) void change(Stack&, void*& left, void* to)
         "1:"
         : "+D"(place), "+S"(to)
         :
-        : "rax", "rbx", "rcx", "rdx", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",
+        : "rax", "rbx", "rcx", "rdx", "rbp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1",
+        "xmm2", "xmm3", "xmm4", "xmm5",
           "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
 }
 
@@ -78,7 +82,8 @@ inline void* prepared(Stack& stack, void (*entry)()) {
 
 #endif
 
-inline __attribute__((always_inline)) void switch_stacks(Stack& from, void*& left, [[maybe_unused]] Stack& to, void* context) {
+inline __attribute__((always_inline)) void switch_stacks(Stack& from, void*& left, [[maybe_unused]] Stack& to,
+    void* context) {
 #ifdef EMU_ASAN
     __sanitizer_start_switch_fiber(&from.fake, to.low, to.size);
     change(from, left, context);
@@ -121,9 +126,11 @@ class Stacks {
 
   private:
     bool grow() {
-        void* memory = mmap(nullptr, SIZE + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* memory = mmap(nullptr, SIZE + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+            -1, 0);
         if (memory == MAP_FAILED) return false;
-        if (mprotect(memory, PAGE, PROT_NONE) != 0) return munmap(memory, SIZE + PAGE), false;  // what grows too far stops there
+        // what grows too far stops there
+        if (mprotect(memory, PAGE, PROT_NONE) != 0) return munmap(memory, SIZE + PAGE), false;
         all_.push_back(std::make_unique<Stack>());
         all_.back()->low = static_cast<char*>(memory) + PAGE;
         all_.back()->size = SIZE;

@@ -8,7 +8,8 @@ void Worker::barrier(Thread& me, const char* name, const char* file, int line, i
     me.state = State::at_barrier;
     me.waits = name, me.file = file, me.line = line;
     if (block.arrived == 0) block.site = &me, block.mixed = false;
-    else if (line != block.site->line || (file != block.site->file && strcmp(file, block.site->file))) block.mixed = true;
+    else if (line != block.site->line || (file != block.site->file && strcmp(file, block.site->file)))
+        block.mixed = true;
     block.votes += unsigned(predicate);
     if (++block.arrived == block.live) complete_barrier(block);
     suspend(me);
@@ -21,7 +22,8 @@ __attribute__((noinline)) void Worker::complete_barrier(Block& block) {
         progress();
         block.counted = block.votes;
         block.votes = block.arrived = 0;
-        if (run->launch.order == shuffled) std::shuffle(block.arrangement.begin(), block.arrangement.end(), block.random);
+        if (run->launch.order == shuffled)
+            std::shuffle(block.arrangement.begin(), block.arrangement.end(), block.random);
         block.released = 0;
         checker.barrier(block);
 }
@@ -51,7 +53,8 @@ void Worker::grid_barrier(Thread& me, const char* file, int line) {
     suspend(me);
 }
 
-void Worker::collective(Thread& me, unsigned mask, void* payload, Combine combine, const char* name, const char* file, int line) {
+void Worker::collective(Thread& me, unsigned mask, void* payload, Combine combine, const char* name, const char* file,
+    int line) {
     Block& block = stirred(me);
     Warp& warp = block.warps[me.linear / 32];
     unsigned lane = me.linear & 31;
@@ -60,7 +63,8 @@ void Worker::collective(Thread& me, unsigned mask, void* payload, Combine combin
     if (!(mask >> lane & 1)) {
         char hex[16];
         snprintf(hex, sizeof hex, "0x%08x", mask);
-        fail({"warp mask", "lane " + std::to_string(lane) + " calls " + name + " at {0} with the mask " + hex + ", in which it is not", "", text(block.index), text(me.index), {{file, line}}});
+        fail({"warp mask", "lane " + std::to_string(lane) + " calls " + name + " at {0} with the mask " + hex
+            + ", in which it is not", "", text(block.index), text(me.index), {{file, line}}});
     }
     me.state = State::at_warp;
     warp.waiting |= 1u << lane;
@@ -77,7 +81,8 @@ bool Worker::complete(Block& block, Thread& leader, Thread* me, Combine combine)
     for (unsigned left = need; left; left &= left - 1) {
         unsigned lane = unsigned(__builtin_ctz(left));
         Thread& thread = block.threads[first + lane];
-        if (thread.mask != leader.mask || (thread.waits != leader.waits && strcmp(thread.waits, leader.waits))) return false;
+        if (thread.mask != leader.mask || (thread.waits != leader.waits && strcmp(thread.waits, leader.waits)))
+            return false;
         payloads[lane] = thread.payload;
     }
     progress();

@@ -1,20 +1,24 @@
 // What a whole warp does at once: a step of a matrix product as tensor cores add it, and the loading of fragments.
 //
-// NVIDIA does not say how tensor cores add. Two groups have found it out from outside, and held programs against GPUs of each generation bit for
-// bit: F. A. Khattak and M. Mikaitis, "Accurate models of NVIDIA tensor cores", arXiv:2512.07004, and P. Xie et al., "MMA-Sim", arXiv:2511.10909. Theirs
-// is the model of Hopper here, for factors in half, bf16 and tf32 and sums in fp32:
+// NVIDIA does not say how tensor cores add. Two groups have found it out from outside, and held programs against GPUs
+// of each generation bit for bit: F. A. Khattak and M. Mikaitis, "Accurate models of NVIDIA tensor cores",
+// arXiv:2512.07004, and P. Xie et al., "MMA-Sim", arXiv:2511.10909. Theirs is the model of Hopper here, for factors in
+// half, bf16 and tf32 and sums in fp32:
 //   - products are exact;
-//   - the 16 products (8 of tf32) and the number that they are added to are shifted to the largest exponent among them, of a product the sum of its
+//   - the 16 products (8 of tf32) and the number that they are added to are shifted to the largest exponent among them,
+// of a product the sum of its
 //     factors' exponents, and what then stands below 25 binary places is cut off;
 //   - they are added without error, and the sum is cut off to the 24 bits of a float.
-// Ampere takes half as many products at a time and keeps 24 places. Nothing is rounded to nearest: errors point towards zero, so they add up.
+// Ampere takes half as many products at a time and keeps 24 places. Nothing is rounded to nearest: errors point towards
+// zero, so they add up.
 #include "worker.h"
 
 using namespace emu;
 
 namespace emu {
 
-constexpr int PLACES = 25, LEAST = -133;  // binary places that are kept, and the lowest exponent to which terms are shifted
+// binary places that are kept, and the lowest exponent to which terms are shifted
+constexpr int PLACES = 25, LEAST = -133;
 constexpr int NONE = -100000;             // the exponent of 0
 
 struct Lane {
@@ -33,17 +37,20 @@ template <class L> static void whole_warp(void** payloads, L* (&lanes)[32]) {
     Thread& me = *one->thread;
     const Warp& warp = block_of(me).warps[me.linear / 32];
     auto fail = [&](const std::string& why, std::vector<Where> places) {
-        std::string message = std::string(one->name) + " at {0} wants all 32 lanes of a warp: in block " + text(me.block->index) + " warp " +
+        std::string message = std::string(one->name) + " at {0} wants all 32 lanes of a warp: in block "
+            + text(me.block->index) + " warp " +
                               std::to_string(me.linear / 32) + " " + why;
         worker_of(me).fail({"warp mask", message, "", text(me.block->index), text(me.index), std::move(places)});
     };
     if (here != ~0u) {
         bool short_block = warp.exist != ~0u;
-        fail("lanes " + lanes_of(~here) + (short_block ? " are not there, the block has fewer threads" : " have left the kernel"), {{me.file, me.line}});
+        fail("lanes " + lanes_of(~here) + (short_block ? " are not there, the block has fewer threads"
+            : " have left the kernel"), {{me.file, me.line}});
     }
     for (L* lane : lanes)
         if (lane->thread->line != me.line || strcmp(lane->thread->file, me.file))
-            fail("lane " + std::to_string(lane->thread->linear & 31) + " calls it at {1}", {{me.file, me.line}, {lane->thread->file, lane->thread->line}});
+            fail("lane " + std::to_string(lane->thread->linear & 31) + " calls it at {1}",
+                {{me.file, me.line}, {lane->thread->file, lane->thread->line}});
 }
 
 struct Step : Lane {
@@ -134,7 +141,8 @@ static void load(void** payloads) {
 
 }  // namespace emu
 
-EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, int depth, int lowest, const char* file, int line) {
+EMU_EXPORT void emu_multiply(float* d, const float* a, const float* b, int depth, int lowest, const char* file,
+    int line) {
     Step mine{{&self(), "mma"}, d, a, b, depth, lowest};
     emu_collective(~0u, &mine, multiply, "mma", file, line);
 }

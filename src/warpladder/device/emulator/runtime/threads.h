@@ -25,7 +25,8 @@ struct Block : BlockView {
     Worker* worker = nullptr;
     unsigned linear = 0;  // number in the grid
     unsigned released = 0, live = 0;
-    unsigned arrived = 0, votes = 0, counted = 0;  // at the barrier; how many predicates held there, and at the one before
+    // at the barrier; how many predicates held there, and at the one before
+    unsigned arrived = 0, votes = 0, counted = 0;
     Thread* site = nullptr;                        // who came first
     bool mixed = false;                            // some wait at one barrier and some at another
     unsigned grid_arrived = 0;

@@ -1,16 +1,20 @@
-// The copy engine: tiles of matrices, and pieces, come from global memory to shared memory, and their bytes to a barrier there.
+// The copy engine: tiles of matrices, and pieces, come from global memory to shared memory, and their bytes to a
+// barrier there.
 #include <optional>
 
 #include "worker.h"
 
 namespace emu {
 
-constexpr unsigned ROW = 128, ATOM = 1024;  // bytes of a tile's row, and of eight rows, in which its pieces are dealt out
+// bytes of a tile's row, and of eight rows, in which its pieces are dealt out
+constexpr unsigned ROW = 128, ATOM = 1024;
 
-// Where a byte lies that would lie at an offset in the shared memory of its block: its piece of 16 bytes changes places by the number of its row.
+// Where a byte lies that would lie at an offset in the shared memory of its block: its piece of 16 bytes changes places
+// by the number of its row.
 static unsigned swizzled(unsigned offset) { return offset ^ (offset >> 3 & 0x70); }
 
-// Where a row of a tile begins in the matrix, in bytes from the matrix's begin; nothing where the row lies beside the matrix.
+// Where a row of a tile begins in the matrix, in bytes from the matrix's begin; nothing where the row lies beside the
+// matrix.
 static std::optional<int64_t> begin(const Tile& tile, unsigned row) {
     int64_t at = 0, left = row;
     for (int axis = 1; axis < 4; ++axis) {
@@ -23,12 +27,14 @@ static std::optional<int64_t> begin(const Tile& tile, unsigned row) {
 
 // Of a tile's row the first byte in the matrix and how many are in it, both counted from the row's begin.
 static std::pair<unsigned, unsigned> part(const Tile& tile) {
-    int64_t low = std::max<int64_t>(0, -int64_t(tile.first[0])), high = std::min<int64_t>(int64_t(tile.map.box[0]), int64_t(tile.map.sizes[0]) - tile.first[0]);
+    int64_t low = std::max<int64_t>(0, -int64_t(tile.first[0])),
+        high = std::min<int64_t>(int64_t(tile.map.box[0]), int64_t(tile.map.sizes[0]) - tile.first[0]);
     if (high <= low) return {0, 0};
     return {unsigned(low * int64_t(tile.map.size)), unsigned((high - low) * int64_t(tile.map.size))};
 }
 
-static const char* source(const Tile& tile, int64_t begin) { return reinterpret_cast<const char*>(tile.map.base) + begin + tile.first[0] * int64_t(tile.map.size); }
+static const char* source(const Tile& tile, int64_t begin) {
+    return reinterpret_cast<const char*>(tile.map.base) + begin + tile.first[0] * int64_t(tile.map.size); }
 
 static void arrive(Block& block, const Tile& tile) {
     if (tile.piece) {
@@ -43,11 +49,13 @@ static void arrive(Block& block, const Tile& tile) {
             for (unsigned i = 0; i < ROW; i += 4) {
                 uint32_t number;
                 memcpy(&number, bytes + i, 4);
-                if ((number & 0x7f800000) != 0x7f800000) number = (number + 0xfff + (number >> 13 & 1)) & 0xffffe000;  // ties to the even one: seen on an H200
+                // ties to the even one: seen on an H200
+                if ((number & 0x7f800000) != 0x7f800000) number = (number + 0xfff + (number >> 13 & 1)) & 0xffffe000;
                 memcpy(bytes + i, &number, 4);
             }
         unsigned offset = unsigned(tile.to - block.shared) + row * ROW;
-        for (unsigned piece = 0; piece < ROW; piece += 16) memcpy(block.shared + swizzled(offset + piece), bytes + piece, 16);
+        for (unsigned piece = 0; piece < ROW; piece += 16)
+            memcpy(block.shared + swizzled(offset + piece), bytes + piece, 16);
     }
 }
 
@@ -68,13 +76,16 @@ void bring(Block& block, PhaseBarrier& barrier) {
     worker_of(me).fail({kind, name_of(me) + " " + why, "", text(me.block->index), text(me.index), {{file, line}}});
 }
 
-// Sends a tile on its way to the same place in each of these blocks of the cluster, a bit for each, and its bytes to the barrier in the same place there.
+// Sends a tile on its way to the same place in each of these blocks of the cluster, a bit for each, and its bytes to
+// the barrier in the same place there.
 static void begin_copy(Thread& me, const Tile& tile, const void* barrier, unsigned blocks, const char* file, int line) {
     Block& mine = block_of(me);
     if (!blocks) blocks = 1u << mine.rank;
     for (unsigned rank = 0; rank < 32; ++rank) {
         if (!(blocks >> rank & 1)) continue;
-        if (rank >= mine.cluster) refuse_tile(me, "cluster", "asks for a tile at {0} for block " + std::to_string(rank) + " of a cluster of " + std::to_string(mine.cluster), file, line);
+        if (rank >= mine.cluster)
+            refuse_tile(me, "cluster", "asks for a tile at {0} for block " + std::to_string(rank) + " of a cluster of "
+            + std::to_string(mine.cluster), file, line);
         Block& block = *mine.group->blocks[rank];
         Tile its = tile;
         its.to = block.shared + (tile.to - mine.shared);
@@ -90,31 +101,44 @@ static void begin_copy(Thread& me, const Tile& tile, const void* barrier, unsign
 
 }  // namespace emu
 
-EMU_EXPORT void emu_copy_tile(void* to, const void* described, unsigned axes, int column, int row, int line_of_rows, int image, void* barrier, unsigned blocks, const char* file, int line) {
+EMU_EXPORT void emu_copy_tile(void* to, const void* described, unsigned axes, int column, int row, int line_of_rows,
+    int image, void* barrier, unsigned blocks, const char* file, int line) {
     Thread& me = self();
     Block& mine = block_of(me);
     Tile tile{static_cast<char*>(to), {}, {column, row, line_of_rows, image}, __builtin_return_address(0), me.index};
     memcpy(&tile.map, described, sizeof tile.map);
-    if (tile.map.mark != TileMap::MARK) refuse_tile(me, "trap", "asks for a tile at {0} by a tensor map that the emulator did not make", file, line);
+    if (tile.map.mark != TileMap::MARK)
+        refuse_tile(me, "trap", "asks for a tile at {0} by a tensor map that the emulator did not make", file, line);
     if (tile.map.axes != axes)
-        refuse_tile(me, "trap", "asks at {0} for a tile of " + std::to_string(axes) + " axes by a tensor map that has " + std::to_string(tile.map.axes), file, line);
-    if (!mine.memory.holds(to)) refuse_tile(me, "out of bounds", "asks for a tile at {0} to what is no shared memory of its block", file, line);
-    if (unsigned(tile.to - mine.shared) % ATOM) refuse_tile(me, "misaligned", "asks for a tile at {0} to an address that 1,024 does not divide", file, line);
+        refuse_tile(me, "trap", "asks at {0} for a tile of " + std::to_string(axes) + " axes by a tensor map that has "
+            + std::to_string(tile.map.axes), file, line);
+    if (!mine.memory.holds(to))
+        refuse_tile(me, "out of bounds", "asks for a tile at {0} to what is no shared memory of its block", file, line);
+    if (unsigned(tile.to - mine.shared) % ATOM)
+        refuse_tile(me, "misaligned", "asks for a tile at {0} to an address that 1,024 does not divide", file, line);
     if (int64_t(column) * int64_t(tile.map.size) % 16)  // Hopper stops at it with an illegal instruction
-        refuse_tile(me, "misaligned", "asks at {0} for a tile from number " + std::to_string(column) + " of a row on, which is no multiple of 16 bytes", file, line);
+        refuse_tile(me, "misaligned", "asks at {0} for a tile from number " + std::to_string(column)
+            + " of a row on, which is no multiple of 16 bytes", file, line);
 #ifdef EMU_CHECK
     for (unsigned each = 0; each < tile.rows(); ++each)
         if (auto from = begin(tile, each))
-            if (auto [first, count] = part(tile); count) checker.access(source(tile, *from) + first, count, false, 0, tile.code);
+            if (auto [first, count] = part(tile); count)
+                checker.access(source(tile, *from) + first, count, false, 0, tile.code);
 #endif
     begin_copy(me, tile, barrier, blocks, file, line);
 }
 
-EMU_EXPORT void emu_copy_piece(void* to, const void* from, unsigned bytes, void* barrier, unsigned blocks, const char* file, int line) {
+EMU_EXPORT void emu_copy_piece(void* to, const void* from, unsigned bytes, void* barrier, unsigned blocks,
+    const char* file, int line) {
     Thread& me = self();
-    if (!block_of(me).memory.holds(to)) refuse_tile(me, "out of bounds", "asks for a piece at {0} to what is no shared memory of its block", file, line);
-    if ((uintptr_t(to) | uintptr_t(from) | bytes) % 16) refuse_tile(me, "misaligned", "asks at {0} for a piece whose addresses or bytes 16 does not divide", file, line);
-    Tile tile{static_cast<char*>(to), {}, {}, __builtin_return_address(0), me.index, static_cast<const char*>(from), bytes};
+    if (!block_of(me).memory.holds(to))
+        refuse_tile(me, "out of bounds", "asks for a piece at {0} to what is no shared memory of its block", file,
+        line);
+    if ((uintptr_t(to) | uintptr_t(from) | bytes) % 16)
+        refuse_tile(me, "misaligned", "asks at {0} for a piece whose addresses or bytes 16 does not divide", file,
+        line);
+    Tile tile{static_cast<char*>(to), {}, {}, __builtin_return_address(0), me.index, static_cast<const char*>(from),
+        bytes};
 #ifdef EMU_CHECK
     checker.access(from, bytes, false, 0, tile.code);
 #endif

@@ -1,4 +1,5 @@
-// Where the threads of a launch are that does not end. Another OS thread asks; a signal lets each worker look at its own stack.
+// Where the threads of a launch are that does not end. Another OS thread asks; a signal lets each worker look at its
+// own stack.
 #include <pthread.h>
 #include <signal.h>
 #include <unwind.h>
@@ -22,7 +23,8 @@ static _Unwind_Reason_Code in_kernel(_Unwind_Context* frame, void*) {
     int exact = 0;  // where it was interrupted; elsewhere the address behind a call
     uintptr_t at = _Unwind_GetIPInfo(frame, &exact);
     Dl_info module;
-    if (!dladdr(reinterpret_cast<void*>(at), &module) || uintptr_t(module.dli_fbase) != answer.base) return _URC_NO_REASON;
+    if (!dladdr(reinterpret_cast<void*>(at), &module) || uintptr_t(module.dli_fbase) != answer.base)
+        return _URC_NO_REASON;
     answer.code = at + unsigned(exact);
     return _URC_END_OF_STACK;
 }
@@ -61,7 +63,8 @@ Watch::Watch(Worker& worker) {
 Watch::~Watch() {
     if (!worker_here->run->launch.watched) return;
     std::lock_guard lock(watched_mutex);
-    watched.erase(std::find_if(watched.begin(), watched.end(), [](auto& entry) { return entry.second == worker_here; }));
+    watched.erase(std::find_if(watched.begin(), watched.end(), [](auto& entry) {
+        return entry.second == worker_here; }));
 }
 
 static bool ask(pthread_t thread, Worker& worker) {
@@ -70,13 +73,15 @@ static bool ask(pthread_t thread, Worker& worker) {
     answer.base = uintptr_t(module.dli_fbase);
     answer.given = false;
     if (pthread_kill(thread, SIGUSR2)) return false;
-    for (int waited = 0; waited < 1000 && !answer.given; ++waited) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int waited = 0; waited < 1000 && !answer.given; ++waited)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return answer.given;
 }
 
 static Report slow(const Run& run) {
     Report report{"time limit", "", "", "", "", {}};
-    std::string blocks = std::to_string(run.ended) + " of " + std::to_string(run.units) + (run.units == 1 ? " block has" : " blocks have") + " ended";
+    std::string blocks = std::to_string(run.ended) + " of " + std::to_string(run.units)
+        + (run.units == 1 ? " block has" : " blocks have") + " ended";
     if (answer.thread) {
         report.block = text(answer.block), report.thread = text(answer.index);
         report.message = "block " + report.block + " thread " + report.thread + " is at {0}, " + blocks;
@@ -89,7 +94,8 @@ static Report slow(const Run& run) {
 
 }  // namespace emu
 
-// Where a thread of the launch that runs is, and what was found in it so far, as text; null where none runs, or none answers. Its memory is not freed.
+// Where a thread of the launch that runs is, and what was found in it so far, as text; null where none runs, or none
+// answers. Its memory is not freed.
 EMU_EXPORT char* emu_stuck() {
     using namespace emu;
     std::lock_guard lock(watched_mutex);

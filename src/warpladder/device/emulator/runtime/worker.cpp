@@ -56,7 +56,8 @@ void Worker::seat_unit(unsigned unit) {
         block.rank = rank;
         block.cluster = size;
         group->blocks.push_back(&block);
-        seat(block, {where.x * c.x + inside.x, where.y * c.y + inside.y, where.z * c.z + inside.z}, run->block, group.get());
+        seat(block, {where.x * c.x + inside.x, where.y * c.y + inside.y, where.z * c.z + inside.z}, run->block,
+            group.get());
         ++resident, ++unfinished;
     }
 }
@@ -74,7 +75,8 @@ void Worker::seat(Block& block, uint3 index, dim3 size, Cluster* group) {
     block.dynamic_offset = block.memory.dynamic_offset();
     block.dynamic_bytes = run->launch.dynamic_shared;
 #if !defined(EMU_CHECK) && !defined(EMU_ASAN)
-    if (run->launch.watched) memset(block.shared, 0xFF, block.dynamic_offset + block.dynamic_bytes);  // NaN and -1, whatever ran there before
+    // NaN and -1, whatever ran there before
+    if (run->launch.watched) memset(block.shared, 0xFF, block.dynamic_offset + block.dynamic_bytes);
 #endif
     checker.begin(block);
 }
@@ -173,7 +175,8 @@ void Worker::finish(Thread& me) {
         --unfinished;
         return;
     }
-    if (block.arrived && block.arrived == block.live) fail(divergence(block, "some threads leave the kernel without reaching a barrier at which others wait"));
+    if (block.arrived && block.arrived == block.live)
+        fail(divergence(block, "some threads leave the kernel without reaching a barrier at which others wait"));
     if (warp.waiting) {  // they may have waited for this lane alone
         unsigned first = me.linear & ~31u;
         for (unsigned left = warp.waiting; left; left &= left - 1) {

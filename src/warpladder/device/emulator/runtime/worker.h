@@ -29,7 +29,8 @@ struct Worker {
     void barrier(Thread& me, const char* name, const char* file, int line, int predicate);
     void cluster_barrier(Thread& me, const char* file, int line);
     void grid_barrier(Thread& me, const char* file, int line);
-    void collective(Thread& me, unsigned mask, void* payload, Combine combine, const char* name, const char* file, int line);
+    void collective(Thread& me, unsigned mask, void* payload, Combine combine, const char* name, const char* file,
+        int line);
     void yield(Thread& me);
     void phase(Thread& me, void* barrier, unsigned parity, const char* file, int line);
     void products(Thread& me, unsigned pending, const char* file, int line);
@@ -65,7 +66,8 @@ class Watch {
 
 inline Thread& self() { return *current; }
 inline Block& block_of(Thread& me) { return *static_cast<Block*>(me.block); }
-inline uint32_t number_of(Thread& me) { return block_of(me).linear * block_of(me).count + me.linear + 1; }  // in the grid, from 1
+// in the grid, from 1
+inline uint32_t number_of(Thread& me) { return block_of(me).linear * block_of(me).count + me.linear + 1; }
 inline Block& stirred(Thread& me) {
     Block& block = block_of(me);
     if (block.calm) block.stir();

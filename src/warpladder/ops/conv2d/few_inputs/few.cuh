@@ -1,4 +1,5 @@
-// What a thread keeps in its registers of a convolution of few inputs (a picture's colours) and stride 1: all that 2 x 2 neighbouring pixels of an output see.
+// What a thread keeps in its registers of a convolution of few inputs (a picture's colours) and stride 1: all that 2 x
+// 2 neighbouring pixels of an output see.
 //
 // x: (n, C, h, w). w: (o, C, K, K). b: (o,). y: (n, o, oh, ow), or behind a 2 x 2 pool (n, o, oh / 2, ow / 2).
 #pragma once
@@ -43,7 +44,8 @@ struct FewSeen {
                 for (int j = 0; j < SIDE; ++j) {
                     const int row = 2 * at.row - padding + i, column = 2 * at.column - padding + j;
                     const bool inside = row >= 0 && row < h && column >= 0 && column < width;
-                    seen[channel][i][j] = inside ? x[((static_cast<long long>(at.image) * C + channel) * h + row) * width + column] : 0.0f;
+                    seen[channel][i][j] = inside
+                        ? x[((static_cast<long long>(at.image) * C + channel) * h + row) * width + column] : 0.0f;
                 }
     }
 

@@ -1,7 +1,9 @@
-// The weight gradient of a first layer of few inputs, its ReLU and 2 x 2 pool, for an image or a few, in one launch with the step of its parameters.
+// The weight gradient of a first layer of few inputs, its ReLU and 2 x 2 pool, for an image or a few, in one launch
+// with the step of its parameters.
 //
-// As correlate_winners of sparse.cu it goes straight through the pool: of a window the winner's neighbourhood alone is read. But a block has all windows of its
-// outputs, a thread for each, so that sums are complete where they are made: no parts, and no launch that adds them up.
+// As correlate_winners of sparse.cu it goes straight through the pool: of a window the winner's neighbourhood alone is
+// read. But a block has all windows of its outputs, a thread for each, so that sums are complete where they are made:
+// no parts, and no launch that adds them up.
 // instance: correlate_few_images<3, 3>
 #include "async.cuh"
 #include "parameter.cuh"
@@ -9,12 +11,14 @@
 
 constexpr int THREADS = 256, OUTPUTS = 2;  // of a block
 
-// x: (n, C, h, w). dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it. dw: (o, C, K, K). db: (o,). Stride 1.
-// Shared memory: an image with its padding.
+// x: (n, C, h, w). dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it. dw: (o, C, K, K). db:
+// (o,). Stride 1. Shared memory: an image with its padding.
 template <int C, int K>
 __global__ void __launch_bounds__(THREADS) correlate_few_images(
-    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner, float* __restrict__ dw, float* __restrict__ db,
-    int n, int h, int w, int o, int oh, int ow, int padding, float* grads, float* params, float* momentum_buffer, float rate, float momentum,
+    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner,
+    float* __restrict__ dw, float* __restrict__ db,
+    int n, int h, int w, int o, int oh, int ow, int padding, float* grads, float* params, float* momentum_buffer,
+    float rate, float momentum,
     int nesterov, float decay, float limit
 ) {
     constexpr int WEIGHTS = C * K * K, SUMS = OUTPUTS * (WEIGHTS + 1), LEFT = left_of(SUMS);
@@ -22,7 +26,8 @@ __global__ void __launch_bounds__(THREADS) correlate_few_images(
     __shared__ float parts[THREADS / 32][SUMS];
     float* image = reinterpret_cast<float*>(shared4);
     const Flat flat = {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit};
-    const int high = h + 2 * padding, wide = w + 2 * padding, across = ow / 2, windows = (oh / 2) * across, first = blockIdx.x * OUTPUTS;
+    const int high = h + 2 * padding, wide = w + 2 * padding, across = ow / 2, windows = (oh / 2) * across,
+        first = blockIdx.x * OUTPUTS;
 
     // The sum that this thread finishes, and its parameter, which is there when the sum is.
     const int mine = threadIdx.x, output = first + mine / (WEIGHTS + 1), weight = mine % (WEIGHTS + 1);
@@ -62,7 +67,8 @@ __global__ void __launch_bounds__(THREADS) correlate_few_images(
 #pragma unroll
             for (int e = 0; e < OUTPUTS; ++e) {
                 if (won[e] >= 4) continue;
-                const float* corner = image + (2 * (window / across) + won[e] / 2) * wide + 2 * (window % across) + won[e] % 2;
+                const float* corner = image + (2 * (window / across) + won[e] / 2) * wide + 2 * (window % across)
+                    + won[e] % 2;
 #pragma unroll
                 for (int t = 0; t < WEIGHTS; ++t) {
                     const float seen = corner[(t / (K * K) * high + t / K % K) * wide + t % K];

@@ -21,7 +21,8 @@ MOST = 32
 #: Outputs of a block at most and at least, threads of a block.
 OUTPUTS, LEAST, THREADS = 64, 8, 128
 
-#: As in few_images.cu: outputs and threads of a block; and images of a batch, at most, whose windows so few blocks go through.
+#: As in few_images.cu: outputs and threads of a block; and images of a batch, at most, whose windows so few blocks go
+#: through.
 TOGETHER, WINDOWS, IMAGES_AT_MOST = 2, 256, 4
 
 #: Windows of a range of `WinnersGradient`, at least, and as a multiple: half as many as a warp keeps.
@@ -57,12 +58,21 @@ class FewConvolution:
         (c, h, width), (o, high, wide) = self.read, self.written
         windows = n * ((high // 2) * (wide // 2) if pool else ceil_div(high, 2) * ceil_div(wide, 2))
         chunk = OUTPUTS
-        while chunk > LEAST and ceil_div(windows, THREADS) * ceil_div(o, chunk) < 4 * self.device.limits.multiprocessors:
+        while (
+            chunk > LEAST and ceil_div(windows, THREADS) * ceil_div(o, chunk) < 4 * self.device.limits.multiprocessors
+        ):
             chunk //= 2
         after = "POOL" if pool else "RECTIFY" if rectify else "PLAIN"
-        grid, shape = (ceil_div(windows, THREADS), ceil_div(o, chunk)), (n, h, width, o, high, wide, self.padding, chunk)
+        grid, shape = (
+            (ceil_div(windows, THREADS), ceil_div(o, chunk)),
+            (n, h, width, o, high, wide, self.padding, chunk),
+        )
         if packed is None:
-            return [self.device.kernel(FEW, f"convolve_few<{c}, {self.k}, {after}>").bind(grid, THREADS, x, w, bias, y, winner, *shape)]
+            return [
+                self.device.kernel(FEW, f"convolve_few<{c}, {self.k}, {after}>").bind(
+                    grid, THREADS, x, w, bias, y, winner, *shape
+                )
+            ]
         kernel = self.device.kernel(PACKED, f"convolve_few_packed<{c}, {self.k}, {after}>")
         return [kernel.bind(grid, THREADS, x, w, bias, y, winner, packed, *shape)]
 
@@ -70,7 +80,9 @@ class FewConvolution:
 class FewGradient:
     """dw and db of a convolution with at most MOST weights for each output, and of the ReLU after it, if there is one."""
 
-    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, stride: int, padding: int, capacity: int) -> None:
+    def __init__(
+        self, owner: OnDevice, read: Image, written: Image, k: int, stride: int, padding: int, capacity: int
+    ) -> None:
         self.device, self.read, self.written, self.window = owner.device, read, written, (k, stride, padding)
         self.slabs = min(capacity, ceil_div(4 * owner.device.limits.multiprocessors, written[0]))
         self.parts = owner.scratch((self.slabs * written[0] * columns(read[0], k),))
@@ -86,7 +98,9 @@ class FewGradient:
         slab = ceil_div(n, self.slabs)
         slabs = ceil_div(n, slab)
         kernel = self.device.kernel(FEW, f"correlate_few<{c}, {k}>")
-        product = kernel.bind((o, slabs), 256, x, dy, y, self.parts, self.sums, n, h, w, o, high, wide, stride, padding, slab)
+        product = kernel.bind(
+            (o, slabs), 256, x, dy, y, self.parts, self.sums, n, h, w, o, high, wide, stride, padding, slab
+        )
         return [product, finish(self.device, self.parts, slabs, self.sums, slabs, (o, c, k, 1), to)]
 
 
@@ -108,14 +122,20 @@ class WinnersGradient:
 
     def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int, capacity: int) -> None:
         self.device, self.read, self.written, self.k, self.padding = owner.device, read, written, k, padding
-        most = max(self._parts(n) for n in {*range(1, min(capacity, 2 * self.device.limits.multiprocessors) + 1), capacity})
+        most = max(
+            self._parts(n) for n in {*range(1, min(capacity, 2 * self.device.limits.multiprocessors) + 1), capacity}
+        )
         self.parts = owner.scratch((most * written[0] * columns(read[0], k),))
         self.sums = owner.scratch((most, written[0]))
 
     @staticmethod
     def takes(read: Image, k: int, stride: int, padding: int, limits: Limits) -> bool:
         """Whether a thread can keep an output's weights, and a block an image."""
-        return stride == 1 and read[0] * k * k <= MOST and _shared(read, padding, read[1] + 2 * padding, 8) <= limits.shared_opt_in
+        return (
+            stride == 1
+            and read[0] * k * k <= MOST
+            and _shared(read, padding, read[1] + 2 * padding, 8) <= limits.shared_opt_in
+        )
 
     def _cut(self, n: int) -> Cut:
         processors, (o, high, wide) = self.device.limits.multiprocessors, self.written
@@ -123,13 +143,21 @@ class WinnersGradient:
         ranges = min(ceil_div(windows, SHORTEST), ceil_div(8 * processors, n * warps))
         each = ceil_div(ceil_div(windows, ranges), SHORTEST) * SHORTEST
         ranges = ceil_div(windows, each)
-        most = max(1, min(8, n * warps * ranges // processors))  # that share an image and leave a block for each multiprocessor
+        most = max(
+            1, min(8, n * warps * ranges // processors)
+        )  # that share an image and leave a block for each multiprocessor
         return self.Cut(ceil_div(warps, ceil_div(warps, most)), ceil_div(n, 2 * processors), ranges, each)
 
     def _lines(self, cut: Cut) -> int:
         """Lines of an image with its padding that a range sees at most."""
         across, down = self.written[2] // 2, self.written[1] // 2
-        rows = cut.windows // across if cut.windows % across == 0 else 1 if across % cut.windows == 0 else (cut.windows - 2) // across + 2
+        rows = (
+            cut.windows // across
+            if cut.windows % across == 0
+            else 1
+            if across % cut.windows == 0
+            else (cut.windows - 2) // across + 2
+        )
         return 2 * min(rows, down) + self.k - 1
 
     def _parts(self, n: int) -> int:
@@ -149,7 +177,9 @@ class WinnersGradient:
 
 
 class FewImagesGradient:
-    """As `WinnersGradient`, for a batch of an image or a few: complete sums in one launch, which may update their parameters as well."""
+    """As `WinnersGradient`, for a batch of an image or a few: complete sums in one launch, which may update their
+    parameters as well.
+    """
 
     def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int) -> None:
         self.device, self.read, self.written, self.k, self.padding = owner.device, read, written, k, padding
@@ -158,7 +188,12 @@ class FewImagesGradient:
     def takes(read: Image, k: int, stride: int, padding: int, capacity: int, limits: Limits) -> bool:
         """Whether the images are few enough, and an image has room."""
         room = 4 * read[0] * (read[1] + 2 * padding) * (read[2] + 2 * padding)
-        return stride == 1 and read[0] * k * k <= MOST and capacity <= IMAGES_AT_MOST and room <= limits.shared_per_block // 2
+        return (
+            stride == 1
+            and read[0] * k * k <= MOST
+            and capacity <= IMAGES_AT_MOST
+            and room <= limits.shared_per_block // 2
+        )
 
     def launches(self, n: int, x: Array, dy: Array, winner: Array, to: Gradients) -> Launches:
         """Fill dw and db; dy and winner are the pool's."""

@@ -1,18 +1,20 @@
-// A convolution of few inputs as in few.cu, which also writes its output as warpgroup products read it (warpgroup_pack.cu): channels last, rounded to bf16.
-// arch: sm_80, sm_90, sm_100
+// A convolution of few inputs as in few.cu, which also writes its output as warpgroup products read it
+// (warpgroup_pack.cu): channels last, rounded to bf16. arch: sm_80, sm_90, sm_100
 // instance: convolve_few_packed<3, 3, POOL>
 #include "few.cuh"
 #include "mma.cuh"
 
 constexpr int EACH = 8;  // outputs that a thread writes at once, 16 bytes; `chunk` is a multiple of it
 
-// The arguments are those of few.cu's convolve_few. packed: (n, rows, columns of y, o), bf16. The floats of y are written all the same: the layer behind sets
-// its dx to 0 where they are not above 0, and rounding may make 0 of a number that is.
+// The arguments are those of few.cu's convolve_few. packed: (n, rows, columns of y, o), bf16. The floats of y are
+// written all the same: the layer behind sets its dx to 0 where they are not above 0, and rounding may make 0 of a
+// number that is.
 template <int C, int K, int AFTER>
 __global__ void __launch_bounds__(128)
 convolve_few_packed(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
-    unsigned char* __restrict__ winner, unsigned short* __restrict__ packed, int n, int h, int width, int o, int oh, int ow, int padding, int chunk
+    unsigned char* __restrict__ winner, unsigned short* __restrict__ packed, int n, int h, int width, int o, int oh,
+        int ow, int padding, int chunk
 ) {
     constexpr int PIXELS = AFTER == POOL ? 1 : 4;
     __shared__ FewWeights<C, K> weights;
@@ -50,7 +52,8 @@ convolve_few_packed(
 #pragma unroll
         for (int e = 0; e < PIXELS; ++e) {
             const uint4 eight = make_uint4(
-                two_bf16(value[e][0], value[e][1]), two_bf16(value[e][2], value[e][3]), two_bf16(value[e][4], value[e][5]),
+                two_bf16(value[e][0], value[e][1]), two_bf16(value[e][2], value[e][3]),
+                two_bf16(value[e][4], value[e][5]),
                 two_bf16(value[e][6], value[e][7])
             );
             const long long to = (static_cast<long long>(at.image) * rows * columns + pixel(e)) * o + first + output;

@@ -1,7 +1,8 @@
-// The weight gradient of a convolution with few inputs (a picture's colours), straight through the ReLU and the 2 x 2 pool after it.
+// The weight gradient of a convolution with few inputs (a picture's colours), straight through the ReLU and the 2 x 2
+// pool after it.
 //
-// Three quarters of the gradient that a pool sends back are zeros. With few numbers of w for each output they are all kept in a
-// thread's registers, and only the winners' windows are read; the large gradient is never written down.
+// Three quarters of the gradient that a pool sends back are zeros. With few numbers of w for each output they are all
+// kept in a thread's registers, and only the winners' windows are read; the large gradient is never written down.
 #include "async.cuh"
 #include "gemm_pixels.cuh"
 
@@ -9,22 +10,25 @@ constexpr int WINDOWS = 32;  // whose dy a warp keeps in shared memory, by as ma
 
 // x: (n, C, h, w). dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it. Stride 1.
 // part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part: (parts, o).
-// A lane has an output and all C K K of its numbers; warp blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32 has outputs 32 at a time.
-// Part blockIdx.x: the images from blockIdx.x / ranges * slab on, and of the windows of each the range blockIdx.x % ranges.
-// Shared memory: of the image with its padding the `lines` lines, of each channel, that a range may see; then 32 x 33 floats and bytes for
-// each warp.
+// A lane has an output and all C K K of its numbers; warp blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32 has outputs
+// 32 at a time. Part blockIdx.x: the images from blockIdx.x / ranges * slab on, and of the windows of each the range
+// blockIdx.x % ranges. Shared memory: of the image with its padding the `lines` lines, of each channel, that a range
+// may see; then 32 x 33 floats and bytes for each warp.
 template <int C, int K>
 __global__ void __launch_bounds__(256, 2)
 correlate_winners(
-    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner, float* __restrict__ part,
-    float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int padding, int slab, int ranges, int range, int lines
+    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner,
+    float* __restrict__ part,
+    float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int padding, int slab, int ranges,
+        int range, int lines
 ) {
     extern __shared__ float4 shared4[];
     float* image = reinterpret_cast<float*>(shared4);
     const int wide = w + 2 * padding, warps = blockDim.x / 32;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     float* gradient = image + C * lines * wide + warp * WINDOWS * 33;
-    unsigned char* won = reinterpret_cast<unsigned char*>(image + C * lines * wide + warps * WINDOWS * 33) + warp * WINDOWS * 33;
+    unsigned char* won = reinterpret_cast<unsigned char*>(image + C * lines * wide + warps * WINDOWS * 33) + warp
+        * WINDOWS * 33;
     const int output = (blockIdx.y * warps + warp) * 32 + lane;
     const int across = ow / 2, windows = (oh / 2) * across;
     const int begin = blockIdx.x % ranges * range, end = min(windows, begin + range);
@@ -40,7 +44,8 @@ correlate_winners(
             const int row = top + line % lines - padding;
             const float* from = x + (static_cast<long long>(sample) * C + line / lines) * (h * w) + row * w - padding;
             for (int column = lane; column < wide; column += 32)
-                copy_float(image + line * wide + column, from + column, row >= 0 && row < h && column >= padding && column < w + padding);
+                copy_float(image + line * wide + column, from + column, row >= 0 && row < h && column >= padding
+                    && column < w + padding);
         }
         commit_copies();
         for (int window0 = begin; window0 < end; window0 += WINDOWS) {
@@ -87,6 +92,7 @@ correlate_winners(
     constexpr int PADDED = padded_channels(C);
     float* to = part + (static_cast<long long>(blockIdx.x) * o + output) * (K * K * PADDED);
 #pragma unroll
-    for (int t = 0; t < K * K * PADDED; ++t) to[t] = channel_of(t % PADDED, C) < C ? sum[channel_of(t % PADDED, C) * K * K + t / PADDED] : 0.0f;
+    for (int t = 0; t < K * K * PADDED; ++t)
+        to[t] = channel_of(t % PADDED, C) < C ? sum[channel_of(t % PADDED, C) * K * K + t / PADDED] : 0.0f;
     db_part[blockIdx.x * o + output] = bias;
 }

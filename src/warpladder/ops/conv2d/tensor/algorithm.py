@@ -62,7 +62,9 @@ class Asked:
 
     @property
     def transposed(self) -> tuple[int, int, int]:
-        """The window of the small image's own convolution: behind an enlargement a transposed one, which reaches over every pixel that an enlarged one touches."""
+        """The window of the small image's own convolution: behind an enlargement a transposed one, which reaches over
+        every pixel that an enlarged one touches.
+        """
         return (self.k + self.fold - 1, self.fold, self.k - 1 - self.padding) if self.folded else self.window
 
     @property
@@ -77,18 +79,21 @@ class Way(ABC):
     Parameters
     ----------
     owner : Segment
-        The segment whose arrays are read and written, and whose scratch memory is taken. A way does not refer to it afterwards.
+        The segment whose arrays are read and written, and whose scratch memory is taken. A way does not refer to it
+        afterwards.
     asked : Asked
         The convolution, which `takes` has agreed to.
     before : Way or None
-        The way of the convolution in front, whose y is x and whose dy is dx, if there is one. The two may agree on other forms of these than arrays of floats.
+        The way of the convolution in front, whose y is x and whose dy is dx, if there is one. The two may agree on
+        other forms of these than arrays of floats.
 
     Attributes
     ----------
     factors : str or None
         The precision in which factors are multiplied, where that is another than the net's; as `Segment.factors`.
     winner : Array or None
-        uint8, which pixel of each window a pool has taken, for its gradient; None without a pool, or without a backward pass.
+        uint8, which pixel of each window a pool has taken, for its gradient; None without a pool, or without a backward
+        pass.
     rectified : Array or None
         y, where a ReLU has written it and dy does not know of that yet.
     below : Array or None
@@ -96,7 +101,8 @@ class Way(ABC):
     packed : Array or None
         uint16, a second copy of y, packed for the layer behind; None where that layer packs its image itself.
     apart : bool
-        Whether the optimizer's step is better a launch of its own: the one that fills dw then need not wait until dx has read the weights.
+        Whether the optimizer's step is better a launch of its own: the one that fills dw then need not wait until dx
+        has read the weights.
     """
 
     packs: ClassVar[bool] = False
@@ -116,7 +122,9 @@ class Way(ABC):
     @classmethod
     @abstractmethod
     def takes(cls, asked: Asked) -> bool:
-        """Whether the way computes such a convolution; it is asked only where none before it in `tensor_ways.WAYS` does."""
+        """Whether the way computes such a convolution; it is asked only where none before it in `tensor_ways.WAYS`
+        does.
+        """
 
     def prepare(self) -> Launches:
         """What depends on the weights alone."""
@@ -138,5 +146,7 @@ class Way(ABC):
         return True
 
     def fed_back(self) -> GradientBelow | None:
-        """Where the layer behind leaves the gradient of y from now on, packed and summed up for the bias; None where it shall fill dy."""
+        """Where the layer behind leaves the gradient of y from now on, packed and summed up for the bias; None where it
+        shall fill dy.
+        """
         return None

@@ -19,11 +19,20 @@ from .warpgroups.warpgroups import WarpgroupConvolution, fits
 
 
 class _ByMma:
-    """dw, db and dx by mma.sync (tensor.cu, tensor_weights.cu); dw of a slight first layer by multiply-adds, where a kernel of few.py takes it."""
+    """dw, db and dx by mma.sync (tensor.cu, tensor_weights.cu); dw of a slight first layer by multiply-adds, where a
+    kernel of few.py takes it.
+    """
 
     def __init__(self, owner: Segment, way: Way) -> None:
-        # What the way has, and not the way, which refers to its gradients: two that refer to each other keep their memory until it is collected.
-        self.asked, self.buffers, self.winner, self.rectified, self.below = way.asked, way.buffers, way.winner, way.rectified, way.below
+        # What the way has, and not the way, which refers to its gradients: two that refer to each other keep their
+        # memory until it is collected.
+        self.asked, self.buffers, self.winner, self.rectified, self.below = (
+            way.asked,
+            way.buffers,
+            way.winner,
+            way.rectified,
+            way.below,
+        )
         asked = way.asked
         self.dx_pass: TensorConvolution | None = None
         self.slight = self._slight(owner)
@@ -32,7 +41,9 @@ class _ByMma:
         small, written, window = asked.small, asked.written, asked.transposed
         self.incoming = IncomingGradient(owner, written, asked.capacity, asked.pool)
         read, other = (written, small) if asked.folded else (small, written)
-        self.weight_gradient = TensorWeightGradient(owner, read, other, *window, asked.fold, asked.capacity, asked.precision)
+        self.weight_gradient = TensorWeightGradient(
+            owner, read, other, *window, asked.fold, asked.capacity, asked.precision
+        )
         if asked.both:
             back = Geometry(written, small, *window, transposed=not asked.folded, fold=asked.fold, swapped=True)
             self.dx_pass = TensorConvolution(owner, back, asked.capacity, asked.precision)
@@ -44,7 +55,11 @@ class _ByMma:
         if asked.slight and winner is not None and FewImagesGradient.takes(*images):
             of_images = FewImagesGradient(owner, asked.small, asked.written, asked.k, asked.padding)
             return lambda n, to: of_images.launches(n, t.x, t.dy, winner, to)
-        if asked.slight and winner is not None and WinnersGradient.takes(asked.small, *asked.window, asked.device.limits):
+        if (
+            asked.slight
+            and winner is not None
+            and WinnersGradient.takes(asked.small, *asked.window, asked.device.limits)
+        ):
             of_winners = WinnersGradient(owner, asked.small, asked.written, asked.k, asked.padding, asked.capacity)
             return lambda n, to: of_winners.launches(n, t.x, t.dy, winner, to)
         if asked.slight and not asked.pool and FewGradient.takes(asked.small, asked.k):
@@ -73,7 +88,9 @@ class General(Way):
 
     def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         super().__init__(owner, asked, before)
-        geometry = Geometry(asked.small, asked.written, *asked.transposed, transposed=asked.folded, fold=asked.fold, pool=asked.pool)
+        geometry = Geometry(
+            asked.small, asked.written, *asked.transposed, transposed=asked.folded, fold=asked.fold, pool=asked.pool
+        )
         self.y_pass = TensorConvolution(owner, geometry, asked.capacity, asked.precision)
         self.gradients = _ByMma(owner, self) if asked.trains else None
 
@@ -90,9 +107,11 @@ class General(Way):
 
 
 class First(Way):
-    """A first layer of few inputs and many outputs with a pool, a picture's colours: fragments that lanes make of windows (first.py).
+    """A first layer of few inputs and many outputs with a pool, a picture's colours: fragments that lanes make of
+    windows (first.py).
 
-    With fewer pictures than a quarter of the multiprocessors multiply-adds are faster: most of the GPU is idle, and a lane's fragments take long to make.
+    With fewer pictures than a quarter of the multiprocessors multiply-adds are faster: most of the GPU is idle, and a
+    lane's fragments take long to make.
     """
 
     packs = True
@@ -126,7 +145,8 @@ class First(Way):
 
 
 class Few(Way):
-    """A slight first layer whose sums have at most 32 terms, a picture's colours by 3 x 3: multiply-adds in fp32 from registers, in every precision.
+    """A slight first layer whose sums have at most 32 terms, a picture's colours by 3 x 3: multiply-adds in fp32 from
+    registers, in every precision.
 
     There is less arithmetic than tensor cores need to be worth the splitting: docs/rungs/tensor.md has both times.
     """
@@ -152,7 +172,8 @@ class Few(Way):
 
 
 class Warpgroups(Way):
-    """Hopper's wgmma, for windows of 3 x 3, behind an enlargement by 2 as well, and multiples of 64 channels and outputs (warpgroups.py).
+    """Hopper's wgmma, for windows of 3 x 3, behind an enlargement by 2 as well, and multiples of 64 channels and
+    outputs (warpgroups.py).
 
     Images are packed in bf16 by the convolution that writes them, where there is one before this that can; in
     the other precisions nobody can, since the scale of an image is known only when all of it is there.
@@ -167,7 +188,9 @@ class Warpgroups(Way):
 
     def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         super().__init__(owner, asked, before)
-        self.passes = WarpgroupConvolution(owner, asked.small, asked.written, asked.capacity, asked.precision, asked.trains, asked.both)
+        self.passes = WarpgroupConvolution(
+            owner, asked.small, asked.written, asked.capacity, asked.precision, asked.trains, asked.both
+        )
         self.passes.images.given = before is not None and before.feed(self.passes.images)
 
     def fed_back(self) -> GradientBelow | None:
@@ -189,7 +212,9 @@ class Warpgroups(Way):
 
 
 class FewPixels(Way):
-    """Few pixels in all, one image or a few (few_pixels.py): a launch for y and one for dx, straight from the weights as they are."""
+    """Few pixels in all, one image or a few (few_pixels.py): a launch for y and one for dx, straight from the weights
+    as they are.
+    """
 
     halves = True
 
@@ -203,7 +228,9 @@ class FewPixels(Way):
     def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         super().__init__(owner, asked, before)
         small, written, precision = asked.small, asked.written, asked.precision
-        self.y_pass = few_pixels.FewPixelsConvolution(owner, few_pixels.Pass(small, written, pool=asked.pool), precision)
+        self.y_pass = few_pixels.FewPixelsConvolution(
+            owner, few_pixels.Pass(small, written, pool=asked.pool), precision
+        )
         if asked.trains:
             self.weight_gradient = few_pixels.FewPixelsGradient(owner, small, written, asked.pool, precision)
         # The next step waits for these weights first, and this one fills their gradient last: beside dx, not behind it.
@@ -212,7 +239,9 @@ class FewPixels(Way):
         cuts = asked.trains and not asked.pool and self.rectified is not None
         self.incoming = IncomingGradient(owner, written, asked.capacity, False) if cuts else None
         if asked.both:
-            self.dx_pass = few_pixels.FewPixelsConvolution(owner, few_pixels.Pass(written, small, backwards=True), precision)
+            self.dx_pass = few_pixels.FewPixelsConvolution(
+                owner, few_pixels.Pass(written, small, backwards=True), precision
+            )
 
     def forward(self, n: int, turn: few_pixels.Turn | None = None) -> Launches:
         t = self.buffers
@@ -241,8 +270,11 @@ class Narrow(Way):
 
     def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         super().__init__(owner, asked, before)
-        self.passes = narrow.NarrowConvolution(owner, self._shape(asked), asked.capacity, asked.precision, asked.trains, asked.both)
-        # The narrow kernels take dy of a pool and sum it for the bias; behind a ReLU alone they read a dy that another kernel has cut.
+        self.passes = narrow.NarrowConvolution(
+            owner, self._shape(asked), asked.capacity, asked.precision, asked.trains, asked.both
+        )
+        # The narrow kernels take dy of a pool and sum it for the bias; behind a ReLU alone they read a dy that another
+        # kernel has cut.
         rectifies = asked.trains and not asked.pool and self.rectified is not None
         self.incoming = IncomingGradient(owner, asked.written, asked.capacity, False) if rectifies else None
 
@@ -260,7 +292,9 @@ class Narrow(Way):
 
 
 class Shifted(Way):
-    """Few outputs behind an enlargement by 2, the last layer of an autoencoder: wgmma first, shifts afterwards (shifted.py)."""
+    """Few outputs behind an enlargement by 2, the last layer of an autoencoder: wgmma first, shifts afterwards
+    (shifted.py).
+    """
 
     halves = True
 
@@ -268,12 +302,16 @@ class Shifted(Way):
     def takes(cls, asked: Asked) -> bool:
         if asked.fold != 2 or asked.rectify or asked.pool:
             return False
-        return ShiftedConvolution.takes(asked.device, asked.small, asked.written, asked.window, asked.capacity, asked.precision)
+        return ShiftedConvolution.takes(
+            asked.device, asked.small, asked.written, asked.window, asked.capacity, asked.precision
+        )
 
     def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
         super().__init__(owner, asked, before)
         below = before.fed_back() if before is not None and asked.both else None
-        self.passes = ShiftedConvolution(owner, asked.small, asked.written, asked.capacity, asked.precision, asked.trains, below)
+        self.passes = ShiftedConvolution(
+            owner, asked.small, asked.written, asked.capacity, asked.precision, asked.trains, below
+        )
 
     def prepare(self) -> Launches:
         return [self.passes.pack(self.buffers.w)]

@@ -1,10 +1,12 @@
-// Numbers as warpgroup products take them, 16 bits each: the scale that many of them share, and two neighbours in a word.
+// Numbers as warpgroup products take them, 16 bits each: the scale that many of them share, and two neighbours in a
+// word.
 #pragma once
 #include "tensor_panels.cuh"
 
 __device__ __forceinline__ unsigned bits_of_size(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 
-// The largest of all threads' bits, for all of them. warps: shared memory, which nobody may still read from a call before, of at least the block's `count` warps.
+// The largest of all threads' bits, for all of them. warps: shared memory, which nobody may still read from a call
+// before, of at least the block's `count` warps.
 template <int WARPS>
 __device__ __forceinline__ unsigned largest_of_block(unsigned largest, unsigned (&warps)[WARPS], int count = WARPS) {
 #pragma unroll

@@ -1,4 +1,6 @@
-"""A last convolution and the mean squared error: the kernel that finishes y writes the gradient of y too, and nobody waits for the loss."""
+"""A last convolution and the mean squared error: the kernel that finishes y writes the gradient of y too, and nobody
+waits for the loss.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class TensorConv2dLoss(TensorConv2d):
         conv = next(layer for layer in layers if isinstance(layer, Conv2d))
         fold = layers[0].scale_factor if isinstance(layers[0], Upsample2d) else 1
         window = conv.kernel_size, conv.stride, conv.padding
-        few = few_pixels.fits((c, h, w), (o, high, wide), window, subgraph.capacity, subgraph.precision, fold, subgraph.limits)
+        few = few_pixels.fits(
+            (c, h, w), (o, high, wide), window, subgraph.capacity, subgraph.precision, fold, subgraph.limits
+        )
         return few and super().takes(subgraph)
 
     def forward(self, part: Slice) -> Launches:

@@ -17,10 +17,11 @@ from .general.general import FORMATS
 
 
 class TensorConv2d(Segment):
-    """Conv2d, Conv2d + ReLU [+ MaxPool2d(2)], or Upsample2d + Conv2d [+ ReLU]: y, dx and dw on tensor cores, in the chain's precision.
+    """Conv2d, Conv2d + ReLU [+ MaxPool2d(2)], or Upsample2d + Conv2d [+ ReLU]: y, dx and dw on tensor cores, in the
+    chain's precision.
 
-    Which kernels compute them is chosen by shape, from `tensor_ways.WAYS`. An enlargement is folded into the weights, as `GemmConv2d` does and says. Where there
-    is a ReLU, `backward` overwrites dy.
+    Which kernels compute them is chosen by shape, from `tensor_ways.WAYS`. An enlargement is folded into the weights,
+    as `GemmConv2d` does and says. Where there is a ReLU, `backward` overwrites dy.
     """
 
     rectifies = True

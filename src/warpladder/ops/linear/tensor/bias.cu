@@ -1,14 +1,17 @@
-// The gradient of a bias, from the sums that whoever packed dy has left of each block of 32 samples; and the bias's update, where the step ends with it.
-// arch: sm_80, sm_90, sm_100
+// The gradient of a bias, from the sums that whoever packed dy has left of each block of 32 samples; and the bias's
+// update, where the step ends with it. arch: sm_80, sm_90, sm_100
 #include "chain_end.cuh"
 
 constexpr int PARTS = 8;
 
-// sums: (blocks, outputs). db: (outputs,). A block of threads has COLUMNS outputs, each of its warps every PARTS-th row of them. params: null where nothing is updated.
+// sums: (blocks, outputs). db: (outputs,). A block of threads has COLUMNS outputs, each of its warps every PARTS-th row
+// of them. params: null where nothing is updated.
 extern "C" __global__ void __launch_bounds__(COLUMNS * PARTS) finish_bias(
-    const float* __restrict__ sums, int blocks, int outputs, float* db, float* grads, float* params, float* momentum_buffer, float rate,
+    const float* __restrict__ sums, int blocks, int outputs, float* db, float* grads, float* params,
+    float* momentum_buffer, float rate,
     float momentum, int nesterov, float decay, float limit
 ) {
     const int column = blockIdx.x * COLUMNS + threadIdx.x % COLUMNS;
-    sum_rows<PARTS>(sums, blocks, outputs, column, column < outputs ? db + column : nullptr, {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit});
+    sum_rows<PARTS>(sums, blocks, outputs, column, column < outputs ? db + column : nullptr,
+        {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit});
 }

@@ -1,7 +1,8 @@
-// What becomes of a tile's sums: parts of them are added up, and what is finished is written as floats and packed for what comes next.
+// What becomes of a tile's sums: parts of them are added up, and what is finished is written as floats and packed for
+// what comes next.
 //
-// A warp's sums are fragments of 16 x 8, as mma and wgmma leave them: with g = lane / 4 and t = lane % 4, sum[i][j][0], [1] = row 16 i + g, columns 8 j + 2 t and
-// the next one; [2], [3] = the same of row 16 i + g + 8.
+// A warp's sums are fragments of 16 x 8, as mma and wgmma leave them: with g = lane / 4 and t = lane % 4, sum[i][j][0],
+// [1] = row 16 i + g, columns 8 j + 2 t and the next one; [2], [3] = the same of row 16 i + g + 8.
 #pragma once
 #include "four.cuh"
 #include "last_block.cuh"
@@ -9,9 +10,10 @@
 #include "parameter.cuh"
 #include "tensor_pack.cuh"
 
-// Where a product (m, n) goes: c = sums + bias (n) where there is one, then max(., 0) where rectify is 1, and 0 where gate (m, n), if it is not null, is not
-// above 0. It is packed for what comes next as well. Each of c and its packed copies may be null.
-// flat: where it has parameters, c is the gradient of some of them; these are updated, and are what is packed.
+// Where a product (m, n) goes: c = sums + bias (n) where there is one, then max(., 0) where rectify is 1, and 0 where
+// gate (m, n), if it is not null, is not above 0. It is packed for what comes next as well. Each of c and its packed
+// copies may be null. flat: where it has parameters, c is the gradient of some of them; these are updated, and are what
+// is packed.
 struct Product {
     const float* bias;
     const float* gate;
@@ -21,11 +23,13 @@ struct Product {
     Flat flat;
 };
 
-// Where a block leaves its part of a tile's sums, in groups of four, held by HOLDERS threads. parts: (tiles, parts of a sum, numbers of a tile).
+// Where a block leaves its part of a tile's sums, in groups of four, held by HOLDERS threads. parts: (tiles, parts of a
+// sum, numbers of a tile).
 template <int ACROSS_M, int ACROSS_N, int HOLDERS>
 __device__ __forceinline__ float4* of_parts(float* parts, int part) {
     constexpr int EACH = ACROSS_M * ACROSS_N * HOLDERS;
-    return reinterpret_cast<float4*>(parts) + (static_cast<long long>(blockIdx.x) * gridDim.y + part) * EACH + threadIdx.x;
+    return reinterpret_cast<float4*>(parts) + (static_cast<long long>(blockIdx.x) * gridDim.y + part) * EACH
+        + threadIdx.x;
 }
 
 template <int HOLDERS, int ACROSS_M, int ACROSS_N>
@@ -34,7 +38,8 @@ __device__ __forceinline__ void leave_part(const float (&sum)[ACROSS_M][ACROSS_N
 #pragma unroll
     for (int i = 0; i < ACROSS_M; ++i)
 #pragma unroll
-        for (int j = 0; j < ACROSS_N; ++j) own[(i * ACROSS_N + j) * HOLDERS] = make_float4(sum[i][j][0], sum[i][j][1], sum[i][j][2], sum[i][j][3]);
+        for (int j = 0; j < ACROSS_N; ++j)
+            own[(i * ACROSS_N + j) * HOLDERS] = make_float4(sum[i][j][0], sum[i][j][1], sum[i][j][2], sum[i][j][3]);
 }
 
 // By the last block to arrive: all parts, in order, its own among them. So the bits are the same whoever comes last.
@@ -59,7 +64,8 @@ constexpr int PITCH = BN + 4;
 
 // A warp's sums, to their place in the tile.
 template <int BN, int ACROSS_M, int ACROSS_N>
-__device__ __forceinline__ void put_sums(const float (&sum)[ACROSS_M][ACROSS_N][4], float* tile, int rows, int columns) {
+__device__ __forceinline__ void put_sums(const float (&sum)[ACROSS_M][ACROSS_N][4], float* tile, int rows, int columns)
+    {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
     for (int i = 0; i < ACROSS_M; ++i)
@@ -67,18 +73,21 @@ __device__ __forceinline__ void put_sums(const float (&sum)[ACROSS_M][ACROSS_N][
         for (int j = 0; j < ACROSS_N; ++j)
 #pragma unroll
             for (int half = 0; half < 2; ++half)
-                *reinterpret_cast<float2*>(tile + (rows + 16 * i + g + 8 * half) * PITCH<BN> + columns + 8 * j + 2 * t) =
+                *reinterpret_cast<float2*>(tile + (rows + 16 * i + g + 8 * half) * PITCH<BN> + columns + 8 * j + 2 * t)
+                    =
                     make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
 }
 
-// The tile at m0 and n0 is of gradients: they go to c, their parameters are updated, and the tile becomes the parameters. By all of a block's threads in a loop, before
-// anything is packed, and with one number at a time where rows are odd: the same unrolled, by the warps that pack, took 21 kB of code.
+// The tile at m0 and n0 is of gradients: they go to c, their parameters are updated, and the tile becomes the
+// parameters. By all of a block's threads in a loop, before anything is packed, and with one number at a time where
+// rows are odd: the same unrolled, by the warps that pack, took 21 kB of code.
 template <int BM, int BN, int THREADS>
 __device__ __forceinline__ void update_tile(float* tile, const Product& product, int m0, int n0) {
     const Flat& flat = product.flat;
     const int n = product.n;
     const long long first = product.c - flat.grads;
-    const unsigned long long addresses = reinterpret_cast<unsigned long long>(product.c) | reinterpret_cast<unsigned long long>(flat.params + first);
+    const unsigned long long addresses = reinterpret_cast<unsigned long long>(product.c)
+        | reinterpret_cast<unsigned long long>(flat.params + first);
     const int each = n % 4 == 0 && addresses % 16 == 0 ? 4 : 1;
 #pragma unroll 1
     for (int begin = threadIdx.x * each; begin < BM * BN; begin += THREADS * each) {
@@ -114,7 +123,8 @@ __device__ __forceinline__ void write_tile(float* tile, const Product& product, 
         __syncthreads();
     }
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const bool wide = n % 4 == 0 && (reinterpret_cast<unsigned long long>(c) | reinterpret_cast<unsigned long long>(gate)) % 16 == 0;
+    const bool wide = n % 4 == 0 && (reinterpret_cast<unsigned long long>(c)
+        | reinterpret_cast<unsigned long long>(gate)) % 16 == 0;
     const bool packs = product.to.along != nullptr || product.to.across != nullptr;
     for (int block = warp; block < BM / 32 * (BN / 32); block += WARPS) {
         const int top = block / (BN / 32) * 32, left = block % (BN / 32) * 32, row0 = m0 + top, column0 = n0 + left;
@@ -126,7 +136,8 @@ __device__ __forceinline__ void write_tile(float* tile, const Product& product, 
         // How many of row i's numbers from `column` on there are; where `wide`, 4 or more, or none.
         const auto count = [&](int i) { return row0 + own + i < m ? n - column : 0; };
         const auto at = [&](int i) { return count(i) > 0 ? static_cast<long long>(row0 + own + i) * n + column : 0; };
-        if (gate != nullptr) {  // into the registers of what becomes of it; of all rows at once, so that they are waited for once
+        // into the registers of what becomes of it; of all rows at once, so that they are waited for once
+        if (gate != nullptr) {
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 float4 y = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

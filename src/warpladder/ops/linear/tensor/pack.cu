@@ -1,7 +1,8 @@
-// Matrices of floats, packed for tensor cores where no product has written them; and samples, on their way from where they are stored.
+// Matrices of floats, packed for tensor cores where no product has written them; and samples, on their way from where
+// they are stored.
 //
-// A warp takes a block of 32 x 32 numbers. Bound by memory: 4 bytes read and 4 written for each copy of a number, 2 where the format has no low halves.
-// arch: sm_80, sm_90, sm_100
+// A warp takes a block of 32 x 32 numbers. Bound by memory: 4 bytes read and 4 written for each copy of a number, 2
+// where the format has no low halves. arch: sm_80, sm_90, sm_100
 #include "four.cuh"
 #include "order.cuh"
 #include "tensor_pack.cuh"
@@ -12,15 +13,20 @@ constexpr int WARPS = 4;  // of a block of threads, side by side along the colum
 __device__ __forceinline__ int row_of_block() { return blockIdx.y * 32; }
 __device__ __forceinline__ int column_of_block() { return (blockIdx.x * WARPS + threadIdx.x / 32) * 32; }
 
-// x (rows, columns), as `Outlet` says. Where y, of x's shape, is not null, a number of x counts as 0 where y is not above 0, as a ReLU's gradient does.
+// x (rows, columns), as `Outlet` says. Where y, of x's shape, is not null, a number of x counts as 0 where y is not
+// above 0, as a ReLU's gradient does.
 template <int FORMAT>
 __global__ void __launch_bounds__(32 * WARPS) pack(
-    const float* __restrict__ x, const float* __restrict__ y, unsigned* __restrict__ along, float* __restrict__ along_undo, int along_lines,
-    unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines, float* __restrict__ db, int rows, int columns
+    const float* __restrict__ x, const float* __restrict__ y, unsigned* __restrict__ along,
+    float* __restrict__ along_undo, int along_lines,
+    unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines, float* __restrict__ db, int rows,
+        int columns
 ) {
-    const int row0 = row_of_block(), column0 = column_of_block(), first = row0 + threadIdx.x % 32 / 8 * 8, column = column0 + threadIdx.x % 8 * 4;
+    const int row0 = row_of_block(), column0 = column_of_block(), first = row0 + threadIdx.x % 32 / 8 * 8,
+        column = column0 + threadIdx.x % 8 * 4;
     if (!block_counts<FORMAT>(row0, column0, rows, columns)) return;
-    const bool wide = columns % 4 == 0 && (reinterpret_cast<unsigned long long>(x) | reinterpret_cast<unsigned long long>(y)) % 16 == 0;
+    const bool wide = columns % 4 == 0 && (reinterpret_cast<unsigned long long>(x)
+        | reinterpret_cast<unsigned long long>(y)) % 16 == 0;
     float v[8][4];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -30,10 +36,12 @@ __global__ void __launch_bounds__(32 * WARPS) pack(
         if (y != nullptr) four = relu_gradient(four, load_four(y + at, count, wide));
         v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
     }
-    pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, db}, row0, column0, rows, columns);
+    pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, db}, row0, column0, rows,
+        columns);
 }
 
-// Four neighbouring bytes from `source` on as floats, of which `count` are there; 0 for the others. wide: all four are, at an address that 4 divides.
+// Four neighbouring bytes from `source` on as floats, of which `count` are there; 0 for the others. wide: all four are,
+// at an address that 4 divides.
 __device__ __forceinline__ float4 load_four(const unsigned char* source, int count, bool wide) {
     unsigned char four[4] = {};
     if (wide && count >= 4) {
@@ -47,16 +55,21 @@ __device__ __forceinline__ float4 load_four(const unsigned char* source, int cou
     return make_float4(four[0], four[1], four[2], four[3]);
 }
 
-// The same of `rows` samples of source (samples, columns): row i is the sample at position step * batch + offset + i of the order; without an order, i.
-// Each number is multiplied by scale, one product in float32, and goes to x (rows, columns) as well; in EXACT it is packed as it is stored, and its undo is
-// scale, which stands there already. target[i] = labels[sample]. x, labels and target may be null.
+// The same of `rows` samples of source (samples, columns): row i is the sample at position step * batch + offset + i of
+// the order; without an order, i. Each number is multiplied by scale, one product in float32, and goes to x (rows,
+// columns) as well; in EXACT it is packed as it is stored, and its undo is scale, which stands there already. target[i]
+// = labels[sample]. x, labels and target may be null.
 template <int FORMAT, typename T>
 __global__ void __launch_bounds__(32 * WARPS) pack_samples(
-    const T* __restrict__ source, float scale, float* __restrict__ x, const int* __restrict__ labels, int* __restrict__ target,
-    const unsigned* __restrict__ order, const int* __restrict__ step, unsigned* __restrict__ along, float* __restrict__ along_undo, int along_lines,
-    unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines, int rows, int columns, int batch, int offset
+    const T* __restrict__ source, float scale, float* __restrict__ x, const int* __restrict__ labels,
+    int* __restrict__ target,
+    const unsigned* __restrict__ order, const int* __restrict__ step, unsigned* __restrict__ along,
+    float* __restrict__ along_undo, int along_lines,
+    unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines, int rows, int columns, int batch,
+        int offset
 ) {
-    const int row0 = row_of_block(), column0 = column_of_block(), lane = threadIdx.x % 32, column = column0 + lane % 8 * 4;
+    const int row0 = row_of_block(), column0 = column_of_block(), lane = threadIdx.x % 32,
+        column = column0 + lane % 8 * 4;
     if (!block_counts<FORMAT>(row0, column0, rows, columns)) return;
     unsigned sample = 0;
     if (row0 + lane < rows) {
@@ -70,11 +83,14 @@ __global__ void __launch_bounds__(32 * WARPS) pack_samples(
     for (int i = 0; i < 8; ++i) {
         const int row = row0 + lane / 8 * 8 + i, count = row < rows ? columns - column : 0;
         const unsigned from = __shfl_sync(EVERY_LANE, sample, lane / 8 * 8 + i);
-        const float4 stored = load_four(source + (count > 0 ? static_cast<long long>(from) * columns + column : 0), count, wide);
+        const float4 stored = load_four(source + (count > 0 ? static_cast<long long>(from) * columns + column : 0),
+            count, wide);
         const float4 scaled = make_float4(stored.x * scale, stored.y * scale, stored.z * scale, stored.w * scale);
         const float4 four = FORMAT == EXACT ? stored : scaled;
         v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
-        if (count > 0 && x != nullptr) store_four(x + static_cast<long long>(row) * columns + column, scaled, count, columns % 4 == 0);
+        if (count > 0 && x != nullptr)
+            store_four(x + static_cast<long long>(row) * columns + column, scaled, count, columns % 4 == 0);
     }
-    pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, nullptr}, row0, column0, rows, columns);
+    pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, nullptr}, row0, column0,
+        rows, columns);
 }

@@ -18,7 +18,8 @@ SOURCE = Path(__file__).with_name("tensor_pack.cu")
 #: Rows and columns that a warp packs, and so the terms of a line that have one scale; warps in a block that packs.
 BLOCK, WARPS = 32, 4
 
-#: Lines of a packed matrix are a multiple of this: as many as the largest tile has, so that no copy of a panel goes beyond the end.
+#: Lines of a packed matrix are a multiple of this: as many as the largest tile has, so that no copy of a panel goes
+#: beyond the end.
 LINES = 128
 
 #: How samples may be stored.
@@ -66,7 +67,9 @@ EXACT = PackedFormat("EXACT", 32, 1, 1, 16, scaled=True, record=16)
 
 @dataclass(frozen=True)
 class Formats:
-    """The formats of a product: of what it leaves packed, of A and of B. A or B may be EXACT where the product is of halves."""
+    """The formats of a product: of what it leaves packed, of A and of B. A or B may be EXACT where the product is of
+    halves.
+    """
 
     kind: PackedFormat
     a: PackedFormat
@@ -97,7 +100,8 @@ class Formats:
 
 
 class PackedFactor:
-    """Memory for a matrix of up to `lines` lines of up to `terms` numbers each, as device/include/tensor_packed.cuh lays it out.
+    """Memory for a matrix of up to `lines` lines of up to `terms` numbers each, as device/include/tensor_packed.cuh
+    lays it out.
 
     Parameters
     ----------
@@ -118,12 +122,16 @@ class PackedFactor:
         (terms / 32, lines) float32, what undoes the scales, in formats that have them.
     """
 
-    def __init__(self, owner: OnDevice, lines: int, terms: int, kind: PackedFormat, scale: np.float32 | None = None) -> None:
+    def __init__(
+        self, owner: OnDevice, lines: int, terms: int, kind: PackedFormat, scale: np.float32 | None = None
+    ) -> None:
         self.lines, records = ceil_div(lines, LINES) * LINES, ceil_div(terms, kind.terms)
         self.numbers = owner.scratch((records, self.lines, kind.record), np.uint32)
         self.undo = owner.scratch((records * kind.scales, self.lines)) if kind.scaled else None
         for array in (self.numbers, self.undo) if self.undo is not None else (self.numbers,):
-            owner.device.fill(array, 0)  # lines beyond the last one are multiplied as well, and nobody reads what comes out
+            owner.device.fill(
+                array, 0
+            )  # lines beyond the last one are multiplied as well, and nobody reads what comes out
         if scale is not None:
             assert self.undo is not None
             owner.device.upload(self.undo, np.full(self.undo.shape, scale, np.float32))
@@ -146,11 +154,15 @@ class Outlet:
         """The packed copies as kernels take them: numbers, undo and lines of each."""
         both = (self.along, self.across)
         return tuple(
-            each for factor in both for each in ((factor.numbers, factor.undo, factor.lines) if factor is not None else (None, None, 0))
+            each
+            for factor in both
+            for each in ((factor.numbers, factor.undo, factor.lines) if factor is not None else (None, None, 0))
         )
 
 
-def pack(owner: OnDevice, kind: PackedFormat, x: Array, rows: int, columns: int, to: Outlet, y: Array | None = None) -> Launch:
+def pack(
+    owner: OnDevice, kind: PackedFormat, x: Array, rows: int, columns: int, to: Outlet, y: Array | None = None
+) -> Launch:
     """Packs x (rows, columns) float32; with y, of x's shape, a number counts as 0 where y is not above 0."""
     kernel = owner.device.kernel(SOURCE, f"pack<{kind.name}>")
     return kernel.bind(_grid(rows, columns, kind), 32 * WARPS, x, y, *to.arguments(), to.sums, rows, columns)
@@ -159,7 +171,8 @@ def pack(owner: OnDevice, kind: PackedFormat, x: Array, rows: int, columns: int,
 def pack_samples(
     owner: OnDevice, kind: PackedFormat, samples: Samples, x: Array | None, target: Array | None, part: Slice, batch: int, to: Outlet
 ) -> Launch:  # fmt: skip
-    """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well, and labels to target, where there are such.
+    """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well, and
+    labels to target, where there are such.
 
     In EXACT bytes are packed without their scale, which the packed factors have had as their undo since they were made.
     """
@@ -175,5 +188,9 @@ def pack_samples(
 
 
 def _grid(rows: int, columns: int, kind: PackedFormat) -> tuple[int, int]:
-    """Blocks of 32 x 32 numbers, up to a whole record both ways, WARPS of them along the columns for each block of threads."""
-    return ceil_div(ceil_div(columns, kind.terms) * kind.terms, BLOCK * WARPS), ceil_div(rows, kind.terms) * kind.terms // BLOCK
+    """Blocks of 32 x 32 numbers, up to a whole record both ways, WARPS of them along the columns for each block of
+    threads.
+    """
+    return ceil_div(ceil_div(columns, kind.terms) * kind.terms, BLOCK * WARPS), ceil_div(
+        rows, kind.terms
+    ) * kind.terms // BLOCK

@@ -1,25 +1,33 @@
-// Matrix products for linear layers on tensor cores, of packed factors (device/include/tensor_packed.cuh): C = A B, sums in float32.
+// Matrix products for linear layers on tensor cores, of packed factors (device/include/tensor_packed.cuh): C = A B,
+// sums in float32.
 //
-// A step is one record of the tile's lines. The panels of the next steps are on their way to a ring of STAGES in shared memory (device/include/pieces.cuh) while the
-// tensor cores multiply, and no register holds what is copied. In fp32 three products make one, of which the fourth, 2^-22 of the whole, is left out. Tensor cores
-// cut off what they add (device/include/mma.cuh). So each 32 terms begin from 0 and are added to a sum in a register by an addition that rounds.
-// arch: sm_80, sm_90, sm_100
+// A step is one record of the tile's lines. The panels of the next steps are on their way to a ring of STAGES in shared
+// memory (device/include/pieces.cuh) while the tensor cores multiply, and no register holds what is copied. In fp32
+// three products make one, of which the fourth, 2^-22 of the whole, is left out. Tensor cores cut off what they add
+// (device/include/mma.cuh). So each 32 terms begin from 0 and are added to a sum in a register by an addition that
+// rounds. arch: sm_80, sm_90, sm_100
 #include "finished.cuh"
 #include "pieces.cuh"
 
 // c (m, n) = A B, + bias and so on (`Product`), and packed for what comes next as well (`Outlet`). A has m lines, B n.
-// A's and B's factor are packed in the formats A and B: both FORMAT, or one of them EXACT where FORMAT is SPLIT, which has no low half to be multiplied.
-// A block makes BM x BN numbers, a warp WM x WN; tiles are numbered along the grid's x, n first. Along its y each sum is cut into parts of `depth` of its
-// `records` records: the blocks of a tile leave their sums in parts (tiles, parts, BM BN), and the last one to arrive adds all of them up, in order.
-// arrived (tiles,) is zero before and afterwards. A block takes STAGES stages of shared memory, each a panel of A, one of B, and their scales; finished sums
-// lie in their place, so that a warp can write 32 x 32 of them.
+// A's and B's factor are packed in the formats A and B: both FORMAT, or one of them EXACT where FORMAT is SPLIT, which
+// has no low half to be multiplied. A block makes BM x BN numbers, a warp WM x WN; tiles are numbered along the grid's
+// x, n first. Along its y each sum is cut into parts of `depth` of its `records` records: the blocks of a tile leave
+// their sums in parts (tiles, parts, BM BN), and the last one to arrive adds all of them up, in order. arrived (tiles,)
+// is zero before and afterwards. A block takes STAGES stages of shared memory, each a panel of A, one of B, and their
+// scales; finished sums lie in their place, so that a warp can write 32 x 32 of them.
 template <int FORMAT, int A, int B, int BM, int BN, int WM, int WN, int STAGES, int BLOCKS>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
-    const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
-    int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
-    float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines,
-    float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records, int depth, int rectify,
-    float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit
+    const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b,
+    const float* __restrict__ b_undo,
+    int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c,
+    unsigned* __restrict__ along,
+    float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo,
+    int across_lines,
+    float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records,
+    int depth, int rectify,
+    float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay,
+        float limit
 ) {
     using P = Packed<FORMAT>;
     using PA = Packed<A>;
@@ -34,7 +42,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
     const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    const int rows = warp % (BM / WM) * WM, columns = warp / (BM / WM) * WN;  // where the warp's part of the tile begins
+    // where the warp's part of the tile begins
+    const int rows = warp % (BM / WM) * WM, columns = warp / (BM / WM) * WN;
     __shared__ Barrier barriers[STAGES];
     const Pieces<STAGES, THREADS> pieces(barriers);
     auto fetch = [&](int step) {
@@ -48,7 +57,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
 #pragma unroll
             for (int s = 0; s < SCALES; ++s) {
                 pieces.template bring<BM>(step, undo + s * (BM + BN), a_undo + (record * SCALES + s) * a_lines + m0);
-                pieces.template bring<BN>(step, undo + s * (BM + BN) + BM, b_undo + (record * SCALES + s) * b_lines + n0);
+                pieces.template bring<BN>(step, undo + s * (BM + BN) + BM,
+                    b_undo + (record * SCALES + s) * b_lines + n0);
             }
         }
         pieces.end();
@@ -72,25 +82,32 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
 #pragma unroll
                 for (int copy = 0; copy < PA::COPIES; ++copy)
 #pragma unroll
-                    for (int i = 0; i < ACROSS_M; ++i) PA::fragment(left[copy][i], panel_a, rows + 16 * i, PA::chunk(copy, term));
+                    for (int i = 0; i < ACROSS_M; ++i)
+                        PA::fragment(left[copy][i], panel_a, rows + 16 * i, PA::chunk(copy, term));
 #pragma unroll
                 for (int copy = 0; copy < PB::COPIES; ++copy)
 #pragma unroll
                     for (int j = 0; j < ACROSS_N; j += 2) {
                         unsigned two[4];
                         PB::fragment(two, panel_b, columns + 8 * j, PB::chunk(copy, term));
-                        right[copy][j][0] = two[0], right[copy][j][1] = two[2], right[copy][j + 1][0] = two[1], right[copy][j + 1][1] = two[3];
+                        right[copy][j][0] = two[0], right[copy][j][1] = two[2], right[copy][j + 1][0] = two[1],
+                            right[copy][j + 1][1] = two[3];
                     }
 #pragma unroll
-                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product) {  // al bh, ah bl, ah bh: the small ones first, so that less is cut off
-                    if ((product == 0 && A == EXACT) || (product == 1 && B == EXACT)) continue;  // there is no such low half
+                // al bh, ah bl, ah bh: the small ones first, so that less is cut off
+                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product) {
+                    // there is no such low half
+                    if ((product == 0 && A == EXACT) || (product == 1 && B == EXACT)) continue;
 #pragma unroll
                     for (int i = 0; i < ACROSS_M; ++i)
 #pragma unroll
-                        for (int j = 0; j < ACROSS_N; ++j) mma_step<FORMAT>(part[i][j], left[product == 0 ? PA::COPIES - 1 : 0][i], right[product == 1 ? PB::COPIES - 1 : 0][j]);
+                        for (int j = 0; j < ACROSS_N; ++j)
+                            mma_step<FORMAT>(part[i][j], left[product == 0 ? PA::COPIES - 1 : 0][i],
+                            right[product == 1 ? PB::COPIES - 1 : 0][j]);
                 }
             }
-            const float *of_a = undo + first / 32 * (BM + BN) + rows + g, *of_b = undo + first / 32 * (BM + BN) + BM + columns + 2 * t;
+            const float *of_a = undo + first / 32 * (BM + BN) + rows + g,
+                *of_b = undo + first / 32 * (BM + BN) + BM + columns + 2 * t;
 #pragma unroll
             for (int i = 0; i < ACROSS_M; ++i)
 #pragma unroll

@@ -36,7 +36,9 @@ class TensorProduct:
         Where blocks leave parts of sums, and count themselves, where sums of some number of samples are cut.
     """
 
-    def __init__(self, owner: OnDevice, shape: Callable[[int], tuple[int, int, int]], capacity: int, formats: Formats) -> None:
+    def __init__(
+        self, owner: OnDevice, shape: Callable[[int], tuple[int, int, int]], capacity: int, formats: Formats
+    ) -> None:
         self.device, self.shape, self.formats = owner.device, shape, formats
         self.plan = PackedPlanned(shape, owner.device.limits, capacity, formats, tiles_of(owner.device))
         self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
@@ -48,9 +50,11 @@ class TensorProduct:
         self, samples: int, a: PackedFactor, b: PackedFactor, c: Array | None, bias: Array | None = None, rectify: bool = False,
         gate: Array | None = None, to: Outlet = NOWHERE, updated: tuple[object, ...] = NOTHING,
     ) -> Launch:  # fmt: skip
-        """c = A B + bias (n,), then max(., 0) where it is wanted, and 0 where gate (m, n) is not above 0; packed where `to` says, too. c may be None.
+        """c = A B + bias (n,), then max(., 0) where it is wanted, and 0 where gate (m, n) is not above 0; packed where
+        `to` says, too. c may be None.
 
-        updated : arguments of an update, as `fused.settings` gives them, where c is a gradient: its parameters are updated, and packed in place of c.
+        updated : arguments of an update, as `fused.settings` gives them, where c is a gradient: its parameters are
+        updated, and packed in place of c.
         """
         plan, (m, n, k) = self.plan(samples), self.shape(samples)
         tile = plan.tile

@@ -24,11 +24,13 @@ COLUMNS, PARTS = 32, 8
 class TensorLinear(Segment):
     """[Gather,] Linear [, ReLU]: y = x w' + b, dw = dy' x and dx = dy w on tensor cores, in the chain's precision.
 
-    A matrix is packed once for both ways in which a step sums over it: the weights before a step sees its samples, x by the product that makes it or on
-    its way from where samples are stored, and dy by the product that makes it, where ReLU's gradient and the bias's ride along. Where a segment of another
-    kind comes before or behind, a launch packs what that one leaves. Where SGD has a constant rate the product that finishes dw updates the weights, and leaves them
-    packed for the next step. In fp32, samples that are stored as bytes stay bytes, each in one half, exact: y and dw
-    of such a layer take two products for one, and half of x's memory; the scale of the samples is applied to the sums.
+    A matrix is packed once for both ways in which a step sums over it: the weights before a step sees its samples, x by
+    the product that makes it or on its way from where samples are stored, and dy by the product that makes it, where
+    ReLU's gradient and the bias's ride along. Where a segment of another kind comes before or behind, a launch packs
+    what that one leaves. Where SGD has a constant rate the product that finishes dw updates the weights, and leaves
+    them packed for the next step. In fp32, samples that are stored as bytes stay bytes, each in one half, exact: y and
+    dw of such a layer take two products for one, and half of x's memory; the scale of the samples is applied to the
+    sums.
 
     Attributes
     ----------
@@ -51,7 +53,9 @@ class TensorLinear(Segment):
             self.of_x, scale = EXACT, samples.scale
         across = PackedFactor(self, inputs, capacity, self.of_x, scale) if trains else None
         self.x = Outlet(PackedFactor(self, capacity, inputs, self.of_x, scale), across)
-        self.w = Outlet(PackedFactor(self, outputs, inputs, kind), PackedFactor(self, inputs, outputs, kind) if passes else None)
+        self.w = Outlet(
+            PackedFactor(self, outputs, inputs, kind), PackedFactor(self, inputs, outputs, kind) if passes else None
+        )
         self.y = TensorProduct(self, lambda n: (n, outputs, inputs), capacity, Formats(kind, self.of_x, kind))
         self.products["y"] = self.y.plan
         if trains:
@@ -94,7 +98,9 @@ class TensorLinear(Segment):
         return [*found, self.y.launch(n, self.x.along, self.w.along, t.y, t.b, self.rectify, to=self.to_y)]
 
     def _packing(self, part: Slice) -> Launches:
-        """The launches that pack x. Samples take two: y's factor may be packed for the next step while dw's is still read in this one."""
+        """The launches that pack x. Samples take two: y's factor may be packed for the next step while dw's is still
+        read in this one.
+        """
         samples, target, x, batch = self.operands.samples, self.operands.target, self.x, self.subgraph.batch
         if samples is None:
             return [pack(self, self.kind, self.buffers.x, part.n, self.inputs, x)]
@@ -108,7 +114,9 @@ class TensorLinear(Segment):
     def backward(self, part: Slice) -> Launches:
         t, n, dy = self.buffers, part.n, self.dy
         assert dy.across is not None and self.x.across is not None
-        found: Launches = [] if self.behind else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.rectify else None)]
+        found: Launches = (
+            [] if self.behind else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.rectify else None)]
+        )
         if dy.along is not None and self.w.across is not None:  # before dw, whose launch packs new weights
             dx = None if self.to_dx.across is not None else t.dx
             found.append(self.dx.launch(n, dy.along, self.w.across, dx, gate=t.x if self.gate else None, to=self.to_dx))
@@ -117,7 +125,13 @@ class TensorLinear(Segment):
         bias = self.device.kernel(BIAS, "finish_bias")
         found.append(
             bias.bind(
-                ceil_div(self.outputs, COLUMNS), 32 * PARTS, dy.sums, ceil_div(n, BLOCK), self.outputs, t.db, *settings(update, part, t.db)
+                ceil_div(self.outputs, COLUMNS),
+                32 * PARTS,
+                dy.sums,
+                ceil_div(n, BLOCK),
+                self.outputs,
+                t.db,
+                *settings(update, part, t.db),
             )
         )
         return found

@@ -1,7 +1,8 @@
-"""Which tiles a product of packed factors is cut into, and into how many parts its sums: the shapes there are, and a model of what each would take.
+"""Which tiles a product of packed factors is cut into, and into how many parts its sums: the shapes there are, and a
+model of what each would take.
 
-The model counts cycles of a multiprocessor: of its tensor cores, its schedulers, its shared memory and the second-level cache. It only has to order the
-candidates, which the trainer's tuner times.
+The model counts cycles of a multiprocessor: of its tensor cores, its schedulers, its shared memory and the second-level
+cache. It only has to order the candidates, which the trainer's tuner times.
 """
 
 from __future__ import annotations
@@ -21,23 +22,26 @@ from .packed import Formats
 SOURCE = Path(__file__).with_name("tensor.cu")
 WARPGROUPS = Path(__file__).with_name("warpgroups.cu")
 
-#: What a multiprocessor multiplies in a cycle by wgmma, and by mma.sync: FLOPs in bf16 or half, of the peak what was seen on an H200 (docs/tensor.md).
+#: What a multiprocessor multiplies in a cycle by wgmma, and by mma.sync: FLOPs in bf16 or half, of the peak what was
+#: seen on an H200 (docs/tensor.md).
 PEAK = RATES[HOPPER][TENSOR]["fp16"]
 RATE = 0.56 * PEAK
 
-#: Bytes that a multiprocessor gets in a cycle from its shared memory, and from the second-level cache, as it was seen on an H200 (docs/rungs/tensor.md):
-#: by tensor.cu, and at most.
+#: Bytes that a multiprocessor gets in a cycle from its shared memory, and from the second-level cache, as it was seen
+#: on an H200 (docs/rungs/tensor.md): by tensor.cu, and at most.
 SHARED_BYTES, CACHE_BYTES, CACHE_BYTES_ASIDE = 128, 16, 64
 
-#: Cycles: of a step at least, from the barrier before it to the next one; of a launch, its first copies and its writing, as it was seen; of the last block's
-#: wait for the others' parts. Of a warpgroup: between two instructions of a warp, as it was seen, and for its products; and, estimated, until the blocks of a
-#: cluster know of each other's barriers.
+#: Cycles: of a step at least, from the barrier before it to the next one; of a launch, its first copies and its
+#: writing, as it was seen; of the last block's wait for the others' parts. Of a warpgroup: between two instructions of
+#: a warp, as it was seen, and for its products; and, estimated, until the blocks of a cluster know of each other's
+#: barriers.
 WAIT, LAUNCH, ADDING, EACH, WAIT_ASIDE, MEETING = 450, 6000, 1500, 4, 100, 500
 
 #: Parts that a sum may be cut into.
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
-#: How much longer than the fastest a plan may take by the model, so that there is room for its parts: as long as a tuner looks at it.
+#: How much longer than the fastest a plan may take by the model, so that there is room for its parts: as long as a
+#: tuner looks at it.
 WITHIN = 1.3
 
 
@@ -69,7 +73,9 @@ class PackedTile(Tile):
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor by their registers: a sum and a part of it for each number, and two fragments of each factor."""
+        """Blocks that fit a multiprocessor by their registers: a sum and a part of it for each number, and two
+        fragments of each factor.
+        """
         sums = self.tm * self.tn // 32
         registers = 250 if sums >= 64 else 168 if sums >= 32 else 128
         return max(1, min(65536 // (registers * self.threads), 4))
@@ -91,9 +97,14 @@ class PackedTile(Tile):
         """Cycles of a record, by the model, where so many blocks share a multiprocessor."""
         kind, warps, lines = formats.kind, self.threads // 32, self.bm + self.bn
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / RATE
-        fragments = sum(side // 16 * (2 if each.name == "SPLIT" else 1) for side, each in ((self.tm, formats.a), (self.tn, formats.b)))
+        fragments = sum(
+            side // 16 * (2 if each.name == "SPLIT" else 1)
+            for side, each in ((self.tm, formats.a), (self.tn, formats.b))
+        )
         instructions = kind.terms // kind.mma * (self.tm // 16 * (self.tn // 8) * formats.products + fragments)
-        instructions += kind.terms // 32 * self.tm * self.tn // 32 * (3 if kind.scaled else 2) + 3 * 8 * lines // self.threads + 30
+        instructions += (
+            kind.terms // 32 * self.tm * self.tn // 32 * (3 if kind.scaled else 2) + 3 * 8 * lines // self.threads + 30
+        )
         copied = 4 * formats.words(self.bm, self.bn)
         sharing = (copied + 4 * warps * formats.words(self.tm, self.tn)) / SHARED_BYTES
         working = blocks * max(multiplying, instructions * warps / 4, sharing, copied / CACHE_BYTES)
@@ -102,7 +113,8 @@ class PackedTile(Tile):
 
 @dataclass(frozen=True)
 class WarpgroupTile(PackedTile):
-    """The template arguments of `multiply` by warpgroups, each of which makes 64 rows of a tile: tm is 64, and tn is bn.
+    """The template arguments of `multiply` by warpgroups, each of which makes 64 rows of a tile: tm is 64, and tn is
+    bn.
 
     shares : warpgroups with the same rows, which take records in turn.
     cm, cn : blocks of a cluster along m, which share the panel of B, and along n, which share A's.
@@ -131,7 +143,9 @@ class WarpgroupTile(PackedTile):
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor by their registers: of two warpgroups with 64 rows two, whose kernel is held to as many registers as that allows."""
+        """Blocks that fit a multiprocessor by their registers: of two warpgroups with 64 rows two, whose kernel is held
+        to as many registers as that allows.
+        """
         return 2 if self.bm == 64 and self.shares <= 2 else 1
 
     def shared_of(self, formats: Formats) -> int:
@@ -145,7 +159,9 @@ class WarpgroupTile(PackedTile):
         return f"{super().__str__()}, {self.shares}, {self.cm}, {self.cn}"
 
     def step(self, formats: Formats, blocks: int) -> float:
-        """Cycles of a record: what all warpgroups share, or what a warpgroup takes from one of its records to the next, whatever is more."""
+        """Cycles of a record: what all warpgroups share, or what a warpgroup takes from one of its records to the next,
+        whatever is more.
+        """
         kind, groups = formats.kind, self.bm // 64 * self.shares
         steps = kind.terms // kind.mma * formats.products  # products of a record, each of 64 x bn numbers
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / PEAK
@@ -154,11 +170,14 @@ class WarpgroupTile(PackedTile):
         leaving = kind.terms // (32 if kind.scaled else kind.terms)  # times that sums leave the tensor cores
         instructions = 50 * leaving + (3 if kind.scaled else 1) * leaving * self.bn // 2  # of a warp
         alone = EACH * instructions + steps * self.bn / 2 + WAIT_ASIDE * leaving
-        return max(blocks * max(multiplying, sharing, instructions * groups / self.shares, copied / CACHE_BYTES_ASIDE), alone / self.shares)
+        return max(
+            blocks * max(multiplying, sharing, instructions * groups / self.shares, copied / CACHE_BYTES_ASIDE),
+            alone / self.shares,
+        )
 
 
-#: Large ones for large matrices, small ones to fill a device with blocks. All are made of blocks of 32 x 32, which are packed by a warp, and of whole
-#: records of rows.
+#: Large ones for large matrices, small ones to fill a device with blocks. All are made of blocks of 32 x 32, which are
+#: packed by a warp, and of whole records of rows.
 TILES = (
     PackedTile(128, 128, 32, 64, 32),
     PackedTile(128, 64, 32, 64, 32),
@@ -169,7 +188,8 @@ TILES = (
 )
 
 
-#: Tiles of warpgroups, which Hopper has beside `TILES`. Several warpgroups share a tile's records where a multiprocessor has one block and a block few terms.
+#: Tiles of warpgroups, which Hopper has beside `TILES`. Several warpgroups share a tile's records where a
+#: multiprocessor has one block and a block few terms.
 OF_WARPGROUPS = (
     WarpgroupTile(128, 128, 32, 64, 128, 5),
     WarpgroupTile(128, 64, 32, 64, 64, 7),

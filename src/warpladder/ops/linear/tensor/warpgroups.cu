@@ -1,16 +1,18 @@
-// Matrix products for linear layers by warpgroups of Hopper (wgmma), of packed factors (device/include/tensor_packed.cuh): C = A B, sums in float32; as tensor.cu.
+// Matrix products for linear layers by warpgroups of Hopper (wgmma), of packed factors
+// (device/include/tensor_packed.cuh): C = A B, sums in float32; as tensor.cu.
 //
-// A panel of packed lines lies as wgmma reads it: lines are rows of 128 bytes, of EXACT of 64, with their pieces of 16 bytes dealt out to different banks. So
-// one instruction takes 16 terms of 64 x BN numbers from where the copy engine has put them, in place of tensor.cu's 16 x 8 and the fragments that these
-// want in registers. A thread of a warp of its own asks for panels, as far ahead as the ring is long; warpgroups multiply, each at its own pace.
-// Sums leave the tensor cores after 32 terms where there are scales, which is when these are undone, and else after a record; they are added to sums in
-// registers by additions that round.
-// arch: sm_90a
+// A panel of packed lines lies as wgmma reads it: lines are rows of 128 bytes, of EXACT of 64, with their pieces of 16
+// bytes dealt out to different banks. So one instruction takes 16 terms of 64 x BN numbers from where the copy engine
+// has put them, in place of tensor.cu's 16 x 8 and the fragments that these want in registers. A thread of a warp of
+// its own asks for panels, as far ahead as the ring is long; warpgroups multiply, each at its own pace. Sums leave the
+// tensor cores after 32 terms where there are scales, which is when these are undone, and else after a record; they are
+// added to sums in registers by additions that round. arch: sm_90a
 #include "finished.cuh"
 #include "turn.cuh"
 #include "wgmma.cuh"
 
-// Where lines lie, as wgmma wants to be told. Their panel begins at a multiple of 1,024 bytes; a descriptor counts 16 bytes, and what lies further has a larger one.
+// Where lines lie, as wgmma wants to be told. Their panel begins at a multiple of 1,024 bytes; a descriptor counts 16
+// bytes, and what lies further has a larger one.
 template <class P>
 __device__ __forceinline__ unsigned long long lines_of(const unsigned* panel) {
     return P::RECORD == 32 ? terms_along(panel) : terms_along_64(panel);
@@ -18,7 +20,8 @@ __device__ __forceinline__ unsigned long long lines_of(const unsigned* panel) {
 
 // part (+)= A B over 32 bytes of terms.
 template <int FORMAT, int SUMS>
-__device__ __forceinline__ void multiply_step(float (&part)[SUMS], unsigned long long a, unsigned long long b, bool add) {
+__device__ __forceinline__ void multiply_step(float (&part)[SUMS], unsigned long long a, unsigned long long b, bool add)
+    {
     if constexpr (SCALED<FORMAT>) wgmma_half_along(part, a, b, add);
     else if constexpr (FORMAT == TF32) wgmma_tf32(part, a, b, add);
     else wgmma_bf16_along(part, a, b, add);
@@ -31,18 +34,24 @@ __device__ __forceinline__ void bring(unsigned blocks, void* to, const void* fro
     else copy_piece_to(blocks, to, from, 4 * words, full);
 }
 
-// As `multiply` of tensor.cu, whose arguments these are. A block makes BM x BN numbers by BM / 64 x SHARES warpgroups: each has 64 rows, and where SHARES is
-// more than 1 those of the same rows take records in turn, and their sums are added up at the end, in order.
-// A cluster is CM x CN blocks: those side by side have the same rows of A, those below each other the same columns of B, and each of them asks for a part of
-// such a panel, for all of them. The grid has whole clusters.
-// Shared memory: STAGES panels of A and B, their scales, and 1,024 bytes. Of two warpgroups with 64 rows a multiprocessor has room for two blocks.
+// As `multiply` of tensor.cu, whose arguments these are. A block makes BM x BN numbers by BM / 64 x SHARES warpgroups:
+// each has 64 rows, and where SHARES is more than 1 those of the same rows take records in turn, and their sums are
+// added up at the end, in order. A cluster is CM x CN blocks: those side by side have the same rows of A, those below
+// each other the same columns of B, and each of them asks for a part of such a panel, for all of them. The grid has
+// whole clusters. Shared memory: STAGES panels of A and B, their scales, and 1,024 bytes. Of two warpgroups with 64
+// rows a multiprocessor has room for two blocks.
 template <int FORMAT, int A, int B, int BM, int BN, int SHARES, int STAGES, int CM, int CN>
 __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARES <= 2 ? 2 : 1) multiply(
-    const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b, const float* __restrict__ b_undo,
-    int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
-    float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines,
-    float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records, int depth, int rectify,
-    float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit
+    const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b,
+    const float* __restrict__ b_undo,
+    int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c,
+    unsigned* __restrict__ along,
+    float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo,
+    int across_lines,
+    float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records,
+    int depth, int rectify,
+    float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay,
+        float limit
 ) {
     using P = Packed<FORMAT>;
     using PA = Packed<A>;
@@ -50,11 +59,16 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     static_assert(CM <= 2, "of_column has a bit for each row of a cluster");
     static_assert(PA::TERMS == P::TERMS && PB::TERMS == P::TERMS, "a step takes as many terms of both factors");
     constexpr int CLUSTER = CM * CN, READERS = CM + CN - 1;  // blocks that read what one of them asks for
-    constexpr int ROWS = BM / 64, GROUPS = ROWS * SHARES, THREADS = GROUPS * 128 + 32, HOLDERS = ROWS * 128, ACROSS = BN / 8;
-    constexpr int OF_A = BM * PA::RECORD, OF_B = BN * PB::RECORD, STAGE = OF_A + OF_B;                     // words of a stage's panels
-    constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, UNDO = (BM + BN) * SCALES;                  // and what undoes their scales
-    constexpr int LEAVING = SCALED<FORMAT> ? 32 : P::TERMS, STEP = Held<FORMAT>::TERMS;                    // terms until sums leave, of a product
-    // Lanes read scales by themselves, and each says when it has: what one lane says for its warp behind a barrier of that is as right, but racecheck does not see it.
+    constexpr int ROWS = BM / 64, GROUPS = ROWS * SHARES, THREADS = GROUPS * 128 + 32, HOLDERS = ROWS * 128,
+        ACROSS = BN / 8;
+    // words of a stage's panels
+    constexpr int OF_A = BM * PA::RECORD, OF_B = BN * PB::RECORD, STAGE = OF_A + OF_B;
+    // and what undoes their scales
+    constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, UNDO = (BM + BN) * SCALES;
+    // terms until sums leave, of a product
+    constexpr int LEAVING = SCALED<FORMAT> ? 32 : P::TERMS, STEP = Held<FORMAT>::TERMS;
+    // Lanes read scales by themselves, and each says when it has: what one lane says for its warp behind a barrier of
+    // that is as right, but racecheck does not see it.
     constexpr bool EACH_LANE = SCALED<FORMAT> && CLUSTER == 1;
     static_assert(STAGE % 256 == 0, "every stage begins at a multiple of 1,024 bytes");
     extern __shared__ uint4 shared[];
@@ -65,13 +79,15 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     const int across_m = rank / CN, across_n = rank % CN;  // the block's place in its cluster
     const int m0 = (cluster / clusters_n * CM + across_m) * BM, n0 = (cluster % clusters_n * CN + across_n) * BN;
     const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
-    // The warp's number, by a shuffle: so the compiler knows that all lanes have the same, and works out addresses of panels once for a warp.
+    // The warp's number, by a shuffle: so the compiler knows that all lanes have the same, and works out addresses of
+    // panels once for a warp.
     const int warp = __shfl_sync(EVERY_LANE, static_cast<int>(threadIdx.x) / 32, 0);
     const int lane = threadIdx.x % 32, group = warp / 4, row = group % ROWS, share = group / ROWS;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&filled[stage], 1);
-            barrier_init(&read[stage], (EACH_LANE ? 128 : 4) * ROWS * READERS);  // by the warps that read what this block asks for
+            // by the warps that read what this block asks for
+            barrier_init(&read[stage], (EACH_LANE ? 128 : 4) * ROWS * READERS);
         }
         barriers_ready();
     }
@@ -85,7 +101,8 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
             const int first_a = across_n * LINES_A, first_b = across_m * LINES_B;
             // Beyond the last tile of a cluster some lines are read again, and nothing is written.
             const int a0 = min(m0, a_lines - BM) + first_a, b0 = min(n0, b_lines - BN) + first_b;
-            const unsigned of_row = ((1u << CN) - 1) << across_m * CN, of_column = (CM == 1 ? 1u : 1u << CN | 1u) << across_n;
+            const unsigned of_row = ((1u << CN) - 1) << across_m * CN,
+                of_column = (CM == 1 ? 1u : 1u << CN | 1u) << across_n;
             Turn<STAGES> turn;
 #pragma unroll 1
             for (int step = 0; step < steps; ++step, turn.next()) {
@@ -95,12 +112,16 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
                 const long long record = from + step;
                 unsigned* panel = ring + turn.stage * STAGE;
                 float* undo = scales + turn.stage * UNDO;
-                bring<CN>(of_row, panel + first_a * PA::RECORD, a + (record * a_lines + a0) * PA::RECORD, LINES_A * PA::RECORD, full);
-                bring<CM>(of_column, panel + OF_A + first_b * PB::RECORD, b + (record * b_lines + b0) * PB::RECORD, LINES_B * PB::RECORD, full);
+                bring<CN>(of_row, panel + first_a * PA::RECORD, a + (record * a_lines + a0) * PA::RECORD,
+                    LINES_A * PA::RECORD, full);
+                bring<CM>(of_column, panel + OF_A + first_b * PB::RECORD, b + (record * b_lines + b0) * PB::RECORD,
+                    LINES_B * PB::RECORD, full);
 #pragma unroll
                 for (int s = 0; s < SCALES; ++s) {
-                    bring<CN>(of_row, undo + s * (BM + BN) + first_a, a_undo + (record * SCALES + s) * a_lines + a0, LINES_A, full);
-                    bring<CM>(of_column, undo + s * (BM + BN) + BM + first_b, b_undo + (record * SCALES + s) * b_lines + b0, LINES_B, full);
+                    bring<CN>(of_row, undo + s * (BM + BN) + first_a, a_undo + (record * SCALES + s) * a_lines + a0,
+                        LINES_A, full);
+                    bring<CM>(of_column, undo + s * (BM + BN) + BM + first_b,
+                        b_undo + (record * SCALES + s) * b_lines + b0, LINES_B, full);
                 }
             }
             // Nobody arrives at barriers here any more when the block ends.
@@ -109,25 +130,31 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
         }
         __syncwarp();
     } else {
-        // A wait names a phase by its parity: who comes to a stage that another warpgroup has waited for may come a phase too early, and does not wait.
+        // A wait names a phase by its parity: who comes to a stage that another warpgroup has waited for may come a
+        // phase too early, and does not wait.
         static_assert(STAGES % SHARES == 0, "a warpgroup has stages of its own, and waits for each phase of theirs");
-        const unsigned long long first_a = lines_of<PA>(ring + row * 64 * PA::RECORD), first_b = lines_of<PB>(ring + OF_A);
+        const unsigned long long first_a = lines_of<PA>(ring + row * 64 * PA::RECORD),
+            first_b = lines_of<PB>(ring + OF_A);
         int stage = share, parity = 0;
 #pragma unroll 1
         for (int step = share; step < steps; step += SHARES) {
             barrier_wait(&filled[stage], parity);
             const unsigned long long at = stage * (STAGE / 4), panel_a = first_a + at, panel_b = first_b + at;
 #pragma unroll 1
-            for (int first = 0; first < P::TERMS; first += LEAVING) {  // not unrolled: registers of one turn serve the next
+            // not unrolled: registers of one turn serve the next
+            for (int first = 0; first < P::TERMS; first += LEAVING) {
                 float part[4 * ACROSS];
                 wgmma_begin();
 #pragma unroll
-                for (int product = FORMAT == SPLIT ? 0 : 2, begun = 0; product < 3; ++product) {  // al bh, ah bl, ah bh: the small ones first, so that less is cut off
-                    if ((product == 0 && A == EXACT) || (product == 1 && B == EXACT)) continue;     // there is no such low half
+                // al bh, ah bl, ah bh: the small ones first, so that less is cut off
+                for (int product = FORMAT == SPLIT ? 0 : 2, begun = 0; product < 3; ++product) {
+                    // there is no such low half
+                    if ((product == 0 && A == EXACT) || (product == 1 && B == EXACT)) continue;
 #pragma unroll
                     for (int term = first; term < first + LEAVING; term += STEP, begun = 1)
                         multiply_step<FORMAT>(
-                            part, panel_a + (product == 0 ? 4 : 0) + 2 * (term / STEP), panel_b + (product == 1 ? 4 : 0) + 2 * (term / STEP), begun
+                            part, panel_a + (product == 0 ? 4 : 0) + 2 * (term / STEP),
+                                panel_b + (product == 1 ? 4 : 0) + 2 * (term / STEP), begun
                         );
                 }
                 wgmma_commit();
@@ -138,13 +165,15 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
                     float2 undo_b[ACROSS];
                     if constexpr (ACROSS > 8) wgmma_wait<0>();  // there are no registers for as many beside a product
 #pragma unroll
-                    for (int j = 0; j < ACROSS; ++j) undo_b[j] = *reinterpret_cast<const float2*>(undo + BM + 8 * j + 2 * t);
+                    for (int j = 0; j < ACROSS; ++j)
+                        undo_b[j] = *reinterpret_cast<const float2*>(undo + BM + 8 * j + 2 * t);
                     if constexpr (ACROSS <= 8) wgmma_wait<0>();
 #pragma unroll
                     for (int j = 0; j < ACROSS; ++j)
 #pragma unroll
                         for (int l = 0; l < 4; ++l)
-                            sum[0][j][l] = fmaf(part[4 * j + l] * undo_a[l / 2], (l % 2 ? undo_b[j].y : undo_b[j].x) * UP, sum[0][j][l]);
+                            sum[0][j][l] = fmaf(part[4 * j + l] * undo_a[l / 2],
+                                (l % 2 ? undo_b[j].y : undo_b[j].x) * UP, sum[0][j][l]);
                 } else {
                     wgmma_wait<0>();
 #pragma unroll
@@ -173,7 +202,8 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
         if (group < GROUPS && share > 0)
 #pragma unroll
             for (int j = 0; j < ACROSS; ++j)
-                others[((share - 1) * ACROSS + j) * HOLDERS] = make_float4(sum[0][j][0], sum[0][j][1], sum[0][j][2], sum[0][j][3]);
+                others[((share - 1) * ACROSS + j) * HOLDERS] = make_float4(sum[0][j][0], sum[0][j][1], sum[0][j][2],
+                    sum[0][j][3]);
         __syncthreads();
         if (share == 0)
 #pragma unroll 1

@@ -1,4 +1,6 @@
-"""Compiling on several cores: numba compiles one function at a time in a process, so others compile some of them and leave them in the cache."""
+"""Compiling on several cores: numba compiles one function at a time in a process, so others compile some of them and
+leave them in the cache.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,17 @@ PROCESSES = 3  # that help, at most: each takes a second to start, and 200 MB
 WORTH_IT = 4  # functions to compile, before another process is started for them
 
 #: What takes longest to compile: begun first, so that nobody waits for it alone in the end.
-LONGEST = ("steps", "weight_gradient", "convolve", "pool_gradient", "enter_thin_forward", "gather", "pool", "gather_rows", "sgd")
+LONGEST = (
+    "steps",
+    "weight_gradient",
+    "convolve",
+    "pool_gradient",
+    "enter_thin_forward",
+    "gather",
+    "pool",
+    "gather_rows",
+    "sgd",
+)
 
 
 def ahead(functions: Iterable[Function]) -> None:
@@ -25,7 +37,9 @@ def ahead(functions: Iterable[Function]) -> None:
     A process that ends early, or cannot be started, leaves its function to whoever asks for its address.
     """
     missing = [function for function in dict.fromkeys(functions) if not is_kept(function)]
-    left = deque(sorted(missing, key=lambda function: LONGEST.index(function.name) if function.name in LONGEST else len(LONGEST)))
+    left = deque(
+        sorted(missing, key=lambda function: LONGEST.index(function.name) if function.name in LONGEST else len(LONGEST))
+    )
     helpers = min(PROCESSES, cores() - 1, len(left) // WORTH_IT)
     if helpers < 1:
         return
@@ -46,9 +60,15 @@ def ahead(functions: Iterable[Function]) -> None:
 
 def _started() -> subprocess.Popen[str] | None:
     package = str(Path(__file__).parents[4])
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from {__name__} import child; child()"]
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {package!r}); from {__name__} import child; child()",
+    ]
     try:
-        return subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        return subprocess.Popen(
+            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
     except OSError:
         return None
 

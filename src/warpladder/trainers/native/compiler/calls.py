@@ -1,4 +1,6 @@
-"""How compiled functions are called: the types of their arguments, and calls by address, so that each is compiled and kept on its own."""
+"""How compiled functions are called: the types of their arguments, and calls by address, so that each is compiled and
+kept on its own.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,18 @@ def address(operation: Callable, signature: tuple[Any, ...], result: Any = RESUL
     operation.compile(signature)  # type: ignore[attr-defined]
     found = operation.overloads[signature]  # type: ignore[attr-defined]
     if found.signature.return_type != result:
-        raise ConfigError(f"{operation.__name__} in {operation.__module__} gives {found.signature.return_type}, where {result} is wanted")
+        raise ConfigError(
+            f"{operation.__name__} in {operation.__module__} gives {found.signature.return_type}, where {result} is wanted"
+        )
     return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
 
 
 def _jump(context, builder, signature, values):  # type: ignore[no-untyped-def]
     """Code that calls the function at the address that is the first of `values`, with the others; gives its result."""
     kinds = signature.args[1:]
-    pointer = builder.inttoptr(values[0], context.call_conv.get_function_type(signature.return_type, kinds).as_pointer())
+    pointer = builder.inttoptr(
+        values[0], context.call_conv.get_function_type(signature.return_type, kinds).as_pointer()
+    )
     status, result = context.call_conv.call_function(builder, pointer, signature.return_type, kinds, values[1:])
     with cgutils.if_unlikely(builder, status.is_error):
         context.call_conv.return_status_propagate(builder, status)

@@ -1,7 +1,8 @@
 """A clock around each instruction: what it takes inside whole steps, on each thread.
 
-A program is a table with a row for each instruction, which begins with the address of its operation, and every thread has a copy of it. So a clock needs no
-line in the loop that trains: in a copy of the table the address is that of `clocked` (clocked.py), which finds the operation's own at the row's end.
+A program is a table with a row for each instruction, which begins with the address of its operation, and every thread
+has a copy of it. So a clock needs no line in the loop that trains: in a copy of the table the address is that of
+`clocked` (clocked.py), which finds the operation's own at the row's end.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Clocks:
         self._table = np.empty((0, 0, OPERANDS), np.int64)
 
     def around(self, programs: np.ndarray, names: list[str]) -> np.ndarray:
-        """A program with clocks, (threads, rows * OPERANDS) like the one given; one table as long as it is the same program."""
+        """A program with clocks, (threads, rows * OPERANDS) like the one given; one table as long as it is the same
+        program.
+        """
         if self._of is not programs:
             self._of, self._names = programs, names
             self._table = programs.reshape(len(programs), -1, OPERANDS).copy()
@@ -49,7 +52,9 @@ class Clocks:
         return self._table.reshape(programs.shape)
 
     def read(self) -> list[Spent]:
-        """Each row's time so far, in the program's order; the clocks begin again from zero. Threads that had nothing to do are not counted."""
+        """Each row's time so far, in the program's order; the clocks begin again from zero. Threads that had nothing to
+        do are not counted.
+        """
         table = self._table
         working = max(1, int(np.any(table[:, :, 1 + CALLS], axis=1).sum()))
         calls, spent = (table[:, :, 1 + which].sum(axis=0) / working for which in (CALLS, SPENT))

@@ -25,7 +25,9 @@ INTEGERS = ir.VectorType(ir.IntType(32), LANES)
 
 def fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     kind = "f32" if a.type == F32 else f"v{LANES}f32"
-    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(a.type, [a.type] * 3), f"llvm.fmuladd.{kind}")
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(a.type, [a.type] * 3), f"llvm.fmuladd.{kind}"
+    )
     return builder.call(function, [a, b, c])
 
 
@@ -95,13 +97,16 @@ def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # t
 def opaque(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:
     """A loop's index, or a sum of strides that a loop carries, (int64) as a number that LLVM knows nothing of.
 
-    Of a loop's index it knows that `row + index * stride` is a pointer that advances, and for AMD's cores it keeps one for each of a tile's rows:
-    more than there are registers, so that most are read, advanced and written in memory at every step.
+    Of a loop's index it knows that `row + index * stride` is a pointer that advances, and for AMD's cores it keeps one
+    for each of a tile's rows: more than there are registers, so that most are read, advanced and written in memory at
+    every step.
     """
     return builder.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [index], False)
 
 
-def chosen(builder: ir.IRBuilder, which: ir.Value, cases: tuple[int, ...], values: Callable[[int], list[ir.Value]]) -> list[ir.Value]:
+def chosen(
+    builder: ir.IRBuilder, which: ir.Value, cases: tuple[int, ...], values: Callable[[int], list[ir.Value]]
+) -> list[ir.Value]:
     """The vectors that `values` emits for the case that `which` (int64) is; it has to be one of `cases`."""
     if len(cases) == 1:
         return values(cases[0])
@@ -125,7 +130,9 @@ def chosen(builder: ir.IRBuilder, which: ir.Value, cases: tuple[int, ...], value
     return joined
 
 
-def horizontal(builder: ir.IRBuilder, vector: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value] | None = None) -> ir.Value:
+def horizontal(
+    builder: ir.IRBuilder, vector: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value] | None = None
+) -> ir.Value:
     """The sum of a vector's lanes, halving it in a fixed order; or what `join` makes of them."""
     width = LANES
     while width > 1:

@@ -1,7 +1,7 @@
 """Functions that compiled code alone calls: operations, each compiled on its own, and parts of them.
 
-A way in from Python is not made for either: unpacking Python objects would take longer to compile than what they do. None makes an array, so
-none counts references.
+A way in from Python is not made for either: unpacking Python objects would take longer to compile than what they do.
+None makes an array, so none counts references.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from ....ops.jit.target import target
 from .machinecode import Code, Function
 
 #: as in C: a division by zero gives an infinity and raises nothing
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
 
 
 def shared(function: Callable) -> Any:
@@ -26,7 +32,9 @@ def shared(function: Callable) -> Any:
 
 
 def inner(function: Callable) -> Any:
-    """Have a function's lines stand wherever compiled code calls it: they are compiled once, with those around them, and not also alone."""
+    """Have a function's lines stand wherever compiled code calls it: they are compiled once, with those around them,
+    and not also alone.
+    """
     import numba
 
     return numba.njit(inline="always", **_OPTIONS)(function)
@@ -46,7 +54,9 @@ def compile_now(function: Function) -> Code:
     from .calls import SIGNATURES
 
     if cpu_target.target_context.codegen().magic_tuple()[1:] != target():
-        raise RuntimeError("numba compiles for another processor than this one: say which in NUMBA_CPU_NAME, not in .numba_config.yaml")
+        raise RuntimeError(
+            "numba compiles for another processor than this one: say which in NUMBA_CPU_NAME, not in .numba_config.yaml"
+        )
     listen()
     arguments, result = SIGNATURES[function.kind]
     dispatcher = shared(getattr(import_module(function.module), function.name))

@@ -11,7 +11,9 @@ from .vectors import LANES
 
 @intrinsic
 def turned(typing, source, at, step, target, to, to_step):  # type: ignore[no-untyped-def]
-    """target[to + j * to_step + i] = source[at + i * step + j] for i, j < LANES: a square of numbers, turned in registers."""
+    """target[to + j * to_step + i] = source[at + i * step + j] for i, j < LANES: a square of numbers, turned in
+    registers.
+    """
     i64 = types.int64
     signature = types.void(source, i64, i64, target, i64, i64)
 

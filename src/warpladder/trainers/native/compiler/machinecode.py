@@ -1,6 +1,8 @@
-"""Machine code that is kept: object files, which LLVM loads without numba, whose import and tables take most of a second.
+"""Machine code that is kept: object files, which LLVM loads without numba, whose import and tables take most of a
+second.
 
-A file is in the folder of this state of the sources (ops/jit/cache.py), so that its name need only say which function it is. A damaged one counts as absent.
+A file is in the folder of this state of the sources (ops/jit/cache.py), so that its name need only say which function
+it is. A damaged one counts as absent.
 """
 
 from __future__ import annotations
@@ -39,8 +41,11 @@ class Code(NamedTuple):
 _loaded: dict[Function, tuple[int, Any]] = {}
 _loading = threading.RLock()
 
-#: how `numba` has its functions called from outside: where the result and a description of an error go, then the arguments; 0 says that all went well
-_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64, ctypes.c_int64)
+#: how `numba` has its functions called from outside: where the result and a description of an error go, then the
+#: arguments; 0 says that all went well
+_ENTRY = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_void_p), ctypes.c_int64, ctypes.c_int64
+)
 
 
 def address(function: Function) -> int:
@@ -88,7 +93,9 @@ def _compiled(function: Function) -> Code:
         try:
             write_atomically(path, encode(code))
         except OSError as error:
-            _warn_once(f"compiled code cannot be kept in {path.parent} ({error.strerror}): the next start compiles it again")
+            _warn_once(
+                f"compiled code cannot be kept in {path.parent} ({error.strerror}): the next start compiles it again"
+            )
     return code
 
 
@@ -115,12 +122,16 @@ def _read(path: Path | None) -> Code | None:
 
 
 def _load(code: Code) -> tuple[int, Any]:
-    """A function's address, and the engine that holds its memory: each has its own, since several may say the same of numba's own functions."""
+    """A function's address, and the engine that holds its memory: each has its own, since several may say the same of
+    numba's own functions.
+    """
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), llvm.Target.from_default_triple().create_target_machine())
+    engine = llvm.create_mcjit_compiler(
+        llvm.parse_assembly(""), llvm.Target.from_default_triple().create_target_machine()
+    )
     engine.add_object_file(llvm.ObjectFileRef.from_data(code.content))
     engine.finalize_object()
     return engine.get_function_address(code.symbol), engine

@@ -19,7 +19,9 @@ from .emit import I64, chosen, counted, fma, intrinsic, load, maximum, minimum, 
 from .vectors import LANES
 
 
-def sgd_step(builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: ir.Value, clip: ir.Value, decay: ir.Value) -> ir.Value:
+def sgd_step(
+    builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: ir.Value, clip: ir.Value, decay: ir.Value
+) -> ir.Value:
     """weight - rate * (clip(gradient) + decay * weight), on vectors; rate, clip and decay are scalars."""
     limit = splat(builder, clip)
     gradient = maximum(builder, minimum(builder, gradient, limit), builder.fneg(limit))
@@ -27,7 +29,13 @@ def sgd_step(builder: ir.IRBuilder, gradient: ir.Value, weight: ir.Value, rate: 
     return fma(builder, splat(builder, builder.fneg(rate)), gradient, weight)
 
 
-def make_tile(rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finishes: tuple[int, ...] = (STORE,), strided: bool = False):  # type: ignore[no-untyped-def]
+def make_tile(
+    rows: int,
+    vectors: int,
+    starts: tuple[int, ...] = (ZERO,),
+    finishes: tuple[int, ...] = (STORE,),
+    strided: bool = False,
+):  # type: ignore[no-untyped-def]
     """An intrinsic that multiplies and adds one tile.
 
     sums[m, v, n] = start + sum over run < runs, k < length of

@@ -1,4 +1,6 @@
-"""How long this processor's vectors are, and what a panel of weights follows from it; numba need not be imported to know."""
+"""How long this processor's vectors are, and what a panel of weights follows from it; numba need not be imported to
+know.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,15 @@ import platform
 from ....ops.jit.target import target
 
 #: the sum of two vectors of 512 bits, to see which registers a processor adds them in
-_SIXTEEN = "define <16 x float> @f(<16 x float> %a, <16 x float> %b) { %c = fadd <16 x float> %a, %b\n ret <16 x float> %c }"
+_SIXTEEN = (
+    "define <16 x float> @f(<16 x float> %a, <16 x float> %b) { %c = fadd <16 x float> %a, %b\n ret <16 x float> %c }"
+)
 
 
 def _lanes() -> int:
-    """float32 lanes of a vector register of the processor that numba compiles for: this machine's, or the one that NUMBA_CPU_NAME names."""
+    """float32 lanes of a vector register of the processor that numba compiles for: this machine's, or the one that
+    NUMBA_CPU_NAME names.
+    """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return 4
     import llvmlite.binding as llvm
@@ -27,5 +33,7 @@ def _lanes() -> int:
 LANES = _lanes()
 WIDE = LANES == 16  # AVX-512: 32 registers, twice as long as those of AVX2
 VECTORS = 2  # of a tile's row
-WIDTH = LANES if WIDE else 2 * LANES  # columns of a panel of weights: the same for every x86, so that layouts and padding are
+WIDTH = (
+    LANES if WIDE else 2 * LANES
+)  # columns of a panel of weights: the same for every x86, so that layouts and padding are
 TOGETHER = VECTORS * LANES // WIDTH  # panels that a tile multiplies at once

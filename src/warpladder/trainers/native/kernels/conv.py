@@ -34,7 +34,8 @@ _broad_gradient_tile = make_tile(BROAD_ROWS, BROAD, (ZERO, ADD), (STORE, STEP), 
 
 @inner
 def broad_rows(rows):  # type: ignore[no-untyped-def]
-    """How many of `rows` rows broad tiles take, so that whole tiles of ROWS take the others: of those the last alone may have rows that do not count.
+    """How many of `rows` rows broad tiles take, so that whole tiles of ROWS take the others: of those the last alone
+    may have rows that do not count.
 
     rows : rows that count; none or less where a thread's range is empty and begins behind the last.
     """
@@ -46,7 +47,9 @@ def broad_rows(rows):  # type: ignore[no-untyped-def]
 
 @inner
 def in_broad(rows, panel, panel_range):  # type: ignore[no-untyped-def]
-    """How many rows of a panel broad tiles take, `rows` or none, and whether their BROAD panels begin with this one. The last panels of a range may be fewer."""
+    """How many rows of a panel broad tiles take, `rows` or none, and whether their BROAD panels begin with this one.
+    The last panels of a range may be fewer.
+    """
     which = (panel - panel_range[0]) % BROAD
     if TOGETHER == 1 or panel - which + BROAD > panel_range[1]:
         return 0, False
@@ -55,7 +58,9 @@ def in_broad(rows, panel, panel_range):  # type: ignore[no-untyped-def]
 
 @inner
 def _offsets(at, first_pixel, pixels, x, y, gate, stride):  # type: ignore[no-untyped-def]
-    """Fill the offset table: for each of `pixels` output pixels where its patch starts in x, and where it lies in y and gate."""
+    """Fill the offset table: for each of `pixels` output pixels where its patch starts in x, and where it lies in y and
+    gate.
+    """
     span = at.shape[0] // KINDS
     width = y[WIDTH_]
     area = y[HEIGHT] * width
@@ -79,7 +84,24 @@ def _offsets(at, first_pixel, pixels, x, y, gate, stride):  # type: ignore[no-un
 
 
 @inner
-def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bias_at, gates, gate, finish, pixel_range, panel_range):  # type: ignore[no-untyped-def]
+def convolve(
+    at,
+    source,
+    x,
+    weights,
+    w_at,
+    kernel,
+    stride,
+    target,
+    y,
+    biases,
+    bias_at,
+    gates,
+    gate,
+    finish,
+    pixel_range,
+    panel_range,
+):  # type: ignore[no-untyped-def]
     """y = finish(bias + x * w) for pixels and panels in the given ranges.
 
     source, x : activations and view of the input; kernel : kernel rows and columns, (2,).
@@ -124,7 +146,9 @@ def convolve(at, source, x, weights, w_at, kernel, stride, target, y, biases, bi
 
 @inner
 def patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-def]
-    """Fill the offset table: for each element of a patch where it lies in x, counted from the patch, and where its weights lie in a panel."""
+    """Fill the offset table: for each element of a patch where it lies in x, counted from the patch, and where its
+    weights lie in a panel.
+    """
     span = at.shape[0] // KINDS
     m = 0
     for row in range(kernel[0]):
@@ -140,11 +164,15 @@ def patch_offsets(at, x, kernel, channels, w_at):  # type: ignore[no-untyped-def
 
 
 @inner
-def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, w_at, add, tile_range, panel_range, steps, step, ahead):  # type: ignore[no-untyped-def]
-    """dw (panel, kernel row, kernel column, input channel, WIDTH) = sum over pixels of patch^T dy, for tiles of ROWS patch elements and panels in ranges.
+def weight_gradient(
+    at, source, x, kernel, stride, slopes, dy, samples, target, w_at, add, tile_range, panel_range, steps, step, ahead
+):  # type: ignore[no-untyped-def]
+    """dw (panel, kernel row, kernel column, input channel, WIDTH) = sum over pixels of patch^T dy, for tiles of ROWS
+    patch elements and panels in ranges.
 
     add : whether dw is added to; otherwise it is overwritten.
-    steps : whether SGD steps the weights at `target`, with step (rate, clip, decay), and no gradient is stored (one chunk of pixels only).
+    steps : whether SGD steps the weights at `target`, with step (rate, clip, decay), and no gradient is stored (one
+    chunk of pixels only).
     ahead : what is asked for with every tile meanwhile (prefetch.py).
     """
     channels = x[CHANNELS]
@@ -177,12 +205,16 @@ def weight_gradient(at, source, x, kernel, stride, slopes, dy, samples, target, 
                     taken, begins = in_broad(broad, panel, panel_range)
                     if TOGETHER > 1 and begins:
                         for m in range(begin, begin + taken, BROAD_ROWS):
-                            _broad_gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
+                            _broad_gradient_tile(
+                                table, m, left, right, (length, runs), result, ends, nothing, nothing, step
+                            )
                             for _ in range(BROAD // TOGETHER):  # as often at least as tiles of ROWS in its place would
                                 next_sample, next_at = prefetch_lines(ahead, next_sample, next_at)
                     for m in range(begin + taken, end, ROWS):
                         if lone:
-                            _lone_gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
+                            _lone_gradient_tile(
+                                table, m, left, right, (length, runs), result, ends, nothing, nothing, step
+                            )
                         else:
                             _gradient_tile(table, m, left, right, (length, runs), result, ends, nothing, nothing, step)
                         next_sample, next_at = prefetch_lines(ahead, next_sample, next_at)

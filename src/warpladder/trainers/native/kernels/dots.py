@@ -1,13 +1,16 @@
-"""Products of rows with rows, for layers with few outputs: vectors run along the inputs, so that neither side has to be transposed.
+"""Products of rows with rows, for layers with few outputs: vectors run along the inputs, so that neither side has to be
+transposed.
 
-What is left of an output is then a vector of sums, whose lanes must still be added up. That is done for LANES outputs together::
+What is left of an output is then a vector of sums, whose lanes must still be added up. That is done for LANES outputs
+together::
 
     a    a0 a1 a2 a3     halves    a0+a2 a1+a3 b0+b2 b1+b3     halves again    a    b    c    d
     b    b0 b1 b2 b3      side     c0+c2 c1+c3 d0+d2 d1+d3
     c    ...               by
     d    ...              side
 
-so that what took log2(LANES) shuffles and additions an output takes two shuffles and one addition, in the same order, and outputs end as neighbours.
+so that what took log2(LANES) shuffles and additions an output takes two shuffles and one addition, in the same order,
+and outputs end as neighbours.
 """
 
 from __future__ import annotations
@@ -19,7 +22,21 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ..compiler.emit import I64, INTEGERS, VECTOR, counted, first_lanes, fma, intrinsic, load, maximum, pointers, splat, unpacked, zeros
+from ..compiler.emit import (
+    I64,
+    INTEGERS,
+    VECTOR,
+    counted,
+    first_lanes,
+    fma,
+    intrinsic,
+    load,
+    maximum,
+    pointers,
+    splat,
+    unpacked,
+    zeros,
+)
 from ..compiler.vectors import LANES
 
 
@@ -29,7 +46,9 @@ def across(builder: ir.IRBuilder, vectors: list[ir.Value]) -> ir.Value:
     while size > 1:
         half = size // 2
         low = [start + i for start in range(0, 2 * LANES, size) for i in range(half)]
-        pairs = zip(vectors[::2], [*vectors[1::2], zeros()], strict=False)  # a last one without a neighbour has zeros beside it
+        pairs = zip(
+            vectors[::2], [*vectors[1::2], zeros()], strict=False
+        )  # a last one without a neighbour has zeros beside it
         vectors = [_halves(builder, a, b, low, half) for a, b in pairs]
         size = half
     return vectors[0]
@@ -54,10 +73,14 @@ def row_of_floats(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Valu
     return builder.gep(context.make_array(kind)(context, builder, value).data, [at])
 
 
-def make_dot(rows: int, columns: int, row: Callable[..., ir.Value] = row_of_floats, read: Callable[..., ir.Value] = load):  # type: ignore[no-untyped-def]
-    """An intrinsic: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] + bias[bias_at + n]), for n < count.
+def make_dot(
+    rows: int, columns: int, row: Callable[..., ir.Value] = row_of_floats, read: Callable[..., ir.Value] = load
+):  # type: ignore[no-untyped-def]
+    """An intrinsic: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] + bias[bias_at +
+    n]), for n < count.
 
-    a_m : where `row` says that a's at[m] begins; `read` loads LANES numbers of it as floats. y[m, 0] is target[to + at[rows + columns + m]].
+    a_m : where `row` says that a's at[m] begins; `read` loads LANES numbers of it as floats. y[m, 0] is target[to +
+    at[rows + columns + m]].
     length : a multiple of LANES. floor : -inf for none; a NaN stays.
     """
 
@@ -75,7 +98,9 @@ def make_dot(rows: int, columns: int, row: Callable[..., ir.Value] = row_of_floa
             k = builder.mul(step, I64(LANES))
             left = [read(builder, each, k) for each in a_row]
             new = list(sums)
-            for n in range(columns):  # a right factor at a time: all of them and the sums may be more than the registers
+            for n in range(
+                columns
+            ):  # a right factor at a time: all of them and the sums may be more than the registers
                 right = load(builder, b_row[n], k)
                 for m in range(rows):
                     new[m * columns + n] = fma(builder, left[m], right, sums[m * columns + n])
@@ -83,9 +108,17 @@ def make_dot(rows: int, columns: int, row: Callable[..., ir.Value] = row_of_floa
             for n in range(0, columns, LANES):
                 for m in range(rows):
                     value = across(builder, sums[m * columns + n : m * columns + min(n + LANES, columns)])
-                    value = builder.fadd(builder.fmul(value, splat(builder, scale)), load(builder, bias, builder.add(bias_at, I64(n))))
+                    value = builder.fadd(
+                        builder.fmul(value, splat(builder, scale)), load(builder, bias, builder.add(bias_at, I64(n)))
+                    )
                     place = builder.add(builder.add(to, where[rows + columns + m]), I64(n))
-                    store_first(builder, target, place, maximum(builder, value, splat(builder, floor)), builder.sub(count, I64(n)))
+                    store_first(
+                        builder,
+                        target,
+                        place,
+                        maximum(builder, value, splat(builder, floor)),
+                        builder.sub(count, I64(n)),
+                    )
             return context.get_dummy_value()
 
         return signature, emit

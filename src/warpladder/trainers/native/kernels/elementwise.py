@@ -30,7 +30,9 @@ def place(typing, view, sample, row, column):  # type: ignore[no-untyped-def]
 
 @inner
 def gather(pixels_u8, pixels_f32, indices, scale, target, y, channels, first, last):  # type: ignore[no-untyped-def]
-    """y[first:last] = pixels[indices] * scale, from (channels, height, width) to channels-last. One of the two sources is empty."""
+    """y[first:last] = pixels[indices] * scale, from (channels, height, width) to channels-last. One of the two sources
+    is empty.
+    """
     area = y[HEIGHT] * y[WIDTH_]
     bytes_ = pixels_u8.shape[0] > 0
     for sample in range(first, last):
@@ -93,7 +95,11 @@ def relu_gradient(source, y, slopes, dy, target, dx, first, last):  # type: igno
     for sample in range(first, last):
         for row in range(y[HEIGHT]):
             for column in range(y[WIDTH_]):
-                start, slope, out = place(y, sample, row, column), place(dy, sample, row, column), place(dx, sample, row, column)
+                start, slope, out = (
+                    place(y, sample, row, column),
+                    place(dy, sample, row, column),
+                    place(dx, sample, row, column),
+                )
                 line = source[start : start + y[CHANNELS]]
                 above = slopes[slope : slope + y[CHANNELS]]
                 result = target[out : out + y[CHANNELS]]
@@ -103,7 +109,9 @@ def relu_gradient(source, y, slopes, dy, target, dx, first, last):  # type: igno
 
 @inner
 def pool(source, x, target, y, winners, winners_at, size, stride, first, last):  # type: ignore[no-untyped-def]
-    """y = largest of each window; winners (sample, pixel, channel) int32 keeps which of its size * size pixels that is, the first among equals."""
+    """y = largest of each window; winners (sample, pixel, channel) int32 keeps which of its size * size pixels that is,
+    the first among equals.
+    """
     area = y[HEIGHT] * y[WIDTH_]
     channels = y[CHANNELS]
     whole = channels // LANES * LANES
@@ -115,11 +123,25 @@ def pool(source, x, target, y, winners, winners_at, size, stride, first, last): 
                 start = place(x, sample, row * stride, column * stride)
                 if size == 2:
                     for channel in range(0, whole, LANES):
-                        largest_of_four(source, start + channel, x[ROW], x[PIXEL], target, out + channel, winners, at + channel)
+                        largest_of_four(
+                            source, start + channel, x[ROW], x[PIXEL], target, out + channel, winners, at + channel
+                        )
                 else:
                     for channel in range(0, whole, LANES):
-                        largest(source, start + channel, x[ROW], x[PIXEL], size, target, out + channel, winners, at + channel)
-                for channel in range(whole, channels):  # only of images that enter the net: no gradient asks for their winners
+                        largest(
+                            source,
+                            start + channel,
+                            x[ROW],
+                            x[PIXEL],
+                            size,
+                            target,
+                            out + channel,
+                            winners,
+                            at + channel,
+                        )
+                for channel in range(
+                    whole, channels
+                ):  # only of images that enter the net: no gradient asks for their winners
                     best = source[start + channel]
                     for tap in range(1, size * size):
                         value = source[start + tap // size * x[ROW] + tap % size * x[PIXEL] + channel]
@@ -129,7 +151,8 @@ def pool(source, x, target, y, winners, winners_at, size, stride, first, last): 
 
 @inner
 def pool_gradient(slopes, dy, winners, winners_at, size, stride, gates, gate, mask, target, dx, first, last):  # type: ignore[no-untyped-def]
-    """dx = dy at each window's winner, summed where windows overlap, else 0; with `mask`, 0 where the pool's input was not above 0.
+    """dx = dy at each window's winner, summed where windows overlap, else 0; with `mask`, 0 where the pool's input was
+    not above 0.
 
     gate : the pool's output: the winner's value, and so all that the mask needs. Channels are padded: a pool that
     has a gradient stands behind a layer that is trained.
@@ -203,7 +226,14 @@ def flatten(source, x, target, y, channels, first, last):  # type: ignore[no-unt
             start, at = place(x, sample, row, 0), out + row * width
             for channel in range(0, whole, LANES):
                 for column in range(0, squares, LANES):
-                    turned(source, start + column * x[PIXEL] + channel, x[PIXEL], target, at + column + channel * area, area)
+                    turned(
+                        source,
+                        start + column * x[PIXEL] + channel,
+                        x[PIXEL],
+                        target,
+                        at + column + channel * area,
+                        area,
+                    )
             for column in range(width):
                 for channel in range(whole if column < squares else 0, channels):
                     target[at + column + channel * area] = source[start + column * x[PIXEL] + channel]
@@ -221,7 +251,9 @@ def unflatten(source, x, target, y, channels, first, last):  # type: ignore[no-u
             out, at = place(y, sample, row, 0), start + row * width
             for channel in range(0, whole, LANES):
                 for column in range(0, squares, LANES):
-                    turned(source, at + column + channel * area, area, target, out + column * y[PIXEL] + channel, y[PIXEL])
+                    turned(
+                        source, at + column + channel * area, area, target, out + column * y[PIXEL] + channel, y[PIXEL]
+                    )
             for column in range(width):
                 for channel in range(whole if column < squares else 0, channels):
                     target[out + column * y[PIXEL] + channel] = source[at + column + channel * area]
@@ -229,14 +261,18 @@ def unflatten(source, x, target, y, channels, first, last):  # type: ignore[no-u
 
 @inner
 def _lines(x):  # type: ignore[no-untyped-def]
-    """Lines of evenly spaced pixels of an image, and pixels of a line: its rows, or all of it as one where nothing stands between them."""
+    """Lines of evenly spaced pixels of an image, and pixels of a line: its rows, or all of it as one where nothing
+    stands between them.
+    """
     dense = x[ROW] == x[WIDTH_] * x[PIXEL]
     return (1, x[HEIGHT] * x[WIDTH_]) if dense else (x[HEIGHT], x[WIDTH_])
 
 
 @inner
 def read_out(source, x, channels, out, at, first, last):  # type: ignore[no-untyped-def]
-    """(row, column, channel) images from `first` to before `last` to rows of `out` (samples, features) in PyTorch's order, image 0 to row `at`."""
+    """(row, column, channel) images from `first` to before `last` to rows of `out` (samples, features) in PyTorch's
+    order, image 0 to row `at`.
+    """
     area = x[HEIGHT] * x[WIDTH_]
     for sample in range(first, last):
         for row in range(x[HEIGHT]):

@@ -1,4 +1,5 @@
-"""The operations of a program. All take (operands, memory, call) and give (loss, right answers). Those that a net needs are compiled.
+"""The operations of a program. All take (operands, memory, call) and give (loss, right answers). Those that a net needs
+are compiled.
 
 Operands begin with three views (views.py; an unused one is zeros). What follows them is said in
 each docstring, in order; plan.py writes them in that order. Kernels do the arithmetic; an
@@ -10,7 +11,21 @@ from __future__ import annotations
 from ..compiler.inner import inner
 from ..compiler.vectors import TOGETHER, WIDTH
 from ..program.arrays import bytes_2d, cut, floats, floats_2d, int32s, int64s
-from ..program.memory import ACTIVATIONS, F32, GRADIENTS, INDICES, LABELS, NUMBERS, OFFSETS, PACKED, SCRATCH, SLOTS, U8, WEIGHTS, WINNERS
+from ..program.memory import (
+    ACTIVATIONS,
+    F32,
+    GRADIENTS,
+    INDICES,
+    LABELS,
+    NUMBERS,
+    OFFSETS,
+    PACKED,
+    SCRATCH,
+    SLOTS,
+    U8,
+    WEIGHTS,
+    WINNERS,
+)
 from ..program.program import OPERANDS
 from ..program.views import FIELDS, HEIGHT, WIDTH_
 from ..threads.sharing import share
@@ -68,14 +83,21 @@ def _gather_rows(y, features, shares, memory, call):  # type: ignore[no-untyped-
 
 
 def gather_rows(operands, memory, call):  # type: ignore[no-untyped-def]
-    """y; features, whether it is this part's own copy of all samples: those of the others last, which they have asked memory for meanwhile."""
+    """y; features, whether it is this part's own copy of all samples: those of the others last, which they have asked
+    memory for meanwhile.
+    """
     _gather_rows(cut(operands, X, FIELDS), operands[MORE], call.parts if operands[MORE + 1] != 0 else 1, memory, call)
     return 0.0, 0.0
 
 
 @inner
 def _convolve(operands, memory, call):  # type: ignore[no-untyped-def]
-    x, y, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
+    x, y, gate, more = (
+        cut(operands, X, FIELDS),
+        cut(operands, Y, FIELDS),
+        cut(operands, Z, FIELDS),
+        cut(operands, MORE, REST),
+    )
     pixels = _images(x, y, gate, more[0], call.n) * y[HEIGHT] * y[WIDTH_]
     by_panel = more[9] != 0
     mine = share(more[8] if by_panel else pixels, call.part, call.parts)
@@ -89,14 +111,21 @@ def _convolve(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 def convolve(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, y, gate; samples as pixels, kernel rows, kernel columns, stride, array of the weights, weights, bias, finish, panels, split by panels."""
+    """x, y, gate; samples as pixels, kernel rows, kernel columns, stride, array of the weights, weights, bias, finish,
+    panels, split by panels.
+    """
     _convolve(operands, memory, call)
     return 0.0, 0.0
 
 
 def multiply(operands, memory, call):  # type: ignore[no-untyped-def]
     """As `convolve`, of a Linear layer and one panel: by stretches where there are samples for one, to the same bits."""
-    x, y, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
+    x, y, gate, more = (
+        cut(operands, X, FIELDS),
+        cut(operands, Y, FIELDS),
+        cut(operands, Z, FIELDS),
+        cut(operands, MORE, REST),
+    )
     first, last = share(call.n, call.part, call.parts)
     if last - first < STRETCH:
         _convolve(operands, memory, call)
@@ -121,8 +150,15 @@ def multiply(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 def stretched_convolve(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, y, gate; zeros before x, its rows, its columns, array of the weights, weights, bias, finish, first panel, last + 1, whether in pairs."""
-    x, y, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
+    """x, y, gate; zeros before x, its rows, its columns, array of the weights, weights, bias, finish, first panel, last
+    + 1, whether in pairs.
+    """
+    x, y, gate, more = (
+        cut(operands, X, FIELDS),
+        cut(operands, Y, FIELDS),
+        cut(operands, Z, FIELDS),
+        cut(operands, MORE, REST),
+    )
     activations = floats(memory, ACTIVATIONS, call.slot)
     stretches.convolve(
         activations, x, cut(more, 0, 3), floats(memory, more[3], 0), more[4], activations, y, floats(memory, WEIGHTS, 0), more[5],
@@ -133,7 +169,9 @@ def stretched_convolve(operands, memory, call):  # type: ignore[no-untyped-def]
 
 @inner
 def _rows_and_panels(rows, panels, by_panel, call):  # type: ignore[no-untyped-def]
-    """This part's ranges of a product's rows (tiles of them, or samples) and panels: a share of the one, and all of the other."""
+    """This part's ranges of a product's rows (tiles of them, or samples) and panels: a share of the one, and all of the
+    other.
+    """
     mine = share(panels if by_panel else rows, call.part, call.parts)
     return ((0, rows), mine) if by_panel else (mine, (0, panels))
 
@@ -146,13 +184,17 @@ def _tiles(rows, panels):  # type: ignore[no-untyped-def]
 
 @inner
 def _own_panels(count, call):  # type: ignore[no-untyped-def]
-    """This part's share, in whole panels, of `count` channels or weights: those of a panel are one thread's in every instruction divided so."""
+    """This part's share, in whole panels, of `count` channels or weights: those of a panel are one thread's in every
+    instruction divided so.
+    """
     first, last = share(count // WIDTH, call.part, call.parts)
     return first * WIDTH, last * WIDTH
 
 
 def weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, dy; samples as pixels, kernel rows, kernel columns, stride, gradient, tiles, panels, split by panels, whether to step the weights instead, asks."""
+    """x, dy; samples as pixels, kernel rows, kernel columns, stride, gradient, tiles, panels, split by panels, whether
+    to step the weights instead, asks.
+    """
     x, dy, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
     tiles, panels = _rows_and_panels(more[5], more[6], more[7] != 0, call)
     images = _images(x, dy, cut(operands, Z, FIELDS), more[0], call.n)
@@ -167,7 +209,9 @@ def weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 def weight_step(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, dy, of a Linear layer; weights, tiles, panels, split by panels, asks. The optimizer's loop steps the weights, and no gradient is stored."""
+    """x, dy, of a Linear layer; weights, tiles, panels, split by panels, asks. The optimizer's loop steps the weights,
+    and no gradient is stored.
+    """
     x, dy, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, MORE, REST)
     tiles, panels = _rows_and_panels(more[1], more[2], more[3] != 0, call)
     stepping.weight_step(
@@ -179,7 +223,9 @@ def weight_step(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 def stretched_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, dy, of a convolution of TAPS x TAPS weights, stride 1 and one panel; gradient of the weights, of the bias. All of it is this part's."""
+    """x, dy, of a convolution of TAPS x TAPS weights, stride 1 and one panel; gradient of the weights, of the bias. All
+    of it is this part's.
+    """
     more, activations = cut(operands, MORE, REST), floats(memory, ACTIVATIONS, call.slot)
     stretches.weight_gradient(
         activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), call.n, floats(memory, GRADIENTS, call.slot), more[0], more[1], call.add,
@@ -200,7 +246,9 @@ def bias_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
 def transpose(operands, memory, call):  # type: ignore[no-untyped-def]
     """No views; weights, kernel rows, kernel columns, inputs, outputs, target, blocks."""
     more, weights, packed = cut(operands, MORE, REST), floats(memory, WEIGHTS, 0), floats(memory, PACKED, 0)
-    conv.transpose(weights, more[0], cut(more, 1, 2), more[3], more[4], packed, more[5], share(more[6], call.part, call.parts))
+    conv.transpose(
+        weights, more[0], cut(more, 1, 2), more[3], more[4], packed, more[5], share(more[6], call.part, call.parts)
+    )
     return 0.0, 0.0
 
 
@@ -243,7 +291,9 @@ def thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 def enter_thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, y; weights, pitch, outputs, bias, whether a ReLU follows, features. The samples are bytes, and read where they lie."""
+    """x, y; weights, pitch, outputs, bias, whether a ReLU follows, features. The samples are bytes, and read where they
+    lie.
+    """
     more, weights = cut(operands, MORE, REST), floats(memory, WEIGHTS, 0)
     first, last = share(call.n, call.part, call.parts)
     pixels.forward(
@@ -262,7 +312,9 @@ def gather_thin_forward(operands, memory, call):  # type: ignore[no-untyped-def]
 
 
 def enter_thin_weight_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
-    """x, dy; gradient, pitch, outputs, panels, whether to step the weights instead, features. The samples are bytes, and read where they lie."""
+    """x, dy; gradient, pitch, outputs, panels, whether to step the weights instead, features. The samples are bytes,
+    and read where they lie.
+    """
     more = cut(operands, MORE, REST)
     steps = more[4] != 0
     pixels.weight_gradient(
@@ -275,7 +327,12 @@ def enter_thin_weight_gradient(operands, memory, call):  # type: ignore[no-untyp
 
 def thin_input_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy, dx, gate; weights, pitch, outputs, whether to mask by the gate, panels, split by panels."""
-    dy, dx, gate, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
+    dy, dx, gate, more = (
+        cut(operands, X, FIELDS),
+        cut(operands, Y, FIELDS),
+        cut(operands, Z, FIELDS),
+        cut(operands, MORE, REST),
+    )
     samples, panels = _rows_and_panels(call.n, more[4], more[5] != 0, call)
     activations = floats(memory, ACTIVATIONS, call.slot)
     thin.input_gradient(
@@ -326,10 +383,17 @@ def pool(operands, memory, call):  # type: ignore[no-untyped-def]
 
 def pool_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy, dx, y; winners, size, stride, whether a ReLU stands before the pool."""
-    dy, dx, y, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
+    dy, dx, y, more = (
+        cut(operands, X, FIELDS),
+        cut(operands, Y, FIELDS),
+        cut(operands, Z, FIELDS),
+        cut(operands, MORE, REST),
+    )
     first, last = share(call.n, call.part, call.parts)
     activations, winners = floats(memory, ACTIVATIONS, call.slot), int32s(memory, WINNERS, call.slot)
-    elementwise.pool_gradient(activations, dy, winners, more[0], more[1], more[2], activations, y, more[3], activations, dx, first, last)
+    elementwise.pool_gradient(
+        activations, dy, winners, more[0], more[1], more[2], activations, y, more[3], activations, dx, first, last
+    )
     return 0.0, 0.0
 
 
@@ -337,7 +401,9 @@ def upsample(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, y; scale."""
     first, last = share(call.n, call.part, call.parts)
     activations = floats(memory, ACTIVATIONS, call.slot)
-    elementwise.upsample(activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last)
+    elementwise.upsample(
+        activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last
+    )
     return 0.0, 0.0
 
 
@@ -345,7 +411,9 @@ def upsample_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy, dx; scale."""
     first, last = share(call.n, call.part, call.parts)
     activations = floats(memory, ACTIVATIONS, call.slot)
-    elementwise.upsample_gradient(activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last)
+    elementwise.upsample_gradient(
+        activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last
+    )
     return 0.0, 0.0
 
 
@@ -353,7 +421,9 @@ def flatten(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, y; channels."""
     first, last = share(call.n, call.part, call.parts)
     activations = floats(memory, ACTIVATIONS, call.slot)
-    elementwise.flatten(activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last)
+    elementwise.flatten(
+        activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last
+    )
     return 0.0, 0.0
 
 
@@ -361,7 +431,9 @@ def unflatten(operands, memory, call):  # type: ignore[no-untyped-def]
     """dy, dx; channels."""
     first, last = share(call.n, call.part, call.parts)
     activations = floats(memory, ACTIVATIONS, call.slot)
-    elementwise.unflatten(activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last)
+    elementwise.unflatten(
+        activations, cut(operands, X, FIELDS), activations, cut(operands, Y, FIELDS), operands[MORE], first, last
+    )
     return 0.0, 0.0
 
 
@@ -389,18 +461,32 @@ def cross_entropy_gradient(operands, memory, call):  # type: ignore[no-untyped-d
 
 def squared_error(operands, memory, call):  # type: ignore[no-untyped-def]
     """x, goal, dx; channels."""
-    x, goal, dx, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
+    x, goal, dx, more = (
+        cut(operands, X, FIELDS),
+        cut(operands, Y, FIELDS),
+        cut(operands, Z, FIELDS),
+        cut(operands, MORE, REST),
+    )
     first, last = share(call.n, call.part, call.parts)
     activations = floats(memory, ACTIVATIONS, call.slot)
-    return losses.squared_error(activations, x, activations, goal, more[0], activations, dx, call.inverse, first, last), 0.0
+    return losses.squared_error(
+        activations, x, activations, goal, more[0], activations, dx, call.inverse, first, last
+    ), 0.0
 
 
 def squared_error_gradient(operands, memory, call):  # type: ignore[no-untyped-def]
     """As `squared_error`, without the loss."""
-    x, goal, dx, more = cut(operands, X, FIELDS), cut(operands, Y, FIELDS), cut(operands, Z, FIELDS), cut(operands, MORE, REST)
+    x, goal, dx, more = (
+        cut(operands, X, FIELDS),
+        cut(operands, Y, FIELDS),
+        cut(operands, Z, FIELDS),
+        cut(operands, MORE, REST),
+    )
     first, last = share(call.n, call.part, call.parts)
     activations = floats(memory, ACTIVATIONS, call.slot)
-    losses.squared_error_gradient(activations, x, activations, goal, more[0], activations, dx, call.inverse, first, last)
+    losses.squared_error_gradient(
+        activations, x, activations, goal, more[0], activations, dx, call.inverse, first, last
+    )
     return 0.0, 0.0
 
 

@@ -41,18 +41,35 @@ def _floats(builder: ir.IRBuilder, row: ir.Value, at: ir.Value) -> ir.Value:
 
 def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
     @intrinsic
-    def tile(typing, pixels, indices, column, samples, slopes, at, slopes_step, scale, target, start, finish, rate, clip, decay):  # type: ignore[no-untyped-def]
-        """sums[m, n] = start + scale * sum over k < samples of slopes[at[m] + k * slopes_step] * pixels[indices[k], column + n].
+    def tile(
+        typing,
+        pixels,
+        indices,
+        column,
+        samples,
+        slopes,
+        at,
+        slopes_step,
+        scale,
+        target,
+        start,
+        finish,
+        rate,
+        clip,
+        decay,
+    ):  # type: ignore[no-untyped-def]
+        """sums[m, n] = start + scale * sum over k < samples of slopes[at[m] + k * slopes_step] * pixels[indices[k],
+        column + n].
 
-        For m < OUTPUTS and n < vectors * LANES; the result goes to target[at[OUTPUTS + m] + n]. start : ZERO, or ADD (what
-        target holds). finish : STORE, or STEP, one of SGD.
+        For m < OUTPUTS and n < vectors * LANES; the result goes to target[at[OUTPUTS + m] + n]. start : ZERO, or ADD
+        (what target holds). finish : STORE, or STEP, one of SGD.
         """
         i64, f32 = types.int64, types.float32
         signature = types.void(pixels, indices, i64, i64, slopes, at, i64, f32, target, i64, i64, f32, f32, f32)
 
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            (_, indices, column, samples, slopes, at, slopes_step, scale, target, start, finish, rate, clip, decay) = pointers(
-                context, builder, signature, values
+            (_, indices, column, samples, slopes, at, slopes_step, scale, target, start, finish, rate, clip, decay) = (
+                pointers(context, builder, signature, values)
             )
             where = [builder.load(builder.gep(at, [I64(i)])) for i in range(2 * OUTPUTS)]
             slope = [builder.gep(slopes, [where[m]]) for m in range(OUTPUTS)]
@@ -97,10 +114,13 @@ _half_tile = _make_tile(1)
 
 
 @inner
-def forward(at, pixels, indices, scale, weights, w_at, pitch, features, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
+def forward(
+    at, pixels, indices, scale, weights, w_at, pitch, features, outputs, target, y, biases, bias_at, relu, first, last
+):  # type: ignore[no-untyped-def]
     """y[first:last] = scale * pixels[indices] w^T + b, with a ReLU if asked for."""
     floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
-    # a group's bytes and the weights of one tile's outputs stay in the first-level cache together; all outputs' would not
+    # a group's bytes and the weights of one tile's outputs stay in the first-level cache together; all outputs' would
+    # not
     for group in range(first, last, GROUP):
         end = min(group + GROUP, last)
         for output in range(0, outputs, OUTPUTS):
@@ -120,9 +140,26 @@ def forward(at, pixels, indices, scale, weights, w_at, pitch, features, outputs,
 
 @inner
 def weight_gradient(  # type: ignore[no-untyped-def]
-    at, pixels, indices, scale, features, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, steps, step
+    at,
+    pixels,
+    indices,
+    scale,
+    features,
+    slopes,
+    dy,
+    samples,
+    target,
+    w_at,
+    pitch,
+    outputs,
+    add,
+    panel_range,
+    steps,
+    step,
 ):
-    """dw = scale * dy^T pixels[indices] for columns in a range of panels; `add`, `steps` and `step` as in conv.weight_gradient."""
+    """dw = scale * dy^T pixels[indices] for columns in a range of panels; `add`, `steps` and `step` as in
+    conv.weight_gradient.
+    """
     rate, clip, decay = step
     start, finish = ADD if add else ZERO, STEP if steps else STORE
     end = min(panel_range[1] * WIDTH, features)
@@ -134,6 +171,36 @@ def weight_gradient(  # type: ignore[no-untyped-def]
                 at[i] = dy[OFFSET] + row
                 at[OUTPUTS + i] = w_at + row * pitch + column
             if half:
-                _half_tile(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, start, finish, rate, clip, decay)
+                _half_tile(
+                    pixels,
+                    indices,
+                    column,
+                    samples,
+                    slopes,
+                    at,
+                    dy[SAMPLE],
+                    scale,
+                    target,
+                    start,
+                    finish,
+                    rate,
+                    clip,
+                    decay,
+                )
             else:
-                _tile(pixels, indices, column, samples, slopes, at, dy[SAMPLE], scale, target, start, finish, rate, clip, decay)
+                _tile(
+                    pixels,
+                    indices,
+                    column,
+                    samples,
+                    slopes,
+                    at,
+                    dy[SAMPLE],
+                    scale,
+                    target,
+                    start,
+                    finish,
+                    rate,
+                    clip,
+                    decay,
+                )

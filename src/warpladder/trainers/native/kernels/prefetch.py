@@ -1,7 +1,9 @@
 """Asking memory for samples before they are read: shuffled ones lie where no hardware expects them.
 
-A core keeps some dozen lines of memory under way at once, each for a hundred nanoseconds or more, and who asks for a sample when
-it is wanted waits. A step's last product needs nothing of memory: with every tile it asks for some lines of the next step's samples::
+A core keeps some dozen lines of memory under way at once, each for a hundred nanoseconds or more, and who asks for a
+sample when
+it is wanted waits. A step's last product needs nothing of memory: with every tile it asks for some lines of the next
+step's samples::
 
     gather          ask for the sample AHEAD samples on, copy this one
     last gradient   tile | lines of the next batch | tile | lines of the next batch | ...
@@ -72,9 +74,11 @@ def _line(pixels_u8, pixels_f32):  # type: ignore[no-untyped-def]
 
 @inner
 def next_samples(asks, memory, call, tiles):  # type: ignore[no-untyped-def]
-    """Samples of the next step that a weight gradient prefetches: pixels as bytes and as floats, one of them empty, indices, and cache lines for each tile.
+    """Samples of the next step that a weight gradient prefetches: pixels as bytes and as floats, one of them empty,
+    indices, and cache lines for each tile.
 
-    asks : NOTHING, OWN or ALL. A range's last step, and full batches, have no next one. tiles : of this part of the weight gradient.
+    asks : NOTHING, OWN or ALL. A range's last step, and full batches, have no next one. tiles : of this part of the
+    weight gradient.
     """
     pixels_u8, pixels_f32, indices = bytes_2d(memory, U8), floats_2d(memory, F32), int64s(memory, INDICES, 0)
     first = call.first + call.n

@@ -32,8 +32,8 @@ LOWEST = ir.Constant(VECTOR, [float("-inf")] * LANES)
 def softmax(source, at, count, label, share, target, to):  # type: ignore[no-untyped-def]
     """target[to + i] = (softmax of source[at : at + count] - (i == label)) * share, for i < count.
 
-    Behind them, up to a whole vector, it writes zeros, or NaN where the row has one. Returns the sum of exp(source[at + i] - largest), the largest,
-    and the place of the first one that is as large; count, where all are NaN.
+    Behind them, up to a whole vector, it writes zeros, or NaN where the row has one. Returns the sum of exp(source[at +
+    i] - largest), the largest, and the place of the first one that is as large; count, where all are NaN.
     """
     if count <= LANES:
         return _in_a_vector(source, at, count, label, share, target, to)
@@ -78,7 +78,9 @@ def _largest(typing, source, at, count):  # type: ignore[no-untyped-def]
         source, at, count = pointers(context, builder, signature, values)
         step, (best,), close = counted(builder, _vectors(builder, count), [LOWEST])
         k = builder.mul(step, I64(LANES))
-        value = builder.select(first_lanes(builder, builder.sub(count, k)), load(builder, source, builder.add(at, k)), LOWEST)
+        value = builder.select(
+            first_lanes(builder, builder.sub(count, k)), load(builder, source, builder.add(at, k)), LOWEST
+        )
         close([maximum(builder, best, value)])
         return horizontal(builder, best, lambda low, high: maximum(builder, low, high))
 
@@ -134,9 +136,13 @@ def _first_equal(typing, source, at, count, value):  # type: ignore[no-untyped-d
 
 
 def _first(builder: ir.IRBuilder, mask: ir.Value, otherwise: ir.Value) -> ir.Value:
-    """The first lane of a mask (int64), or `otherwise` where none is set: without a branch, since nobody can predict which class is likeliest."""
+    """The first lane of a mask (int64), or `otherwise` where none is set: without a branch, since nobody can predict
+    which class is likeliest.
+    """
     bits = builder.zext(builder.bitcast(mask, ir.IntType(LANES)), I64)
-    return builder.select(builder.icmp_signed("==", bits, I64(0)), otherwise, builder.cttz(bits, ir.Constant(ir.IntType(1), 0)))
+    return builder.select(
+        builder.icmp_signed("==", bits, I64(0)), otherwise, builder.cttz(bits, ir.Constant(ir.IntType(1), 0))
+    )
 
 
 def _vectors(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:

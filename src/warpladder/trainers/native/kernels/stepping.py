@@ -1,7 +1,8 @@
-"""A Linear layer's weight gradient that never leaves the first-level cache: an optimizer's loop steps the weights as soon as some rows of it are done.
+"""A Linear layer's weight gradient that never leaves the first-level cache: an optimizer's loop steps the weights as
+soon as some rows of it are done.
 
-Plain SGD needs less: it steps the weights inside the tile, in registers (simd.py, STEP). An optimizer that keeps slots has its own loop for any number of
-weights, the one that the update calls as well, so that both end in the same bits.
+Plain SGD needs less: it steps the weights inside the tile, in registers (simd.py, STEP). An optimizer that keeps slots
+has its own loop for any number of weights, the one that the update calls as well, so that both end in the same bits.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ _lone_tile = make_tile(ROWS, 1, (ZERO,), (STORE,), strided=True)
 
 
 @inner
-def weight_step(at, activations, x, dy, samples, total, weights, w_at, slots, tile_range, panel_range, settings, numbers, ahead):  # type: ignore[no-untyped-def]
+def weight_step(
+    at, activations, x, dy, samples, total, weights, w_at, slots, tile_range, panel_range, settings, numbers, ahead
+):  # type: ignore[no-untyped-def]
     """Step the weights of a Linear layer by dw = x^T dy, for tiles of ROWS inputs and panels in ranges.
 
-    x, dy : views of samples as pixels. w_at : where the weights begin, (panel, input, WIDTH). slots : as in `update.by_rule`.
-    total : scratch, (TOGETHER * UPDATED,) float32. numbers : of this step, (NUMBERS,). ahead : as in `conv.weight_gradient`.
+    x, dy : views of samples as pixels. w_at : where the weights begin, (panel, input, WIDTH). slots : as in
+    `update.by_rule`.
+    total : scratch, (TOGETHER * UPDATED,) float32. numbers : of this step, (NUMBERS,). ahead : as in
+    `conv.weight_gradient`.
     """
     depth = x[CHANNELS]
     table = (at, at.shape[0] // KINDS)

@@ -1,7 +1,10 @@
-"""Tiles of neighbouring pixels of one row, for kernels of three columns and stride 1: each number that is read serves all taps of a kernel row.
+"""Tiles of neighbouring pixels of one row, for kernels of three columns and stride 1: each number that is read serves
+all taps of a kernel row.
 
-A tile of one vector's columns (simd.py) needs a load for each multiplication, and cores begin two of each in a cycle, so that the panel's own load and
-whatever else is read makes it wait; and every tile wants a table of offsets. Neighbouring pixels have most of their patches in common, and need none::
+A tile of one vector's columns (simd.py) needs a load for each multiplication, and cores begin two of each in a cycle,
+so that the panel's own load and
+whatever else is read makes it wait; and every tile wants a table of offsets. Neighbouring pixels have most of their
+patches in common, and need none::
 
     pixels that are read     0   1   2   3   4  ...  14        15 broadcasts and 3 vectors of weights
                               \\  |  /|\\ ...                    for 3 x 13 multiplications
@@ -13,7 +16,21 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import types
 
-from ..compiler.emit import F32, I64, chosen, counted, fma, intrinsic, load, maximum, opaque, splat, store, unpacked, zeros
+from ..compiler.emit import (
+    F32,
+    I64,
+    chosen,
+    counted,
+    fma,
+    intrinsic,
+    load,
+    maximum,
+    opaque,
+    splat,
+    store,
+    unpacked,
+    zeros,
+)
 from ..compiler.inner import inner
 from ..compiler.vectors import LANES, TOGETHER, WIDTH
 from ..program.views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
@@ -21,7 +38,8 @@ from .tiles import BIAS, MASK, PAIR, RELU, STORE, STRETCH, TAPS, ZERO
 
 SLOPES = 512  # pixels whose gradients stay in the first-level cache while channel after channel is multiplied by them
 
-#: pixels to which a tile keeps a pointer; the others are one, two, four, three, six or twelve pixels from one of them, which x86 adds up in an address
+#: pixels to which a tile keeps a pointer; the others are one, two, four, three, six or twelve pixels from one of them,
+#: which x86 adds up in an address
 POINTERS = (0, 5, 10)
 STEPS = {0: (0, 0), 1: (0, 1), 2: (0, 2), 4: (0, 4), 8: (0, 8), 3: (1, 1), 6: (1, 2), 12: (1, 4)}
 
@@ -30,7 +48,8 @@ def make_stretch(taps: int, left: int = 0, right: int = 0, length: int = STRETCH
     """An intrinsic that multiplies and adds `length` neighbouring pixels by a panel of one vector, or by two of them.
 
     sums[m, v, n] = start + sum over row < rows, tap < taps, k < depth of
-                 a[a_at + row * a_row + (m + tap) * a_pixel + k] * b[b_at + row * b_row + tap * b_tap + k * WIDTH + v * b_apart + n]
+                 a[a_at + row * a_row + (m + tap) * a_pixel + k] * b[b_at + row * b_row + tap * b_tap + k * WIDTH + v *
+                 b_apart + n]
 
     for m < length, v < vectors and n < LANES, finished into c[c_at + m * c_pixel + v * LANES + n].
 
@@ -54,7 +73,9 @@ def make_stretch(taps: int, left: int = 0, right: int = 0, length: int = STRETCH
                 return builder.gep(pointer, [number])
 
             def begun(start: int) -> list[ir.Value]:
-                return [load(builder, d, builder.add(d_at, I64(v * LANES))) if start == BIAS else zeros() for _, v in cells]
+                return [
+                    load(builder, d, builder.add(d_at, I64(v * LANES))) if start == BIAS else zeros() for _, v in cells
+                ]
 
             pitch, tap = builder.mul(a_pixel, I64(4)), builder.mul(b_tap, I64(4))
             thrice = builder.mul(pitch, I64(3))
@@ -69,7 +90,9 @@ def make_stretch(taps: int, left: int = 0, right: int = 0, length: int = STRETCH
             steps, tap_on = [opaque(builder, pitch), opaque(builder, thrice)], opaque(builder, tap)
 
             def pixel(at: int) -> ir.Value:
-                base, (which, times) = next((i, STEPS[at - base]) for i, base in enumerate(POINTERS) if at - base in STEPS)
+                base, (which, times) = next(
+                    (i, STEPS[at - base]) for i, base in enumerate(POINTERS) if at - base in STEPS
+                )
                 here = bytes_on(pixels[base], builder.mul(steps[which], I64(times))) if times else pixels[base]
                 return splat(builder, builder.load(builder.bitcast(here, F32.as_pointer()), align=4))
 
@@ -83,7 +106,13 @@ def make_stretch(taps: int, left: int = 0, right: int = 0, length: int = STRETCH
                 for m in range(max(0, at - taps + 1), min(at, length - 1) + 1):
                     for v in range(vectors):
                         sums[m * vectors + v] = fma(builder, scalar, factors[at - m][v], sums[m * vectors + v])
-            close_k([*sums, *(bytes_on(each, I64(4)) for each in pixels), *(bytes_on(each, I64(4 * WIDTH)) for each in panels)])
+            close_k(
+                [
+                    *sums,
+                    *(bytes_on(each, I64(4)) for each in pixels),
+                    *(bytes_on(each, I64(4 * WIDTH)) for each in panels),
+                ]
+            )
             close_rows(carried[: len(cells)])
             places = [builder.add(builder.add(c_at, builder.mul(c_pixel, I64(m))), I64(v * LANES)) for m, v in cells]
 
@@ -92,7 +121,8 @@ def make_stretch(taps: int, left: int = 0, right: int = 0, length: int = STRETCH
                     return [maximum(builder, value, zeros()) for value in totals]
                 if finish == MASK:
                     gates = [
-                        load(builder, e, builder.add(builder.add(e_at, builder.mul(e_pixel, I64(m))), I64(v * LANES))) for m, v in cells
+                        load(builder, e, builder.add(builder.add(e_at, builder.mul(e_pixel, I64(m))), I64(v * LANES)))
+                        for m, v in cells
                     ]
                     return [
                         builder.select(builder.fcmp_ordered(">", gate, zeros()), value, zeros())
@@ -118,9 +148,11 @@ _pair = make_stretch(TAPS, length=PAIR, vectors=2)
 
 @inner
 def convolve(source, x, zeros, weights, w_at, target, y, biases, bias_at, gates, gate, finish, row_range, panels):  # type: ignore[no-untyped-def]
-    """As conv.convolve, for whole rows in a range: kernels of TAPS columns and rows, stride 1, rows of a stretch's pixels or more.
+    """As conv.convolve, for whole rows in a range: kernels of TAPS columns and rows, stride 1, rows of a stretch's
+    pixels or more.
 
-    zeros : how many rows and columns of zeros x begins with, and how many rows and columns that are none follow them, (3,).
+    zeros : how many rows and columns of zeros x begins with, and how many rows and columns that are none follow them,
+    (3,).
     panels : the first, the one behind the last, and whether they go in pairs, (3,).
     """
     border, height, width = zeros[0], zeros[1], zeros[2]
@@ -142,7 +174,13 @@ def convolve(source, x, zeros, weights, w_at, target, y, biases, bias_at, gates,
                 column = min(piece, columns - length)
                 left = (source, a_at + column * x[PIXEL], x[ROW], x[PIXEL])
                 for lane in range(0, LANES if pairs else WIDTH, LANES):
-                    right = (weights, w_at + (panel * TAPS + first) * a_row + lane, a_row, channels * WIDTH, TAPS * a_row)
+                    right = (
+                        weights,
+                        w_at + (panel * TAPS + first) * a_row + lane,
+                        a_row,
+                        channels * WIDTH,
+                        TAPS * a_row,
+                    )
                     result = (target, c_at + column * y[PIXEL] + lane, y[PIXEL])
                     bias, mask = (biases, bias_at + at + lane), (gates, e_at + column * gate[PIXEL] + lane, gate[PIXEL])
                     if TOGETHER > 1 and pairs:
@@ -157,7 +195,9 @@ def convolve(source, x, zeros, weights, w_at, target, y, biases, bias_at, gates,
 
 @inner
 def multiply(source, x, weights, w_at, target, y, biases, bias_at, gates, gate, finish, first, last):  # type: ignore[no-untyped-def]
-    """As conv.convolve, for one panel, kernels of one pixel, and STRETCH or more pixels of one row, from `first` to before `last`."""
+    """As conv.convolve, for one panel, kernels of one pixel, and STRETCH or more pixels of one row, from `first` to
+    before `last`.
+    """
     ends = (BIAS if bias_at >= 0 else ZERO, finish)
     for piece in range(first, last, STRETCH):
         column = min(piece, last - STRETCH)
@@ -174,19 +214,25 @@ def _gradient(typing, left, right, extent, result, bias, fresh):  # type: ignore
     sums[i, j, n] = start + sum over row < rows, m < pixels of
                     a[a_at + (row + i) * a_row + (m + j) * a_pixel] * b[b_at + row * b_row + m * b_pixel + n]
 
-    for i, j < TAPS and n < LANES, to c[c_at + (i * TAPS + j) * c_tap + n], and start + sum of b alone to d[d_at + n], if `wanted`. start : what is there,
-    or 0 if `fresh`. Numbers of a are read once a row of the kernel, and stay in registers for its taps.
+    for i, j < TAPS and n < LANES, to c[c_at + (i * TAPS + j) * c_tap + n], and start + sum of b alone to d[d_at + n],
+    if `wanted`. start : what is there, or 0 if `fresh`. Numbers of a are read once a row of the kernel, and stay in
+    registers for its taps.
     """
     signature = types.void(left, right, extent, result, bias, fresh)
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
         ((a, a_at, a_row, a_pixel), (b, b_at, b_row, b_pixel), (pixels, rows), (c, c_at, c_tap), (d, d_at, wanted)) = (
-            unpacked(context, builder, kind, value) for kind, value in zip(signature.args[:-1], values[:-1], strict=True)
+            unpacked(context, builder, kind, value)
+            for kind, value in zip(signature.args[:-1], values[:-1], strict=True)
         )
         places = [builder.add(c_at, builder.mul(c_tap, I64(tap))) for tap in range(TAPS * TAPS)]
 
         def begun(fresh: int) -> list[ir.Value]:
-            return [zeros()] * (TAPS * TAPS + 1) if fresh else [*(load(builder, c, place) for place in places), load(builder, d, d_at)]
+            return (
+                [zeros()] * (TAPS * TAPS + 1)
+                if fresh
+                else [*(load(builder, c, place) for place in places), load(builder, d, d_at)]
+            )
 
         def read(lines: list[ir.Value], on: ir.Value) -> list[ir.Value]:
             return [splat(builder, builder.load(builder.gep(line, [on]))) for line in lines]

@@ -30,7 +30,9 @@ _lone_input_tile = make_tile(ROWS, 1, (ZERO,), (STORE, MASK), strided=True)
 
 @inner
 def forward(at, source, x, weights, w_at, pitch, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
-    """y[first:last] = x w^T + b, with a ReLU if asked for. Both paddings of the inputs are zeros, so the sums may run over the whole pitch."""
+    """y[first:last] = x w^T + b, with a ReLU if asked for. Both paddings of the inputs are zeros, so the sums may run
+    over the whole pitch.
+    """
     floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
     for sample in range(first, last, SAMPLES):
         for i in range(SAMPLES):
@@ -45,8 +47,12 @@ def forward(at, source, x, weights, w_at, pitch, outputs, target, y, biases, bia
 
 
 @inner
-def input_gradient(at, slopes, dy, weights, w_at, pitch, outputs, target, dx, gates, gate, mask, sample_range, panel_range):  # type: ignore[no-untyped-def]
-    """dx = dy w for samples and for columns in a range of panels; with `mask`, 0 where the gate's activations are not above 0."""
+def input_gradient(
+    at, slopes, dy, weights, w_at, pitch, outputs, target, dx, gates, gate, mask, sample_range, panel_range
+):  # type: ignore[no-untyped-def]
+    """dx = dy w for samples and for columns in a range of panels; with `mask`, 0 where the gate's activations are not
+    above 0.
+    """
     first, last = sample_range
     end = panel_range[1] * WIDTH
     span = at.shape[0] // KINDS

@@ -1,4 +1,6 @@
-"""Sizes of tiles, chunks and offset tables, and how a tile's sums begin and end: what a plan has in common with the kernels."""
+"""Sizes of tiles, chunks and offset tables, and how a tile's sums begin and end: what a plan has in common with the
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ STORE, RELU, MASK, STEP = range(4)
 
 ROWS = 8 if WIDE else 6  # of a tile of a convolution
 LONE_ROWS = 12 if WIDE else 6  # of a tile of a last panel that has no neighbour, of half as many sums a row
-BROAD_ROWS, BROAD = 6, 4  # rows and panels of AVX-512's broad tile, which takes the fewest instructions beside its multiplications
+BROAD_ROWS, BROAD = (
+    6,
+    4,
+)  # rows and panels of AVX-512's broad tile, which takes the fewest instructions beside its multiplications
 STRETCH, TAPS = 13 if WIDE else 9, 3  # pixels of a tile along a row, and columns of its kernels (stretches.py)
 PAIR = 8  # pixels of such a tile of two panels
 BLOCK = 96  # pixels whose offsets are worked out at once; a multiple of both

@@ -24,7 +24,8 @@ def clipped(g, clip):  # type: ignore[no-untyped-def]
 def by_loop(rule, weights, g, slots, numbers, start, stop):  # type: ignore[no-untyped-def]
     """Step weights[start:stop] by g with the optimizer's loop at the address `rule`.
 
-    slots : up to two, one after the other; behind their end a slice is empty, which the loop is given for a slot that it has not.
+    slots : up to two, one after the other; behind their end a slice is empty, which the loop is given for a slot that
+    it has not.
     """
     second = weights.shape[0]
     call_rule(rule, weights[start:stop], g, slots[start:stop], slots[second + start : second + stop], numbers)
@@ -32,7 +33,9 @@ def by_loop(rule, weights, g, slots, numbers, start, stop):  # type: ignore[no-u
 
 @inner
 def _summed(memory, parts, total, clip, start, stop):  # type: ignore[no-untyped-def]
-    """The gradient of weights[start:stop], clipped, in the first floats of `total`; the first `parts` shares' gradients are summed in that order."""
+    """The gradient of weights[start:stop], clipped, in the first floats of `total`; the first `parts` shares' gradients
+    are summed in that order.
+    """
     g = cut(total, 0, stop - start)
     own = cut(floats(memory, GRADIENTS, 0), start, stop - start)
     for i in range(stop - start):
@@ -71,7 +74,9 @@ def sgd(weights, memory, parts, slots, total, numbers, clip, first, last):  # ty
 
 @inner
 def by_rule(rule, weights, memory, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
-    """Step weights[first:last] with the optimizer's loop at the address `rule`; slots as in `by_loop`, the rest as in `sgd`."""
+    """Step weights[first:last] with the optimizer's loop at the address `rule`; slots as in `by_loop`, the rest as in
+    `sgd`.
+    """
     for start in range(first, last, UPDATED):
         stop = min(start + UPDATED, last)
         g = _summed(memory, parts, total, clip, start, stop)

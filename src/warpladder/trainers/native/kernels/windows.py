@@ -1,4 +1,5 @@
-"""Max-pooling in vector registers: the winner of a window, and its gradient's way back, for LANES neighbouring channels.
+"""Max-pooling in vector registers: the winner of a window, and its gradient's way back, for LANES neighbouring
+channels.
 
 A window of 2 x 2 pixels has code of its own without a loop, which took longer than what it did.
 """
@@ -20,7 +21,13 @@ def _better(builder: ir.IRBuilder, new: ir.Value, number: ir.Value, old: ir.Valu
 
 
 def _keep(
-    builder: ir.IRBuilder, value: ir.Value, best: ir.Value, best_at: ir.Value, winner: ir.Value, winners: ir.Value, at: ir.Value
+    builder: ir.IRBuilder,
+    value: ir.Value,
+    best: ir.Value,
+    best_at: ir.Value,
+    winner: ir.Value,
+    winners: ir.Value,
+    at: ir.Value,
 ) -> None:
     store(builder, best, best_at, value)
     builder.store(winner, builder.bitcast(builder.gep(winners, [at]), INTEGERS.as_pointer()), align=4)
@@ -28,12 +35,16 @@ def _keep(
 
 @intrinsic
 def largest(typing, source, start, row_step, column_step, size, best, best_at, winners, winners_at):  # type: ignore[no-untyped-def]
-    """The largest of size x size pixels, for LANES neighbouring channels, and which pixel it is: the first among equals, or the first NaN."""
+    """The largest of size x size pixels, for LANES neighbouring channels, and which pixel it is: the first among
+    equals, or the first NaN.
+    """
     i64 = types.int64
     signature = types.void(source, i64, i64, i64, i64, best, i64, winners, i64)
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, start, row_step, column_step, size, best, best_at, winners, winners_at = pointers(context, builder, signature, values)
+        source, start, row_step, column_step, size, best, best_at, winners, winners_at = pointers(
+            context, builder, signature, values
+        )
         nobody = ir.Constant(INTEGERS, [0] * LANES)
         row, carried, close_rows = counted(builder, size, [load(builder, source, start), nobody])
         line = builder.add(start, builder.mul(row, row_step))
@@ -56,7 +67,9 @@ def largest_of_four(typing, source, start, row_step, column_step, best, best_at,
     signature = types.void(source, i64, i64, i64, best, i64, winners, i64)
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, start, row_step, column_step, best, best_at, winners, winners_at = pointers(context, builder, signature, values)
+        source, start, row_step, column_step, best, best_at, winners, winners_at = pointers(
+            context, builder, signature, values
+        )
         value, winner = load(builder, source, start), ir.Constant(INTEGERS, [0] * LANES)
         below = builder.add(start, row_step)
         for number, at in enumerate((builder.add(start, column_step), below, builder.add(below, column_step)), 1):
@@ -69,9 +82,13 @@ def largest_of_four(typing, source, start, row_step, column_step, best, best_at,
 
 @intrinsic
 def to_winner(typing, slopes, slopes_at, winners, winners_at, number, gates, gates_at, floor, target, target_at, add):  # type: ignore[no-untyped-def]
-    """target = add * target + (slopes where winners is number and gates is above floor, else 0), for LANES neighbours; add is 0 or 1."""
+    """target = add * target + (slopes where winners is number and gates is above floor, else 0), for LANES neighbours;
+    add is 0 or 1.
+    """
     i64 = types.int64
-    signature = types.void(slopes, i64, winners, i64, types.int32, gates, i64, types.float32, target, i64, types.boolean)
+    signature = types.void(
+        slopes, i64, winners, i64, types.int32, gates, i64, types.float32, target, i64, types.boolean
+    )
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
         (slopes, slopes_at, winners, winners_at, number, gates, gates_at, floor, target, target_at, add) = pointers(
@@ -89,8 +106,12 @@ def to_winner(typing, slopes, slopes_at, winners, winners_at, number, gates, gat
 
 
 @intrinsic
-def to_one_of_four(typing, slopes, slopes_at, winners, winners_at, gates, gates_at, floor, target, start, row_step, column_step):  # type: ignore[no-untyped-def]
-    """The gradients of 2 x 2 pixels that belong to no other window: `slopes` where a pixel has won and `gates` is above floor, else 0; LANES neighbours."""
+def to_one_of_four(
+    typing, slopes, slopes_at, winners, winners_at, gates, gates_at, floor, target, start, row_step, column_step
+):  # type: ignore[no-untyped-def]
+    """The gradients of 2 x 2 pixels that belong to no other window: `slopes` where a pixel has won and `gates` is above
+    floor, else 0; LANES neighbours.
+    """
     i64 = types.int64
     signature = types.void(slopes, i64, winners, i64, gates, i64, types.float32, target, i64, i64, i64)
 

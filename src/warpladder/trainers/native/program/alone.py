@@ -1,6 +1,8 @@
-"""What a thread does without the others where they work together: behind which instructions it need not wait, and a copy of the samples of its own.
+"""What a thread does without the others where they work together: behind which instructions it need not wait, and a
+copy of the samples of its own.
 
-What one thread has just written is slow to read for another, and slow to write again for the first, on some machines at all times and on others by the
+What one thread has just written is slow to read for another, and slow to write again for the first, on some machines at
+all times and on others by the
 minute. Weights, which are most of it, stay with one thread already (plan.py); the samples are read by all::
 
     one copy      thread 0   gather half | wait | multiply all, half of it from the other's cache
@@ -18,8 +20,17 @@ from .views import FIELDS
 
 #: operations that read and write their own samples of flat tensors
 OF_SAMPLES = {"enter_thin_forward", "thin_forward", "multiply", "cross_entropy", "squared_error", "thin_input_gradient"}
-#: operations that read activations and write a gradient, step weights, or write an input gradient that others read by the same panels
-OF_PANELS = {"enter_thin_weight_gradient", "thin_weight_gradient", "weight_gradient", "weight_step", "bias_gradient", "sgd", "by_rule"}
+#: operations that read activations and write a gradient, step weights, or write an input gradient that others read by
+#: the same panels
+OF_PANELS = {
+    "enter_thin_weight_gradient",
+    "thin_weight_gradient",
+    "weight_gradient",
+    "weight_step",
+    "bias_gradient",
+    "sgd",
+    "by_rule",
+}
 BY_PANEL = VIEWS * FIELDS + 5  # where "thin_input_gradient" has it
 
 
@@ -43,10 +54,12 @@ def _kind(row: Row) -> str | None:
 
 
 def _ends_alone(rows: list[Row], sections: Sections, samples: Tensor) -> bool:
-    """Whether a thread may begin its next step while others are still in this one: what it writes then, before it waits, nobody else reads.
+    """Whether a thread may begin its next step while others are still in this one: what it writes then, before it
+    waits, nobody else reads.
 
-    So it is with a wide layer on samples of which each thread has a copy, and a thin one behind it: behind the last wait each thread reads
-    its own panels of what is between the two, and then its product overwrites these. Every other layer's gradient reads all of what it was given.
+    So it is with a wide layer on samples of which each thread has a copy, and a thin one behind it: behind the last
+    wait each thread reads its own panels of what is between the two, and then its product overwrites these. Every other
+    layer's gradient reads all of what it was given.
     """
     begin, end = sections.backward
     if not samples.apart or (begin, end) != (sections.forward[1], len(rows)) or sections.forward[0] > 0:
@@ -54,7 +67,11 @@ def _ends_alone(rows: list[Row], sections: Sections, samples: Tensor) -> bool:
     waits = [row for row in range(end - 1) if not rows[row][1][GOES_ON]]
     tail = rows[waits[-1] + 1 :]
     first, wide = tail[0], [operands for does, operands in tail if does in ("weight_gradient", "weight_step")]
-    return first[0] == "thin_input_gradient" and _kind(first) == "panels" and [each[:FIELDS] for each in wide] == [_views_of(samples, 0)[1]]
+    return (
+        first[0] == "thin_input_gradient"
+        and _kind(first) == "panels"
+        and [each[:FIELDS] for each in wide] == [_views_of(samples, 0)[1]]
+    )
 
 
 def rows_of(thread: int, rows: list[Row], samples: Tensor) -> list[Row]:
@@ -72,4 +89,7 @@ def rows_of(thread: int, rows: list[Row], samples: Tensor) -> list[Row]:
 
 def _views_of(samples: Tensor, thread: int) -> list[list[int]]:
     """The views of a thread's copy, sample by sample and as pixels."""
-    return [replace(view, offset=view.offset + thread * samples.apart).ints() for view in (samples.view, samples.samples_as_pixels())]
+    return [
+        replace(view, offset=view.offset + thread * samples.apart).ints()
+        for view in (samples.view, samples.samples_as_pixels())
+    ]

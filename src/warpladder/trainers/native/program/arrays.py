@@ -45,7 +45,13 @@ def _whole(element):  # type: ignore[no-untyped-def]
             table, which = pointers(context, builder, signature, values)
             entry = builder.gep(table, [builder.mul(which, I64(3))])
             shape = [builder.load(builder.gep(entry, [I64(i)])) for i in (2, 1)]
-            return _view(context, builder, kind, builder.inttoptr(builder.load(entry), context.get_data_type(element).as_pointer()), shape)
+            return _view(
+                context,
+                builder,
+                kind,
+                builder.inttoptr(builder.load(entry), context.get_data_type(element).as_pointer()),
+                shape,
+            )
 
         return kind(table, types.int64), emit
 

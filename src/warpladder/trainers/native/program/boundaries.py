@@ -1,4 +1,6 @@
-"""Which tensors a program has between its layers: activations and their gradients, with the borders that their readers want."""
+"""Which tensors a program has between its layers: activations and their gradients, with the borders that their readers
+want.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ NO_BORDERS = (0, 0, 1)  # zeros before, zeros after, pixels apart
 
 
 class Boundaries:
-    """values, slopes : activations and their gradients by boundary (see fuse.py); slopes only behind the first trained layer.
+    """values, slopes : activations and their gradients by boundary (see fuse.py); slopes only behind the first trained
+    layer.
 
     copies : of flat samples, as many as there are threads that want one each.
     """
@@ -23,16 +26,22 @@ class Boundaries:
         self.slopes: dict[int, Tensor] = {}
         self._consumers = {node.x: node for node in nodes}
         shape = net.shapes[enter]
-        self.values[enter] = arena.flat(shape[0], copies) if len(shape) == 1 else self.tensor(shape, enter, self._border(enter))
+        self.values[enter] = (
+            arena.flat(shape[0], copies) if len(shape) == 1 else self.tensor(shape, enter, self._border(enter))
+        )
         for node in nodes:
             in_place = stays_in_place(net, node.index)
             shape, border = net.shapes[node.y], self._border(node.y)
             self.values[node.y] = self.values[node.x].flattened() if in_place else self.tensor(shape, node.y, border)
         for node in nodes:
             if self._wants_slopes(node.y):
-                self.slopes[node.y] = self.slopes[node.x].flattened() if stays_in_place(net, node.index) else self._slopes(node)
+                self.slopes[node.y] = (
+                    self.slopes[node.x].flattened() if stays_in_place(net, node.index) else self._slopes(node)
+                )
 
-    def tensor(self, shape: Shape, at: int, borders: tuple[int, int, int] = NO_BORDERS, spare: Tensor | None = None) -> Tensor:
+    def tensor(
+        self, shape: Shape, at: int, borders: tuple[int, int, int] = NO_BORDERS, spare: Tensor | None = None
+    ) -> Tensor:
         """A tensor for numbers of boundary `at`. spare : one whose memory it takes where it has room."""
         if len(shape) == 1:
             return self.arena.flat(shape[0])
@@ -51,13 +60,17 @@ class Boundaries:
         return self.tensor(self.net.shapes[producer.y], producer.y, borders, spare)
 
     def _read_before(self, at: int) -> Tensor | None:
-        """The output of the convolution behind a boundary, if a pool follows: nobody reads it any more when the boundary's gradient is made."""
+        """The output of the convolution behind a boundary, if a pool follows: nobody reads it any more when the
+        boundary's gradient is made.
+        """
         layer = self._consumers.get(at)
         behind = self._consumers.get(layer.y) if layer is not None and isinstance(layer.layer, Conv2d) else None
         return self.values[behind.x] if behind is not None and isinstance(behind.layer, MaxPool2d) else None
 
     def _slope_border(self, producer: Node) -> tuple[int, int, int]:
-        """Zeros around (and between) a convolution's output gradients, so that its input gradient is a plain convolution of them."""
+        """Zeros around (and between) a convolution's output gradients, so that its input gradient is a plain
+        convolution of them.
+        """
         layer = producer.layer
         if not isinstance(layer, Conv2d) or not self._wants_slopes(producer.x):
             return NO_BORDERS
@@ -65,7 +78,10 @@ class Boundaries:
             return 1, 1, 1
         height, width = self.net.shapes[producer.index][1:]
         out_height, out_width = self.net.shapes[producer.index + 1][1:]
-        reach = [size + layer.padding - ((out - 1) * layer.stride + 1) for size, out in ((height, out_height), (width, out_width))]
+        reach = [
+            size + layer.padding - ((out - 1) * layer.stride + 1)
+            for size, out in ((height, out_height), (width, out_width))
+        ]
         return max(0, layer.kernel_size - 1 - layer.padding), max(0, *reach), layer.stride
 
     def _wants_slopes(self, at: int) -> bool:

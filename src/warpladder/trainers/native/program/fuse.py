@@ -1,4 +1,6 @@
-"""Which layers of a net become one operation: a ReLU goes into the layer before it, enlargement by 2 into the convolution after it."""
+"""Which layers of a net become one operation: a ReLU goes into the layer before it, enlargement by 2 into the
+convolution after it.
+"""
 
 from __future__ import annotations
 

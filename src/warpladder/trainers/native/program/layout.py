@@ -24,12 +24,16 @@ def padded(count: int) -> int:
 
 
 def is_thin(inputs: int, outputs: int) -> bool:
-    """Whether panels would waste more than rows of vectors along the inputs do, whose sums across lanes need many inputs to pay."""
+    """Whether panels would waste more than rows of vectors along the inputs do, whose sums across lanes need many
+    inputs to pay.
+    """
     return inputs >= 128 and outputs <= 32 and 4 * outputs <= 3 * padded(outputs)
 
 
 def stays_in_place(net: Net, index: int) -> bool:
-    """Whether layer `index` is a Flatten that costs nothing: the Linear layer behind it takes a pool's pixels as they lie, and its weights in that order."""
+    """Whether layer `index` is a Flatten that costs nothing: the Linear layer behind it takes a pool's pixels as they
+    lie, and its weights in that order.
+    """
     layers = net.layers
     if not 0 < index < len(layers) - 1 or not isinstance(layers[index], Flatten):
         return False
@@ -113,7 +117,9 @@ def _store(net: Net, index: int, weight: Place, start: int) -> tuple[Stored, np.
 
 
 def _pad(numbers: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return np.pad(numbers, [(0, want - have) for want, have in zip(shape, numbers.shape, strict=True)], constant_values=-1)
+    return np.pad(
+        numbers, [(0, want - have) for want, have in zip(shape, numbers.shape, strict=True)], constant_values=-1
+    )
 
 
 def _pad_to(numbers: np.ndarray, count: int) -> np.ndarray:

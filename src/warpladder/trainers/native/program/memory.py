@@ -1,7 +1,8 @@
 """Where everything lies that a program reads and writes: arrays for Python, one table of addresses for compiled code.
 
-An operation that took the arrays themselves would have more than a hundred arguments, since an array is seven numbers to the compiler, and
-compiling would spend half its time on passing them. So it takes the table, and makes views of what it needs from it (arrays.py).
+An operation that took the arrays themselves would have more than a hundred arguments, since an array is seven numbers
+to the compiler, and compiling would spend half its time on passing them. So it takes the table, and makes views of what
+it needs from it (arrays.py).
 """
 
 from __future__ import annotations
@@ -36,15 +37,20 @@ class Memory(NamedTuple):
     f32: np.ndarray  # (samples, features) float32
     labels: np.ndarray  # (samples,) int32
     indices: np.ndarray  # (samples of all steps,) int64
-    factors: np.ndarray  # (2,) float32: what a stored sample is multiplied by; the limit of a gradient's elements, infinite for no clipping
+    # (2,) float32: what a stored sample is multiplied by; the limit of a gradient's elements, infinite for no clipping
+    factors: np.ndarray
     out: np.ndarray  # (samples, features) float32: predictions
 
     def table(self) -> np.ndarray:
-        """(arrays, 3) int64, flat: the address of each array, the length of its rows, and how many there are. It keeps no array alive."""
+        """(arrays, 3) int64, flat: the address of each array, the length of its rows, and how many there are. It keeps
+        no array alive.
+        """
         entries = []
         for name, array in zip(self._fields, self, strict=True):
             if not array.flags.c_contiguous or array.dtype != TYPES[name]:
-                raise TypeError(f"{name} is not C-contiguous {np.dtype(TYPES[name])}, which a program wants, but {array.dtype}")
+                raise TypeError(
+                    f"{name} is not C-contiguous {np.dtype(TYPES[name])}, which a program wants, but {array.dtype}"
+                )
             entries += [array.ctypes.data, array.shape[-1], array.shape[0] if array.ndim == 2 else 1]
         return np.array(entries, np.int64)
 

@@ -26,10 +26,13 @@ from .program import ALL, NOTHING, OWN, Row, Sections, instruction
 from .tensors import Arena, Tensor
 from .views import View
 
-CACHE = 256 * 1024  # floats of activations that a block may have: larger leaves the second-level cache, smaller reads weights too often
+CACHE = (
+    256 * 1024
+)  # floats of activations that a block may have: larger leaves the second-level cache, smaller reads weights too often
 SMALL = 64 * 1024  # parameters up to which every thread keeps a gradient of its own
 
-#: where the weights of Linear layers are stepped: in the update, inside the tile of their gradient, or, by the optimizer's loop, behind some tiles
+#: where the weights of Linear layers are stepped: in the update, inside the tile of their gradient, or, by the
+#: optimizer's loop, behind some tiles
 APART, IN_REGISTERS, BY_LOOP = range(3)
 
 
@@ -85,7 +88,9 @@ class Plan:
         first = self.layout.layers.get(self.nodes[0].index)
         #: a thin first layer gathers for itself, if it must; a target that is the input must be gathered anyway
         self.reads_samples = first is not None and first.thin and isinstance(net.loss, CrossEntropyLoss)
-        alone = self.together and not (first is not None and first.thin) and self.block * math.prod(net.in_shape) <= CACHE
+        alone = (
+            self.together and not (first is not None and first.thin) and self.block * math.prod(net.in_shape) <= CACHE
+        )
         self.boundaries = Boundaries(net, self.enter, self.nodes, self.arena, self.threads if alone else 1)
         self.values, self.slopes = self.boundaries.values, self.boundaries.slopes
         self.out = self.values[self.nodes[-1].y]
@@ -167,7 +172,11 @@ class Plan:
             panels = stored.outputs // WIDTH
             views = [x.samples_as_pixels(), y.samples_as_pixels(), y.samples_as_pixels()]
             # the same thread meets the same weights in both passes, so that they stay in its cache
-            return [instruction(product(panels), views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1)]
+            return [
+                instruction(
+                    product(panels), views, 1, 1, 1, 1, WEIGHTS, stored.weight, stored.bias, finish, panels, panels > 1
+                )
+            ]
         if isinstance(layer, Conv2d):
             assert stored is not None
             return self._forward_conv(node, stored, x, y, prepare)
@@ -177,7 +186,9 @@ class Plan:
             assert layer.stride is not None
             self._winners_of[node.index] = self.winners
             self.winners += self.block * y.view.height * y.view.width * y.view.channels
-            return [instruction("pool", [x.view, y.view], self._winners_of[node.index], layer.kernel_size, layer.stride)]
+            return [
+                instruction("pool", [x.view, y.view], self._winners_of[node.index], layer.kernel_size, layer.stride)
+            ]
         if isinstance(layer, Upsample2d):
             return [instruction("upsample", [x.view, y.view], layer.scale_factor)]
         assert isinstance(layer, Flatten)
@@ -193,7 +204,9 @@ class Plan:
         if not node.folded:
             view = x.view.moved(-layer.padding)
             where = WEIGHTS, stored.weight, stored.bias
-            return convolutions([view, y.view, y.view], layer.kernel_size, layer.stride, where, finish, panels, layer.padding, x.view)
+            return convolutions(
+                [view, y.view, y.view], layer.kernel_size, layer.stride, where, finish, panels, layer.padding, x.view
+            )
         folded = self._pack(16 * stored.inputs * stored.outputs)
         self._folded_at[node.index] = folded
         prepare.append(instruction("fold_weights", [], stored.weight, stored.inputs, panels, folded))
@@ -202,7 +215,11 @@ class Plan:
             p, q = divmod(parity, 2)
             weights = folded + parity * 4 * stored.inputs * stored.outputs
             small, large = x.view.moved(p - 1, q - 1), y.view.every_second(p, q)
-            rows.append(instruction("convolve", [small, large, large], 0, 2, 2, 1, PACKED, weights, stored.bias, finish, panels, 0))
+            rows.append(
+                instruction(
+                    "convolve", [small, large, large], 0, 2, 2, 1, PACKED, weights, stored.bias, finish, panels, 0
+                )
+            )
         return rows
 
     def _backward(self, node: Node, prepare: list[Row], collect: list[Row]) -> list[Row]:
@@ -253,7 +270,9 @@ class Plan:
                 weights = self._transposed(at, prepare)
                 views = [dy.samples_as_pixels(), dx.samples_as_pixels(), x.samples_as_pixels()]
                 finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-                rows.append(instruction(product(panels), views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1))
+                rows.append(
+                    instruction(product(panels), views, 1, 1, 1, 1, PACKED, weights, -1, finish, panels, panels > 1)
+                )
             views = [x.samples_as_pixels(), dy.samples_as_pixels()]
             tiles, panels = -(-at.inputs // ROWS), at.outputs // WIDTH
             # whoever multiplies by weights also steps them, so that they stay in its cache
@@ -261,7 +280,22 @@ class Plan:
             if self.steps_weights == BY_LOOP:
                 rows.append(instruction("weight_step", views, at.weight, tiles, panels, by_panel, self._asks(node)))
             else:
-                rows.append(instruction("weight_gradient", views, 1, 1, 1, 1, at.weight, tiles, panels, by_panel, steps, self._asks(node)))
+                rows.append(
+                    instruction(
+                        "weight_gradient",
+                        views,
+                        1,
+                        1,
+                        1,
+                        1,
+                        at.weight,
+                        tiles,
+                        panels,
+                        by_panel,
+                        steps,
+                        self._asks(node),
+                    )
+                )
         rows.append(instruction("bias_gradient", [dy.samples_as_pixels()], 1, at.bias, padded(at.outputs)))
         if self.steps_weights != APART:
             rows.append(self._update(at.bias, at.stop))
@@ -269,17 +303,29 @@ class Plan:
         return rows
 
     def _asks(self, node: Node) -> int:
-        """Which samples of the next step a wide layer's weight gradient prefetches: those that the thread gathers, if the layer is the net's first."""
+        """Which samples of the next step a wide layer's weight gradient prefetches: those that the thread gathers, if
+        the layer is the net's first.
+        """
         if node.x != self.enter or self.steps_weights == APART:
             return NOTHING
         return ALL if self.values[node.x].apart else OWN
 
     def _by_panel(self, panels: int) -> bool:
-        """Whether threads divide a Linear layer's gradients by panels: where all have equally many, and a tile's columns or more."""
+        """Whether threads divide a Linear layer's gradients by panels: where all have equally many, and a tile's
+        columns or more.
+        """
         return panels % self.threads == 0 and panels >= TOGETHER * self.threads
 
     def _backward_conv(
-        self, node: Node, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row], collect: list[Row]
+        self,
+        node: Node,
+        at: Stored,
+        x: Tensor,
+        dx: Tensor | None,
+        dy: Tensor,
+        mask: bool,
+        prepare: list[Row],
+        collect: list[Row],
     ) -> list[Row]:
         layer = node.layer
         assert isinstance(layer, Conv2d)
@@ -294,35 +340,67 @@ class Plan:
             back = layer.padding - (size - 1)
             view = View(dy.view.offset + back * (row + pixel), dy.view.sample, row, pixel, 0, 0, dy.view.channels)
             finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-            rows += convolutions([view, dx.view, x.view], size, 1, (PACKED, weights, -1), finish, panels, -back, dy.view)
+            rows += convolutions(
+                [view, dx.view, x.view], size, 1, (PACKED, weights, -1), finish, panels, -back, dy.view
+            )
         tiles = -(-size * size * at.inputs // ROWS)
         view = x.view.moved(-layer.padding)
         if stretched_gradient(size, layer.stride, at.outputs) and not self.together:
             return [*rows, instruction("stretched_gradient", [view, dy.view], at.weight, at.bias)]
         rows.append(
-            instruction("weight_gradient", [view, dy.view], 0, size, size, layer.stride, at.weight, tiles, at.outputs // WIDTH, 0, 0)
+            instruction(
+                "weight_gradient",
+                [view, dy.view],
+                0,
+                size,
+                size,
+                layer.stride,
+                at.weight,
+                tiles,
+                at.outputs // WIDTH,
+                0,
+                0,
+            )
         )
         rows.append(instruction("bias_gradient", [dy.view], 0, at.bias, at.outputs))
         return rows
 
     def _backward_folded(
-        self, node: Node, at: Stored, x: Tensor, dx: Tensor | None, dy: Tensor, mask: bool, prepare: list[Row], collect: list[Row]
+        self,
+        node: Node,
+        at: Stored,
+        x: Tensor,
+        dx: Tensor | None,
+        dy: Tensor,
+        mask: bool,
+        prepare: list[Row],
+        collect: list[Row],
     ) -> list[Row]:
         rows = []
         set_size = 4 * at.inputs * at.outputs
         if dx is not None:
             weights = self._pack(16 * at.inputs * at.outputs)
             blocks = 16 * at.inputs // WIDTH * at.outputs // WIDTH
-            prepare.append(instruction("transpose_folded", [], self._folded_at[node.index], at.inputs, at.outputs, weights, blocks))
+            prepare.append(
+                instruction("transpose_folded", [], self._folded_at[node.index], at.inputs, at.outputs, weights, blocks)
+            )
             finish, panels = (MASK if mask else STORE), at.inputs // WIDTH
-            rows.append(instruction("convolve", [dy.view.moved(-1), dx.view, x.view], 0, 4, 4, 2, PACKED, weights, -1, finish, panels, 0))
+            rows.append(
+                instruction(
+                    "convolve", [dy.view.moved(-1), dx.view, x.view], 0, 4, 4, 2, PACKED, weights, -1, finish, panels, 0
+                )
+            )
         gradient = self.gradients
         self.gradients += 4 * set_size
         for parity in range(4):
             p, q = divmod(parity, 2)
             views = [x.view.moved(p - 1, q - 1), dy.view.every_second(p, q)]
             tiles = -(-4 * at.inputs // ROWS)
-            rows.append(instruction("weight_gradient", views, 0, 2, 2, 1, gradient + parity * set_size, tiles, at.outputs // WIDTH, 0, 0))
+            rows.append(
+                instruction(
+                    "weight_gradient", views, 0, 2, 2, 1, gradient + parity * set_size, tiles, at.outputs // WIDTH, 0, 0
+                )
+            )
         rows.append(instruction("bias_gradient", [dy.view], 0, at.bias, at.outputs))
         collect.append(instruction("unfold_gradients", [], gradient, at.inputs, at.outputs // WIDTH, at.weight))
         return rows
@@ -331,7 +409,11 @@ class Plan:
         """Where the weights of a layer's input gradient are put at the start of every step."""
         size = at.taps * at.taps * at.inputs * at.outputs
         target = self._pack(size)
-        prepare.append(instruction("transpose", [], at.weight, at.taps, at.taps, at.inputs, at.outputs, target, size // (WIDTH * WIDTH)))
+        prepare.append(
+            instruction(
+                "transpose", [], at.weight, at.taps, at.taps, at.inputs, at.outputs, target, size // (WIDTH * WIDTH)
+            )
+        )
         return target
 
     def _pack(self, floats: int) -> int:

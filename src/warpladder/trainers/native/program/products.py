@@ -1,4 +1,6 @@
-"""Which operation multiplies for a layer: tiles of any pixels, or stretches of neighbouring ones where rows have the pixels for them (stretches.py)."""
+"""Which operation multiplies for a layer: tiles of any pixels, or stretches of neighbouring ones where rows have the
+pixels for them (stretches.py).
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,25 @@ def product(panels: int) -> str:
 
 
 def convolutions(
-    views: list[View], size: int, stride: int, weights: tuple[int, int, int], finish: int, panels: int, border: int, inside: View
+    views: list[View],
+    size: int,
+    stride: int,
+    weights: tuple[int, int, int],
+    finish: int,
+    panels: int,
+    border: int,
+    inside: View,
 ) -> list[Row]:
     """Rows that convolve: by stretches where rows have the pixels for them, panels in pairs and a last one alone.
 
-    views : of "convolve"; that of the input begins `border` rows and columns of zeros before `inside`. weights : their array, where they lie in it, the bias.
+    views : of "convolve"; that of the input begins `border` rows and columns of zeros before `inside`. weights : their
+    array, where they lie in it, the bias.
     """
     goes = size == TAPS and stride == 1 and inside.pixel == inside.channels
     lone = goes and (panels % TOGETHER == 1 if TOGETHER > 1 else panels == 1) and _fills(views[1].width, STRETCH)
-    pairs = goes and TOGETHER > 1 and panels - lone > 0 and (panels - lone) % TOGETHER == 0 and _fills(views[1].width, PAIR)
+    pairs = (
+        goes and TOGETHER > 1 and panels - lone > 0 and (panels - lone) % TOGETHER == 0 and _fills(views[1].width, PAIR)
+    )
     stretched = "stretched_convolve", views, max(0, border), inside.height, inside.width, *weights, finish
     rows = []
     if pairs:
@@ -35,7 +47,9 @@ def convolutions(
 
 
 def stretched_gradient(size: int, stride: int, outputs: int) -> bool:
-    """Whether a convolution's weight gradient has an operation of its own: kernels of TAPS x TAPS, and one panel of outputs."""
+    """Whether a convolution's weight gradient has an operation of its own: kernels of TAPS x TAPS, and one panel of
+    outputs.
+    """
     return TOGETHER > 1 and outputs == WIDTH and size == TAPS and stride == 1
 
 

@@ -16,13 +16,16 @@ import numpy as np
 from .views import FIELDS, View
 
 OPERANDS = 48  # length of a row of the table, in whole numbers
-#: operands that are left to a clock around the operation (clocks.py): nanoseconds so far, calls so far, and where the operation lies
+#: operands that are left to a clock around the operation (clocks.py): nanoseconds so far, calls so far, and where the
+#: operation lies
 SPENT, CALLS, WHERE = range(OPERANDS - 4, OPERANDS - 1)
 VIEWS = 3  # that an instruction's operands begin with
-#: an operand of each instruction: whether threads need not wait for each other behind it (1), at a step's end neither (TO_NEXT_STEP)
+#: an operand of each instruction: whether threads need not wait for each other behind it (1), at a step's end neither
+#: (TO_NEXT_STEP)
 GOES_ON = SPENT - 1
 TO_NEXT_STEP = 2
-#: what a product asks memory for, meanwhile, of the next step's samples: none, those that its part of the threads gathers, or all
+#: what a product asks memory for, meanwhile, of the next step's samples: none, those that its part of the threads
+#: gathers, or all
 NOTHING, OWN, ALL = range(3)
 SUMMED = 16  # blocks whose gradients one accumulator adds; their sums are added to each other
 
@@ -98,7 +101,9 @@ class Job(NamedTuple):
 
     def ints(self) -> np.ndarray:
         """(JOB,) int64."""
-        return np.array([*self[:-2], *(edge for section in self.sections for edge in section), *self.out_view], np.int64)
+        return np.array(
+            [*self[:-2], *(edge for section in self.sections for edge in section), *self.out_view], np.int64
+        )
 
 
 # a job's entries, for compiled code
@@ -118,5 +123,6 @@ WOKEN = 15  # when a barrier last woke those asleep
 #: What takes the place of a loss in steps that report none.
 WITHOUT_LOSS = {"cross_entropy": "cross_entropy_gradient", "squared_error": "squared_error_gradient"}
 
-#: What takes the place of an operation on the data set's bytes where the samples are floats, or their rows no whole vectors.
+#: What takes the place of an operation on the data set's bytes where the samples are floats, or their rows no whole
+#: vectors.
 GATHERED = {"enter_thin_forward": "gather_thin_forward", "enter_thin_weight_gradient": "thin_weight_gradient"}

@@ -14,7 +14,8 @@ class Tensor:
     """One block of activations (or of gradients) of a layer boundary.
 
     shape : (channels, height, width) or (features,), as the net says. view : sample by sample; a flat
-    sample is an image of one pixel. pitch : elements from pixel to pixel. apart : elements between the copies of threads that have one each; 0 for one tensor.
+    sample is an image of one pixel. pitch : elements from pixel to pixel. apart : elements between the copies of
+    threads that have one each; 0 for one tensor.
     """
 
     shape: Shape
@@ -30,7 +31,9 @@ class Tensor:
         """An image without gaps or borders as rows of features, in the order in which they lie."""
         view = self.view
         features = view.height * view.width * view.channels
-        return Tensor((features,), View(view.offset, view.sample, view.sample, view.sample, 1, 1, features), view.sample)
+        return Tensor(
+            (features,), View(view.offset, view.sample, view.sample, view.sample, 1, 1, features), view.sample
+        )
 
     def samples_as_pixels(self) -> View:
         """A flat tensor as one image of one row; its width is the number of samples, set when it runs."""
@@ -45,19 +48,26 @@ class Arena:
         self.size = 0
 
     def flat(self, features: int, copies: int = 1) -> Tensor:
-        """(samples, features), rows padded to whole panels and to an odd number of cache lines; once, or a copy for each thread."""
+        """(samples, features), rows padded to whole panels and to an odd number of cache lines; once, or a copy for
+        each thread.
+        """
         channels = padded(features)
         # rows a power of two apart fall into the same few sets of the first-level cache
         pitch = channels + 16 if channels >= 128 and channels // 16 % 2 == 0 else channels
         offset = self._take(self.samples * pitch)
         apart = [self._take(self.samples * pitch) for _ in range(copies - 1)]
-        return Tensor((features,), View(offset, pitch, pitch, pitch, 1, 1, channels), pitch, apart[0] - offset if apart else 0)
+        return Tensor(
+            (features,), View(offset, pitch, pitch, pitch, 1, 1, channels), pitch, apart[0] - offset if apart else 0
+        )
 
-    def image(self, shape: Shape, channels: int, before: int = 0, after: int = 0, apart: int = 1, spare: Tensor | None = None) -> Tensor:
+    def image(
+        self, shape: Shape, channels: int, before: int = 0, after: int = 0, apart: int = 1, spare: Tensor | None = None
+    ) -> Tensor:
         """(samples, height, width, channels) inside a border of zeros.
 
-        channels : with padding. before, after : border above and left, below and right. apart : 2 leaves a zero pixel between
-        two pixels, as a strided convolution's input gradient wants it. spare : as of `Boundaries.tensor`; neither may have a border, which nobody else writes.
+        channels : with padding. before, after : border above and left, below and right. apart : 2 leaves a zero pixel
+        between two pixels, as a strided convolution's input gradient wants it. spare : as of `Boundaries.tensor`;
+        neither may have a border, which nobody else writes.
         """
         _, height, width = shape
         pitch = channels + 16 if channels >= GAPS_FROM else channels

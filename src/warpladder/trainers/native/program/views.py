@@ -31,7 +31,9 @@ class View:
         return [self.offset, self.sample, self.row, self.pixel, self.height, self.width, self.channels]
 
     def moved(self, rows: int, columns: int | None = None) -> View:
-        """A view that begins so many rows and columns further on, as many columns as rows if not given; with negative numbers it begins in the border."""
+        """A view that begins so many rows and columns further on, as many columns as rows if not given; with negative
+        numbers it begins in the border.
+        """
         columns = rows if columns is None else columns
         return replace(self, offset=self.offset + rows * self.row + columns * self.pixel)
 

@@ -2,7 +2,8 @@
 
 A gradient's sums read a column of activations, a row a sample: on pages of 4 KB every row costs
 an entry of the address cache, which holds 64. Large pages make the whole working set a few.
-The memory is the process's own: to memory that could be shared with others Linux gives large pages only where an administrator has said so.
+The memory is the process's own: to memory that could be shared with others Linux gives large pages only where an
+administrator has said so.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Pages:
 
 
 def room(shape: tuple[int, ...], dtype: type) -> int:
-    """Bytes that an array takes, rounded up to whole cache lines and one more, so that equal sizes do not fall into the same cache sets."""
+    """Bytes that an array takes, rounded up to whole cache lines and one more, so that equal sizes do not fall into the
+    same cache sets.
+    """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     return -(-size // LINE) * LINE + LINE

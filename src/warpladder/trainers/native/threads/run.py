@@ -2,12 +2,13 @@
 
 The work is divided into parts in one of two ways, which the plan chooses. *Apart*: each part trains its own
 share of the batch block by block, through all layers, without waiting; their gradients meet once
-a step. Gradients of up to SUMMED blocks are added in one accumulator, and such subtotals to each other: a sum of millions of like terms, of images
-whose pixels are mostly the same, is off by far more than one of thousands. *Together*: every instruction is divided, and followed by a barrier where the next one
-needs what other threads do, which suits weights too large to keep a gradient a part.
+a step. Gradients of up to SUMMED blocks are added in one accumulator, and such subtotals to each other: a sum of
+millions of like terms, of images whose pixels are mostly the same, is off by far more than one of thousands.
+*Together*: every instruction is divided, and followed by a barrier where the next one needs what other threads do,
+which suits weights too large to keep a gradient a part.
 
-There are as many parts as the trainer has threads, and a step's bits depend on nothing else: where cores are short fewer threads do the
-parts, some of them one after the other (workers.py).
+There are as many parts as the trainer has threads, and a step's bits depend on nothing else: where cores are short
+fewer threads do the parts, some of them one after the other (workers.py).
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = np.arange(5)
 def run(program, job, first, last, memory, call, end, workers):  # type: ignore[no-untyped-def]
     """Run the rows of the sections from `first` to `last` for the parts from `call.part` to before `end`.
 
-    `workers` threads wait for each other after the last row, unless it goes on to the next step, and after each that does not go on.
-    Loss and right answers are added to those of the call's step, part by part.
+    `workers` threads wait for each other after the last row, unless it goes on to the next step, and after each that
+    does not go on. Loss and right answers are added to those of the call's step, part by part.
     """
     sync = int64s(memory, SYNC, 0)
     behind = job[J_SECTIONS + 2 * last + 1]
@@ -70,7 +71,18 @@ def run(program, job, first, last, memory, call, end, workers):  # type: ignore[
         row = cut(program, i * OPERANDS, OPERANDS)
         for part in range(call.part, end):
             thread = call.thread + part - call.part
-            own = Call(call.slot, thread, part, call.parts, call.first, call.n, call.add, call.step, call.inverse, call.settings)
+            own = Call(
+                call.slot,
+                thread,
+                part,
+                call.parts,
+                call.first,
+                call.n,
+                call.add,
+                call.step,
+                call.inverse,
+                call.settings,
+            )
             loss, correct = call_at(row[0], cut(row, 1, OPERANDS - 1), memory, own)
             if loss != 0 or correct != 0:
                 doubles(memory, LOSS, thread)[call.step] += loss
@@ -106,9 +118,11 @@ def _opened(worker, at):  # type: ignore[no-untyped-def]
 
 
 def steps(worker, at):  # type: ignore[no-untyped-def]
-    """Train the steps of a `Job` on batches of `Memory.indices`, or each on all of them; every thread calls this with its number and the job's address.
+    """Train the steps of a `Job` on batches of `Memory.indices`, or each on all of them; every thread calls this with
+    its number and the job's address.
 
-    Or `Memory.out` = the net's output for these samples, in PyTorch's order, where the job predicts: a step of one batch that ends behind the last layer.
+    Or `Memory.out` = the net's output for these samples, in PyTorch's order, where the job predicts: a step of one
+    batch that ends behind the last layer.
 
     A program has a row an instruction, beginning with its operation's address; operations write the block's size to it.
     Where threads had to wait for each other too often the steps end early, before the one of number `sync[STOPPED]`.
@@ -119,7 +133,8 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
     total = int64s(memory, INDICES, 0).shape[0]
     sync = int64s(memory, SYNC, 0)
     began, had = 0, 0
-    # who is alone waits for nobody; and where cores are short, Linux takes the core from a thread that asks what it had of it
+    # who is alone waits for nobody; and where cores are short, Linux takes the core from a thread that asks what it had
+    # of it
     if workers > 1:
         began, had = wall_clock(), own_clock()
     mine, end = share(parts, worker, workers)
@@ -127,8 +142,18 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
         begin = i * batch if batch < total else 0  # of full batches each step takes all samples again
         size = min(batch, total - begin)
         inverse = np.float32(1.0 / (size * terms))
-        run(program, job, PREPARE, PREPARE, memory, Call(0, mine, mine, parts, begin, 0, 0, i, inverse, settings), end, workers)
-        # together: once, for all samples and this thread's parts of every instruction; apart: for each part, which is a share of the samples
+        run(
+            program,
+            job,
+            PREPARE,
+            PREPARE,
+            memory,
+            Call(0, mine, mine, parts, begin, 0, 0, i, inverse, settings),
+            end,
+            workers,
+        )
+        # together: once, for all samples and this thread's parts of every instruction; apart: for each part, which is a
+        # share of the samples
         for slot in range(0 if together else mine, 1 if together else end):
             thread, part, among, behind, waiting = (mine, mine, parts, end, workers) if together else (slot, 0, 1, 1, 1)
             first, last = (0, size) if together else share(size, slot, parts)
@@ -146,7 +171,9 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
                 if predicts:
                     lo, hi = share(n, worker, workers) if together else (0, n)
                     out = floats_2d(memory, OUT)
-                    read_out(floats(memory, ACTIVATIONS, slot), cut(job, J_VIEW, FIELDS), job[J_CHANNELS], out, start, lo, hi)
+                    read_out(
+                        floats(memory, ACTIVATIONS, slot), cut(job, J_VIEW, FIELDS), job[J_CHANNELS], out, start, lo, hi
+                    )
                     barrier(sync, waiting)
             if last - first > SUMMED * block and not predicts:
                 _add(memory, GRADIENTS, SUBTOTALS, slot)
@@ -166,12 +193,26 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
         for part in range(mine, end):
             doubles(memory, LOSS, part)[i] /= terms
         # one more step is done: it has a wait, behind which all have seen this
-        if worker == 0 and i + 2 < job[J_LAST] and atomic_load(sync, STOPPED) == 0 and atomic_load(sync, WAITS) >= job[J_PATIENCE]:
+        if (
+            worker == 0
+            and i + 2 < job[J_LAST]
+            and atomic_load(sync, STOPPED) == 0
+            and atomic_load(sync, WAITS) >= job[J_PATIENCE]
+        ):
             atomic_store(sync, STOPPED, i + 2)
         if not together:  # who are together have waited where they must
             barrier(sync, workers)
         shares = 1 if together else min(parts, size)
-        run(program, job, UPDATE, UPDATE, memory, Call(0, mine, mine, parts, begin, 0, shares, i, inverse, settings), end, workers)
+        run(
+            program,
+            job,
+            UPDATE,
+            UPDATE,
+            memory,
+            Call(0, mine, mine, parts, begin, 0, shares, i, inverse, settings),
+            end,
+            workers,
+        )
         if atomic_load(sync, STOPPED) == i + 1:
             break
     if workers > 1:

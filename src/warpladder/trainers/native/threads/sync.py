@@ -1,9 +1,11 @@
-"""What threads inside compiled code need to wait for each other: atomics, clocks, and a barrier that spins, and then sleeps.
+"""What threads inside compiled code need to wait for each other: atomics, clocks, and a barrier that spins, and then
+sleeps.
 
 A barrier of the operating system costs several microseconds, a step of a small net a few
 dozen: so threads spin. One that waits for longer than any share of a step takes waits for a thread that has no
-core, and keeps it from one by spinning: where more threads want to run than there are cores, all would wait for those that spin. So it sleeps.
-How long threads had to wait for a core is added up, so that fewer of them run where cores are short (workers.py).
+core, and keeps it from one by spinning: where more threads want to run than there are cores, all would wait for those
+that spin. So it sleeps. How long threads had to wait for a core is added up, so that fewer of them run where cores are
+short (workers.py).
 """
 
 from __future__ import annotations
@@ -20,10 +22,15 @@ from ..compiler.inner import shared
 from ..program.program import ARRIVED, GENERATION, IMPATIENCE, SLEEPERS, SLEPT, WAITS, WOKEN
 
 SPINS = 4000  # about 100 us of waiting before a thread sleeps
-LEAST = 250  # and so few at last, where spinning is for nothing: they halve with every wait that ends in sleep, and grow again with others
+# and so few at last, where spinning is for nothing: they halve with every wait that ends in sleep, and grow again with
+# others
+LEAST = 250
 NAP = 1_000_000  # nanoseconds of one sleep, at most
 
-WALL, ON_CORE = "CLOCK_MONOTONIC", "CLOCK_THREAD_CPUTIME_ID"  # clocks: of the machine, and of the time that this thread has had a core
+WALL, ON_CORE = (
+    "CLOCK_MONOTONIC",
+    "CLOCK_THREAD_CPUTIME_ID",
+)  # clocks: of the machine, and of the time that this thread has had a core
 
 FUTEX = {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98}  # the system call's number, by processor
 WAIT, WAKE = 128, 129  # what it is asked for, among the threads of one process
@@ -93,7 +100,9 @@ def _clock(name: str):  # type: ignore[no-untyped-def]
             i32 = ir.IntType(32)
             kind = ir.ArrayType(I64, 2)  # seconds and nanoseconds
             place = cgutils.alloca_once(builder, kind)
-            function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(i32, [i32, kind.as_pointer()]), "clock_gettime")
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(i32, [i32, kind.as_pointer()]), "clock_gettime"
+            )
             builder.call(function, [i32(which), place])
             seconds, rest = (builder.load(builder.gep(place, [i32(0), i32(i)])) for i in range(2))
             return builder.add(builder.mul(seconds, I64(1_000_000_000)), rest)
@@ -108,12 +117,24 @@ wall_clock, own_clock = _clock(WALL), _clock(ON_CORE)
 
 @intrinsic
 def sleep(typing, array, index, value):  # type: ignore[no-untyped-def]
-    """Sleep while array[index] (int64) is `value`, until `wake` or for a millisecond: less on systems but Linux, and not at all on Windows."""
+    """Sleep while array[index] (int64) is `value`, until `wake` or for a millisecond: less on systems but Linux, and
+    not at all on Windows.
+    """
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
         if number := _futex():
-            length = cgutils.alloca_once_value(builder, ir.Constant(ir.ArrayType(I64, 2), [0, NAP]))  # seconds and nanoseconds
-            _call(builder, "syscall", I64(number), _word(context, builder, signature, values), I64(WAIT), values[2], length)
+            length = cgutils.alloca_once_value(
+                builder, ir.Constant(ir.ArrayType(I64, 2), [0, NAP])
+            )  # seconds and nanoseconds
+            _call(
+                builder,
+                "syscall",
+                I64(number),
+                _word(context, builder, signature, values),
+                I64(WAIT),
+                values[2],
+                length,
+            )
         elif platform.system() != "Windows":
             _call(builder, "usleep", ir.IntType(32)(50))
         return context.get_dummy_value()
@@ -127,7 +148,9 @@ def wake(typing, array, index):  # type: ignore[no-untyped-def]
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
         if number := _futex():
-            _call(builder, "syscall", I64(number), _word(context, builder, signature, values), I64(WAKE), I64(2**31 - 1))
+            _call(
+                builder, "syscall", I64(number), _word(context, builder, signature, values), I64(WAKE), I64(2**31 - 1)
+            )
         return context.get_dummy_value()
 
     return types.void(array, types.int64), emit
@@ -139,12 +162,16 @@ def _futex() -> int | None:
 
 
 def _word(context, builder, signature, values):  # type: ignore[no-untyped-def]
-    """Address of the low half of an element: the kernel compares 32 bits, and every processor that we run on stores them first."""
+    """Address of the low half of an element: the kernel compares 32 bits, and every processor that we run on stores
+    them first.
+    """
     return builder.bitcast(_element(context, builder, signature, values), ir.IntType(32).as_pointer())
 
 
 def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
-    """Call a function of the C library whose first argument is a number and which gives one of the same width; more arguments are variadic."""
+    """Call a function of the C library whose first argument is a number and which gives one of the same width; more
+    arguments are variadic.
+    """
     kind = ir.FunctionType(arguments[0].type, [arguments[0].type], var_arg=len(arguments) > 1)
     builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
@@ -174,8 +201,8 @@ def barrier(sync, threads):  # type: ignore[no-untyped-def]
                 atomic_store(sync, IMPATIENCE, min(SPINS - LEAST, (SPINS + impatience) // 2))
                 began = wall_clock()
                 atomic_add(sync, SLEEPERS, 1)
-                # A waker that looks for sleepers just before this one is counted leaves it asleep: hence a nap and no long sleep, which spares
-                # every barrier the fence that would order the two.
+                # A waker that looks for sleepers just before this one is counted leaves it asleep: hence a nap and no
+                # long sleep, which spares every barrier the fence that would order the two.
                 while atomic_load(sync, GENERATION) == generation:
                     sleep(sync, GENERATION, generation)
                 atomic_add(sync, SLEEPERS, -1)

@@ -1,8 +1,9 @@
 """The threads that do a trainer's parts: one for each part, or fewer while the system has no core for each.
 
-A class of thirty on one server, two threads each: whoever waits at a barrier waits for a thread that waits for a core, sixty of them
-for two. The same steps on one thread for each process never wait. So compiled code adds up how long its threads waited for cores (sync.py), and where
-that is much, fewer threads do the parts, some of them one after the other. A step's bits depend on the parts alone.
+A class of thirty on one server, two threads each: whoever waits at a barrier waits for a thread that waits for a core,
+sixty of them for two. The same steps on one thread for each process never wait. So compiled code adds up how long its
+threads waited for cores (sync.py), and where that is much, fewer threads do the parts, some of them one after the
+other. A step's bits depend on the parts alone.
 
 ::
 
@@ -10,7 +11,8 @@ that is much, fewer threads do the parts, some of them one after the other. A st
     threads      a  b  c  d            a  a  b  b            a  a  a  a
                  cores for all         for half              for one
 
-Before fewer are tried, each gets a processor of its own while it runs: a system may leave two threads on one processor though others are idle.
+Before fewer are tried, each gets a processor of its own while it runs: a system may leave two threads on one processor
+though others are idle.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ import numpy as np
 from ..program.program import J_FIRST, J_LAST, J_PATIENCE, J_WORKERS, RAN, SLEPT, SPAN, STOPPED, WAITS
 
 ENOUGH = 2e-3  # seconds on cores, or waiting for one, that a judgement rests on
-SHARE = 0.75  # of the time that threads want a core they must get one: two threads that share a core with a third get two thirds
+# of the time that threads want a core they must get one: two threads that share a core with a third get two thirds
+SHARE = 0.75
 FEW, MANY = 2, 4096  # waits that end in sleep until it is looked why: at first, and where cores were never short
 SOON, LATE = 0.05, 5.0  # seconds until more threads are tried again: at first, and at most, where cores stay short
 
@@ -49,7 +52,8 @@ class Workers:
     def train(self, call: Callable[[int, int], None], job: np.ndarray, sync: np.ndarray, steps: int) -> None:
         """Have `steps` steps of a job done, by as many threads as there are cores for.
 
-        call : the compiled function; called with a thread's number and the job's address. job : (JOB,) int64, see program.py. sync : (16,) int64.
+        call : the compiled function; called with a thread's number and the job's address. job : (JOB,) int64, see
+        program.py. sync : (16,) int64.
         """
         done = 0
         if self.parts == 1 and steps:  # which waits for nobody
@@ -127,7 +131,9 @@ class Workers:
 
 
 def _kept_apart(call: Callable[[int, int], None], count: int, turn: int) -> Callable[[int, int], None]:
-    """`call` for a thread, one of `count`, that stays on one of the processors it may use meanwhile, as far from the other threads as can be."""
+    """`call` for a thread, one of `count`, that stays on one of the processors it may use meanwhile, as far from the
+    other threads as can be.
+    """
 
     def kept(worker: int, at: int) -> None:
         here = os.sched_getaffinity(0)

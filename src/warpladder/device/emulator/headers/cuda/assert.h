@@ -1,4 +1,5 @@
-// assert(), as often as it is included, and nothing where NDEBUG is defined: as the C library has it, but a failure names block and thread.
+// assert(), as often as it is included, and nothing where NDEBUG is defined: as the C library has it, but a failure
+// names block and thread.
 #undef assert
 #ifdef NDEBUG
 #define assert(...) ((void)0)

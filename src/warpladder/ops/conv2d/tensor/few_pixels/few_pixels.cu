@@ -1,11 +1,12 @@
-// Convolutions of few pixels on tensor cores, one launch each: y with what follows it, or dx as the convolution that goes the other way, from floats to floats.
+// Convolutions of few pixels on tensor cores, one launch each: y with what follows it, or dx as the convolution that
+// goes the other way, from floats to floats.
 //
-// With one image there is hardly any arithmetic, and what counts is how long the smallest useful block takes from its first load to its last store, and that no
-// launch follows that adds up or packs. A group of four warps has 64 pixels, 16 channels with all taps, and 8 to 32 columns. It brings them, scales and
-// splits them, waits once, and runs a short loop over the taps. All groups that share sums are in one cluster: each of its blocks adds a part of the tile
-// from the shared memory of all, in the order of the channels, and finishes it.
-// A line of x is 16 channels of a pixel, a line of the weights all that meets 16 channels for an output: formats, scales: tensor_panels.cuh.
-// arch: sm_90, sm_100
+// With one image there is hardly any arithmetic, and what counts is how long the smallest useful block takes from its
+// first load to its last store, and that no launch follows that adds up or packs. A group of four warps has 64 pixels,
+// 16 channels with all taps, and 8 to 32 columns. It brings them, scales and splits them, waits once, and runs a short
+// loop over the taps. All groups that share sums are in one cluster: each of its blocks adds a part of the tile from
+// the shared memory of all, in the order of the channels, and finishes it. A line of x is 16 channels of a pixel, a
+// line of the weights all that meets 16 channels for an output: formats, scales: tensor_panels.cuh. arch: sm_90, sm_100
 // instance: convolve_few_pixels<SPLIT, WINDOW, 4, false>
 // instance: convolve_few_pixels<SPLIT, WINDOW, 4, true>
 // instance: convolve_few_pixels<SPLIT, ENLARGED, 4, false>
@@ -16,34 +17,46 @@
 #include "sync.cuh"
 
 constexpr int MOST = 8;             // blocks of a cluster
-constexpr int PITCH = PIXELS + 4;  // of a column's sums in shared memory: the four columns and eight pixels that a warp writes at a time are in 32 banks
+// of a column's sums in shared memory: the four columns and eight pixels that a warp writes at a time are in 32 banks
+constexpr int PITCH = PIXELS + 4;
 
-// x: (n, c, h, wide), the image that is read; POOLED: what a 2 x 2 pool sends back to it, and whom (`won`). w: (o, c, 3, 3), or backwards (c, o, 3, 3).
-// y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and winner as y. below: null, or as y: y is 0 where that is not above 0.
-// target, dy: null, or as y: dy = (y - target) `rate`, the gradient of a mean squared error, where below is null and no pool follows.
-// WAY: taps.cuh. Windows have a pixel of padding and move by one; ENLARGED writes twice the rows and columns that it reads, GATHERED half of them.
-// A block's columns are 8 TILES outputs; ENLARGED: eight outputs of four classes. A tile has rows x columns written pixels of a class, with a pool whole windows.
-// The grid's x is the cluster, which shares the channels; its y counts columns, its z tiles of pixels. by_..: inverses (narrow.cuh) of an image's tiles and of how many
-// lie side by side, of pixels, or windows, of a tile side by side, and of the halo's columns.
+// x: (n, c, h, wide), the image that is read; POOLED: what a 2 x 2 pool sends back to it, and whom (`won`). w: (o, c,
+// 3, 3), or backwards (c, o, 3, 3).
+// y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and winner as y. below: null, or
+// as y: y is 0 where that is not above 0. target, dy: null, or as y: dy = (y - target) `rate`, the gradient of a mean
+// squared error, where below is null and no pool follows. WAY: taps.cuh. Windows have a pixel of padding and move by
+// one; ENLARGED writes twice the rows and columns that it reads, GATHERED half of them. A block's columns are 8 TILES
+// outputs; ENLARGED: eight outputs of four classes. A tile has rows x columns written pixels of a class, with a pool
+// whole windows. The grid's x is the cluster, which shares the channels; its y counts columns, its z tiles of pixels.
+// by_..: inverses (narrow.cuh) of an image's tiles and of how many lie side by side, of pixels, or windows, of a tile
+// side by side, and of the halo's columns.
 template <int FORMAT, int WAY, int TILES, bool POOLED>
 __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
-    const float* __restrict__ x, const unsigned char* __restrict__ won, const float* __restrict__ w, const float* __restrict__ bias,
-    const float* __restrict__ below, const float* __restrict__ target, float* __restrict__ y, float* __restrict__ dy, unsigned char* __restrict__ winner,
+    const float* __restrict__ x, const unsigned char* __restrict__ won, const float* __restrict__ w,
+    const float* __restrict__ bias,
+    const float* __restrict__ below, const float* __restrict__ target, float* __restrict__ y, float* __restrict__ dy,
+    unsigned char* __restrict__ winner,
     float rate, int c, int h, int wide, int o, int oh, int ow, int rows,
-    int columns, int tiles, int across, int backwards, int rectify, int pool, unsigned by_tiles, unsigned by_across, unsigned by_columns, unsigned by_wide
+    int columns, int tiles, int across, int backwards, int rectify, int pool, unsigned by_tiles, unsigned by_across,
+        unsigned by_columns, unsigned by_wide
 ) {
     using Row = Lines<FORMAT, CHANNELS>;
-    constexpr int CLASSES = WAY == ENLARGED ? 4 : 1, NUMBERS = TwoKernels<WAY>::NUMBERS, SIDE = WAY == WINDOW ? 3 : WAY == ENLARGED ? 2 : 4;
-    constexpr int WIDTH = 8 * TILES / CLASSES, COLUMNS = 8 * TILES, ROUNDS = 2, TURNS = (WIDTH * CHANNELS / 2 + GROUP - 1) / GROUP;
+    constexpr int CLASSES = WAY == ENLARGED ? 4 : 1, NUMBERS = TwoKernels<WAY>::NUMBERS, SIDE = WAY == WINDOW ? 3
+        : WAY == ENLARGED ? 2 : 4;
+    constexpr int WIDTH = 8 * TILES / CLASSES, COLUMNS = 8 * TILES, ROUNDS = 2,
+        TURNS = (WIDTH * CHANNELS / 2 + GROUP - 1) / GROUP;
     const int lane = threadIdx.x % 32, thread = threadIdx.x % GROUP, warp = thread / 32, g = lane / 4, t = lane % 4;
     const int group = threadIdx.x / GROUP, groups = blockDim.x / GROUP, rank = cluster_rank(), size = cluster_size();
     const TileHalo<WAY> halo{rows, columns};
 
     // Which tile: its image, and its first pixel among those of a class, of which there are high x broad.
-    const int high = pool ? oh / 2 * 2 : WAY == ENLARGED ? oh / 2 : oh, broad = pool ? ow / 2 * 2 : WAY == ENLARGED ? ow / 2 : ow;
+    const int high = pool ? oh / 2 * 2 : WAY == ENLARGED ? oh / 2 : oh, broad = pool ? ow / 2 * 2 : WAY == ENLARGED
+        ? ow / 2 : ow;
     const int image = Divider{tiles, by_tiles}.quotient(blockIdx.z), tile = blockIdx.z - image * tiles;
-    const int tile_row = Divider{across, by_across}.quotient(tile), row0 = tile_row * rows, column0 = (tile - tile_row * across) * columns;
-    const int o0 = blockIdx.y * WIDTH, of_channel = backwards ? 9 * o : 9, of_column = backwards ? 9 : 9 * c;  // numbers of w from one to the next
+    const int tile_row = Divider{across, by_across}.quotient(tile), row0 = tile_row * rows,
+        column0 = (tile - tile_row * across) * columns;
+    // numbers of w from one to the next
+    const int o0 = blockIdx.y * WIDTH, of_channel = backwards ? 9 * o : 9, of_column = backwards ? 9 : 9 * c;
     const Source<POOLED> source(x, won, image, c, h, wide);
     const Divider of_columns{pool ? columns / 2 : columns, by_columns}, of_wide{halo.wide(), by_wide};
 
@@ -51,11 +64,13 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
     extern __shared__ uint4 shared[];
     float* slabs = reinterpret_cast<float*>(shared);
     const int room = halo.pixels();
-    const Row seen{shared + groups * (COLUMNS * PITCH / 4) + group * (room + NUMBERS * WIDTH) * Row::STRIDE}, weights{seen.chunks + room * Row::STRIDE};
+    const Row seen{shared + groups * (COLUMNS * PITCH / 4) + group * (room + NUMBERS * WIDTH) * Row::STRIDE},
+        weights{seen.chunks + room * Row::STRIDE};
 
     // A pixel of the tile: with a pool window by window, so that four neighbours in number are one.
     const auto pixel_of = [&](int number) {
-        const int unit = pool ? number / 4 : number, row = of_columns.quotient(unit), column = unit - row * of_columns.by;
+        const int unit = pool ? number / 4 : number, row = of_columns.quotient(unit),
+            column = unit - row * of_columns.by;
         return pool ? make_int2(2 * row + number / 2 % 2, 2 * column + number % 2) : make_int2(row, column);
     };
     const int2 mine = pixel_of(min(16 * warp + lane % 16, rows * columns - 1));
@@ -72,11 +87,14 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
             TwoKernels<WAY> kernels[TURNS];
 #pragma unroll
             for (int turn = 0; turn < TURNS; ++turn) {
-                const int number = thread + turn * GROUP, column = o0 + number / (CHANNELS / 2), channel = channel0 + number % (CHANNELS / 2) * 2;
+                const int number = thread + turn * GROUP, column = o0 + number / (CHANNELS / 2),
+                    channel = channel0 + number % (CHANNELS / 2) * 2;
                 const bool there = number < WIDTH * CHANNELS / 2 && column < o;
-                kernels[turn].read(w + (channel * of_channel + column * of_column), of_channel, there ? c - channel : 0);
+                kernels[turn].read(w + (channel * of_channel + column * of_column), of_channel, there ? c - channel
+                    : 0);
             }
-            // A warp brings 16 pixels at a time, lanes 0 to 15 their first eight channels and lanes 16 to 31 the others.
+            // A warp brings 16 pixels at a time, lanes 0 to 15 their first eight channels and lanes 16 to 31 the
+            // others.
             const int first = lane / 16 * 8;
 #pragma unroll 1
             for (int pixel0 = 16 * warp; pixel0 < room; pixel0 += ROUNDS * PIXELS) {
@@ -84,10 +102,13 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
                 int to[ROUNDS];
 #pragma unroll
                 for (int round = 0; round < ROUNDS; ++round) {
-                    const int pixel = pixel0 + round * PIXELS + lane % 16, row = of_wide.quotient(pixel), column = pixel - row * of_wide.by;
+                    const int pixel = pixel0 + round * PIXELS + lane % 16, row = of_wide.quotient(pixel),
+                        column = pixel - row * of_wide.by;
                     to[round] = pixel < room ? halo.place(row, column) : -1;
-                    const int from_row = TileHalo<WAY>::STEP * row0 - 1 + row, from_column = TileHalo<WAY>::STEP * column0 - 1 + column;
-                    source.read(held[round], to[round] < 0 ? -1 : from_row, from_column, channel0 + first, left - first);
+                    const int from_row = TileHalo<WAY>::STEP * row0 - 1 + row,
+                        from_column = TileHalo<WAY>::STEP * column0 - 1 + column;
+                    source.read(held[round], to[round] < 0 ? -1 : from_row, from_column, channel0 + first,
+                        left - first);
                 }
 #pragma unroll
                 for (int round = 0; round < ROUNDS; ++round) {
@@ -106,16 +127,19 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
             }
 #pragma unroll
             for (int turn = 0; turn < TURNS; ++turn) {
-                const int number = thread + turn * GROUP, column = number / (CHANNELS / 2), two = number % (CHANNELS / 2);
+                const int number = thread + turn * GROUP, column = number / (CHANNELS / 2),
+                    two = number % (CHANNELS / 2);
                 float by = 1.0f;
                 if constexpr (SCALED<FORMAT>) {  // the lanes of a column are eight neighbours
                     unsigned largest = 0;
 #pragma unroll
                     for (int l = 0; l < 2; ++l)
 #pragma unroll
-                        for (int at = 0; at < NUMBERS; ++at) largest = max(largest, bits_of_size(kernels[turn].number(l, at)));
+                        for (int at = 0; at < NUMBERS; ++at)
+                            largest = max(largest, bits_of_size(kernels[turn].number(l, at)));
 #pragma unroll
-                    for (int offset = 1; offset < CHANNELS / 2; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
+                    for (int offset = 1; offset < CHANNELS / 2; offset *= 2)
+                        largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
                     const unsigned exponent = scale_exponent(largest);
                     by = power_of_two(exponent);
                     if (two == 0 && column < WIDTH) *weights.undo(column) = power_of_two(254u - exponent) * UP;
@@ -123,12 +147,14 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
                 if (column >= WIDTH) continue;
                 // Backwards a window is turned round; a folded kernel is that of the way back already.
                 const bool turned = WAY == WINDOW && backwards;
-                unsigned* to = reinterpret_cast<unsigned*>(weights.chunks + ((turned ? (NUMBERS - 1) * WIDTH : 0) + column) * Row::STRIDE) + two;
+                unsigned* to = reinterpret_cast<unsigned*>(weights.chunks
+                    + ((turned ? (NUMBERS - 1) * WIDTH : 0) + column) * Row::STRIDE) + two;
                 const int next = (turned ? -4 : 4) * WIDTH * Row::STRIDE;
 #pragma unroll
                 for (int at = 0; at < NUMBERS; ++at, to += next) {
                     unsigned high_half_word, low_half_word;
-                    two_numbers<FORMAT>(kernels[turn].number(0, at) * by, kernels[turn].number(1, at) * by, high_half_word, low_half_word);
+                    two_numbers<FORMAT>(kernels[turn].number(0, at) * by, kernels[turn].number(1, at) * by,
+                        high_half_word, low_half_word);
                     to[0] = high_half_word;
                     if constexpr (FORMAT == SPLIT) to[4 * Row::CHUNKS] = low_half_word;
                 }
@@ -138,7 +164,8 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
         if (left <= 0) continue;
 
         const uint4* read = seen.at(0, row_of, lane / 16);
-        const float* undo[2] = {seen.undo(__shfl_sync(EVERY_LANE, row_of, g)), seen.undo(__shfl_sync(EVERY_LANE, row_of, g + 8))};
+        const float* undo[2] = {seen.undo(__shfl_sync(EVERY_LANE, row_of, g)),
+            seen.undo(__shfl_sync(EVERY_LANE, row_of, g + 8))};
         const uint4* meets = weights.at(0, lane % 8, lane / 8 % (2 * Row::COPIES));
         float of_chunk[TILES][4] = {};
 #pragma unroll 1
@@ -150,25 +177,30 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
             for (int of = 0; of < TILES; ++of) {
                 const int down = CLASSES == 4 ? of / 2 : 0, beside = CLASSES == 4 ? of % 2 : 0;
                 if (of == 0 || CLASSES == 4) {
-                    const int offset = WAY == GATHERED ? i * halo.wide() + j % 2 * (columns + 1) + j / 2 : (i + down) * halo.wide() + j + beside;
+                    const int offset = WAY == GATHERED ? i * halo.wide() + j % 2 * (columns + 1) + j / 2
+                        : (i + down) * halo.wide() + j + beside;
 #pragma unroll
-                    for (int copy = 0; copy < Row::COPIES; ++copy) load_matrices(a[copy], read + offset * Row::STRIDE + copy * Row::CHUNKS);
+                    for (int copy = 0; copy < Row::COPIES; ++copy)
+                        load_matrices(a[copy], read + offset * Row::STRIDE + copy * Row::CHUNKS);
 #pragma unroll
                     for (int l = 0; l < 2; ++l) back[l] = SCALED<FORMAT> ? undo[l][4 * offset * Row::STRIDE] : 1.0f;
                 }
-                const int line = CLASSES == 4 ? ((3 - down - 2 * i) * 4 + 3 - beside - 2 * j) * WIDTH : tap * WIDTH + 8 * of;
+                const int line = CLASSES == 4 ? ((3 - down - 2 * i) * 4 + 3 - beside - 2 * j) * WIDTH
+                    : tap * WIDTH + 8 * of;
                 unsigned b[2 * Row::COPIES];
                 load_matrices(b, meets + line * Row::STRIDE);
                 float part[4] = {};
 #pragma unroll
-                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product) {  // al bh, ah bl, ah bh: the small ones first
+                // al bh, ah bl, ah bh: the small ones first
+                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product) {
                     const int second = product == 1 ? 2 * (Row::COPIES - 1) : 0;
                     const unsigned right[2] = {b[second], b[second + 1]};
                     mma_step<FORMAT>(part, a[product == 0 ? Row::COPIES - 1 : 0], right);
                 }
 #pragma unroll
                 for (int l = 0; l < 4; ++l)
-                    of_chunk[of][l] = SCALED<FORMAT> ? fmaf(part[l], back[l / 2], of_chunk[of][l]) : of_chunk[of][l] + part[l];
+                    of_chunk[of][l] = SCALED<FORMAT> ? fmaf(part[l], back[l / 2], of_chunk[of][l])
+                        : of_chunk[of][l] + part[l];
             }
         }
 #pragma unroll
@@ -192,7 +224,8 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
     const int share = (FOURS + size - 1) / size, last = min(FOURS, (rank + 1) * share), plane = oh * ow;
 #pragma unroll 1
     for (int four = rank * share + threadIdx.x; four < last; four += blockDim.x) {
-        const int column = four / (PIXELS / 4), number = four % (PIXELS / 4) * 4, output = o0 + column % WIDTH, of_class = column / WIDTH;
+        const int column = four / (PIXELS / 4), number = four % (PIXELS / 4) * 4, output = o0 + column % WIDTH,
+            of_class = column / WIDTH;
         if (output >= o) continue;
         const int kept = pool ? (oh / 2) * (ow / 2) : plane;
         const long long from = (static_cast<long long>(image) * o + output) * kept;
@@ -216,7 +249,9 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
             float4 parts[MOST];
 #pragma unroll
             for (int block = 0; block < MOST; ++block)
-                if (block < size) parts[block] = *reinterpret_cast<const float4*>(shared_of(slabs, block) + (from_group * COLUMNS + column) * PITCH + number);
+                if (block < size)
+                    parts[block] = *reinterpret_cast<const float4*>(shared_of(slabs, block)
+                    + (from_group * COLUMNS + column) * PITCH + number);
 #pragma unroll
             for (int block = 0; block < MOST; ++block)
                 if (block < size) all = all + parts[block];

@@ -1,7 +1,9 @@
-// Images of few pixels on their way to tensor cores: 16 channels of a tile and its halo, and the weights that meet them, both straight from where they lie as floats.
+// Images of few pixels on their way to tensor cores: 16 channels of a tile and its halo, and the weights that meet
+// them, both straight from where they lie as floats.
 //
-// Every number of the weights is multiplied with 64 pixels or a few times that. So nobody packs it before: who multiplies it scales and splits it, and there is
-// no launch that packs, and no packed copy that an update would have to renew.
+// Every number of the weights is multiplied with 64 pixels or a few times that. So nobody packs it before: who
+// multiplies it scales and splits it, and there is no launch that packs, and no packed copy that an update would have
+// to renew.
 #pragma once
 #include "../narrow/narrow.cuh"
 #include "../taps.cuh"
@@ -9,7 +11,8 @@
 constexpr int CHANNELS = 16, PIXELS = 64, GROUP = 128;  // of a stage: channels and pixels; threads that share one
 
 // A tile of at most PIXELS pixels, `rows` x `columns`, and its halo: what its taps read.
-// Stride 2 (GATHERED): the even columns of a row of the halo come first, so that neighbouring written pixels read neighbouring rows of shared memory.
+// Stride 2 (GATHERED): the even columns of a row of the halo come first, so that neighbouring written pixels read
+// neighbouring rows of shared memory.
 template <int WAY>
 struct TileHalo {
     static constexpr int STEP = WAY == GATHERED ? 2 : 1;
@@ -24,14 +27,16 @@ struct TileHalo {
     __device__ __forceinline__ int seen(int row, int column) const { return STEP * row * wide() + column; }
 };
 
-// An image (channels, high, wide) as it lies; POOLED: as a 2 x 2 pool sends it back, of half the size, with its winners (pooled.cuh).
+// An image (channels, high, wide) as it lies; POOLED: as a 2 x 2 pool sends it back, of half the size, with its winners
+// (pooled.cuh).
 template <bool POOLED>
 struct Source {
     const float* numbers;
     const unsigned char* won;
     int high, wide, plane;  // plane: numbers of a channel as they lie
 
-    __device__ __forceinline__ Source(const float* numbers, const unsigned char* won, int image, int channels, int high, int wide)
+    __device__ __forceinline__ Source(const float* numbers, const unsigned char* won, int image, int channels, int high,
+        int wide)
         : high(high), wide(wide), plane(POOLED ? (high / 2) * (wide / 2) : high * wide) {
         const long long from = static_cast<long long>(image) * channels * plane;
         this->numbers = numbers + from, this->won = POOLED ? won + from : nullptr;
@@ -39,8 +44,10 @@ struct Source {
     // The first `count` of eight channels, from `first` on, of a pixel; zeros for the others, and outside of the image.
     __device__ __forceinline__ void read(float (&out)[8], int row, int column, int first, int count) const {
         const int most_row = POOLED ? high / 2 * 2 : high, most_column = POOLED ? wide / 2 * 2 : wide;
-        if (static_cast<unsigned>(row) >= static_cast<unsigned>(most_row) || static_cast<unsigned>(column) >= static_cast<unsigned>(most_column)) count = 0;
-        const int at = count <= 0 ? 0 : first * plane + (POOLED ? row / 2 * (wide / 2) + column / 2 : row * wide + column);
+        if (static_cast<unsigned>(row) >= static_cast<unsigned>(most_row)
+            || static_cast<unsigned>(column) >= static_cast<unsigned>(most_column)) count = 0;
+        const int at = count <= 0 ? 0 : first * plane
+            + (POOLED ? row / 2 * (wide / 2) + column / 2 : row * wide + column);
         const float* from = numbers + at;
 #pragma unroll
         for (int i = 0; i < 8; ++i, from += plane) out[i] = i < count ? *from : 0.0f;
@@ -56,7 +63,8 @@ struct Source {
     }
 };
 
-// Weights of two neighbouring channels for one output, 3 x 3 each as they lie, or all 16 numbers of the folded kernel (folded.cuh).
+// Weights of two neighbouring channels for one output, 3 x 3 each as they lie, or all 16 numbers of the folded kernel
+// (folded.cuh).
 template <int WAY>
 struct TwoKernels {
     static constexpr int NUMBERS = WAY == WINDOW ? 9 : 16;

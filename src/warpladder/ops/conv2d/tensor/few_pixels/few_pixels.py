@@ -1,4 +1,6 @@
-"""Convolutions of few pixels on tensor cores, as launches: one each for y, dx and dw, by clusters of blocks that add each other's sums up and finish them."""
+"""Convolutions of few pixels on tensor cores, as launches: one each for y, dx and dw, by clusters of blocks that add
+each other's sums up and finish them.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from ..narrow.narrow import FORMATS, inverse, row_bytes
 SOURCE = Path(__file__).with_name("few_pixels.cu")
 WEIGHTS = Path(__file__).with_name("few_pixels_weights.cu")
 
-#: As in the kernels: channels and pixels of a stage, threads that share one, and groups of these in a block at most; of a column's sums, from one to the next.
+#: As in the kernels: channels and pixels of a stage, threads that share one, and groups of these in a block at most; of
+#: a column's sums, from one to the next.
 CHANNELS, PIXELS, GROUP, GROUPS, PITCH = 16, 64, 128, 2, 68
 
-#: As in few_pixels_weights.cu: channels that a block has of the image that stands still, and of the one that is seen through the window.
+#: As in few_pixels_weights.cu: channels that a block has of the image that stands still, and of the one that is seen
+#: through the window.
 STILL, SEEN = 32, CHANNELS
 
 #: Rows and columns of a tile at most: with more its halo would be much larger than the tile.
@@ -28,15 +32,19 @@ ALONG = 16
 #: Blocks of a cluster at most: with more a kernel would have to ask for what not every GPU has.
 CLUSTER = 8
 
-#: Tiles of a batch at most, each of up to PIXELS pixels of one image: with a thousand pixels there is work enough for kernels that pack.
+#: Tiles of a batch at most, each of up to PIXELS pixels of one image: with a thousand pixels there is work enough for
+#: kernels that pack.
 MOST = 16
 
 #: Fragments of eight columns that a group's warps may have, the most first, by which taps are read (taps.cuh).
 TILES = {"WINDOW": (4, 2, 1), "ENLARGED": (4,), "GATHERED": (2, 1)}
 
 
-def fits(small: Image, written: Image, window: tuple[int, int, int], capacity: int, precision: str, fold: int, limits: Limits) -> bool:
-    """Whether a convolution has few pixels: a window of 3 x 3 with its padding, alone or behind an enlargement by 2, where there are clusters of blocks.
+def fits(
+    small: Image, written: Image, window: tuple[int, int, int], capacity: int, precision: str, fold: int, limits: Limits
+) -> bool:
+    """Whether a convolution has few pixels: a window of 3 x 3 with its padding, alone or behind an enlargement by 2,
+    where there are clusters of blocks.
 
     small, written : what it reads and what it writes, before a pool; (channels, rows, columns).
     window : kernel size, stride and padding.
@@ -116,7 +124,9 @@ class Cut:
 
 
 def cut(of: Pass, n: int, limits: Limits) -> Cut:
-    """The widest blocks of which there are enough for three quarters of the multiprocessors, where some are; the narrowest elsewhere."""
+    """The widest blocks of which there are enough for three quarters of the multiprocessors, where some are; the
+    narrowest elsewhere.
+    """
     stages = ceil_div(of.read[0], CHANNELS)
     cluster = min(CLUSTER, stages)
     groups = min(GROUPS, ceil_div(stages, cluster))
@@ -202,10 +212,14 @@ class FewPixelsGradient:
         self.of = Pass(written, small) if self.folded else Pass(small, written)
 
     def launch(self, n: int, x: Array, dy: Array, won: Array | None, to: Gradients) -> Launch:
-        """Fill dw and db, and update their parameters where `to` says so; won: where dy is what a 2 x 2 pool sends back, whom it goes to."""
+        """Fill dw and db, and update their parameters where `to` says so; won: where dy is what a 2 x 2 pool sends
+        back, whom it goes to.
+        """
         of = self.of
         still, seen = (x, dy) if self.folded else (dy, x)
-        kernel = self.device.kernel(WEIGHTS, f"correlate_few_pixels<{self.kind.name}, {of.way}, {'true' if self.pool else 'false'}>")
+        kernel = self.device.kernel(
+            WEIGHTS, f"correlate_few_pixels<{self.kind.name}, {of.way}, {'true' if self.pool else 'false'}>"
+        )
         (rows, columns), across, (m, high, wide), c = of.tile, ceil_div(of.image[1], of.tile[1]), of.written, of.read[0]
         inverses = map(inverse, (of.tiles, across, columns, of.halo[1]))
         cluster = min(CLUSTER, n * of.tiles)

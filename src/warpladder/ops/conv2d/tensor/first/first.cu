@@ -1,9 +1,11 @@
-// A net's first convolution on tensor cores, with the ReLU and the 2 x 2 pool after it: few inputs, a picture's colours, and many outputs.
+// A net's first convolution on tensor cores, with the ReLU and the 2 x 2 pool after it: few inputs, a picture's
+// colours, and many outputs.
 //
-// A window's terms, C K K and zeros up to 32, are a row of two fragments. A lane has eight of them and builds its fragments in registers, once, from the picture in
-// shared memory; then it multiplies them by all of the block's outputs. The four pixels of a pool's window end in one lane.
-// BF16: rounded. SPLIT, fp32: two halves of each number. HALF, tf32 and fp16, which both keep 11 bits: one. Numbers that are halves are scaled: those that a pool's
-// window sees by one power of two, an output's weights by another; neither changes which pixel of the window is the largest.
+// A window's terms, C K K and zeros up to 32, are a row of two fragments. A lane has eight of them and builds its
+// fragments in registers, once, from the picture in shared memory; then it multiplies them by all of the block's
+// outputs. The four pixels of a pool's window end in one lane. BF16: rounded. SPLIT, fp32: two halves of each number.
+// HALF, tf32 and fp16, which both keep 11 bits: one. Numbers that are halves are scaled: those that a pool's window
+// sees by one power of two, an output's weights by another; neither changes which pixel of the window is the largest.
 // arch: sm_80, sm_90, sm_100
 // instance: convolve_first<SPLIT>
 // instance: convolve_first<BF16>
@@ -19,37 +21,45 @@ constexpr int THREADS = 256, WARPS = THREADS / 32;
 template <int FORMAT>
 constexpr int EACH = FORMAT == SPLIT ? 2 : 4;
 
-// x: (n, c, h, width). w: (o, c, k, k), c k k at most 32. b: (o,). y, winner (null where nobody asks; pooled.cuh): (n, o, oh / 2, ow / 2). Stride 1.
-// packed: null, or of BF16 y once more as warpgroup products read it: channels last and rounded.
-// Block (tile of windows, `chunk` outputs, a multiple of 16 as o is): a tile has `images` whole images, or one of `ranges` ranges of an image's windows, which
-// see at most `lines` lines of the padded picture.
-// local memory: convolve_first: with four windows to a lane up to six words are spilled, no sums, and none for sm_90; the second block to a multiprocessor is worth it
+// x: (n, c, h, width). w: (o, c, k, k), c k k at most 32. b: (o,). y, winner (null where nobody asks; pooled.cuh): (n,
+// o, oh / 2, ow / 2). Stride 1. packed: null, or of BF16 y once more as warpgroup products read it: channels last and
+// rounded. Block (tile of windows, `chunk` outputs, a multiple of 16 as o is): a tile has `images` whole images, or one
+// of `ranges` ranges of an image's windows, which see at most `lines` lines of the padded picture.
+// local memory: convolve_first: with four windows to a lane up to six words are spilled, no sums, and none for sm_90;
+// the second block to a multiprocessor is worth it
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS, 2) convolve_first(
-    const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, unsigned char* __restrict__ winner,
-    unsigned short* __restrict__ packed, int n, int c, int h, int width, int o, int oh, int ow, int k, int padding, int images, int ranges, int lines,
+    const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
+    unsigned char* __restrict__ winner,
+    unsigned short* __restrict__ packed, int n, int c, int h, int width, int o, int oh, int ow, int k, int padding,
+    int images, int ranges, int lines,
     int chunk
 ) {
     constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, OF_LANE = EACH<FORMAT>, OF_WARP = 8 * OF_LANE;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int first = blockIdx.y * chunk, outputs = min(chunk, o - first);
     const int across = ow / 2, windows = oh / 2 * across, terms = c * k * k, wide = width + 2 * padding;
-    const int image0 = blockIdx.x / ranges * images, window0 = blockIdx.x % ranges * OF_WARP * WARPS, top = window0 / across * 2;
+    const int image0 = blockIdx.x / ranges * images, window0 = blockIdx.x % ranges * OF_WARP * WARPS,
+        top = window0 / across * 2;
     const int there = images > 1 ? min(images, n - image0) * windows : min(OF_WARP * WARPS, windows - window0);
 
-    // Shared memory: fragments of weights, (COPIES, outputs / 8, lane); biases, what undoes the scales of weights, and the picture with its padding.
+    // Shared memory: fragments of weights, (COPIES, outputs / 8, lane); biases, what undoes the scales of weights, and
+    // the picture with its padding.
     extern __shared__ uint4 shared[];
     uint4* weights = shared;
     float* biases = reinterpret_cast<float*>(shared + COPIES * 4 * chunk);
     float *undo = biases + chunk, *picture = undo + chunk;
     for (int line = warp; line < images * c * lines; line += WARPS) {
         const int image = image0 + line / lines / c, row = top + line % lines - padding;
-        const float* from = x + (static_cast<long long>(image) * c + line / lines % c) * (h * width) + row * width - padding;
+        const float* from = x + (static_cast<long long>(image) * c + line / lines % c) * (h * width) + row * width
+            - padding;
         for (int column = lane; column < wide; column += 32)
-            copy_float(picture + line * wide + column, from + column, image < n && row >= 0 && row < h && column >= padding && column < width + padding);
+            copy_float(picture + line * wide + column, from + column, image < n && row >= 0 && row < h
+                && column >= padding && column < width + padding);
     }
     commit_copies();
-    // Column 2 t + l of the fragments 2 i and 2 i + 1 is output 16 i + 4 t + l and the second next: a lane ends with four neighbours.
+    // Column 2 t + l of the fragments 2 i and 2 i + 1 is output 16 i + 4 t + l and the second next: a lane ends with
+    // four neighbours.
     for (int slot = threadIdx.x; slot < 4 * outputs; slot += THREADS) {
         const int output = slot / 64 * 16 + g / 2 * 4 + slot / 32 % 2 * 2 + g % 2;
         float held[8];
@@ -69,12 +79,14 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
 #pragma unroll
         for (int i = 0; i < 4; ++i) two_numbers<FORMAT>(held[2 * i], held[2 * i + 1], two[0][i], two[1][i]);
 #pragma unroll
-        for (int copy = 0; copy < COPIES; ++copy) weights[copy * 4 * chunk + slot] = make_uint4(two[copy][0], two[copy][1], two[copy][2], two[copy][3]);
+        for (int copy = 0; copy < COPIES; ++copy)
+            weights[copy * 4 * chunk + slot] = make_uint4(two[copy][0], two[copy][1], two[copy][2], two[copy][3]);
     }
     wait_for_copies<0>();
     __syncthreads();
 
-    // Fragments of windows: rows g and g + 8 of the first are pixels (0, 0) and (0, 1) of a window, those of the second (1, 0) and (1, 1).
+    // Fragments of windows: rows g and g + 8 of the first are pixels (0, 0) and (0, 1) of a window, those of the second
+    // (1, 0) and (1, 1).
     int offset[8];  // of a term in the picture; -1 where there is none
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -94,7 +106,8 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
 #pragma unroll
             for (int e = 0; e < 4; ++e) seen[e][i] = offset[i] >= 0 ? corner[offset[i] + e / 2 * wide + e % 2] : 0.0f;
         if constexpr (SCALED<FORMAT>) {
-            unsigned largest = max(max(largest_of(seen[0]), largest_of(seen[1])), max(largest_of(seen[2]), largest_of(seen[3])));
+            unsigned largest = max(max(largest_of(seen[0]), largest_of(seen[1])),
+                max(largest_of(seen[2]), largest_of(seen[3])));
             largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 1));
             largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 2));
             const unsigned exponent = scale_exponent(largest);
@@ -112,9 +125,11 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
             }
     }
 
-    // Where the lane's windows of output `first` are: side by side, but those behind the last window of a picture, which are the next one's first ones.
+    // Where the lane's windows of output `first` are: side by side, but those behind the last window of a picture,
+    // which are the next one's first ones.
     const int rest = windows - (window0 + mine) % windows;
-    const long long target = (static_cast<long long>(image0 + mine / windows) * o + first + 1) * windows - rest, skip = static_cast<long long>(o - 1) * windows;
+    const long long target = (static_cast<long long>(image0 + mine / windows) * o + first + 1) * windows - rest,
+        skip = static_cast<long long>(o - 1) * windows;
     const bool together = windows % OF_LANE == 0 && reinterpret_cast<unsigned long long>(y) % (4 * OF_LANE) == 0 &&
                           reinterpret_cast<unsigned long long>(winner) % OF_LANE == 0;
     unsigned short* channels = packed + (static_cast<long long>(image0) * windows + window0 + mine) * o + first + 4 * t;
@@ -124,11 +139,13 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
         for (int j = 0; j < 2; ++j) {
             uint4 of[COPIES];
 #pragma unroll
-            for (int copy = 0; copy < COPIES; ++copy) of[copy] = weights[copy * 4 * chunk + 4 * sixteen + 32 * j + lane];
+            for (int copy = 0; copy < COPIES; ++copy)
+                of[copy] = weights[copy * 4 * chunk + 4 * sixteen + 32 * j + lane];
             float sum[OF_LANE][2][4] = {}, value[2][OF_LANE];
             unsigned places[2] = {};
 #pragma unroll
-            for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // xl wh, xh wl, xh wh: the small ones first
+            // xl wh, xh wl, xh wh: the small ones first
+            for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
                 for (int step = 0; step < 2; ++step) {
                     const uint4& four = of[product == 1 ? COPIES - 1 : 0];
@@ -136,7 +153,8 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
 #pragma unroll
                     for (int q = 0; q < OF_LANE; ++q)
 #pragma unroll
-                        for (int i = 0; i < 2; ++i) mma_step<FORMAT>(sum[q][i], a[product == 0 ? COPIES - 1 : 0][q][i][step], right);
+                        for (int i = 0; i < 2; ++i)
+                            mma_step<FORMAT>(sum[q][i], a[product == 0 ? COPIES - 1 : 0][q][i][step], right);
                 }
             const int output = sixteen + 4 * t + 2 * j;
 #pragma unroll
@@ -167,11 +185,13 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
                     }
                 } else if (mine < there) {
                     if constexpr (OF_LANE == 4) {
-                        *reinterpret_cast<float4*>(y + to) = make_float4(value[l][0], value[l][1], value[l][2], value[l][3]);
+                        *reinterpret_cast<float4*>(y + to)
+                            = make_float4(value[l][0], value[l][1], value[l][2], value[l][3]);
                         if (winner != nullptr) *reinterpret_cast<unsigned*>(winner + to) = places[l];
                     } else {
                         *reinterpret_cast<float2*>(y + to) = make_float2(value[l][0], value[l][1]);
-                        if (winner != nullptr) *reinterpret_cast<unsigned short*>(winner + to) = static_cast<unsigned short>(places[l]);
+                        if (winner != nullptr)
+                            *reinterpret_cast<unsigned short*>(winner + to) = static_cast<unsigned short>(places[l]);
                     }
                 }
             }
@@ -179,6 +199,8 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
         if (FORMAT != BF16 || packed == nullptr) continue;
 #pragma unroll
         for (int q = 0; q < OF_LANE; ++q)
-            if (mine + q < there) *reinterpret_cast<uint2*>(channels + static_cast<long long>(q) * o + sixteen) = make_uint2(pairs[q][0], pairs[q][1]);
+            if (mine + q < there)
+                *reinterpret_cast<uint2*>(channels + static_cast<long long>(q) * o + sixteen)
+                = make_uint2(pairs[q][0], pairs[q][1]);
     }
 }

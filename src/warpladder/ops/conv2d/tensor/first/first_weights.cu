@@ -1,11 +1,13 @@
-// The weight gradient of a net's first convolution on tensor cores, straight through the ReLU and the 2 x 2 pool after it.
+// The weight gradient of a net's first convolution on tensor cores, straight through the ReLU and the 2 x 2 pool after
+// it.
 //
-// dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at the pixel that won, and 0 at the other three, times what the window of the
-// term sees there. A lane has a pool's window along the sums of a fragment, so its two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the
-// gradient goes to one of four places, and the large gradient is never written down. The picture lies in shared memory as pairs of neighbours, each number twice,
-// so that a pixel and the next one are one word for every tap.
-// Formats as in first.cu. Scales: of an output's gradients by 16 windows, and of what a block sees of a picture. Sums leave the tensor cores after 16 windows.
-// arch: sm_80, sm_90, sm_100
+// dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at the pixel that won, and 0 at the
+// other three, times what the window of the term sees there. A lane has a pool's window along the sums of a fragment,
+// so its two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the gradient goes to one of four places,
+// and the large gradient is never written down. The picture lies in shared memory as pairs of neighbours, each number
+// twice, so that a pixel and the next one are one word for every tap. Formats as in first.cu. Scales: of an output's
+// gradients by 16 windows, and of what a block sees of a picture. Sums leave the tensor cores after 16 windows. arch:
+// sm_80, sm_90, sm_100
 // instance: correlate_first<SPLIT, 3>
 // instance: correlate_first<SPLIT, 2>
 // instance: correlate_first<BF16, 3>
@@ -24,15 +26,19 @@ __device__ __forceinline__ void one_number(float x, unsigned& high, unsigned& lo
     low = FORMAT == SPLIT ? two_halves(x - low_half(high), 0.0f) : 0;
 }
 
-// x: (n, c, h, w), c k k at most 32. dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it. Stride 1.
+// x: (n, c, h, w), c k k at most 32. dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it.
+// Stride 1.
 // part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part: (parts, o).
-// Part blockIdx.x: the images from blockIdx.x / ranges * slab on, and of the windows of each the range blockIdx.x % ranges, which sees at most `lines` lines of
-// the padded picture. A warp has 64 outputs, the block `groups` times as many (1, 2 or 4) from blockIdx.y on, and warps of the same outputs take turns at
-// 16 windows. pitch, plane: words of a line and of a channel in shared memory.
+// Part blockIdx.x: the images from blockIdx.x / ranges * slab on, and of the windows of each the range blockIdx.x %
+// ranges, which sees at most `lines` lines of the padded picture. A warp has 64 outputs, the block `groups` times as
+// many (1, 2 or 4) from blockIdx.y on, and warps of the same outputs take turns at 16 windows. pitch, plane: words of a
+// line and of a channel in shared memory.
 template <int FORMAT, int STAGES>
 __global__ void __launch_bounds__(THREADS, 1) correlate_first(
-    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner, float* __restrict__ part,
-    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int k, int padding, int slab, int ranges, int range, int lines,
+    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner,
+    float* __restrict__ part,
+    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int k, int padding, int slab,
+    int ranges, int range, int lines,
     int pitch, int plane, int groups
 ) {
     constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, ROWS = 2 * SIXTEENS;  // of outputs, that a lane has gradients of
@@ -41,9 +47,11 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
     const int across = ow / 2, windows = oh / 2 * across, wide = w + 2 * padding, terms = c * k * k;
     const int begin = blockIdx.x % ranges * range, end = min(windows, begin + range), top = begin / across * 2;
     const int first = blockIdx.x / ranges * slab, last = min(n, first + slab);
-    const int chunks = (end - begin + 15) / 16, steps = max(0, (chunks - turn + turns - 1) / turns);  // of the range, and of this warp
+    // of the range, and of this warp
+    const int chunks = (end - begin + 15) / 16, steps = max(0, (chunks - turn + turns - 1) / turns);
 
-    // Shared memory: a ring of stages of gradients, each word of which one lane copies and reads, and of winners; pairs; a picture; where windows begin.
+    // Shared memory: a ring of stages of gradients, each word of which one lane copies and reads, and of winners;
+    // pairs; a picture; where windows begin.
     extern __shared__ uint4 shared[];
     __shared__ unsigned warps[WARPS];
     uint4* gradients = shared + warp * ROWS * 32 + lane;
@@ -53,18 +61,21 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
     int* corners = reinterpret_cast<int*>(picture + c * lines * wide);
     places += warp * ROWS * 32 + lane;
     for (int window = threadIdx.x; window < 16 * chunks; window += THREADS)
-        corners[window] = begin + window < end ? ((begin + window) / across * 2 - top) * pitch + (begin + window) % across * 2 : 0;
+        corners[window] = begin + window < end
+            ? ((begin + window) / across * 2 - top) * pitch + (begin + window) % across * 2 : 0;
 
     const auto bring = [&](int sample) {
         for (int line = warp; line < c * lines; line += WARPS) {
             const int row = top + line % lines - padding;
             const float* from = x + (static_cast<long long>(sample) * c + line / lines) * (h * w) + row * w - padding;
             for (int column = lane; column < wide; column += 32)
-                copy_float(picture + line * wide + column, from + column, sample < last && row >= 0 && row < h && column >= padding && column < w + padding);
+                copy_float(picture + line * wide + column, from + column, sample < last && row >= 0 && row < h
+                    && column >= padding && column < w + padding);
         }
     };
     // Four windows of eight outputs each, at a time; the windows of a picture, then those of the next one.
-    const bool aligned = windows % 4 == 0 && reinterpret_cast<unsigned long long>(dy) % 16 == 0 && reinterpret_cast<unsigned long long>(winner) % 4 == 0;
+    const bool aligned = windows % 4 == 0 && reinterpret_cast<unsigned long long>(dy) % 16 == 0
+        && reinterpret_cast<unsigned long long>(winner) % 4 == 0;
     int sample = steps > 0 ? first : last, chunk = turn, fetched = 0;
     const auto fetch = [&]() {
         if (sample < last) {
@@ -77,7 +88,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
                     const long long at = from + static_cast<long long>(8 * r) * windows;
                     const int count = o0 + 8 * r + g < o ? left : 0;
                     copy_sixteen(reinterpret_cast<float*>(gradients + stage + 32 * r), dy + at, count);
-                    copy_float(reinterpret_cast<float*>(places + stage + 32 * r), reinterpret_cast<const float*>(winner + at), count > 0);
+                    copy_float(reinterpret_cast<float*>(places + stage + 32 * r),
+                        reinterpret_cast<const float*>(winner + at), count > 0);
                 }
             } else {
 #pragma unroll 1
@@ -103,7 +115,9 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
 #pragma unroll
     for (int ahead = 0; ahead < STAGES - 1; ++ahead) fetch();
 
-    int offset[4];  // of column g of a fragment, a term, among pairs; columns without a term read those of term 0, and nobody writes their sums
+    // of column g of a fragment, a term, among pairs; columns without a term read those of term 0, and nobody writes
+    // their sums
+    int offset[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
         const int term = 8 * j + g < terms ? 8 * j + g : 0, tap = term % (k * k);
@@ -119,7 +133,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
         float by = 1.0f, back_x = 1.0f;
         if constexpr (SCALED<FORMAT>) {
             unsigned largest = 0;
-            for (int i = threadIdx.x; i < c * lines * wide; i += THREADS) largest = max(largest, bits_of_size(picture[i]));
+            for (int i = threadIdx.x; i < c * lines * wide; i += THREADS)
+                largest = max(largest, bits_of_size(picture[i]));
             const unsigned exponent = scale_exponent(largest_of_block(largest, warps));
             by = power_of_two(exponent), back_x = power_of_two(254u - exponent) * DOWN;
         }
@@ -147,7 +162,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
 #pragma unroll
                     for (int j = 0; j < 4; ++j)
 #pragma unroll
-                        for (int line = 0; line < 2; ++line) b[copy][s][j][line] = corner[copy * c * plane + offset[j] + line * pitch];
+                        for (int line = 0; line < 2; ++line)
+                            b[copy][s][j][line] = corner[copy * c * plane + offset[j] + line * pitch];
             }
 #pragma unroll
             for (int i = 0; i < SIXTEENS; ++i) {
@@ -183,18 +199,21 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
 #pragma unroll
                         for (int copy = 0; copy < COPIES; ++copy) {
                             const unsigned long long pixels = static_cast<unsigned long long>(number[copy]) << place;
-                            a[copy][s][r] = static_cast<unsigned>(pixels), a[copy][s][r + 2] = static_cast<unsigned>(pixels >> 32);
+                            a[copy][s][r] = static_cast<unsigned>(pixels),
+                                a[copy][s][r + 2] = static_cast<unsigned>(pixels >> 32);
                         }
                     }
                 }
                 float of_part[4][4] = {};
 #pragma unroll
-                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // gl xh, gh xl, gh xh: the small ones first
+                // gl xh, gh xl, gh xh: the small ones first
+                for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
                     for (int s = 0; s < 4; ++s)
 #pragma unroll
                         for (int j = 0; j < 4; ++j)
-                            mma_step<FORMAT>(of_part[j], a[product == 0 ? COPIES - 1 : 0][s], b[product == 1 ? COPIES - 1 : 0][s][j]);
+                            mma_step<FORMAT>(of_part[j], a[product == 0 ? COPIES - 1 : 0][s],
+                                b[product == 1 ? COPIES - 1 : 0][s][j]);
 #pragma unroll
                 for (int j = 0; j < 4; ++j)
 #pragma unroll
@@ -210,7 +229,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
     }
     wait_for_copies<0>();
 
-    // Warps leave their sums in shared memory, (turn, output, PITCH), the bias's behind the 32 terms; then all threads add them up in order and write columns.
+    // Warps leave their sums in shared memory, (turn, output, PITCH), the bias's behind the 32 terms; then all threads
+    // add them up in order and write columns.
     constexpr int PITCH = 33;
     float* left = reinterpret_cast<float*>(shared);
     __syncthreads();  // everybody has read the stages
@@ -228,7 +248,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
         if (t == 0) mine[8 * r * PITCH + 32] = bias[r];
     }
     __syncthreads();
-    const int padded = padded_channels(c), all = k * k * padded, of_block = 16 * SIXTEENS * groups, output0 = blockIdx.y * of_block;
+    const int padded = padded_channels(c), all = k * k * padded, of_block = 16 * SIXTEENS * groups,
+        output0 = blockIdx.y * of_block;
     for (int i = threadIdx.x; i < min(of_block, o - output0) * (all + 1); i += THREADS) {
         const int output = i / (all + 1), column = i % (all + 1), channel = channel_of(column % padded, c);
         const float* from = left + output * PITCH + (column == all ? 32 : channel * k * k + column / padded);

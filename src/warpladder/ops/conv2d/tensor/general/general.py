@@ -1,4 +1,6 @@
-"""Convolutions on tensor cores, as launches: which tile of pixels a block has, which taps a stage, and into how many parts sums are cut."""
+"""Convolutions on tensor cores, as launches: which tile of pixels a block has, which taps a stage, and into how many
+parts sums are cut.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ WIDTHS = (64, 32, 16)
 #: Blocks of `convolve` that a multiprocessor's registers have room for.
 RESIDENT = 3
 
-#: Cycles of the tensor cores for an mma of 16 bits, at 63 % of their peak (docs/tensor.md); of a stage and a panel at least, while a block waits; and of
-#: a multiprocessor to bring 32 numbers to shared memory: all but the first assumed.
+#: Cycles of the tensor cores for an mma of 16 bits, at 63 % of their peak (docs/tensor.md); of a stage and a panel at
+#: least, while a block waits; and of a multiprocessor to bring 32 numbers to shared memory: all but the first assumed.
 MMA, STAGE, PANEL, BRING = 1.6, 1500, 250, 2.5
 
 
@@ -66,7 +68,9 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Tile:
-    """The pixels of a block, images by rows by columns, and the box of taps that a stage has, rows by columns: whole rows of taps, or part of one."""
+    """The pixels of a block, images by rows by columns, and the box of taps that a stage has, rows by columns: whole
+    rows of taps, or part of one.
+    """
 
     images: int
     rows: int
@@ -171,8 +175,8 @@ def class_image(geometry: Geometry) -> tuple[int, int]:
 def convolution_cuts(n: int, geometry: Geometry, kind: Format, limits: Limits) -> tuple[Cut, ...]:
     """Ways to cut a convolution of n images, the fastest by the model first.
 
-    The model: a multiprocessor's blocks take turns at its tensor cores, a stage of a block takes STAGE cycles at least and a panel PANEL, and the parts of
-    sums are written and read once more.
+    The model: a multiprocessor's blocks take turns at its tensor cores, a stage of a block takes STAGE cycles at least
+    and a panel PANEL, and the parts of sums are written and read once more.
     """
     shape, (high, wide), found = form(geometry), class_image(geometry), {}
     stride = 1 if geometry.transposed else geometry.stride
@@ -184,17 +188,26 @@ def convolution_cuts(n: int, geometry: Geometry, kind: Format, limits: Limits) -
             continue
         blocks = tile.tiles(n, high, wide) * across
         count = 1 if shape.few else ceil_div(shape.taps[0], tile.tap_rows) * ceil_div(shape.taps[1], tile.tap_columns)
-        taps, stages = 1 if shape.few else min(tile.tap_rows * tile.tap_columns, shape.taps[0] * shape.taps[1]), shape.stages * count
+        taps, stages = (
+            1 if shape.few else min(tile.tap_rows * tile.tap_columns, shape.taps[0] * shape.taps[1]),
+            shape.stages * count,
+        )
         halo = tile.pixels * 3 if shape.few else tile.halo(stride)
         panel = PIXELS // 16 * (shape.bn // 8) * steps * kind.work * MMA
         busy = halo * DEPTH / 32 * BRING + taps * panel
-        resident = min(RESIDENT, max(1, limits.shared_per_multiprocessor // (shared_bytes(geometry, shape, tile, kind) + 1024)))
+        resident = min(
+            RESIDENT, max(1, limits.shared_per_multiprocessor // (shared_bytes(geometry, shape, tile, kind) + 1024))
+        )
         for depth in sorted({ceil_div(stages, parts) for parts in range(1, min(stages, MOST) + 1)}):
             parts = ceil_div(stages, depth)
             each = ceil_div(blocks * parts, limits.multiprocessors)
             together = min(each, resident)
             step = max(STAGE + taps * max(PANEL, panel), together * busy)
-            adding = LAUNCH + 4 * (2 * parts + 1) * geometry.classes * geometry.columns * geometry.pitch(n) / BYTES if parts > 1 else 0.0
+            adding = (
+                LAUNCH + 4 * (2 * parts + 1) * geometry.classes * geometry.columns * geometry.pitch(n) / BYTES
+                if parts > 1
+                else 0.0
+            )
             found[Cut(tile, depth, parts)] = ceil_div(each, together) * (depth * step + STAGE) + adding
     return tuple(sorted(found, key=lambda cut: found[cut]))
 
@@ -242,13 +255,28 @@ class TensorConvolution:
         return self.packed, WAYS.index(self.geometry.way), int(self.form.few), self.form.bn, self.form.panels
 
     def launches(
-        self, n: int, x: Array, bias: Array | None, y: Array, rectify: bool = False, winner: Array | None = None, below: Array | None = None
+        self,
+        n: int,
+        x: Array,
+        bias: Array | None,
+        y: Array,
+        rectify: bool = False,
+        winner: Array | None = None,
+        below: Array | None = None,
     ) -> Launches:
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where below is not above 0."""
-        geometry, cut, window = self.geometry, self.cut(n), (self.geometry.k, self.geometry.stride, self.geometry.padding)
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where
+        below is not above 0.
+        """
+        geometry, cut, window = (
+            self.geometry,
+            self.cut(n),
+            (self.geometry.k, self.geometry.stride, self.geometry.padding),
+        )
         tile, whole, pitch = cut.tile, cut.parts == 1, geometry.pitch(n)
         after = AFTER.index("POOL" if geometry.pool else "RECTIFY" if rectify else "PLAIN")
-        kernel = self.device.kernel(SOURCE, f"convolve<{self.kind.name}, {self.form.bn}, {'true' if self.form.few else 'false'}>")
+        kernel = self.device.kernel(
+            SOURCE, f"convolve<{self.kind.name}, {self.form.bn}, {'true' if self.form.few else 'false'}>"
+        )
         blocks = ceil_div(geometry.columns, self.form.bn) * geometry.classes * tile.tiles(n, *class_image(geometry))
         product = kernel.bind(
             (blocks, cut.parts), THREADS, x, self.packed, bias if whole else None, below if whole else None, y if whole else self.parts,
@@ -279,7 +307,9 @@ def pack(w: Array, forward: TensorConvolution, backward: TensorConvolution | Non
 
 @dataclass(frozen=True)
 class Correlation:
-    """A weight gradient's images and window: dw[o, c, tap] = sum over n images of written[o] read[c, through the window]."""
+    """A weight gradient's images and window: dw[o, c, tap] = sum over n images of written[o] read[c, through the
+    window].
+    """
 
     read: Image
     written: Image
@@ -295,7 +325,11 @@ class Correlation:
     def blocks(self, tile: Tile) -> int:
         """Blocks of a part of the pixels."""
         boxes = 1 if self.few else ceil_div(self.k, tile.tap_rows) * ceil_div(self.k, tile.tap_columns)
-        return ceil_div(self.written[0], OUTPUTS) * ceil_div(self.read[0] * (self.k**2 if self.few else 1), CHANNELS) * boxes
+        return (
+            ceil_div(self.written[0], OUTPUTS)
+            * ceil_div(self.read[0] * (self.k**2 if self.few else 1), CHANNELS)
+            * boxes
+        )
 
     def shared(self, tile: Tile, kind: Format) -> int:
         """Bytes of shared memory of a block of `correlate`."""
@@ -307,28 +341,38 @@ class Correlation:
 
 @cache
 def correlation_cuts(n: int, shape: Correlation, kind: Format, limits: Limits) -> tuple[Cut, ...]:
-    """Ways to cut the weight gradient of n images, the fastest by the model first; depth counts tiles of pixels. As `convolution_cuts`."""
+    """Ways to cut the weight gradient of n images, the fastest by the model first; depth counts tiles of pixels. As
+    `convolution_cuts`.
+    """
     _, high, wide = shape.written
     found = {}
     box = (1, 1) if shape.few else (max(1, min(shape.k, TAPS // shape.k)), min(shape.k, TAPS))
     for tile in tiles(n, high, wide, False, (box,)):
         if shape.shared(tile, kind) > limits.shared_opt_in:
             continue
-        stages, blocks, size = tile.tiles(n, high, wide), shape.blocks(tile), shape.written[0] * columns(shape.read[0], shape.k)
+        stages, blocks, size = (
+            tile.tiles(n, high, wide),
+            shape.blocks(tile),
+            shape.written[0] * columns(shape.read[0], shape.k),
+        )
         halo = tile.pixels if shape.few else tile.halo(shape.stride)
         taps = 1 if shape.few else tile.tap_rows * tile.tap_columns
-        busy = (halo * CHANNELS + PIXELS * OUTPUTS) / 32 * BRING * (1.5 if kind.scaled else 1) + taps * OUTPUTS * CHANNELS * ceil_div(
-            tile.pixels, DEPTH
-        ) * DEPTH / 2048 * kind.work * MMA
+        busy = (halo * CHANNELS + PIXELS * OUTPUTS) / 32 * BRING * (
+            1.5 if kind.scaled else 1
+        ) + taps * OUTPUTS * CHANNELS * ceil_div(tile.pixels, DEPTH) * DEPTH / 2048 * kind.work * MMA
         for depth in {ceil_div(stages, parts) for parts in range(1, min(stages, MOST) + 1)}:
             parts = ceil_div(stages, depth)
             each = ceil_div(blocks * parts, limits.multiprocessors)
-            found[Cut(tile, depth, parts)] = each * (depth * (STAGE + busy) + STAGE) + LAUNCH + 4 * (2 * parts + 1) * size / BYTES
+            found[Cut(tile, depth, parts)] = (
+                each * (depth * (STAGE + busy) + STAGE) + LAUNCH + 4 * (2 * parts + 1) * size / BYTES
+            )
     return tuple(sorted(found, key=lambda cut: found[cut]))
 
 
 class TensorWeightGradient:
-    """dw and db of a convolution for up to `capacity` images; the arguments are those of `gradients.WeightGradient`, and the precision."""
+    """dw and db of a convolution for up to `capacity` images; the arguments are those of `gradients.WeightGradient`,
+    and the precision.
+    """
 
     def __init__(
         self, owner: OnDevice, read: Image, written: Image, k: int, stride: int, padding: int, fold: int, capacity: int, precision: str

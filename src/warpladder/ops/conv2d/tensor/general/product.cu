@@ -1,48 +1,60 @@
-// Convolutions on tensor cores: y[o, pixel] = sum over (channel, tap) of w[o, (channel, tap)] x[channel, what the tap reads for the pixel].
+// Convolutions on tensor cores: y[o, pixel] = sum over (channel, tap) of w[o, (channel, tap)] x[channel, what the tap
+// reads for the pixel].
 //
-// A stage is 32 channels of a tile's halo. Each pixel of it is read, scaled and split once, and then multiplied by the panels of all taps, one after
-// another: 32 outputs or 64 by 32 terms each, which tensor_pack.cu has scaled and split already, so that they are copied as they lie.
-// Formats, scales, and sums that leave the tensor cores every 32 terms: tensor_panels.cuh, mma.cuh and docs/rungs/tensor.md.
-// arch: sm_80, sm_90, sm_100
+// A stage is 32 channels of a tile's halo. Each pixel of it is read, scaled and split once, and then multiplied by the
+// panels of all taps, one after another: 32 outputs or 64 by 32 terms each, which tensor_pack.cu has scaled and split
+// already, so that they are copied as they lie. Formats, scales, and sums that leave the tensor cores every 32 terms:
+// tensor_panels.cuh, mma.cuh and docs/rungs/tensor.md. arch: sm_80, sm_90, sm_100
 #include "async.cuh"
 #include "pooled.cuh"
 #include "tensor_pixels.cuh"
 
-// What is done with a sum. The last two leave it to add_parts of gemm.cu, where sums are cut into parts; POOLED_PARTS keeps the pixels of a window together.
+// What is done with a sum. The last two leave it to add_parts of gemm.cu, where sums are cut into parts; POOLED_PARTS
+// keeps the pixels of a window together.
 enum { PLAIN = 0, RECTIFY = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 
-// Which tile a block has: its outputs from o0 on, its class, the axes of that and its pixels, and where among them the tile begins.
+// Which tile a block has: its outputs from o0 on, its class, the axes of that and its pixels, and where among them the
+// tile begins.
 struct Where {
     Axis down, along;
     int o0, phase, high, wide, row0, column0, image0;
 };
 
-constexpr int WARPS = 4, PIXELS = 128, RING = 3;  // of a block: warps, pixels, and panels that shared memory has room for
+// of a block: warps, pixels, and panels that shared memory has room for
+constexpr int WARPS = 4, PIXELS = 128, RING = 3;
 
-// x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and winner as y.
-// below: null, or as y, the output of a ReLU whose gradient y shall be. k, stride, padding, way: as gemm_patches.cuh has them.
-// packed: (classes, tiles of BN outputs, class_panels) panels of tensor_pack.cu. FEW: terms are ordered (channel, tap), 32 a stage, and there is no halo.
-// A block has `images` x `rows` x `columns` pixels, PIXELS at most, and BN outputs; a warp 32 pixels. A stage has a box of taps of tap_rows x tap_columns,
-// either whole rows of taps or part of one. The grid's x counts tiles of outputs first, then classes, then tiles of pixels; its y parts of `depth`
-// stages. PARTS: y is (parts, classes, outputs, part_pitch), outputs times phases where MERGED.
-// local memory: convolve: with 64 outputs up to ten words that a block reads once in a stage are spilled, no sums; the third block to a multiprocessor is worth it
+// x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow
+// / 2), and winner as y. below: null, or as y, the output of a ReLU whose gradient y shall be. k, stride, padding, way:
+// as gemm_patches.cuh has them.
+// packed: (classes, tiles of BN outputs, class_panels) panels of tensor_pack.cu. FEW: terms are ordered (channel, tap),
+// 32 a stage, and there is no halo. A block has `images` x `rows` x `columns` pixels, PIXELS at most, and BN outputs; a
+// warp 32 pixels. A stage has a box of taps of tap_rows x tap_columns, either whole rows of taps or part of one. The
+// grid's x counts tiles of outputs first, then classes, then tiles of pixels; its y parts of `depth` stages. PARTS: y
+// is (parts, classes, outputs, part_pitch), outputs times phases where MERGED. local memory: convolve: with 64 outputs
+// up to ten words that a block reads once in a stage are spilled, no sums; the third block to a multiprocessor is worth
+// it
 template <int FORMAT, int BN, bool FEW>
 __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
-    const float* __restrict__ x, const uint4* __restrict__ packed, const float* __restrict__ bias, const float* __restrict__ below,
-    float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding,
-    int way, int images, int rows, int columns, int tap_rows, int tap_columns, int class_panels, int depth, int part_pitch, int after
+    const float* __restrict__ x, const uint4* __restrict__ packed, const float* __restrict__ bias,
+    const float* __restrict__ below,
+    float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k,
+    int stride, int padding,
+    int way, int images, int rows, int columns, int tap_rows, int tap_columns, int class_panels, int depth,
+        int part_pitch, int after
 ) {
     using Tile = Rows<FORMAT, DEPTH, EVERY_FOURTH>;
     using Panel = Rows<FORMAT, DEPTH, NEIGHBOURS>;
     constexpr int ROUNDS = FEW ? 1 : 3;         // in which a thread's loads are on their way together
-    constexpr int TOGETHER = BN == 64 ? 1 : 2;  // times eight outputs whose products do not wait for one another; with 64 there are no registers for two
+    // times eight outputs whose products do not wait for one another; with 64 there are no registers for two
+    constexpr int TOGETHER = BN == 64 ? 1 : 2;
     constexpr int COPIES = Tile::COPIES, TERMS = Held<FORMAT>::TERMS, STEPS = DEPTH / TERMS;
     constexpr int PANEL = COPIES * BN * Panel::CHUNKS + (SCALED<FORMAT> ? BN / 4 : 0);  // in units of 16 bytes
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const bool windows = after == POOL || after == POOLED_PARTS, parts = after >= PARTS;
 
     // Which tile: outputs, class, images, rows and columns. In shared memory, because the products need all registers.
-    const int outputs = way == MERGED ? stride * stride * o : o, tiles_n = (outputs + BN - 1) / BN, classes = way == TRANSPOSED ? stride * stride : 1;
+    const int outputs = way == MERGED ? stride * stride * o : o, tiles_n = (outputs + BN - 1) / BN,
+        classes = way == TRANSPOSED ? stride * stride : 1;
     __shared__ Where at_block;
     if (threadIdx.x == 0) {
         Where& to = at_block;
@@ -50,22 +62,29 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
         to.down = forward_axis(oh, k, stride, padding), to.along = forward_axis(ow, k, stride, padding);
         int high = windows ? oh / 2 * 2 : oh, wide = windows ? ow / 2 * 2 : ow;  // pixels of the largest class
         if (way == TRANSPOSED)
-            to.down = transposed_axis(oh, k, stride, padding, to.phase / stride), to.along = transposed_axis(ow, k, stride, padding, to.phase % stride);
-        if (way == MERGED) to.down = merged_axis(oh, k, stride, padding), to.along = merged_axis(ow, k, stride, padding);
+            to.down = transposed_axis(oh, k, stride, padding, to.phase / stride),
+                to.along = transposed_axis(ow, k, stride, padding, to.phase % stride);
+        if (way == MERGED)
+            to.down = merged_axis(oh, k, stride, padding), to.along = merged_axis(ow, k, stride, padding);
         if (way != FORWARD) high = (oh + stride - 1) / stride, wide = (ow + stride - 1) / stride;
-        const int number = blockIdx.x / tiles_n / classes, across = (wide + columns - 1) / columns, lines = (high + rows - 1) / rows;
-        to.column0 = number % across * columns, to.row0 = number / across % lines * rows, to.image0 = number / across / lines * images;
+        const int number = blockIdx.x / tiles_n / classes, across = (wide + columns - 1) / columns,
+            lines = (high + rows - 1) / rows;
+        to.column0 = number % across * columns, to.row0 = number / across % lines * rows,
+            to.image0 = number / across / lines * images;
         to.high = windows ? high : to.down.count, to.wide = windows ? wide : to.along.count;
     }
     __syncthreads();
     const Axis &down = at_block.down, &along = at_block.along;
-    const int &high = at_block.high, &wide = at_block.wide, &row0 = at_block.row0, &column0 = at_block.column0, &image0 = at_block.image0;
+    const int &high = at_block.high, &wide = at_block.wide, &row0 = at_block.row0, &column0 = at_block.column0,
+        &image0 = at_block.image0;
     if (row0 >= high || column0 >= wide) return;  // of a smaller class
 
     const int taps = down.taps * along.taps;
     const TilePixels tile = FEW ? TilePixels{images, rows, columns, 1, 1, 1, 1}
-                                : TilePixels{images, rows, columns, min(tap_rows, down.taps), min(tap_columns, along.taps), down.stride, along.stride};
-    const int box_columns = FEW ? 1 : (along.taps + tap_columns - 1) / tap_columns, boxes = FEW ? 1 : (down.taps + tap_rows - 1) / tap_rows * box_columns;
+                                : TilePixels{images, rows, columns, min(tap_rows, down.taps),
+                                    min(tap_columns, along.taps), down.stride, along.stride};
+    const int box_columns = FEW ? 1 : (along.taps + tap_columns - 1) / tap_columns, boxes = FEW ? 1
+        : (down.taps + tap_rows - 1) / tap_rows * box_columns;
     const int stages = taps == 0 ? 0 : FEW ? (c * taps + DEPTH - 1) / DEPTH : (c + DEPTH - 1) / DEPTH * boxes;
     const int first = min(stages, static_cast<int>(blockIdx.y) * depth), last = min(stages, first + depth);
     // The panel of a stage's first tap: panels are ordered (32 channels, tap).
@@ -83,12 +102,14 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     int* places = reinterpret_cast<int*>(undo + (SCALED<FORMAT> ? room : 0));
     Tap* terms = reinterpret_cast<Tap*>(places);
 
-    const uint4* from = packed + (static_cast<long long>(at_block.phase) * tiles_n + blockIdx.x % tiles_n) * class_panels * PANEL;
+    const uint4* from = packed + (static_cast<long long>(at_block.phase) * tiles_n + blockIdx.x % tiles_n)
+        * class_panels * PANEL;
     const int end = panel_of(last);
     int panel = panel_of(first);
     const auto copy_panel = [&](int which) {
         if (which < end)
-            for (int i = threadIdx.x; i < PANEL; i += 32 * WARPS) copy_sixteen(shared + which % RING * PANEL + i, from + static_cast<long long>(which) * PANEL + i, 1);
+            for (int i = threadIdx.x; i < PANEL; i += 32 * WARPS)
+                copy_sixteen(shared + which % RING * PANEL + i, from + static_cast<long long>(which) * PANEL + i, 1);
         commit_copies();
     };
 #pragma unroll
@@ -100,7 +121,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             terms[i] = {i / taps * h * w + row * w + column, row << 16 | column};
         }
 
-    // A lane's rows of fragments, and its four sums of each output: row r of a warp's 32 is pixel 4 (r % 8) + r / 8, so that the four are neighbours.
+    // A lane's rows of fragments, and its four sums of each output: row r of a warp's 32 is pixel 4 (r % 8) + r / 8, so
+    // that the four are neighbours.
     const auto place_of = [&](int pixel) {
         return windows ? place2d<true>(pixel, rows / 2, columns / 2) : place2d<false>(pixel, rows, columns);
     };
@@ -118,7 +140,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     float sum[2][BN / 8][4] = {};
     const float* image = x + static_cast<long long>(image0) * c * h * w;
     for (int stage = first; stage < last; ++stage) {
-        const int box = FEW ? 0 : stage % boxes, channel = FEW ? DEPTH * stage : stage / boxes * DEPTH, left = (FEW ? c * taps : c) - channel;
+        const int box = FEW ? 0 : stage % boxes, channel = FEW ? DEPTH * stage : stage / boxes * DEPTH,
+            left = (FEW ? c * taps : c) - channel;
         const int tap0 = FEW ? 0 : box / box_columns * tap_rows, tap1 = FEW ? 0 : box % box_columns * tap_columns;
         const int read_row = down.first + row0 * down.stride, read_column = along.first + column0 * along.stride;
         __syncthreads();  // everybody has read the halo of the stage before
@@ -126,8 +149,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             find_places(places, tile, n - image0, c, h, w, read_row + tap0, read_column + tap1);
             __syncthreads();
         }
-        // A warp brings eight pixels at a time: lanes 0 to 7 their terms 0 to 7, lanes 8 to 15 terms 8 to 15, and so on. All that a thread asks memory
-        // for in ROUNDS turns is on its way at once.
+        // A warp brings eight pixels at a time: lanes 0 to 7 their terms 0 to 7, lanes 8 to 15 terms 8 to 15, and so
+        // on. All that a thread asks memory for in ROUNDS turns is on its way at once.
         const int term0 = lane / 8 * 8;
 #pragma unroll 1
         for (int pixel0 = 8 * warp + lane % 8; pixel0 < room; pixel0 += ROUNDS * 8 * WARPS) {
@@ -144,8 +167,10 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                     for (int i = 0; i < 8; ++i) {
                         const bool wanted = there && term0 + i < left;
                         const Tap tap = terms[wanted ? channel + term0 + i : 0];
-                        const bool inside = wanted && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
-                                            static_cast<unsigned>(column + (tap.where & 0xffff)) < static_cast<unsigned>(w);
+                        const bool inside = wanted
+                            && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
+                                            static_cast<unsigned>(column + (tap.where & 0xffff))
+                                                < static_cast<unsigned>(w);
                         held[round][i] = inside ? source[tap.offset] : 0.0f;
                     }
                 } else {
@@ -153,7 +178,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                     const unsigned plane = h * w;  // an image has less than 2^32 numbers
                     const float* source = image + (static_cast<long long>(channel + term0) * plane + max(place, 0));
 #pragma unroll
-                    for (int i = 0; i < 8; ++i) held[round][i] = place >= 0 && term0 + i < left ? source[i * plane] : 0.0f;
+                    for (int i = 0; i < 8; ++i)
+                        held[round][i] = place >= 0 && term0 + i < left ? source[i * plane] : 0.0f;
                 }
             }
 #pragma unroll
@@ -173,7 +199,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             }
         }
 
-        const int here_rows = FEW ? 1 : min(tap_rows, down.taps - tap0), here_columns = FEW ? 1 : min(tap_columns, along.taps - tap1);
+        const int here_rows = FEW ? 1 : min(tap_rows, down.taps - tap0), here_columns = FEW ? 1
+            : min(tap_columns, along.taps - tap1);
         int tap_row = 0, tap_column = 0;
         for (int tap = 0; tap < here_rows * here_columns; ++tap, ++panel) {
             wait_for_copies<RING - 2>();
@@ -190,7 +217,9 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                 for (int step = 0; step < STEPS; ++step)
                     if (step * TERMS < left)
 #pragma unroll
-                        for (int i = 0; i < 2; ++i) load_matrices(a[copy][step][i], halo.at(copy, (rows_of >> 16 * i & 0xffff) + offset, 2 * step + lane / 16));
+                        for (int i = 0; i < 2; ++i)
+                            load_matrices(a[copy][step][i],
+                            halo.at(copy, (rows_of >> 16 * i & 0xffff) + offset, 2 * step + lane / 16));
             float back[4];
             if constexpr (SCALED<FORMAT>)
 #pragma unroll
@@ -204,13 +233,15 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                     for (int copy = 0; copy < COPIES; ++copy)
 #pragma unroll
                         for (int two = 0; two < STEPS / 2; ++two)
-                            load_matrices(b[of][copy][two], weights.at(copy, 8 * (j0 + of) + lane % 8, 4 * two + lane / 8));
+                            load_matrices(b[of][copy][two],
+                                weights.at(copy, 8 * (j0 + of) + lane % 8, 4 * two + lane / 8));
                 float part[TOGETHER][2][4] = {};
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step) {
                     if (step * TERMS >= left) continue;
 #pragma unroll
-                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first
+                    // al bh, ah bl, ah bh: the small ones first
+                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
                         for (int of = 0; of < TOGETHER; ++of) {
                             const unsigned(&two)[4] = b[of][product == 1][step / 2];
@@ -227,7 +258,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                         for (int l = 0; l < 4; ++l) {
                             const int j = j0 + of;
                             if constexpr (SCALED<FORMAT>) {
-                                sum[i][j][l] = fmaf(part[of][i][l] * back[2 * i + l / 2], scales[8 * j + 2 * t + l % 2], sum[i][j][l]);
+                                sum[i][j][l] = fmaf(part[of][i][l] * back[2 * i + l / 2], scales[8 * j + 2 * t + l % 2],
+                                    sum[i][j][l]);
                             } else {
                                 sum[i][j][l] += part[of][i][l];
                             }
@@ -237,8 +269,9 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     }
     wait_for_copies<0>();
 
-    // Sums leave the registers, a thread's own to places of its own in shared memory. So what is done with one stands in the code once, in a loop; written out for
-    // each register it was 200 kB of code, more than the instruction cache holds.
+    // Sums leave the registers, a thread's own to places of its own in shared memory. So what is done with one stands
+    // in the code once, in a loop; written out for each register it was 200 kB of code, more than the instruction cache
+    // holds.
     __syncthreads();  // everybody has read the last panel and the halo
     float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
 #pragma unroll
@@ -269,7 +302,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
         there[e] = 32 * warp + 4 * g + e < count && at[e].image < n && at[e].row < high && at[e].column < wide;
     }
     const bool neighbours = columns % 4 == 0 && wide % 4 == 0;  // the four stand side by side, and are there together
-    const bool aligned = reinterpret_cast<unsigned long long>(y) % 16 == 0 && reinterpret_cast<unsigned long long>(below) % 16 == 0;
+    const bool aligned = reinterpret_cast<unsigned long long>(y) % 16 == 0
+        && reinterpret_cast<unsigned long long>(below) % 16 == 0;
 #pragma unroll 1
     for (int which = 0; which < BN / 4; ++which) {  // of the lane's outputs
         const int output = at_block.o0 + which / 2 * 8 + 2 * t + which % 2;
@@ -278,20 +312,24 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
 #pragma unroll
         for (int e = 0; e < 4; ++e) four[e] = own[(4 * which + e) * 32 * WARPS];
         if (parts) {  // pixels as gemm.cu counts them
-            float* part = y + ((static_cast<long long>(blockIdx.y) * classes + at_block.phase) * outputs + output) * part_pitch;
+            float* part = y + ((static_cast<long long>(blockIdx.y) * classes + at_block.phase) * outputs + output)
+                * part_pitch;
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
                 if (!there[e]) continue;
-                const int pixel = windows ? ((at[e].image * (high / 2) + at[e].row / 2) * (wide / 2) + at[e].column / 2) * 4 + e
+                const int pixel = windows
+                    ? ((at[e].image * (high / 2) + at[e].row / 2) * (wide / 2) + at[e].column / 2) * 4 + e
                                           : (at[e].image * high + at[e].row) * wide + at[e].column;
                 part[pixel] = four[e];
                 const int all = n * high * wide;
                 if (pixel == all - 1)
-                    for (int beyond = all; beyond % 4 > 0; ++beyond) part[beyond] = 0.0f;  // add_parts reads four at a time
+                    // add_parts reads four at a time
+                    for (int beyond = all; beyond % 4 > 0; ++beyond) part[beyond] = 0.0f;
             }
             continue;
         }
-        const int merged = way == MERGED ? output / o : 0, channel = output - merged * o;  // MERGED: outputs are (phase, channel)
+        // MERGED: outputs are (phase, channel)
+        const int merged = way == MERGED ? output / o : 0, channel = output - merged * o;
         const float add = bias != nullptr ? bias[channel] : 0.0f;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
@@ -300,13 +338,15 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
         }
         if (windows) {
             if (!there[0]) continue;
-            const long long target = ((static_cast<long long>(at[0].image) * o + channel) * (oh / 2) + at[0].row / 2) * (ow / 2) + at[0].column / 2;
+            const long long target = ((static_cast<long long>(at[0].image) * o + channel) * (oh / 2) + at[0].row / 2)
+                * (ow / 2) + at[0].column / 2;
             store_best(best_of(four), y, winner, target);
             continue;
         }
         Axis to_row = down, to_column = along;
         if (way == MERGED) {
-            to_row = transposed_axis(oh, k, stride, padding, merged / stride), to_column = transposed_axis(ow, k, stride, padding, merged % stride);
+            to_row = transposed_axis(oh, k, stride, padding, merged / stride),
+                to_column = transposed_axis(ow, k, stride, padding, merged % stride);
             to_row.step = to_column.step = stride;
         }
         const long long plane = (static_cast<long long>(at[0].image) * o + channel) * oh;
@@ -320,7 +360,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
         }
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-            const int line = to_row.begin + at[e].row * to_row.step, column = to_column.begin + at[e].column * to_column.step;
+            const int line = to_row.begin + at[e].row * to_row.step,
+                column = to_column.begin + at[e].column * to_column.step;
             if (!there[e] || line >= oh || column >= ow) continue;
             const long long target = ((static_cast<long long>(at[e].image) * o + channel) * oh + line) * ow + column;
             y[target] = below != nullptr ? relu_gradient(four[e], below[target]) : four[e];

@@ -1,19 +1,24 @@
-// A convolution's weight gradient on tensor cores: part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel] x[c, what the tap reads for the pixel].
+// A convolution's weight gradient on tensor cores: part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel]
+// x[c, what the tap reads for the pixel].
 //
-// A stage is a tile of PIXELS pixels: 64 channels of dy, and 32 of x with their halo, each read, scaled and split once and multiplied for all taps. Both
-// lie channels last, so that ldmatrix turns them: terms are pixels here. A line, which has one scale, is a channel's numbers in the stage.
-// arch: sm_80, sm_90, sm_100
+// A stage is a tile of PIXELS pixels: 64 channels of dy, and 32 of x with their halo, each read, scaled and split once
+// and multiplied for all taps. Both lie channels last, so that ldmatrix turns them: terms are pixels here. A line,
+// which has one scale, is a channel's numbers in the stage. arch: sm_80, sm_90, sm_100
 #include "gemm_pixels.cuh"
 #include "tensor_pixels.cuh"
 
 constexpr int OUTPUTS = 64, CHANNELS = 32, PIXELS = 128;  // of a block
-constexpr int TAPS = 3, WARPS = 12;                       // of a warp: taps; of a block: warps, 2 of outputs by 2 of channels by 3 of taps
-constexpr int ROUNDS = 6;                                 // in which a thread's loads are on their way together: a tile of 8 x 16 pixels with a halo of 1
+// of a warp: taps; of a block: warps, 2 of outputs by 2 of channels by 3 of taps
+constexpr int TAPS = 3, WARPS = 12;
+// in which a thread's loads are on their way together: a tile of 8 x 16 pixels with a halo of 1
+constexpr int ROUNDS = 6;
 
-// Eight channels of a tile's pixels, by a warp: `read(channel, pixel)` is asked for, 0 where there is none, and what undoes the channels' scales, times
-// `by`, is left in `undo`. The numbers of 32 ROUNDS pixels are on their way together, and stay in registers; of a larger tile the first ones are read again.
+// Eight channels of a tile's pixels, by a warp: `read(channel, pixel)` is asked for, 0 where there is none, and what
+// undoes the channels' scales, times `by`, is left in `undo`. The numbers of 32 ROUNDS pixels are on their way
+// together, and stay in registers; of a larger tile the first ones are read again.
 template <int FORMAT, class To, class Read>
-__device__ __forceinline__ void bring_eight(const To& to, float* undo, float by, int first, int pixels, int room, Read read) {
+__device__ __forceinline__ void bring_eight(const To& to, float* undo, float by, int first, int pixels, int room,
+    Read read) {
     const int lane = threadIdx.x % 32, chunks = (room + 32 * ROUNDS - 1) / (32 * ROUNDS);
     float held[ROUNDS][8], scale[8];
     unsigned largest[8] = {};
@@ -37,7 +42,8 @@ __device__ __forceinline__ void bring_eight(const To& to, float* undo, float by,
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
 #pragma unroll
-            for (int offset = 1; offset < 32; offset *= 2) largest[i] = max(largest[i], __shfl_xor_sync(EVERY_LANE, largest[i], offset));
+            for (int offset = 1; offset < 32; offset *= 2)
+                largest[i] = max(largest[i], __shfl_xor_sync(EVERY_LANE, largest[i], offset));
             const unsigned exponent = scale_exponent(largest[i]);
             scale[i] = power_of_two(exponent);
             if (lane == i) undo[first + i] = power_of_two(254u - exponent) * by;
@@ -56,8 +62,9 @@ __device__ __forceinline__ void bring_eight(const To& to, float* undo, float by,
     }
 }
 
-// A fragment of 16 lines, columns of `rows` from `line` on, by TERMS terms, of which this lane names or reads its own: as mma takes a's; of b's, [0] and
-// [2] are for the first eight columns. term: of a lane's pixels in order, the row of `rows`: one for ldmatrix, and two where numbers are read one by one.
+// A fragment of 16 lines, columns of `rows` from `line` on, by TERMS terms, of which this lane names or reads its own:
+// as mma takes a's; of b's, [0] and [2] are for the first eight columns. term: of a lane's pixels in order, the row of
+// `rows`: one for ldmatrix, and two where numbers are read one by one.
 template <int FORMAT, class From>
 __device__ __forceinline__ void turned(unsigned (&out)[4], const From& rows, int copy, const int (&row)[2], int line) {
     const int lane = threadIdx.x % 32;
@@ -69,12 +76,14 @@ __device__ __forceinline__ void turned(unsigned (&out)[4], const From& rows, int
     }
 }
 
-// x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, k k padded_channels(c)), as finish_weights of gemm_weights.cu reads it.
-// FEW: columns are (channel, tap), 32 a block. Else a block has CHANNELS channels and a box of tap_rows x tap_columns taps, WARPS / 4 TAPS at most.
-// A tile has images x rows x columns pixels. The grid's x counts tiles of outputs first, then channels, then boxes; its y parts of `depth` tiles of pixels.
+// x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, k k padded_channels(c)), as finish_weights of gemm_weights.cu
+// reads it. FEW: columns are (channel, tap), 32 a block. Else a block has CHANNELS channels and a box of tap_rows x
+// tap_columns taps, WARPS / 4 TAPS at most. A tile has images x rows x columns pixels. The grid's x counts tiles of
+// outputs first, then channels, then boxes; its y parts of `depth` tiles of pixels.
 template <int FORMAT, bool FEW>
 __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
-    const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h, int w, int o, int oh, int ow, int k,
+    const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h, int w,
+    int o, int oh, int ow, int k,
     int stride, int padding, int images, int rows, int columns, int tap_rows, int tap_columns, int depth
 ) {
     constexpr int READ = FORMAT == TF32 ? FOUR_BY_EIGHT : NEIGHBOURS;
@@ -83,12 +92,16 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
     constexpr int COPIES = OfX::COPIES, TERMS = Held<FORMAT>::TERMS, STEPS = DEPTH / TERMS;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int tiles_o = (o + OUTPUTS - 1) / OUTPUTS, tiles_c = ((FEW ? c * k * k : c) + CHANNELS - 1) / CHANNELS;
-    const int o0 = blockIdx.x % tiles_o * OUTPUTS, c0 = blockIdx.x / tiles_o % tiles_c * CHANNELS, box = blockIdx.x / tiles_o / tiles_c;
+    const int o0 = blockIdx.x % tiles_o * OUTPUTS, c0 = blockIdx.x / tiles_o % tiles_c * CHANNELS,
+        box = blockIdx.x / tiles_o / tiles_c;
     const int boxes = FEW ? 1 : (k + tap_columns - 1) / tap_columns;  // of a row of taps
     const int tap_row0 = FEW ? 0 : box / boxes * tap_rows, tap_column0 = FEW ? 0 : box % boxes * tap_columns;
-    const TilePixels of_y{images, rows, columns, 1, 1, 1, 1}, of_x{images, rows, columns, FEW ? 1 : tap_rows, FEW ? 1 : tap_columns, FEW ? 1 : stride, FEW ? 1 : stride};
-    const int count = of_y.count(), room = (of_x.halo() + 15) / 16 * 16, across = (ow + columns - 1) / columns, lines = (oh + rows - 1) / rows;
-    const int tiles = (n + images - 1) / images * lines * across, first = blockIdx.y * depth, last = min(tiles, first + depth);
+    const TilePixels of_y{images, rows, columns, 1, 1, 1, 1},
+        of_x{images, rows, columns, FEW ? 1 : tap_rows, FEW ? 1 : tap_columns, FEW ? 1 : stride, FEW ? 1 : stride};
+    const int count = of_y.count(), room = (of_x.halo() + 15) / 16 * 16, across = (ow + columns - 1) / columns,
+        lines = (oh + rows - 1) / rows;
+    const int tiles = (n + images - 1) / images * lines * across, first = blockIdx.y * depth,
+        last = min(tiles, first + depth);
 
     // Shared memory: both tiles, what undoes their scales, and where their pixels are.
     extern __shared__ uint4 shared[];
@@ -99,13 +112,16 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
     int* places_y = reinterpret_cast<int*>(undo_y + OUTPUTS);
     int* seen = places_y + PIXELS;      // the pixel of the halo that the box's first tap reads
     int* places_x = seen + PIXELS;      // FEW: image, row and column of a pixel's first tap instead, in three rows
-    Tap* terms = reinterpret_cast<Tap*>(places_x + 3 * PIXELS);  // FEW: of each column, from a pixel's first tap; offset -1 where there is none
+    // FEW: of each column, from a pixel's first tap; offset -1 where there is none
+    Tap* terms = reinterpret_cast<Tap*>(places_x + 3 * PIXELS);
     if constexpr (FEW)
         for (int i = threadIdx.x; i < CHANNELS; i += 32 * WARPS) {
             const int term = c0 + i, tap = term % (k * k);
-            terms[i] = {term < c * k * k ? term / (k * k) * h * w + tap / k * w + tap % k : -1, tap / k << 16 | tap % k};
+            terms[i] = {term < c * k * k ? term / (k * k) * h * w + tap / k * w + tap % k : -1,
+                tap / k << 16 | tap % k};
         }
-    for (int pixel = threadIdx.x; pixel < PIXELS; pixel += 32 * WARPS) seen[pixel] = pixel < count ? of_x.seen(place2d<false>(pixel, rows, columns)) : 0;
+    for (int pixel = threadIdx.x; pixel < PIXELS; pixel += 32 * WARPS)
+        seen[pixel] = pixel < count ? of_x.seen(place2d<false>(pixel, rows, columns)) : 0;
 
     const int half_o = warp % 2 * 32, half_c = warp / 2 % 2 * 16, tap0 = warp / 4 * TAPS;
     const auto offset_of = [&](int tap) {  // in the halo; -1 where there is none
@@ -119,18 +135,21 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
 
     float sum[TAPS][2][2][4] = {};
     for (int tile = first; tile < last; ++tile) {
-        const int column0 = tile % across * columns, row0 = tile / across % lines * rows, image0 = tile / across / lines * images, left = n - image0;
+        const int column0 = tile % across * columns, row0 = tile / across % lines * rows,
+            image0 = tile / across / lines * images, left = n - image0;
         const float* image_x = x + static_cast<long long>(image0) * c * h * w;
         const float* image_y = dy + static_cast<long long>(image0) * o * oh * ow;
         __syncthreads();  // everybody has read the tiles of the stage before
         find_places(places_y, of_y, left, o, oh, ow, row0, column0);
         if constexpr (!FEW) {
-            find_places(places_x, of_x, left, c, h, w, row0 * stride - padding + tap_row0, column0 * stride - padding + tap_column0);
+            find_places(places_x, of_x, left, c, h, w, row0 * stride - padding + tap_row0,
+                column0 * stride - padding + tap_column0);
         } else {
             for (int pixel = threadIdx.x; pixel < PIXELS; pixel += 32 * WARPS) {
                 const Place2d at = place2d<false>(min(pixel, count - 1), rows, columns);
                 places_x[pixel] = at.image < left ? at.image : -1;
-                places_x[PIXELS + pixel] = (row0 + at.row) * stride - padding, places_x[2 * PIXELS + pixel] = (column0 + at.column) * stride - padding;
+                places_x[PIXELS + pixel] = (row0 + at.row) * stride - padding,
+                    places_x[2 * PIXELS + pixel] = (column0 + at.column) * stride - padding;
             }
         }
         __syncthreads();
@@ -139,20 +158,24 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
                 const auto of_channels = [&](float(&held)[8], int number, int pixel) {
                     const int place = pixel < 0 ? -1 : places_x[pixel];
                     if constexpr (FEW) {
-                        const int row = pixel < 0 ? 0 : places_x[PIXELS + pixel], column = pixel < 0 ? 0 : places_x[2 * PIXELS + pixel];
+                        const int row = pixel < 0 ? 0 : places_x[PIXELS + pixel], column = pixel < 0 ? 0
+                            : places_x[2 * PIXELS + pixel];
                         const float* source = image_x + (place * c * h + row) * w + column;
 #pragma unroll
                         for (int i = 0; i < 8; ++i) {
                             const Tap tap = terms[number + i];
-                            const bool inside = place >= 0 && tap.offset >= 0 && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
-                                                static_cast<unsigned>(column + (tap.where & 0xffff)) < static_cast<unsigned>(w);
+                            const bool inside = place >= 0 && tap.offset >= 0
+                                && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
+                                                static_cast<unsigned>(column + (tap.where & 0xffff))
+                                                    < static_cast<unsigned>(w);
                             held[i] = inside ? source[tap.offset] : 0.0f;
                         }
                     } else {
                         const unsigned plane = h * w;
                         const float* source = image_x + (static_cast<long long>(c0 + number) * plane + max(place, 0));
 #pragma unroll
-                        for (int i = 0; i < 8; ++i) held[i] = place >= 0 && c0 + number + i < c ? source[i * plane] : 0.0f;
+                        for (int i = 0; i < 8; ++i)
+                            held[i] = place >= 0 && c0 + number + i < c ? source[i * plane] : 0.0f;
                     }
                 };
                 bring_eight<FORMAT>(tile_x, undo_x, DOWN, 8 * eight, FEW ? count : of_x.halo(), room, of_channels);
@@ -189,7 +212,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
 #pragma unroll
                 for (int copy = 0; copy < COPIES; ++copy)
 #pragma unroll
-                    for (int i = 0; i < 2; ++i) turned<FORMAT>(a[copy][step][i], tile_y, copy, row_y[step], half_o + 16 * i);
+                    for (int i = 0; i < 2; ++i)
+                        turned<FORMAT>(a[copy][step][i], tile_y, copy, row_y[step], half_o + 16 * i);
             }
 #pragma unroll
             for (int tap = 0; tap < TAPS; ++tap) {
@@ -202,7 +226,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
 #pragma unroll
                     for (int copy = 0; copy < COPIES; ++copy) turned<FORMAT>(b[copy], tile_x, copy, row, half_c);
 #pragma unroll
-                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first
+                    // al bh, ah bl, ah bh: the small ones first
+                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
                         for (int j = 0; j < 2; ++j) {
                             const unsigned right[2] = {b[product == 1][j], b[product == 1][j + 2]};
@@ -217,7 +242,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
 #pragma unroll
                         for (int l = 0; l < 4; ++l) {
                             if constexpr (SCALED<FORMAT>) {
-                                sum[tap][i][j][l] = fmaf(parts[i][j][l] * back_x[j][l % 2], back_y[i][l / 2], sum[tap][i][j][l]);
+                                sum[tap][i][j][l] = fmaf(parts[i][j][l] * back_x[j][l % 2], back_y[i][l / 2],
+                                    sum[tap][i][j][l]);
                             } else {
                                 sum[tap][i][j][l] += parts[i][j][l];
                             }
@@ -226,7 +252,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
         }
     }
 
-    // Sums leave the registers, a thread's own to places of its own in shared memory, so that what is done with one stands in the code once, in a loop.
+    // Sums leave the registers, a thread's own to places of its own in shared memory, so that what is done with one
+    // stands in the code once, in a loop.
     __syncthreads();  // everybody has read the last tiles
     float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
 #pragma unroll
@@ -238,12 +265,14 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
 #pragma unroll
                 for (int l = 0; l < 4; ++l) own[(((tap * 2 + i) * 2 + j) * 4 + l) * 32 * WARPS] = sum[tap][i][j][l];
 
-    // Each channel to its column, and the last ones to those of the group that repeats them; beyond the last one of less than four there are zeros.
+    // Each channel to its column, and the last ones to those of the group that repeats them; beyond the last one of
+    // less than four there are zeros.
     const int padded = padded_channels(c), all = k * k * padded;
     part += static_cast<long long>(blockIdx.y) * o * all;
 #pragma unroll 1
     for (int tap = 0; tap < TAPS; ++tap) {
-        const int local = tap0 + tap, place = FEW ? 0 : (tap_row0 + local / tap_columns) * k + tap_column0 + local % tap_columns;
+        const int local = tap0 + tap, place = FEW ? 0
+            : (tap_row0 + local / tap_columns) * k + tap_column0 + local % tap_columns;
         if (offset_of(local) < 0) continue;
 #pragma unroll 1
         for (int which = 0; which < 16; ++which) {

@@ -1,9 +1,10 @@
-// Convolutions of few channels on tensor cores: y[o, pixel] = sum over (tap, channel) of w[o, (tap, channel)] x[channel, what the tap reads for the pixel].
+// Convolutions of few channels on tensor cores: y[o, pixel] = sum over (tap, channel) of w[o, (tap, channel)]
+// x[channel, what the tap reads for the pixel].
 //
-// All channels of some rows of an image with their halo fit shared memory, and so do all weights. So a block brings both once, waits once, and then runs
-// a short loop over the taps: with so little to do, code that is long because it is unrolled waits for itself to arrive.
-// A line of x is a pixel's channels, or of what a pool sends back a window's; a line of w is all that an output sums over. Formats, scales: tensor_panels.cuh.
-// arch: sm_80, sm_90, sm_100
+// All channels of some rows of an image with their halo fit shared memory, and so do all weights. So a block brings
+// both once, waits once, and then runs a short loop over the taps: with so little to do, code that is long because it
+// is unrolled waits for itself to arrive. A line of x is a pixel's channels, or of what a pool sends back a window's; a
+// line of w is all that an output sums over. Formats, scales: tensor_panels.cuh. arch: sm_80, sm_90, sm_100
 #include "async.cuh"
 #include "four.cuh"
 #include "narrow.cuh"
@@ -12,19 +13,23 @@
 constexpr int WARPS = 18, TILE = 32, OUTPUTS = 16;  // of a block at most; pixels and outputs of a warp's sums
 constexpr int ROUNDS = 2;                           // in which a thread's loads are on their way together
 
-// x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: what a 2 x 2 pool sends back to it, (n, c, h / 2, w / 2), and `won` of that shape (pooled.cuh).
-// packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS: after ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and winner as y.
-// rectify: whether a ReLU follows. below: null, or as y, the output of a ReLU whose gradient y shall be. The window is k x k and moves by one pixel.
-// A block has `rows` whole rows of an image's y; the grid's x counts images, its y such rows. by_columns, by_across: inverses (narrow.cuh) of how many pixels,
-// or windows, are read side by side, and of how many are written so.
+// x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: what a 2 x 2 pool sends back to it, (n, c, h / 2, w / 2),
+// and `won` of that shape (pooled.cuh). packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS:
+// after ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and winner as y. rectify: whether a ReLU follows. below: null,
+// or as y, the output of a ReLU whose gradient y shall be. The window is k x k and moves by one pixel. A block has
+// `rows` whole rows of an image's y; the grid's x counts images, its y such rows. by_columns, by_across: inverses
+// (narrow.cuh) of how many pixels, or windows, are read side by side, and of how many are written so.
 template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
 __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
-    const float* __restrict__ x, const unsigned char* __restrict__ won, const uint4* __restrict__ packed, const float* __restrict__ bias,
-    const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, int c, int h, int w, int o, int oh, int ow, int k,
+    const float* __restrict__ x, const unsigned char* __restrict__ won, const uint4* __restrict__ packed,
+    const float* __restrict__ bias,
+    const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, int c, int h, int w,
+    int o, int oh, int ow, int k,
     int padding, int rows, int rectify, unsigned by_columns, unsigned by_across
 ) {
     using Tile = Lines<FORMAT, CHANNELS>;
-    constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STRIDE = Tile::STRIDE, STEPS = CHANNELS / 16, EACH = 32 / CHUNKS;
+    constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STRIDE = Tile::STRIDE, STEPS = CHANNELS / 16,
+        EACH = 32 / CHUNKS;
     constexpr int HALVES = WIDTH / OUTPUTS;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32, g = lane / 4, t = lane % 4;
     const int high = WINDOWS ? oh / 2 * 2 : oh, wide = WINDOWS ? ow / 2 * 2 : ow;
@@ -48,7 +53,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
         if constexpr (!SCALED<FORMAT>) return 1.0f;
         unsigned largest = largest_of(held);
 #pragma unroll
-        for (int offset = EACH; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
+        for (int offset = EACH; offset < 32; offset *= 2)
+            largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
         const unsigned exponent = scale_exponent(largest);
         scale_all(held, power_of_two(exponent));
         return power_of_two(254u - exponent) * DOWN;
@@ -81,7 +87,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
         for (int pixel0 = EACH * warp; pixel0 < halo.pixels(); pixel0 += ROUNDS * EACH * warps) {
             float held[ROUNDS][8];
 #pragma unroll
-            for (int round = 0; round < ROUNDS; ++round) read_pixel(held[round], from, halo, columns, pixel0 + round * EACH * warps + lane % EACH, 8 * chunk);
+            for (int round = 0; round < ROUNDS; ++round)
+                read_pixel(held[round], from, halo, columns, pixel0 + round * EACH * warps + lane % EACH, 8 * chunk);
 #pragma unroll
             for (int round = 0; round < ROUNDS; ++round) {
                 const int pixel = pixel0 + round * EACH * warps + lane % EACH;
@@ -95,8 +102,9 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     wait_for_copies<0>();
     __syncthreads();
 
-    // A warp's sums: 32 pixels by 16 outputs. Row r of a fragment is pixel r of 16 neighbours; or, of four windows beside each other, rows 0 to 7 are the
-    // upper pixels and 8 to 15 the lower ones, so that a window's two halves are in lanes g and g ^ 1.
+    // A warp's sums: 32 pixels by 16 outputs. Row r of a fragment is pixel r of 16 neighbours; or, of four windows
+    // beside each other, rows 0 to 7 are the upper pixels and 8 to 15 the lower ones, so that a window's two halves are
+    // in lanes g and g ^ 1.
     const int count = lines * wide, tiles = (count + TILE - 1) / TILE;
     const Divider across{WINDOWS ? wide / 2 : wide, by_across};
 #pragma unroll 1
@@ -106,7 +114,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
         int row_of[2];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            const int r = lane % 16, at = WINDOWS ? min(pixel0 / 4 + 4 * i + r % 8 / 2, count / 4 - 1) : min(pixel0 + 16 * i + r, count - 1);
+            const int r = lane % 16, at = WINDOWS ? min(pixel0 / 4 + 4 * i + r % 8 / 2, count / 4 - 1)
+                : min(pixel0 + 16 * i + r, count - 1);
             const int line = across.quotient(at), beside = at - line * across.by;
             row_of[i] = WINDOWS ? (2 * line + r / 8) * halo.columns + 2 * beside + r % 2 : line * halo.columns + beside;
             read[i] = tile.at(0, row_of[i], lane / 16);
@@ -122,10 +131,13 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
             for (int e = 0; e < 4; ++e) undo[e] += 4 * STRIDE * pixels;
         };
 
-        // Without windows, where a lane's four pixels of four outputs go, and what the ReLU below gave there: asked for before the products, looked at behind them.
-        const long long corner = (static_cast<long long>(image) * o + o0 + 2 * t) * (oh * ow) + (row0 * ow + pixel0 + g);
+        // Without windows, where a lane's four pixels of four outputs go, and what the ReLU below gave there: asked for
+        // before the products, looked at behind them.
+        const long long corner = (static_cast<long long>(image) * o + o0 + 2 * t) * (oh * ow)
+            + (row0 * ow + pixel0 + g);
         const auto place = [&](int j, int l, int e) { return corner + ((8 * j + l) * (oh * ow) + 8 * e); };
-        const auto there = [&](int j, int l, int e) { return o0 + 8 * j + 2 * t + l < o && pixel0 + g + 8 * e < count; };
+        const auto there = [&](int j, int l, int e) {
+            return o0 + 8 * j + 2 * t + l < o && pixel0 + g + 8 * e < count; };
         float under[2][2][4];
         if constexpr (!WINDOWS)
 #pragma unroll
@@ -133,7 +145,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
 #pragma unroll
                 for (int l = 0; l < 2; ++l)
 #pragma unroll
-                    for (int e = 0; e < 4; ++e) under[j][l][e] = below == nullptr || !there(j, l, e) ? 1.0f : below[place(j, l, e)];
+                    for (int e = 0; e < 4; ++e)
+                        under[j][l][e] = below == nullptr || !there(j, l, e) ? 1.0f : below[place(j, l, e)];
 
         float sum[2][2][4] = {};
 #pragma unroll 1
@@ -156,7 +169,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step)
 #pragma unroll
-                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first
+                    // al bh, ah bl, ah bh: the small ones first
+                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
                         for (int j = 0; j < 2; ++j) {
                             const unsigned right[2] = {b[product == 1][step][2 * j], b[product == 1][step][2 * j + 1]};
@@ -169,13 +183,17 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                     for (int j = 0; j < 2; ++j)
 #pragma unroll
                         for (int l = 0; l < 4; ++l)
-                            sum[i][j][l] = SCALED<FORMAT> ? fmaf(part[i][j][l], back[2 * i + l / 2], sum[i][j][l]) : sum[i][j][l] + part[i][j][l];
+                            sum[i][j][l] = SCALED<FORMAT> ? fmaf(part[i][j][l], back[2 * i + l / 2], sum[i][j][l])
+                                : sum[i][j][l] + part[i][j][l];
             }
 
         const auto scale_undone = [&](int output) { return SCALED<FORMAT> ? scales[output] : 1.0f; };
-        if constexpr (WINDOWS) {  // of 16 outputs a lane with left pixels keeps the first eight and gives the others, a lane with right pixels the other way
+        // of 16 outputs a lane with left pixels keeps the first eight and gives the others, a lane with right pixels
+        // the other way
+        if constexpr (WINDOWS) {
             const int odd = g % 2, first = o0 + 8 * odd + 2 * t, plane = high / 2 * across.by;
-            const long long target = (static_cast<long long>(image) * o + first) * plane + (row0 / 2 * across.by + pixel0 / 4 + g / 2);
+            const long long target = (static_cast<long long>(image) * o + first) * plane
+                + (row0 / 2 * across.by + pixel0 / 4 + g / 2);
 #pragma unroll
             for (int l = 0; l < 2; ++l) {
                 const int output = first + l;
@@ -187,9 +205,11 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                     for (int half = 0; half < 2; ++half) {  // the upper pixels of the window and the lower ones
                         const float one = sum[i][0][2 * half + l], other = sum[i][1][2 * half + l];
                         const float given = __shfl_xor_sync(EVERY_LANE, odd ? one : other, 4), kept = odd ? other : one;
-                        four[2 * half] = fmaf(odd ? given : kept, scale_of, bias_of), four[2 * half + 1] = fmaf(odd ? kept : given, scale_of, bias_of);
+                        four[2 * half] = fmaf(odd ? given : kept, scale_of, bias_of),
+                            four[2 * half + 1] = fmaf(odd ? kept : given, scale_of, bias_of);
                     }
-                    if (output < o && pixel0 / 4 + 4 * i + g / 2 < count / 4) store_best(best_of(four), y, winner, target + (l * plane + 4 * i));
+                    if (output < o && pixel0 / 4 + 4 * i + g / 2 < count / 4)
+                        store_best(best_of(four), y, winner, target + (l * plane + 4 * i));
                 }
             }
         } else {

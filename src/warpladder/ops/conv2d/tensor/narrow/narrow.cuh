@@ -1,11 +1,13 @@
-// Images of few channels on their way to shared memory: eight channels of a pixel by one thread, and of a pool's gradient eight of a window's four pixels.
+// Images of few channels on their way to shared memory: eight channels of a pixel by one thread, and of a pool's
+// gradient eight of a window's four pixels.
 #pragma once
 #include "../halves.cuh"
 #include "tensor_pixels.cuh"
 
 // What undoes the scales of pixels is kept times DOWN, and what undoes those of weights times UP (tensor_panels.cuh).
 
-// Divides numbers below 2^16 by one and the same: a multiplication by its inverse, which narrow.py works out, where a division takes twenty instructions.
+// Divides numbers below 2^16 by one and the same: a multiplication by its inverse, which narrow.py works out, where a
+// division takes twenty instructions.
 struct Divider {
     int by;
     unsigned inverse;  // 2^32 / by, rounded up; 0 for 1
@@ -24,20 +26,27 @@ struct Eight {
     }
 };
 
-// Rows of CHANNELS numbers in shared memory, each a pixel's channels: high halves, low halves, and 16 bytes for what undoes the row's scale. So rows are an
-// odd number of 16 bytes apart, and eight neighbours, which ldmatrix reads at a time, are in different banks.
+// Rows of CHANNELS numbers in shared memory, each a pixel's channels: high halves, low halves, and 16 bytes for what
+// undoes the row's scale. So rows are an odd number of 16 bytes apart, and eight neighbours, which ldmatrix reads at a
+// time, are in different banks.
 template <int FORMAT, int CHANNELS>
 struct Lines {
-    static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, CHUNKS = CHANNELS / 8, STRIDE = COPIES * CHUNKS + 1;  // of 16 bytes
+    // of 16 bytes
+    static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, CHUNKS = CHANNELS / 8, STRIDE = COPIES * CHUNKS + 1;
     uint4* chunks;
 
-    __device__ __forceinline__ const uint4* at(int copy, int row, int chunk) const { return chunks + row * STRIDE + copy * CHUNKS + chunk; }
-    __device__ __forceinline__ float* undo(int row) const { return reinterpret_cast<float*>(chunks + row * STRIDE + COPIES * CHUNKS); }
-    // Stores a row's eight channels: `wanted` has a mask for each word of two numbers, and a number that its mask leaves out is stored as 0.
+    __device__ __forceinline__ const uint4* at(int copy, int row, int chunk) const {
+        return chunks + row * STRIDE + copy * CHUNKS + chunk; }
+    __device__ __forceinline__ float* undo(int row) const {
+        return reinterpret_cast<float*>(chunks + row * STRIDE + COPIES * CHUNKS); }
+    // Stores a row's eight channels: `wanted` has a mask for each word of two numbers, and a number that its mask
+    // leaves out is stored as 0.
     __device__ __forceinline__ void put(const Eight<FORMAT>& x, const unsigned (&wanted)[4], int row, int chunk) const {
         uint4* to = chunks + row * STRIDE + chunk;
         to[0] = make_uint4(x.high[0] & wanted[0], x.high[1] & wanted[1], x.high[2] & wanted[2], x.high[3] & wanted[3]);
-        if constexpr (FORMAT == SPLIT) to[CHUNKS] = make_uint4(x.low[0] & wanted[0], x.low[1] & wanted[1], x.low[2] & wanted[2], x.low[3] & wanted[3]);
+        if constexpr (FORMAT == SPLIT)
+            to[CHUNKS] = make_uint4(x.low[0] & wanted[0], x.low[1] & wanted[1], x.low[2] & wanted[2],
+            x.low[3] & wanted[3]);
     }
     __device__ __forceinline__ void put(const Eight<FORMAT>& x, int row, int chunk) const {
         const unsigned all[4] = {~0u, ~0u, ~0u, ~0u};
@@ -45,7 +54,8 @@ struct Lines {
     }
 };
 
-// Whole rows of an image (channels, high, wide) with what a window sees around them: `rows` x `columns` pixels from (row0, column0) on, zeros outside.
+// Whole rows of an image (channels, high, wide) with what a window sees around them: `rows` x `columns` pixels from
+// (row0, column0) on, zeros outside.
 struct Halo {
     int channels, high, wide, row0, column0, rows, columns;
 
@@ -55,9 +65,12 @@ struct Halo {
     __device__ __forceinline__ int along() const { return ((column0 + columns - 1) >> 1) - (column0 >> 1) + 1; }
 };
 
-// Channels first to first + 7 of the halo's pixel number `pixel`; zeros where there are none. columns: divides by the halo's.
-__device__ __forceinline__ void read_pixel(float (&out)[8], const float* image, const Halo& halo, const Divider& columns, int pixel, int first) {
-    const int line = columns.quotient(pixel), row = halo.row0 + line, column = halo.column0 + pixel - line * halo.columns, plane = halo.high * halo.wide;
+// Channels first to first + 7 of the halo's pixel number `pixel`; zeros where there are none. columns: divides by the
+// halo's.
+__device__ __forceinline__ void read_pixel(float (&out)[8], const float* image, const Halo& halo,
+    const Divider& columns, int pixel, int first) {
+    const int line = columns.quotient(pixel), row = halo.row0 + line,
+        column = halo.column0 + pixel - line * halo.columns, plane = halo.high * halo.wide;
     const bool there = pixel < halo.pixels() && static_cast<unsigned>(row) < static_cast<unsigned>(halo.high) &&
                        static_cast<unsigned>(column) < static_cast<unsigned>(halo.wide) && first < halo.channels;
     const float* from = image + (there ? first * plane + row * halo.wide + column : 0);
@@ -65,15 +78,18 @@ __device__ __forceinline__ void read_pixel(float (&out)[8], const float* image, 
     for (int i = 0; i < 8; ++i, from += plane) out[i] = there ? *from : 0.0f;
 }
 
-// A window of a 2 x 2 pool: the pool's gradient, 0 where nobody won, and the winner (pooled.cuh) of eight channels; and the window's first pixel in the halo,
-// which may lack it.
+// A window of a 2 x 2 pool: the pool's gradient, 0 where nobody won, and the winner (pooled.cuh) of eight channels; and
+// the window's first pixel in the halo, which may lack it.
 struct WindowGradient {
     float g[8];
     int won[8], row, column;
 
-    // Window number `number` of those that the halo touches. pooled, winner: (channels, high / 2, wide / 2). along: divides by the halo's windows side by side.
-    __device__ __forceinline__ void read(const float* pooled, const unsigned char* winner, const Halo& halo, const Divider& along, int number, int first) {
-        const int line = along.quotient(number), down = (halo.row0 >> 1) + line, across = (halo.column0 >> 1) + number - line * along.by;
+    // Window number `number` of those that the halo touches. pooled, winner: (channels, high / 2, wide / 2). along:
+    // divides by the halo's windows side by side.
+    __device__ __forceinline__ void read(const float* pooled, const unsigned char* winner, const Halo& halo,
+        const Divider& along, int number, int first) {
+        const int line = along.quotient(number), down = (halo.row0 >> 1) + line,
+            across = (halo.column0 >> 1) + number - line * along.by;
         const int high = halo.high / 2, wide = halo.wide / 2, plane = high * wide;
         const bool there = line < halo.down() && static_cast<unsigned>(down) < static_cast<unsigned>(high) &&
                            static_cast<unsigned>(across) < static_cast<unsigned>(wide) && first < halo.channels;
@@ -92,13 +108,15 @@ struct WindowGradient {
     // The halo's number of the window's pixel at `place`; -1 where the halo lacks it.
     __device__ __forceinline__ int pixel(const Halo& halo, int place) const {
         const int at = row + place / 2, beside = column + place % 2;
-        return static_cast<unsigned>(at) < static_cast<unsigned>(halo.rows) && static_cast<unsigned>(beside) < static_cast<unsigned>(halo.columns)
+        return static_cast<unsigned>(at) < static_cast<unsigned>(halo.rows)
+            && static_cast<unsigned>(beside) < static_cast<unsigned>(halo.columns)
                    ? at * halo.columns + beside : -1;
     }
     // Which of the eight numbers are that pixel's, as masks of two 16 bits each.
     __device__ __forceinline__ void of_pixel(unsigned (&wanted)[4], int place) const {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) wanted[i] = (won[2 * i] == place ? 0xffffu : 0u) | (won[2 * i + 1] == place ? 0xffff0000u : 0u);
+        for (int i = 0; i < 4; ++i)
+            wanted[i] = (won[2 * i] == place ? 0xffffu : 0u) | (won[2 * i + 1] == place ? 0xffff0000u : 0u);
     }
 };
 

@@ -1,4 +1,6 @@
-"""Convolutions of few channels and outputs on tensor cores, as launches: kernels that keep all channels of some rows of an image, and all weights."""
+"""Convolutions of few channels and outputs on tensor cores, as launches: kernels that keep all channels of some rows of
+an image, and all weights.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,20 @@ WEIGHTS = Path(__file__).with_name("narrow_weights.cu")
 #: Channels, and outputs, of a layer that these kernels take; rows and columns of its window at most.
 CHANNELS, WINDOW = (8, 16, 24, 32), 5
 
-#: As in narrow.cu: warps of a block at most, pixels and outputs of a warp's sums; in narrow_weights.cu: warps of a block at most, and its channels of x; and
-#: threads of a block of narrow_pack.cu.
+#: As in narrow.cu: warps of a block at most, pixels and outputs of a warp's sums; in narrow_weights.cu: warps of a
+#: block at most, and its channels of x; and threads of a block of narrow_pack.cu.
 WARPS, TILE, OUTPUTS, WEIGHT_WARPS, SLAB, PACKING = 18, 32, 16, 12, 16, 128
 
 #: Bytes of shared memory that a block of narrow_weights.cu has besides, at most.
 STATIC = 3072
 
-#: Cycles of a multiprocessor for a warp to bring its turn of pixels, or of windows, and for a tap of 16 channels of its sums, by the instructions that these
-#: take; cycles that a warp takes for each of the three where it is alone; and that a block waits for memory: assumed.
+#: Cycles of a multiprocessor for a warp to bring its turn of pixels, or of windows, and for a tap of 16 channels of its
+#: sums, by the instructions that these take; cycles that a warp takes for each of the three where it is alone; and that
+#: a block waits for memory: assumed.
 PIXELS, WINDOWS, TAP, ALONE, WAIT = 64, 130, 18, 10, 2500
 
-#: By the precision that products are asked for in: tf32's numbers have the 11 bits of a half, so they are halves with a scale, at twice tf32's rate.
+#: By the precision that products are asked for in: tf32's numbers have the 11 bits of a half, so they are halves with a
+#: scale, at twice tf32's rate.
 FORMATS = GENERAL | {"tf32": GENERAL["fp16"]}
 
 
@@ -42,7 +46,9 @@ def width(channels: int) -> int:
 
 
 def inverse(number: int) -> int:
-    """What narrow.cuh's Divider multiplies by instead of dividing by a number: 2^32 / number, rounded up; 0 for 1, whose does not fit 32 bits."""
+    """What narrow.cuh's Divider multiplies by instead of dividing by a number: 2^32 / number, rounded up; 0 for 1,
+    whose does not fit 32 bits.
+    """
     return 0 if number == 1 else (2**32 - 1) // number + 1
 
 
@@ -82,7 +88,9 @@ class Shape:
     def across(self) -> tuple[int, int]:
         """Side by side, the pixels that a block brings and those that it writes; windows where it goes through them."""
         columns, padding, wide = self.written[2] + self.k - 1, self.padding, self.made[1]
-        return (columns - 1 - padding) // 2 - -padding // 2 + 1 if self.pooled else columns, wide // 2 if self.pool else wide
+        return (
+            columns - 1 - padding
+        ) // 2 - -padding // 2 + 1 if self.pooled else columns, wide // 2 if self.pool else wide
 
     @property
     def bands(self) -> range:
@@ -107,7 +115,9 @@ class Shape:
         return ceil_div(rows * self.made[1], TILE) * ceil_div(self.written[0], OUTPUTS)
 
     def turns(self, rows: int) -> int:
-        """Turns of warps that bring so many rows: at each of pixels, or of windows, so many as lanes with eight channels make."""
+        """Turns of warps that bring so many rows: at each of pixels, or of windows, so many as lanes with eight
+        channels make.
+        """
         high, wide = rows + self.k - 1, self.written[2] + self.k - 1
         return ceil_div((high // 2 + 1) * (wide // 2 + 1) if self.pooled else high * wide, 256 // width(self.read[0]))
 
@@ -116,7 +126,9 @@ class Shape:
         return max(4, min(WARPS, max(self.items(rows), self.turns(rows) // (1 if self.pooled else 2))))
 
     def rows(self, n: int, kind: Format, limits: Limits) -> int:
-        """Rows of a block: those with which the multiprocessor that has most to do is done first, by the model; 0 where not one fits shared memory."""
+        """Rows of a block: those with which the multiprocessor that has most to do is done first, by the model; 0 where
+        not one fits shared memory.
+        """
         high, found = self.made[0], {}
         turn, item = WINDOWS if self.pooled else PIXELS, self.k**2 * (width(self.read[0]) // 16) * TAP
         for rows in self.bands:
@@ -161,7 +173,9 @@ class Correlation:
         return ceil_div(self.shape.k, 3) * self.shape.k
 
     def fits(self, rows: int) -> bool:
-        """Whether a block keeps so many rows in its registers until their scales are known: 32 pixels a warp, or of dy eight windows; sixteen of few outputs."""
+        """Whether a block keeps so many rows in its registers until their scales are known: 32 pixels a warp, or of dy
+        eight windows; sixteen of few outputs.
+        """
         o, _, wide = self.shape.written
         windows = ceil_div(rows, 2) * ceil_div(wide, 2) * width(o) // 8
         return self.shape.halo(rows) <= 32 * self.warps and (not self.shape.pool or windows <= 32 * self.warps)
@@ -174,7 +188,9 @@ class Correlation:
         return max(tiles, 4 * self.groups * width(o) * self.shape.k**2 * SLAB)
 
     def cut(self, n: int, kind: Format, limits: Limits) -> tuple[int, int, int]:
-        """Rows of a tile, tiles of a block, and blocks: those with which the multiprocessor that has most to do is done first, by the model."""
+        """Rows of a tile, tiles of a block, and blocks: those with which the multiprocessor that has most to do is done
+        first, by the model.
+        """
         shape, high, found = self.shape, self.shape.made[0], {}
         for rows in shape.bands:
             if not self.fits(rows) or self.shared(rows, kind) + STATIC > limits.shared_opt_in:
@@ -182,12 +198,16 @@ class Correlation:
             tiles = n * ceil_div(high, rows)
             depth = ceil_div(tiles * self.slabs, limits.multiprocessors)
             taps = ceil_div(ceil_div(rows * shape.written[2], 32), self.groups) * self.warps * shape.k
-            found[rows, depth, ceil_div(tiles, depth)] = depth * (WAIT + shape.turns(rows) * 2 * PIXELS + taps * 2 * TAP)
+            found[rows, depth, ceil_div(tiles, depth)] = depth * (
+                WAIT + shape.turns(rows) * 2 * PIXELS + taps * 2 * TAP
+            )
         return min(found, key=lambda cut: found[cut])
 
 
 def fits(shape: Shape, stride: int, precision: str, limits: Limits) -> bool:
-    """Whether a convolution has so few channels, outputs and taps that a block has room for all of them, in both directions."""
+    """Whether a convolution has so few channels, outputs and taps that a block has room for all of them, in both
+    directions.
+    """
     if stride > 1 or shape.k > WINDOW or shape.padding >= shape.k or min(shape.made) < 1:
         return False
     if shape.read[0] not in CHANNELS or shape.written[0] not in CHANNELS:
@@ -208,7 +228,8 @@ class Direction:
         self, n: int, x: Array, won: Array | None, y: Array, bias: Array | None = None, rectify: bool = False, winner: Array | None = None,
         below: Array | None = None,
     ) -> Launch:  # fmt: skip
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where below is not above 0.
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where
+        below is not above 0.
 
         won : where x is what a 2 x 2 pool sends back, the pool's winners.
         """
@@ -226,13 +247,21 @@ class WeightGradient:
 
     def __init__(self, owner: OnDevice, correlation: Correlation, capacity: int, kind: Format) -> None:
         self.device, self.kind, self.correlation = owner.device, kind, correlation
-        (c, _, _), (o, _, _), most = correlation.shape.read, correlation.shape.written, correlation.most(capacity, owner.device.limits)
+        (c, _, _), (o, _, _), most = (
+            correlation.shape.read,
+            correlation.shape.written,
+            correlation.most(capacity, owner.device.limits),
+        )
         self.parts = owner.scratch((most * o * columns(c, correlation.shape.k),))
         self.sums = owner.scratch((most, o))
 
     def launches(self, n: int, x: Array, dy: Array, won: Array | None, to: Gradients) -> Launches:
         """Fill dw and db; won: of a pool, its winners."""
-        shape, kind, (rows, depth, blocks) = self.correlation.shape, self.kind, self.correlation.cut(n, self.kind, self.device.limits)
+        shape, kind, (rows, depth, blocks) = (
+            self.correlation.shape,
+            self.kind,
+            self.correlation.cut(n, self.kind, self.device.limits),
+        )
         c, (o, _, wide), k, bands = shape.read[0], shape.written, shape.k, ceil_div(shape.made[0], rows)
         name = f"correlate_narrow<{kind.name}, {k}, {width(o)}, {_word(shape.pool)}>"
         product = self.device.kernel(WEIGHTS, name).bind(
@@ -266,16 +295,26 @@ class NarrowConvolution:
 
     def pack(self, w: Array) -> Launch:
         """Packs the weights, for y and dx: before them, once they have changed."""
-        (c, _, _), (o, _, _), kernel = self.shape.read, self.shape.written, self.device.kernel(PACK, f"pack_narrow<{self.kind.name}>")
+        (c, _, _), (o, _, _), kernel = (
+            self.shape.read,
+            self.shape.written,
+            self.device.kernel(PACK, f"pack_narrow<{self.kind.name}>"),
+        )
         blocks, backward = (width(o), None) if self.dx is None else (width(o) + width(c), self.dx.packed)
         return kernel.bind(blocks, PACKING, w, o, c, self.shape.k**2, width(o), width(c), self.y.packed, backward)
 
     def forward(self, n: int, x: Array, bias: Array | None, y: Array, rectify: bool, winner: Array | None) -> Launches:
-        """y[:n] from x[:n], + bias, then the ReLU where it is wanted, and the pool where there is one; winner: where the pool's largest was."""
+        """y[:n] from x[:n], + bias, then the ReLU where it is wanted, and the pool where there is one; winner: where
+        the pool's largest was.
+        """
         return [self.y.launch(n, x, None, y, bias, rectify, winner)]
 
-    def backward(self, n: int, x: Array, dy: Array, winner: Array | None, to: Gradients, dx: Array | None, below: Array | None) -> Launches:
-        """dw and db from x[:n] and dy[:n], and dx[:n], 0 where below is not above 0; with a pool dy is the pool's gradient."""
+    def backward(
+        self, n: int, x: Array, dy: Array, winner: Array | None, to: Gradients, dx: Array | None, below: Array | None
+    ) -> Launches:
+        """dw and db from x[:n] and dy[:n], and dx[:n], 0 where below is not above 0; with a pool dy is the pool's
+        gradient.
+        """
         assert self.dw is not None
         found = self.dw.launches(n, x, dy, winner, to)
         if self.dx is not None and dx is not None:

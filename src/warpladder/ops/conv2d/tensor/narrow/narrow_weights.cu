@@ -1,21 +1,23 @@
-// The weight gradient of a convolution of few channels on tensor cores: part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel] x[c, what the tap reads].
+// The weight gradient of a convolution of few channels on tensor cores: part[o, (tap, c)] = sum over a part of the
+// pixels of dy[o, pixel] x[c, what the tap reads].
 //
-// A block brings all channels of some rows, of dy and of x with its halo, once; where a pool follows, dy straight from the pool's gradient and winners. Both lie
-// channels last, and ldmatrix turns them: terms are pixels. A line is a channel's numbers in the block's rows: they stay in registers until its largest is known.
-// A block has 16 channels of x, a warp up to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels; sums leave the tensor cores after
-// those 32 (tensor_panels.cuh).
-// arch: sm_80, sm_90, sm_100
+// A block brings all channels of some rows, of dy and of x with its halo, once; where a pool follows, dy straight from
+// the pool's gradient and winners. Both lie channels last, and ldmatrix turns them: terms are pixels. A line is a
+// channel's numbers in the block's rows: they stay in registers until its largest is known. A block has 16 channels of
+// x, a warp up to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels; sums leave the tensor
+// cores after those 32 (tensor_panels.cuh). arch: sm_80, sm_90, sm_100
 #include "four.cuh"
 #include "narrow.cuh"
 
 constexpr int CHANNELS = 16, MOST = 12;  // of a block: channels of x, warps at most
 
-// How many warps have all taps of a k x k window together, each up to three of a row; and how many a block has, in whole groups of these.
+// How many warps have all taps of a k x k window together, each up to three of a row; and how many a block has, in
+// whole groups of these.
 __device__ constexpr int units_of(int k) { return (k + 2) / 3 * k; }
 __device__ constexpr int warps_of(int k) { return MOST / units_of(k) * units_of(k); }
 
-// Joins the numbers that EACH lanes have of eight channels. A lane keeps half of what it has at each step and gives the other half away; in the end mine[0] is
-// all lanes' of the channel whose number is returned.
+// Joins the numbers that EACH lanes have of eight channels. A lane keeps half of what it has at each step and gives the
+// other half away; in the end mine[0] is all lanes' of the channel whose number is returned.
 template <int EACH, typename T, typename Join>
 __device__ __forceinline__ int join_channels(T (&mine)[8], Join join) {
     const int lane = threadIdx.x % 32;
@@ -54,22 +56,29 @@ struct Scales {
     }
 };
 
-// x: (n, c, h, w), of which a block has 16 channels. dy: (n, o, oh, ow), o <= WIDTH; POOLED: what a 2 x 2 pool sends back, (n, o, oh / 2, ow / 2), and
-// `won` of that shape. c and o are multiples of 8. part: (parts, o, K K, c), as finish_weights of gemm_weights.cu reads it. db_part: (parts, o), sums of dy.
-// A tile is `rows` whole rows of an image; a block has `depth` tiles, one after another. The grid's x counts such parts, its y 16 channels of x each.
-// bands: tiles of an image. by_wide, by_ow, by_windows: inverses (narrow.cuh) of columns of x's tile, of dy's, and of windows side by side.
-// local memory: correlate_narrow: with 5 x 5 taps, on sm_100, up to six words that a thread reads once in a tile are spilled, no sums
+// x: (n, c, h, w), of which a block has 16 channels. dy: (n, o, oh, ow), o <= WIDTH; POOLED: what a 2 x 2 pool sends
+// back, (n, o, oh / 2, ow / 2), and `won` of that shape. c and o are multiples of 8. part: (parts, o, K K, c), as
+// finish_weights of gemm_weights.cu reads it. db_part: (parts, o), sums of dy. A tile is `rows` whole rows of an image;
+// a block has `depth` tiles, one after another. The grid's x counts such parts, its y 16 channels of x each. bands:
+// tiles of an image. by_wide, by_ow, by_windows: inverses (narrow.cuh) of columns of x's tile, of dy's, and of windows
+// side by side. local memory: correlate_narrow: with 5 x 5 taps, on sm_100, up to six words that a thread reads once in
+// a tile are spilled, no sums
 template <int FORMAT, int K, int WIDTH, bool POOLED>
 __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
-    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ won, float* __restrict__ part,
-    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int padding, int rows, int depth, int bands,
+    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ won,
+    float* __restrict__ part,
+    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int padding, int rows, int depth,
+    int bands,
     unsigned by_wide, unsigned by_ow, unsigned by_windows
 ) {
     using OfX = Lines<FORMAT, CHANNELS>;
     using OfY = Lines<FORMAT, WIDTH>;
-    constexpr int COPIES = OfX::COPIES, STEPS = 2, EACH_X = 32 / OfX::CHUNKS, EACH_Y = 32 / OfY::CHUNKS;  // pixels that a warp brings at a time
-    constexpr int ROUNDS_X = OfX::CHUNKS, ROUNDS_Y = POOLED ? 1 : OfY::CHUNKS;  // in all 32 pixels a warp: the block's tile has no more
-    constexpr int UNITS = units_of(K), WARPS = warps_of(K), GROUPS = WARPS / UNITS, TAPS = K < 3 ? K : 3, TILES = WIDTH / 16, COLUMNS = K * K * CHANNELS;
+    // pixels that a warp brings at a time
+    constexpr int COPIES = OfX::COPIES, STEPS = 2, EACH_X = 32 / OfX::CHUNKS, EACH_Y = 32 / OfY::CHUNKS;
+    // in all 32 pixels a warp: the block's tile has no more
+    constexpr int ROUNDS_X = OfX::CHUNKS, ROUNDS_Y = POOLED ? 1 : OfY::CHUNKS;
+    constexpr int UNITS = units_of(K), WARPS = warps_of(K), GROUPS = WARPS / UNITS, TAPS = K < 3 ? K : 3,
+        TILES = WIDTH / 16, COLUMNS = K * K * CHANNELS;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int high = POOLED ? oh / 2 * 2 : oh, wide = ow + K - 1;
     const int first = blockIdx.x * depth, last = min(n * bands, first + depth);
@@ -83,16 +92,20 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     const OfX tile_x{shared};
     const OfY tile_y{shared + room_x * OfX::STRIDE};
     const Divider of_wide{wide, by_wide}, of_ow{ow, by_ow}, of_windows{(ow + 1) / 2, by_windows};
-    for (int pixel = threadIdx.x; pixel < room_y; pixel += 32 * WARPS) seen[pixel] = pixel + of_ow.quotient(pixel) * (K - 1);
+    for (int pixel = threadIdx.x; pixel < room_y; pixel += 32 * WARPS)
+        seen[pixel] = pixel + of_ow.quotient(pixel) * (K - 1);
     if (threadIdx.x < CHANNELS + WIDTH) largest[threadIdx.x] = 0;
     if (lane < WIDTH) bias[warp][lane] = 0.0f;
 
     const int first_x = lane / EACH_X * 8, first_y = lane / EACH_Y * 8;  // this lane's channels of x and dy
-    const int unit = warp % UNITS, row = unit % K, tap0 = unit / K * TAPS, group = warp / UNITS, c0 = blockIdx.y * CHANNELS;
+    const int unit = warp % UNITS, row = unit % K, tap0 = unit / K * TAPS, group = warp / UNITS,
+        c0 = blockIdx.y * CHANNELS;
     part += static_cast<long long>(blockIdx.x) * (o * K * K * c);
     for (int tile = first; tile < last; ++tile) {
-        const int image = tile / bands, row0 = (tile - image * bands) * rows, lines = min(rows, high - row0), count = lines * ow;
-        const Halo of_x{c - c0, h, w, row0 - padding, -padding, lines + K - 1, wide}, of_y{o, oh, ow, row0, 0, lines, ow};
+        const int image = tile / bands, row0 = (tile - image * bands) * rows, lines = min(rows, high - row0),
+            count = lines * ow;
+        const Halo of_x{c - c0, h, w, row0 - padding, -padding, lines + K - 1, wide},
+            of_y{o, oh, ow, row0, 0, lines, ow};
         __syncthreads();  // everybody has read the tile before
         float held_x[ROUNDS_X][8], held_y[ROUNDS_Y][8];
         WindowGradient window;
@@ -108,7 +121,8 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
         } else {
 #pragma unroll
             for (int round = 0; round < ROUNDS_Y; ++round)
-                read_pixel(held_y[round], dy + static_cast<long long>(image) * o * oh * ow, of_y, of_ow, EACH_Y * (warp + round * WARPS) + lane % EACH_Y, first_y);
+                read_pixel(held_y[round], dy + static_cast<long long>(image) * o * oh * ow, of_y, of_ow,
+                    EACH_Y * (warp + round * WARPS) + lane % EACH_Y, first_y);
         }
         float added[8];
 #pragma unroll
@@ -124,15 +138,18 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
 #pragma unroll
-                for (int round = 0; round < ROUNDS_X; ++round) most_x[i] = max(most_x[i], __float_as_uint(held_x[round][i]) & 0x7fffffffu);
+                for (int round = 0; round < ROUNDS_X; ++round)
+                    most_x[i] = max(most_x[i], __float_as_uint(held_x[round][i]) & 0x7fffffffu);
 #pragma unroll
-                for (int round = 0; round < ROUNDS_Y; ++round) most_y[i] = max(most_y[i], __float_as_uint(held_y[round][i]) & 0x7fffffffu);
+                for (int round = 0; round < ROUNDS_Y; ++round)
+                    most_y[i] = max(most_y[i], __float_as_uint(held_y[round][i]) & 0x7fffffffu);
             }
             largest_of_channels<EACH_X>(most_x, largest + first_x);
             largest_of_channels<EACH_Y>(most_y, largest + CHANNELS + first_y);
             __syncthreads();
             if (threadIdx.x < CHANNELS + WIDTH)
-                undo[threadIdx.x] = power_of_two(254u - scale_exponent(largest[threadIdx.x])) * (threadIdx.x < CHANNELS ? DOWN : UP);
+                undo[threadIdx.x] = power_of_two(254u - scale_exponent(largest[threadIdx.x]))
+                    * (threadIdx.x < CHANNELS ? DOWN : UP);
         }
         const Scales<FORMAT> scales_x(largest + first_x);
 #pragma unroll
@@ -153,7 +170,8 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
                 }
             const float zeros[8] = {};
             const int beyond = count + threadIdx.x / OfY::CHUNKS;  // zeros up to whole 32 pixels
-            if (beyond < (count + DEPTH - 1) / DEPTH * DEPTH) tile_y.put(Eight<FORMAT>(zeros), beyond, threadIdx.x % OfY::CHUNKS);
+            if (beyond < (count + DEPTH - 1) / DEPTH * DEPTH)
+                tile_y.put(Eight<FORMAT>(zeros), beyond, threadIdx.x % OfY::CHUNKS);
         } else {
 #pragma unroll
             for (int round = 0; round < ROUNDS_Y; ++round) {
@@ -162,7 +180,8 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
             }
         }
         __syncthreads();
-        if (threadIdx.x < CHANNELS + WIDTH) largest[threadIdx.x] = 0;  // for the next tile, whose first barrier comes before it is used
+        // for the next tile, whose first barrier comes before it is used
+        if (threadIdx.x < CHANNELS + WIDTH) largest[threadIdx.x] = 0;
 
         float sum[TAPS][TILES][2][4] = {};
 #pragma unroll 1
@@ -176,7 +195,8 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
 #pragma unroll
                 for (int copy = 0; copy < COPIES; ++copy)
 #pragma unroll
-                    for (int i = 0; i < TILES; ++i) load_matrices_turned(a[copy][step][i], tile_y.at(copy, pixel, 2 * i + lane / 8 % 2));
+                    for (int i = 0; i < TILES; ++i)
+                        load_matrices_turned(a[copy][step][i], tile_y.at(copy, pixel, 2 * i + lane / 8 % 2));
             }
 #pragma unroll
             for (int tap = 0; tap < TAPS; ++tap) {
@@ -186,14 +206,17 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
                 for (int step = 0; step < STEPS; ++step) {
                     unsigned b[COPIES][4];
 #pragma unroll
-                    for (int copy = 0; copy < COPIES; ++copy) load_matrices_turned(b[copy], tile_x.at(copy, row_x[step] + tap, lane / 8 % 2));
+                    for (int copy = 0; copy < COPIES; ++copy)
+                        load_matrices_turned(b[copy], tile_x.at(copy, row_x[step] + tap, lane / 8 % 2));
 #pragma unroll
-                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // al bh, ah bl, ah bh: the small ones first
+                    // al bh, ah bl, ah bh: the small ones first
+                    for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
                         for (int j = 0; j < 2; ++j) {
                             const unsigned right[2] = {b[product == 1][j], b[product == 1][j + 2]};
 #pragma unroll
-                            for (int i = 0; i < TILES; ++i) mma_step<FORMAT>(parts[i][j], a[product == 0][step][i], right);
+                            for (int i = 0; i < TILES; ++i)
+                                mma_step<FORMAT>(parts[i][j], a[product == 0][step][i], right);
                         }
                 }
 #pragma unroll
@@ -223,17 +246,20 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
                             const float back = undo[CHANNELS + output];
                             pair.x = pair.x * undo[channel] * back, pair.y = pair.y * undo[channel + 1] * back;
                         }
-                        *reinterpret_cast<float2*>(sums + (group * WIDTH + output) * COLUMNS + (row * K + tap0 + tap) * CHANNELS + channel) = pair;
+                        *reinterpret_cast<float2*>(sums + (group * WIDTH + output) * COLUMNS + (row * K + tap0 + tap)
+                            * CHANNELS + channel) = pair;
                     }
         __syncthreads();
-        for (int i = threadIdx.x; i < o * K * K * (CHANNELS / 4); i += 32 * WARPS) {  // four channels of an output and tap
+        // four channels of an output and tap
+        for (int i = threadIdx.x; i < o * K * K * (CHANNELS / 4); i += 32 * WARPS) {
             const int line = i / (CHANNELS / 4), channel = i % (CHANNELS / 4) * 4;
             if (c0 + channel >= c) continue;
             float4* to = reinterpret_cast<float4*>(part + line * c + c0 + channel);
             float4 value = tile == first ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : *to;
 #pragma unroll
             for (int each = 0; each < GROUPS; ++each)
-                value = value + *reinterpret_cast<const float4*>(sums + each * WIDTH * COLUMNS + line * CHANNELS + channel);
+                value = value + *reinterpret_cast<const float4*>(sums + each * WIDTH * COLUMNS + line * CHANNELS
+                    + channel);
             *to = value;
         }
     }

@@ -1,25 +1,31 @@
-// A convolution of at most four outputs behind an enlargement by 2, by warpgroup products (wgmma): multiply first, shift afterwards.
+// A convolution of at most four outputs behind an enlargement by 2, by warpgroup products (wgmma): multiply first,
+// shift afterwards.
 //
-//   z[column, pixel] = sum over channels of w[channel, column] x[channel, pixel]           64 columns: 16 numbers of each output's folded weights
-//   y[o, pixel of a class] = b[o] + the sum of four z of neighbouring small pixels         taps.cuh says which number a class's tap is
+//   z[column, pixel] = sum over channels of w[channel, column] x[channel, pixel]           64 columns: 16 numbers of
+// each output's folded weights
+//   y[o, pixel of a class] = b[o] + the sum of four z of neighbouring small pixels         taps.cuh says which number a
+// class's tap is
 //
-// x, which is nearly all that there is to read, is read once, as it lies: 64 channels of an image are on their way in registers while the 64 before them are
-// multiplied. Blocks stay, and make one image after the other; a warpgroup has 64 pixels of it. z stays in shared memory.
-// bf16: sums stay in the tensor cores. SPLIT, fp32, and HALF, fp16: they leave them after 64 channels, which have one scale, and are added up by additions that round.
-// arch: sm_90a
+// x, which is nearly all that there is to read, is read once, as it lies: 64 channels of an image are on their way in
+// registers while the 64 before them are multiplied. Blocks stay, and make one image after the other; a warpgroup has
+// 64 pixels of it. z stays in shared memory. bf16: sums stay in the tensor cores. SPLIT, fp32, and HALF, fp16: they
+// leave them after 64 channels, which have one scale, and are added up by additions that round. arch: sm_90a
 // instance: convolve_shifted<SPLIT>
 // instance: convolve_shifted<BF16>
 // instance: convolve_shifted<HALF>
 #include "shifted.cuh"
 #include "../taps.cuh"
 
-constexpr int PITCH = 64 * PIECES + 8;  // floats from a column of z to the next: rows of a warp's sums, four at a time, are in different banks
+// floats from a column of z to the next: rows of a warp's sums, four at a time, are in different banks
+constexpr int PITCH = 64 * PIECES + 8;
 
-// x: (n, c, h, w), h w at most 256. weights: (c / 64, COPIES) pieces, as shifted_pack.cu writes them; w_undo: (4,), null in bf16. y: (n, o, 2 h, 2 w), o at most 4.
-// Shared memory: COPIES (PIECES + 2) pieces, z (64, PITCH), and 1,024 bytes that align them.
+// x: (n, c, h, w), h w at most 256. weights: (c / 64, COPIES) pieces, as shifted_pack.cu writes them; w_undo: (4,),
+// null in bf16. y: (n, o, 2 h, 2 w), o at most 4. Shared memory: COPIES (PIECES + 2) pieces, z (64, PITCH), and 1,024
+// bytes that align them.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
-    const float* __restrict__ x, const uint4* __restrict__ weights, const float* __restrict__ w_undo, const float* __restrict__ bias,
+    const float* __restrict__ x, const uint4* __restrict__ weights, const float* __restrict__ w_undo,
+    const float* __restrict__ bias,
     float* __restrict__ y, int n, int c, int h, int w, int o
 ) {
     constexpr int OF_WEIGHTS = COPIES<FORMAT> * PIECE;
@@ -30,7 +36,8 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
     float* const z = reinterpret_cast<float*>(two_weights + 2 * OF_WEIGHTS);
     const int plane = h * w, chunks = c / 64;
     const bool wide = plane % 4 == 0 && reinterpret_cast<unsigned long long>(x) % 16 == 0;
-    const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4,
+        t = lane % 4;
     const Taps taps{ENLARGED};
 
     Chunk held;
@@ -38,7 +45,8 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
     const auto fetch = [&](int image, int chunk) {  // of step number `step`
         if (image >= n) return;
         held.load(x + (static_cast<long long>(image) * chunks + chunk) * 64 * plane, plane, wide);
-        copy_pieces(two_weights + step % 2 * OF_WEIGHTS, weights + chunk * (OF_WEIGHTS / 16), OF_WEIGHTS / 16 / THREADS);
+        copy_pieces(two_weights + step % 2 * OF_WEIGHTS, weights + chunk * (OF_WEIGHTS / 16),
+            OF_WEIGHTS / 16 / THREADS);
         commit_copies();
     };
     fetch(blockIdx.x, 0);
@@ -66,14 +74,16 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
             if constexpr (SCALED<FORMAT>) {
                 float part[32];
                 wgmma_begin();
-                multiply_piece<FORMAT, true, true>(part, of_chunk, PIECE, pixels + group * PIECE, PIECES * PIECE, false);
+                multiply_piece<FORMAT, true,
+                    true>(part, of_chunk, PIECE, pixels + group * PIECE, PIECES * PIECE, false);
                 wgmma_commit();
                 wgmma_wait<0>();
 #pragma unroll
                 for (int i = 0; i < 32; ++i) sum[i] = fmaf(part[i], back, sum[i]);
             } else {
                 wgmma_begin();
-                multiply_piece<FORMAT, true, true>(sum, of_chunk, PIECE, pixels + group * PIECE, PIECES * PIECE, chunk > 0);
+                multiply_piece<FORMAT, true,
+                    true>(sum, of_chunk, PIECE, pixels + group * PIECE, PIECES * PIECE, chunk > 0);
                 wgmma_commit();
                 wgmma_wait<0>();
             }
@@ -87,11 +97,14 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
             if constexpr (SCALED<FORMAT>) undo = w_undo[column % OUTPUTS];
 #pragma unroll
             for (int j = 0; j < 8; ++j)
-                *reinterpret_cast<float2*>(z + column * PITCH + 64 * group + 8 * j + 2 * t) = make_float2(sum[4 * j + 2 * i] * undo, sum[4 * j + 2 * i + 1] * undo);
+                *reinterpret_cast<float2*>(z + column * PITCH + 64 * group + 8 * j + 2 * t)
+                    = make_float2(sum[4 * j + 2 * i] * undo, sum[4 * j + 2 * i + 1] * undo);
         }
         __syncthreads();
-        for (int pair = threadIdx.x; pair < o * 2 * plane; pair += THREADS) {  // two neighbouring pixels of y, which have one small pixel's column
-            const int column = pair % w, line = pair / w % (2 * h), output = pair / (2 * plane), row = line / 2, lower = line % 2;
+        // two neighbouring pixels of y, which have one small pixel's column
+        for (int pair = threadIdx.x; pair < o * 2 * plane; pair += THREADS) {
+            const int column = pair % w, line = pair / w % (2 * h), output = pair / (2 * plane), row = line / 2,
+                lower = line % 2;
             float two[2];
 #pragma unroll
             for (int right = 0; right < 2; ++right) {
@@ -102,11 +115,13 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
                     for (int j = 0; j < 2; ++j) {
                         const int from_row = row + taps.far(i, lower), from = column + taps.far(j, right);
                         const int number = 4 * taps.number(i, lower) + taps.number(j, right);
-                        if (from_row >= 0 && from_row < h && from >= 0 && from < w) two[right] += z[(number * OUTPUTS + output) * PITCH + from_row * w + from];
+                        if (from_row >= 0 && from_row < h && from >= 0 && from < w)
+                            two[right] += z[(number * OUTPUTS + output) * PITCH + from_row * w + from];
                     }
                 two[right] += bias[output];
             }
-            *reinterpret_cast<float2*>(y + (static_cast<long long>(image) * o + output) * 4 * plane + line * 2 * w + 2 * column) = make_float2(two[0], two[1]);
+            *reinterpret_cast<float2*>(y + (static_cast<long long>(image) * o + output) * 4 * plane + line * 2 * w + 2
+                * column) = make_float2(two[0], two[1]);
         }
     }
 }

@@ -1,9 +1,12 @@
-// What a convolution of few outputs behind an enlargement by 2 has in common on its ways, where products come first and shifts afterwards (shifted.cu).
+// What a convolution of few outputs behind an enlargement by 2 has in common on its ways, where products come first and
+// shifts afterwards (shifted.cu).
 //
-// Of a window of 3 x 3 behind an enlargement there are 16 numbers for each pair of an output and a channel, the 4 x 4 kernel of folded.cuh. With at most four
-// outputs they are the 64 columns of one product with the small image: column 4 (4 a + b) + output is of number (a, b). No pixel is copied for a tap.
+// Of a window of 3 x 3 behind an enlargement there are 16 numbers for each pair of an output and a channel, the 4 x 4
+// kernel of folded.cuh. With at most four outputs they are the 64 columns of one product with the small image: column 4
+// (4 a + b) + output is of number (a, b). No pixel is copied for a tap.
 //
-// In shared memory everything lies in pieces of 8 kB, 64 rows of 128 bytes in which 16 bytes number p of row r lie where number p ^ (r % 8) would:
+// In shared memory everything lies in pieces of 8 kB, 64 rows of 128 bytes in which 16 bytes number p of row r lie
+// where number p ^ (r % 8) would:
 //     weights of 64 channels      a row is a channel, 64 columns
 //     64 channels of x            four pieces, each of 64 pixels; a row is a channel
 //     the gradient of products    four pieces, each of 64 pixels; a row is a pixel, 64 columns (shifted_gradient.cu)
@@ -15,7 +18,8 @@
 #include "wgmma.cuh"
 
 constexpr int THREADS = 512, WARPS = THREADS / 32, PIECE = 64 * 128;
-constexpr int OUTPUTS = 4, COLUMNS = 16 * OUTPUTS, PIECES = 4;  // of pixels: an image has at most 256, and each of four warpgroups a piece of them
+// of pixels: an image has at most 256, and each of four warpgroups a piece of them
+constexpr int OUTPUTS = 4, COLUMNS = 16 * OUTPUTS, PIECES = 4;
 
 template <int FORMAT>
 constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
@@ -23,10 +27,12 @@ constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
 // Where 16 bytes of a piece lie, by the row and which of its eight they are.
 __device__ __forceinline__ int place(int row, int part) { return row * 128 + (part ^ row % 8) * 16; }
 
-// 64 terms of 64 x 64 sums, of pieces in which terms go down the rows or along them; of halves al bh, ah bl, ah bh: the small ones first.
-// low_first, low_second: how many bytes after the high halves the low ones lie. EXCHANGED: ah bl comes before al bh, so that b a has the bits of a b.
+// 64 terms of 64 x 64 sums, of pieces in which terms go down the rows or along them; of halves al bh, ah bl, ah bh: the
+// small ones first. low_first, low_second: how many bytes after the high halves the low ones lie. EXCHANGED: ah bl
+// comes before al bh, so that b a has the bits of a b.
 template <int FORMAT, bool FIRST_DOWN, bool SECOND_DOWN, bool EXCHANGED = false>
-__device__ __forceinline__ void multiply_piece(float (&sum)[32], const char* first, int low_first, const char* second, int low_second, bool add) {
+__device__ __forceinline__ void multiply_piece(float (&sum)[32], const char* first, int low_first, const char* second,
+    int low_second, bool add) {
 #pragma unroll
     for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
@@ -55,7 +61,8 @@ __device__ __forceinline__ void copy_pieces(char* to, const uint4* from, int cou
         copy_sixteen(reinterpret_cast<uint4*>(to) + i * THREADS + threadIdx.x, from + i * THREADS + threadIdx.x, 1);
 }
 
-// 64 channels of an image of at most 256 pixels, on their way from memory: a thread has four neighbouring pixels of eight channels. Beyond the image are zeros.
+// 64 channels of an image of at most 256 pixels, on their way from memory: a thread has four neighbouring pixels of
+// eight channels. Beyond the image are zeros.
 struct Chunk {
     float4 four[8];
 
@@ -78,7 +85,8 @@ struct Chunk {
         unsigned found = 0;
 #pragma unroll
         for (int k = 0; k < 8; ++k)
-            found = max(max(max(bits_of_size(four[k].x), bits_of_size(four[k].y)), max(bits_of_size(four[k].z), bits_of_size(four[k].w))), found);
+            found = max(max(max(bits_of_size(four[k].x), bits_of_size(four[k].y)),
+                max(bits_of_size(four[k].z), bits_of_size(four[k].w))), found);
         return found;
     }
 
@@ -97,7 +105,8 @@ struct Chunk {
         }
     }
 
-    // By channels of eight, and pixels: signs (8, 256), whose bit i says whether the pixel is above 0 in channel 8 i + row, or that all bits are in `always`.
+    // By channels of eight, and pixels: signs (8, 256), whose bit i says whether the pixel is above 0 in channel 8 i +
+    // row, or that all bits are in `always`.
     __device__ __forceinline__ void store_signs_by_pixel(unsigned char* signs, int always) const {
         unsigned bits[4];
 #pragma unroll
@@ -110,10 +119,12 @@ struct Chunk {
         reinterpret_cast<unsigned*>(signs)[threadIdx.x] = bits[0] | bits[1] << 8 | bits[2] << 16 | bits[3] << 24;
     }
 
-    // signs (64, 64): for each channel and four pixels a byte, whose bit i says whether the pixel number i of them is above 0, or that it is in `always`.
+    // signs (64, 64): for each channel and four pixels a byte, whose bit i says whether the pixel number i of them is
+    // above 0, or that it is in `always`.
     __device__ __forceinline__ void store_signs(unsigned char* signs, int always) const {
 #pragma unroll
         for (int k = 0; k < 8; ++k)
-            signs[channel(k) * 64 + threadIdx.x % 64] = always | (four[k].x > 0.0f) | 2 * (four[k].y > 0.0f) | 4 * (four[k].z > 0.0f) | 8 * (four[k].w > 0.0f);
+            signs[channel(k) * 64 + threadIdx.x % 64] = always | (four[k].x > 0.0f) | 2 * (four[k].y > 0.0f) | 4
+                * (four[k].z > 0.0f) | 8 * (four[k].w > 0.0f);
     }
 };

@@ -1,4 +1,6 @@
-"""Convolutions of few outputs behind an enlargement by 2, by warpgroup products (wgmma) of Hopper that come first, and shifts that come afterwards."""
+"""Convolutions of few outputs behind an enlargement by 2, by warpgroup products (wgmma) of Hopper that come first, and
+shifts that come afterwards.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +20,27 @@ SOURCE = Path(__file__).with_name("shifted.cu")
 GRADIENT = Path(__file__).with_name("shifted_gradient.cu")
 PACK = Path(__file__).with_name("shifted_pack.cu")
 
-#: As in shifted.cuh: threads of a block, outputs at most, columns of a product, pixels of an image at most and pieces that they are.
+#: As in shifted.cuh: threads of a block, outputs at most, columns of a product, pixels of an image at most and pieces
+#: that they are.
 THREADS, OUTPUTS, COLUMNS, PIXELS, PIECES = 512, 4, 64, 256, 4
-#: Chunks of 64 channels whose sums of dw a block keeps; floats from a column to the next where products stand before they are shifted.
+#: Chunks of 64 channels whose sums of dw a block keeps; floats from a column to the next where products stand before
+#: they are shifted.
 SLICE, PITCH = 4, PIXELS + 8
 
 
 @dataclass(frozen=True)
 class GradientBelow:
-    """dx in the form in which the convolution below takes it: its packed images, and `sums` (capacity, channels), over the pixels of each image, for its bias."""
+    """dx in the form in which the convolution below takes it: its packed images, and `sums` (capacity, channels), over
+    the pixels of each image, for its bias.
+    """
 
     images: PackedImages
     sums: Array
 
 
 class ShiftedConvolution:
-    """All passes of Upsample2d(2) and a convolution with a window of 3 x 3 and a pixel of padding, for up to `capacity` images; x is read as it lies.
+    """All passes of Upsample2d(2) and a convolution with a window of 3 x 3 and a pixel of padding, for up to `capacity`
+    images; x is read as it lies.
 
     Parameters
     ----------
@@ -50,9 +57,22 @@ class ShiftedConvolution:
     """
 
     def __init__(
-        self, owner: OnDevice, small: Image, written: Image, capacity: int, precision: str, trains: bool, below: GradientBelow | None = None
+        self,
+        owner: OnDevice,
+        small: Image,
+        written: Image,
+        capacity: int,
+        precision: str,
+        trains: bool,
+        below: GradientBelow | None = None,
     ) -> None:
-        self.device, self.kind, self.small, self.o, self.below = owner.device, FORMATS[precision], small, written[0], below
+        self.device, self.kind, self.small, self.o, self.below = (
+            owner.device,
+            FORMATS[precision],
+            small,
+            written[0],
+            below,
+        )
         c = small[0]
         self.weights = _Weights(owner, c, OUTPUTS, self.kind)
         self.backward_weights: _Weights | None = None
@@ -65,8 +85,11 @@ class ShiftedConvolution:
         self.sums = owner.scratch((self._blocks(capacity), self.o))
 
     @staticmethod
-    def takes(device: Device, small: Image, written: Image, window: tuple[int, int, int], capacity: int, precision: str) -> bool:
-        """Whether a convolution is computed so: on Hopper, with few outputs and small images, of which there are enough for half of the multiprocessors.
+    def takes(
+        device: Device, small: Image, written: Image, window: tuple[int, int, int], capacity: int, precision: str
+    ) -> bool:
+        """Whether a convolution is computed so: on Hopper, with few outputs and small images, of which there are enough
+        for half of the multiprocessors.
 
         small, written : what it reads, before an enlargement by 2, and what it writes; (channels, rows, columns).
         window : kernel size, stride and padding.
@@ -86,7 +109,15 @@ class ShiftedConvolution:
         others = (None, None) if back is None or back is self.weights else (back.pieces, back.undo)
         kernel = self.device.kernel(PACK, f"pack_shifted<{self.kind.name}>")
         return kernel.bind(
-            c // CHANNELS, PACKING, w, self.weights.pieces, self.weights.undo, *others, self.o, c, int(self.below is not None)
+            c // CHANNELS,
+            PACKING,
+            w,
+            self.weights.pieces,
+            self.weights.undo,
+            *others,
+            self.o,
+            c,
+            int(self.below is not None),
         )
 
     def forward(self, n: int, x: Array, bias: Array, y: Array) -> Launches:
@@ -94,7 +125,19 @@ class ShiftedConvolution:
         kernel = self.device.kernel(SOURCE, f"convolve_shifted<{self.kind.name}>")
         shared = (PIECES + 2) * self.kind.copies * PIECE + 4 * COLUMNS * PITCH + 1024
         return [
-            kernel.bind(self._blocks(n), THREADS, x, self.weights.pieces, self.weights.undo, bias, y, n, *self.small, self.o, shared=shared)
+            kernel.bind(
+                self._blocks(n),
+                THREADS,
+                x,
+                self.weights.pieces,
+                self.weights.undo,
+                bias,
+                y,
+                n,
+                *self.small,
+                self.o,
+                shared=shared,
+            )
         ]
 
     def backward(self, n: int, x: Array, dy: Array, to: Gradients, dx: Array | None, rectified: bool) -> Launches:
@@ -120,7 +163,8 @@ class ShiftedConvolution:
 class _Weights:
     """Packed weights of one way.
 
-    pieces : uint32, each 64 channels' piece of 64 columns; high halves and, where numbers are split, low ones after them.
+    pieces : uint32, each 64 channels' piece of 64 columns; high halves and, where numbers are split, low ones after
+    them.
     undo : float32, what undoes scales, `scales` numbers; None where there are none.
     """
 

@@ -1,13 +1,15 @@
-// The gradients of a convolution of at most four outputs behind an enlargement by 2 (shifted.cu), all in one pass over x, by warpgroup products (wgmma).
+// The gradients of a convolution of at most four outputs behind an enlargement by 2 (shifted.cu), all in one pass over
+// x, by warpgroup products (wgmma).
 //
-//   gz[pixel, column] = the pixel of dy that number (a, b) of the small pixel meets: row 2 r - 1 + a, column 2 q - 1 + b, or 0 beside the image
+//   gz[pixel, column] = the pixel of dy that number (a, b) of the small pixel meets: row 2 r - 1 + a, column 2 q - 1 +
+// b, or 0 beside the image
 //   dx[channel, pixel] = sum over columns of w[channel, column] gz[pixel, column]
 //   dw[channel, column] = sum over pixels of x[channel, pixel] gz[pixel, column]
 //
-// gz, 64 numbers for each small pixel, is made in shared memory, from 12 kB of dy for an image; it is never in memory. x is read once: for dw and, where it is a
-// ReLU's output, for where dx is 0. Blocks stay: each leaves its sums of dw, and of dy for the bias, over all of its images for finish_weights.
-// bf16: sums stay in the tensor cores, those of dw over all images. SPLIT, fp32: those of dw leave them after 64 pixels, and HALF, fp16: after an image.
-// arch: sm_90a
+// gz, 64 numbers for each small pixel, is made in shared memory, from 12 kB of dy for an image; it is never in memory.
+// x is read once: for dw and, where it is a ReLU's output, for where dx is 0. Blocks stay: each leaves its sums of dw,
+// and of dy for the bias, over all of its images for finish_weights. bf16: sums stay in the tensor cores, those of dw
+// over all images. SPLIT, fp32: those of dw leave them after 64 pixels, and HALF, fp16: after an image. arch: sm_90a
 // instance: differentiate_shifted<SPLIT, false>
 // instance: differentiate_shifted<SPLIT, true>
 // instance: differentiate_shifted<BF16, false>
@@ -18,8 +20,9 @@
 #include "../taps.cuh"
 #include "warp.cuh"
 
-// dx in the form in which the convolution below takes it, and its sums for that one's bias. Here a block has all of an image's 64 channels, and so knows their scale
-// before it rounds the first number. A lane has, of two pixels, the 16 channels 8 t to 8 t + 7 and 32 further: the order of weights in shifted_pack.cu makes them so.
+// dx in the form in which the convolution below takes it, and its sums for that one's bias. Here a block has all of an
+// image's 64 channels, and so knows their scale before it rounds the first number. A lane has, of two pixels, the 16
+// channels 8 t to 8 t + 7 and 32 further: the order of weights in shifted_pack.cu makes them so.
 template <int FORMAT, bool PACKS>
 struct Packing {
     unsigned warps[WARPS];
@@ -36,10 +39,11 @@ struct Packing {
             }
     }
 
-    // By all threads. sum: of gz w, rows are pixels, of which the chunk of 64 channels is stored. signs: as Chunk::store_signs_by_pixel has them. back: what undoes
-    // dy's scale; the others are differentiate_shifted's.
+    // By all threads. sum: of gz w, rows are pixels, of which the chunk of 64 channels is stored. signs: as
+    // Chunk::store_signs_by_pixel has them. back: what undoes dy's scale; the others are differentiate_shifted's.
     __device__ __forceinline__ void store(
-        float (&sum)[32], const unsigned char* signs, const float* __restrict__ w_undo, float back, unsigned* __restrict__ high, unsigned* __restrict__ low,
+        float (&sum)[32], const unsigned char* signs, const float* __restrict__ w_undo, float back,
+        unsigned* __restrict__ high, unsigned* __restrict__ low,
         float* __restrict__ undo, int image, int c, int chunk, int plane, int apart
     ) {
         const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -67,7 +71,8 @@ struct Packing {
         for (int i = 0; i < 2; ++i) {
             const int pixel = 16 * warp + g + 8 * i;
             if (pixel >= plane) continue;
-            const long long place = static_cast<long long>(image) * plane + (apart > 0 ? by_class(pixel / apart, pixel % apart, plane, apart) : pixel);
+            const long long place = static_cast<long long>(image) * plane
+                + (apart > 0 ? by_class(pixel / apart, pixel % apart, plane, apart) : pixel);
 #pragma unroll
             for (int far = 0; far < 2; ++far) {
                 uint4 two, rest;
@@ -87,23 +92,27 @@ struct Packing {
         Share share{0, 16};
         warp_sums<16, 4>(value, share);
 #pragma unroll
-        for (int k = 0; k < left_of(16, 4); ++k) of_channels[warp][(share.first + k) / 8 * 32 + 8 * t + (share.first + k) % 8] = value[k];
+        for (int k = 0; k < left_of(16, 4); ++k)
+            of_channels[warp][(share.first + k) / 8 * 32 + 8 * t + (share.first + k) % 8] = value[k];
         if (threadIdx.x == 0) where = (image * (c / 64) + chunk) * 64;
     }
 };
 
 constexpr int SLICE = 4;  // chunks of 64 channels whose sums of dw a block keeps: each warpgroup those of one
 
-// x: (n, c, h, w), h w at most 256. dy: (n, o, 2 h, 2 w). weights: (c / 64, COPIES) pieces for the way back; w_undo: (c,), null in bf16.
-// rectified: whether dx shall be 0 where x is not above 0. part: (gridDim.x, c, 64), db_part: (gridDim.x, o).
-// dx: as x, or null. With PACKS there is none, but what the layer below makes of it: high, low and undo as pack_pixels of warpgroup_pack.cu has them, by classes
-// where `apart` is the image's number of columns, not 0; and dx_sums (n, c), its sums over the pixels of each image.
-// Block (., slice): 256 channels of every gridDim.x-th image.
-// Shared memory: COPIES (2 PIECES + SLICE) pieces, 4 x 1,024 floats of dy, 4 kB of signs, and 1,024 bytes that align them.
+// x: (n, c, h, w), h w at most 256. dy: (n, o, 2 h, 2 w). weights: (c / 64, COPIES) pieces for the way back; w_undo:
+// (c,), null in bf16. rectified: whether dx shall be 0 where x is not above 0. part: (gridDim.x, c, 64), db_part:
+// (gridDim.x, o). dx: as x, or null. With PACKS there is none, but what the layer below makes of it: high, low and undo
+// as pack_pixels of warpgroup_pack.cu has them, by classes where `apart` is the image's number of columns, not 0; and
+// dx_sums (n, c), its sums over the pixels of each image. Block (., slice): 256 channels of every gridDim.x-th image.
+// Shared memory: COPIES (2 PIECES + SLICE) pieces, 4 x 1,024 floats of dy, 4 kB of signs, and 1,024 bytes that align
+// them.
 template <int FORMAT, bool PACKS>
 __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
-    const float* __restrict__ x, const float* __restrict__ dy, const uint4* __restrict__ weights, const float* __restrict__ w_undo,
-    float* __restrict__ dx, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo, float* __restrict__ dx_sums,
+    const float* __restrict__ x, const float* __restrict__ dy, const uint4* __restrict__ weights,
+    const float* __restrict__ w_undo,
+    float* __restrict__ dx, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo,
+    float* __restrict__ dx_sums,
     float* __restrict__ part, float* __restrict__ db_part, int n, int c, int h, int w, int o, int rectified, int apart
 ) {
     constexpr int LOW = PIECES * PIECE, OF_WEIGHTS = COPIES<FORMAT> * PIECE;
@@ -116,19 +125,23 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
     char* const all_weights = gradient + COPIES<FORMAT> * LOW;
     float* const staged = reinterpret_cast<float*>(all_weights + SLICE * OF_WEIGHTS);
     unsigned char* const signs = reinterpret_cast<unsigned char*>(staged + OUTPUTS * 4 * 64 * PIECES);
-    const int plane = h * w, chunks = c / 64, first = blockIdx.y * SLICE, ours = min(SLICE, chunks - first), of_dy = o * 4 * plane;
+    const int plane = h * w, chunks = c / 64, first = blockIdx.y * SLICE, ours = min(SLICE, chunks - first),
+        of_dy = o * 4 * plane;
     const bool wide = plane % 4 == 0 && reinterpret_cast<unsigned long long>(x) % 16 == 0;
-    const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4,
+        t = lane % 4;
 
     if constexpr (PACKS)
         if (threadIdx.x == 0) packing.where = -1;
     Chunk held;
     const auto fetch = [&](int image, int chunk) {
-        if (image < n) held.load(x + (static_cast<long long>(image) * chunks + first + chunk) * 64 * plane, plane, wide);
+        if (image < n)
+            held.load(x + (static_cast<long long>(image) * chunks + first + chunk) * 64 * plane, plane, wide);
     };
     const auto fetch_gradient = [&](int image) {
         if (image < n)
-            for (int i = threadIdx.x; i < of_dy / 4; i += THREADS) copy_sixteen(staged + 4 * i, dy + static_cast<long long>(image) * of_dy + 4 * i, 4);
+            for (int i = threadIdx.x; i < of_dy / 4; i += THREADS)
+                copy_sixteen(staged + 4 * i, dy + static_cast<long long>(image) * of_dy + 4 * i, 4);
         commit_copies();
     };
     copy_pieces(all_weights, weights + first * (OF_WEIGHTS / 16), ours * (OF_WEIGHTS / 16 / THREADS));
@@ -155,7 +168,8 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
             const unsigned exponent = scale_exponent(largest_of_block(largest, warps_of_dy));
             by = power_of_two(exponent), back = power_of_two(254u - exponent) * DOWN;
         }
-        for (int i = threadIdx.x; i < 8 * 64 * PIECES; i += THREADS) {  // two numbers of a pixel, neighbours in a row of dy
+        // two numbers of a pixel, neighbours in a row of dy
+        for (int i = threadIdx.x; i < 8 * 64 * PIECES; i += THREADS) {
             const int pixel = i % (64 * PIECES), pair = i / (64 * PIECES), row = pixel / w, column = pixel % w;
             const int of_row = 2 * row - 1 + pair / 2, of_column = 2 * column - 1 + pair % 2 * 2;
             const bool there = pixel < plane && of_row >= 0 && of_row < 2 * h;
@@ -165,7 +179,8 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
 #pragma unroll
                 for (int output = 0; output < OUTPUTS; ++output) {
                     const bool inside = there && output < o && of_column + beside >= 0 && of_column + beside < 2 * w;
-                    number[beside][output] = inside ? staged[output * 4 * plane + of_row * 2 * w + of_column + beside] * by : 0.0f;
+                    number[beside][output] = inside
+                        ? staged[output * 4 * plane + of_row * 2 * w + of_column + beside] * by : 0.0f;
                 }
             uint4 high, low;
             two_numbers<FORMAT>(number[0][0], number[0][1], high.x, low.x);
@@ -198,11 +213,13 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
             float sum[32];
             wgmma_begin();
             const char* const of_chunk = all_weights + chunk * OF_WEIGHTS;
-            if constexpr (PACKS) multiply_piece<FORMAT, false, false, true>(sum, gradient + group * PIECE, LOW, of_chunk, PIECE, false);
+            if constexpr (PACKS)
+                multiply_piece<FORMAT, false, false, true>(sum, gradient + group * PIECE, LOW, of_chunk, PIECE, false);
             else multiply_piece<FORMAT, false, false>(sum, of_chunk, PIECE, gradient + group * PIECE, LOW, false);
             wgmma_commit();
             wgmma_wait<0>();
-            if constexpr (PACKS) packing.store(sum, signs, w_undo, back, high, low, undo, image, c, first + chunk, plane, apart);
+            if constexpr (PACKS)
+                packing.store(sum, signs, w_undo, back, high, low, undo, image, c, first + chunk, plane, apart);
             // A lane has pairs of neighbouring pixels of two channels.
 #pragma unroll
             for (int i = 0; i < (PACKS ? 0 : 2); ++i) {
@@ -216,7 +233,8 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
                 for (int j = 0; j < 8; ++j) {
                     const int pixel = 64 * group + 8 * j + 2 * t;
                     const unsigned bits = above[j / 2] >> (j % 2 * 16 + t / 2 * 8 + t % 2 * 2);
-                    const float one = bits & 1u ? sum[4 * j + 2 * i] * back * undo : 0.0f, other = bits & 2u ? sum[4 * j + 2 * i + 1] * back * undo : 0.0f;
+                    const float one = bits & 1u ? sum[4 * j + 2 * i] * back * undo : 0.0f, other = bits & 2u
+                        ? sum[4 * j + 2 * i + 1] * back * undo : 0.0f;
                     if (plane % 2 == 0) {
                         if (pixel < plane) *reinterpret_cast<float2*>(to + pixel) = make_float2(one, other);
                     } else {
@@ -227,12 +245,14 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
             }
             if (group != chunk) continue;
             if constexpr (SCALED<FORMAT>) {
-                constexpr int STAYING = FORMAT == SPLIT ? 1 : PIECES;  // pieces of pixels whose sums stay in the tensor cores
+                // pieces of pixels whose sums stay in the tensor cores
+                constexpr int STAYING = FORMAT == SPLIT ? 1 : PIECES;
                 for (int piece = 0; piece < PIECES; piece += STAYING) {
                     wgmma_begin();
 #pragma unroll
                     for (int i = 0; i < STAYING; ++i)
-                        multiply_piece<FORMAT, false, true>(sum, pixels + (piece + i) * PIECE, LOW, gradient + (piece + i) * PIECE, LOW, i > 0);
+                        multiply_piece<FORMAT, false,
+                            true>(sum, pixels + (piece + i) * PIECE, LOW, gradient + (piece + i) * PIECE, LOW, i > 0);
                     wgmma_commit();
                     wgmma_wait<0>();
 #pragma unroll
@@ -242,7 +262,8 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
                 wgmma_begin();
 #pragma unroll
                 for (int piece = 0; piece < PIECES; ++piece)
-                    multiply_piece<FORMAT, false, true>(kept, pixels + piece * PIECE, LOW, gradient + piece * PIECE, LOW, true);
+                    multiply_piece<FORMAT, false,
+                        true>(kept, pixels + piece * PIECE, LOW, gradient + piece * PIECE, LOW, true);
                 wgmma_commit();
                 wgmma_wait<0>();
             }
@@ -257,9 +278,12 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
 #pragma unroll
             for (int j = 0; j < 8; ++j) {
                 const int channel = 64 * (first + group) + 16 * warp + g + 8 * i;
-                *reinterpret_cast<float2*>(part + (static_cast<long long>(blockIdx.x) * c + channel) * COLUMNS + 8 * j + 2 * t) =
+                *reinterpret_cast<float2*>(part + (static_cast<long long>(blockIdx.x) * c + channel) * COLUMNS + 8 * j
+                    + 2 * t) =
                     make_float2(kept[4 * j + 2 * i], kept[4 * j + 2 * i + 1]);
             }
     if (blockIdx.y > 0) return;
-    if (threadIdx.x < o) db_part[blockIdx.x * o + threadIdx.x] = (sums[threadIdx.x][0] + sums[threadIdx.x][1]) + (sums[threadIdx.x][2] + sums[threadIdx.x][3]);
+    if (threadIdx.x < o)
+        db_part[blockIdx.x * o + threadIdx.x] = (sums[threadIdx.x][0] + sums[threadIdx.x][1])
+        + (sums[threadIdx.x][2] + sums[threadIdx.x][3]);
 }

@@ -1,9 +1,10 @@
-// Weights of a convolution of few outputs behind an enlargement by 2, for products that come before shifts (shifted.cu): once a step.
+// Weights of a convolution of few outputs behind an enlargement by 2, for products that come before shifts
+// (shifted.cu): once a step.
 //
-// A piece has 64 channels, each with 64 columns: 16 numbers of the folded weights (folded.cuh) times four outputs, of which those that are not there are zeros.
-// Sums of y run down the rows of a piece, and those of dx along them. In bf16 one piece serves both; SPLIT and HALF have scales, of y one for an output, and of dx
-// one for a channel, and so a piece for each.
-// arch: sm_80, sm_90, sm_100
+// A piece has 64 channels, each with 64 columns: 16 numbers of the folded weights (folded.cuh) times four outputs, of
+// which those that are not there are zeros. Sums of y run down the rows of a piece, and those of dx along them. In bf16
+// one piece serves both; SPLIT and HALF have scales, of y one for an output, and of dx one for a channel, and so a
+// piece for each. arch: sm_80, sm_90, sm_100
 // instance: pack_shifted<SPLIT>
 // instance: pack_shifted<BF16>
 // instance: pack_shifted<HALF>
@@ -12,18 +13,22 @@
 
 constexpr int THREADS = 256, WARPS = THREADS / 32, OUTPUTS = 4, WORDS = 64 * 32;  // words of a piece
 
-// Number (a, b) = (number / 4, number % 4) of the folded weights of an output and a channel, 0 where there is no such output. w: (o, c, 3, 3).
-__device__ __forceinline__ float weight(const float* __restrict__ w, int output, int channel, int number, int o, int c) {
-    return output < o ? folded(w + (static_cast<long long>(output) * c + channel) * 9, number / 4, number % 4, 4, 2) : 0.0f;
+// Number (a, b) = (number / 4, number % 4) of the folded weights of an output and a channel, 0 where there is no such
+// output. w: (o, c, 3, 3).
+__device__ __forceinline__ float weight(const float* __restrict__ w, int output, int channel, int number, int o, int c)
+    {
+    return output < o ? folded(w + (static_cast<long long>(output) * c + channel) * 9, number / 4, number % 4, 4, 2)
+        : 0.0f;
 }
 
-// forward, backward: (c / 64, 1 or in SPLIT 2) pieces; backward null where it is not wanted, or is the same as forward. undo: (4,) and (c,), times 2^14, null in bf16.
-// dealt: whether rows backward are in the order in which a lane that sums over columns ends with eight neighbouring channels, twice: row 32 f + 8 j + 2 t + b has
-// channel 32 f + 8 t + 2 j + b.
-// A block has 64 channels; each finds the scales of the outputs for itself.
+// forward, backward: (c / 64, 1 or in SPLIT 2) pieces; backward null where it is not wanted, or is the same as forward.
+// undo: (4,) and (c,), times 2^14, null in bf16. dealt: whether rows backward are in the order in which a lane that
+// sums over columns ends with eight neighbouring channels, twice: row 32 f + 8 j + 2 t + b has channel 32 f + 8 t + 2 j
+// + b. A block has 64 channels; each finds the scales of the outputs for itself.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_shifted(
-    const float* __restrict__ w, unsigned* __restrict__ forward, float* __restrict__ undo, unsigned* __restrict__ backward, float* __restrict__ back_undo, int o,
+    const float* __restrict__ w, unsigned* __restrict__ forward, float* __restrict__ undo,
+    unsigned* __restrict__ backward, float* __restrict__ back_undo, int o,
     int c, int dealt
 ) {
     constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
@@ -33,7 +38,8 @@ __global__ void __launch_bounds__(THREADS) pack_shifted(
     if constexpr (SCALED<FORMAT>) {
         for (int output = 0; output < OUTPUTS; ++output) {
             unsigned largest = 0;
-            for (int i = threadIdx.x; i < 16 * c; i += THREADS) largest = max(largest, bits_of_size(weight(w, output, i / 16, i % 16, o, c)));
+            for (int i = threadIdx.x; i < 16 * c; i += THREADS)
+                largest = max(largest, bits_of_size(weight(w, output, i / 16, i % 16, o, c)));
             const unsigned exponent = scale_exponent(largest_of_block(largest, warps));
             if (threadIdx.x == 0) {
                 of_output[output] = power_of_two(exponent);
@@ -43,14 +49,17 @@ __global__ void __launch_bounds__(THREADS) pack_shifted(
         }
         if (backward != nullptr && threadIdx.x < 64) {
             unsigned largest = 0;
-            for (int i = 0; i < 16 * o; ++i) largest = max(largest, bits_of_size(weight(w, i / 16, first + threadIdx.x, i % 16, o, c)));
+            for (int i = 0; i < 16 * o; ++i)
+                largest = max(largest, bits_of_size(weight(w, i / 16, first + threadIdx.x, i % 16, o, c)));
             const unsigned exponent = scale_exponent(largest);
-            of_channel[threadIdx.x] = power_of_two(exponent), back_undo[first + threadIdx.x] = power_of_two(254u - exponent) * UP;
+            of_channel[threadIdx.x] = power_of_two(exponent),
+                back_undo[first + threadIdx.x] = power_of_two(254u - exponent) * UP;
         }
         __syncthreads();
     }
     const auto store = [&](unsigned* to, int i, float one, float other) {
-        const int row = i / 32, word = i % 32, at = blockIdx.x * COPIES * WORDS + row * 32 + (word / 4 ^ row % 8) * 4 + word % 4;
+        const int row = i / 32, word = i % 32,
+            at = blockIdx.x * COPIES * WORDS + row * 32 + (word / 4 ^ row % 8) * 4 + word % 4;
         unsigned high, low;
         two_numbers<FORMAT>(one, other, high, low);
         to[at] = high;
@@ -58,7 +67,8 @@ __global__ void __launch_bounds__(THREADS) pack_shifted(
     };
     for (int i = threadIdx.x; i < WORDS; i += THREADS) {  // two outputs of a number and a channel
         const int channel = i / 32, number = i % 32 / 2, output = i % 2 * 2;
-        const float one = weight(w, output, first + channel, number, o, c), other = weight(w, output + 1, first + channel, number, o, c);
+        const float one = weight(w, output, first + channel, number, o, c),
+            other = weight(w, output + 1, first + channel, number, o, c);
         if constexpr (SCALED<FORMAT>) store(forward, i, one * of_output[output], other * of_output[output + 1]);
         else store(forward, i, one, other);
     }
@@ -66,7 +76,8 @@ __global__ void __launch_bounds__(THREADS) pack_shifted(
     for (int i = threadIdx.x; i < WORDS; i += THREADS) {
         const int row = i / 32, number = i % 32 / 2, output = i % 2 * 2;
         const int channel = dealt ? row / 32 * 32 + row % 8 / 2 * 8 + row / 8 % 4 * 2 + row % 2 : row;
-        float one = weight(w, output, first + channel, number, o, c), other = weight(w, output + 1, first + channel, number, o, c);
+        float one = weight(w, output, first + channel, number, o, c),
+            other = weight(w, output + 1, first + channel, number, o, c);
         if constexpr (SCALED<FORMAT>) one *= of_channel[channel], other *= of_channel[channel];
         store(backward, i, one, other);
     }

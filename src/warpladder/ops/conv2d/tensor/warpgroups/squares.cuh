@@ -1,20 +1,25 @@
 // Squares of pixels, and the ring through which the copy engine (TMA) brings them to a warpgroup's products (wgmma).
 //
-// A piece of 8 kB in shared memory has 64 rows of 128 bytes: either a square of 8 x 8 pixels of an image that lies channels last, 64 channels of each, or
-// 64 terms of 64 outputs of packed weights. What of a square lies beside its image arrives as zeros: that is the padding, and the images' ragged edge.
+// A piece of 8 kB in shared memory has 64 rows of 128 bytes: either a square of 8 x 8 pixels of an image that lies
+// channels last, 64 channels of each, or 64 terms of 64 outputs of packed weights. What of a square lies beside its
+// image arrives as zeros: that is the padding, and the images' ragged edge.
 #pragma once
 #include "../taps.cuh"
 #include "tensor_panels.cuh"
 #include "turn.cuh"
 #include "wgmma.cuh"
 
-constexpr int SIDE = 8, PIECE = 64 * 128, THREADS = 384, GROUPS = 2;  // pixels along a square, bytes of a piece, a block's threads, warpgroups that multiply
-constexpr int COLUMNS = 128;                                            // columns of a warpgroup's sums, two pieces of the second factor
+// pixels along a square, bytes of a piece, a block's threads, warpgroups that multiply
+constexpr int SIDE = 8, PIECE = 64 * 128, THREADS = 384, GROUPS = 2;
+// columns of a warpgroup's sums, two pieces of the second factor
+constexpr int COLUMNS = 128;
 
-// Of what is multiplied in 64 terms, `FIRST` pieces of the first factor and `SECOND` of the second one, twice where numbers are split into halves.
+// Of what is multiplied in 64 terms, `FIRST` pieces of the first factor and `SECOND` of the second one, twice where
+// numbers are split into halves.
 template <int FORMAT, int FIRST, int SECOND>
 struct Ring {
-    static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, HALF_BYTES = (FIRST + SECOND) * PIECE, BYTES = COPIES * HALF_BYTES;
+    static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, HALF_BYTES = (FIRST + SECOND) * PIECE,
+        BYTES = COPIES * HALF_BYTES;
     static constexpr int STAGES = 196608 / BYTES;  // a block takes STAGES BYTES + 1,024 bytes of shared memory
     Barrier arrived[STAGES], read[STAGES];
 
@@ -31,9 +36,11 @@ struct Ring {
     }
 };
 
-// One step of 64 x 128 sums over 16 terms; of the first factor's tile they go along the rows (pixels by channels), or down (channels of pixels).
+// One step of 64 x 128 sums over 16 terms; of the first factor's tile they go along the rows (pixels by channels), or
+// down (channels of pixels).
 template <int FORMAT, bool ACROSS_PIXELS>
-__device__ __forceinline__ void multiply_step(float (&sum)[COLUMNS / 2], const char* first, const char* second, int term, bool add) {
+__device__ __forceinline__ void multiply_step(float (&sum)[COLUMNS / 2], const char* first, const char* second,
+    int term, bool add) {
     const unsigned long long right = terms_down(second + 128 * term, PIECE);
     if constexpr (ACROSS_PIXELS) {
         const unsigned long long left = terms_down(first + 128 * term, 0);
@@ -46,25 +53,31 @@ __device__ __forceinline__ void multiply_step(float (&sum)[COLUMNS / 2], const c
     }
 }
 
-// 64 terms of 64 x 128 sums; of halves al bh, ah bl, ah bh: the small ones first. `half` bytes further lie the low halves.
+// 64 terms of 64 x 128 sums; of halves al bh, ah bl, ah bh: the small ones first. `half` bytes further lie the low
+// halves.
 template <int FORMAT, bool ACROSS_PIXELS>
-__device__ __forceinline__ void multiply_terms(float (&sum)[COLUMNS / 2], const char* first, const char* second, int half, bool add) {
+__device__ __forceinline__ void multiply_terms(float (&sum)[COLUMNS / 2], const char* first, const char* second,
+    int half, bool add) {
 #pragma unroll
     for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)
 #pragma unroll
         for (int term = 0; term < 64; term += 16)
             multiply_step<FORMAT, ACROSS_PIXELS>(
-                sum, first + (product == 0 ? half : 0), second + (product == 1 ? half : 0), term, add || term > 0 || (FORMAT == SPLIT && product > 0)
+                sum, first + (product == 0 ? half : 0), second + (product == 1 ? half : 0), term, add || term > 0
+                    || (FORMAT == SPLIT && product > 0)
             );
 }
 
-// Squares of n images, along an image's rows first: how many there are, and where number `square` of them begins. Beyond the last one: image n or later.
+// Squares of n images, along an image's rows first: how many there are, and where number `square` of them begins.
+// Beyond the last one: image n or later.
 struct Squares {
     int across, down, n;
-    __device__ __forceinline__ Squares(int n_, int h, int w) : across((w + SIDE - 1) / SIDE), down((h + SIDE - 1) / SIDE), n(n_) {}
+    __device__ __forceinline__ Squares(int n_, int h, int w) : across((w + SIDE - 1) / SIDE),
+        down((h + SIDE - 1) / SIDE), n(n_) {}
     __device__ __forceinline__ int count() const { return n * across * down; }
     __device__ __forceinline__ int image(int square) const { return square / (across * down); }
-    __device__ __forceinline__ int after(int image) const { return (image + 1) * across * down; }  // the first square of the next image
+    // the first square of the next image
+    __device__ __forceinline__ int after(int image) const { return (image + 1) * across * down; }
     __device__ __forceinline__ int row(int square) const { return square / across % down * SIDE; }
     __device__ __forceinline__ int column(int square) const { return square % across * SIDE; }
 };

@@ -1,9 +1,11 @@
-// Sums of warpgroup products on their way out: through shared memory, so that what is written are whole pieces of an image's rows, by little code.
+// Sums of warpgroup products on their way out: through shared memory, so that what is written are whole pieces of an
+// image's rows, by little code.
 //
-// Registers cannot be counted through by a loop. Whatever is done with a sum where it lies, in its register, stands in the machine code once for each of a
-// thread's 128 sums. That made 154 kB of `convolve<BF16, 2>`, more than an instruction cache of 128 kB holds, and it took 8 to 24 us for a tile's sums. So only
-// the copy to shared memory is written out for each register, and everything else is a loop that reads from there.
-// A warp has 16 pixels of a square, two rows of 8, and brings 64 outputs of them at a time to 4 kB of its own: no other warp has to be waited for.
+// Registers cannot be counted through by a loop. Whatever is done with a sum where it lies, in its register, stands in
+// the machine code once for each of a thread's 128 sums. That made 154 kB of `convolve<BF16, 2>`, more than an
+// instruction cache of 128 kB holds, and it took 8 to 24 us for a tile's sums. So only the copy to shared memory is
+// written out for each register, and everything else is a loop that reads from there. A warp has 16 pixels of a square,
+// two rows of 8, and brings 64 outputs of them at a time to 4 kB of its own: no other warp has to be waited for.
 #pragma once
 #include "ahead.cuh"
 #include "four.cuh"
@@ -14,8 +16,9 @@ enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };  // what is done with a sum and its b
 
 constexpr int STAGED = 64 * 16;  // floats of a warp in shared memory: 64 outputs of 2 x 8 pixels
 
-// Where a sum lies: two outputs have 32 numbers, a number for each bank, and what four pairs of outputs have of a row of pixels lies in four different places of
-// them. So both the lanes of a fragment (four pairs of outputs, 8 pixels) and lanes that read 16 bytes each meet every bank once.
+// Where a sum lies: two outputs have 32 numbers, a number for each bank, and what four pairs of outputs have of a row
+// of pixels lies in four different places of them. So both the lanes of a fragment (four pairs of outputs, 8 pixels)
+// and lanes that read 16 bytes each meet every bank once.
 __device__ __forceinline__ int staged_at(int output, int pixel) {
     const int pair = output / 2;
     return pair * 32 + ((output % 2 * 16 + pixel) ^ (pair % 4 * 8));
@@ -33,8 +36,9 @@ __device__ __forceinline__ void stage(float* room, const float (&sum)[N]) {
     }
 }
 
-// Where sums go and what becomes of them. undo: (o,), of formats with scales; bias: (o,) or null. y: (n, o, apart h, apart w), of POOL (n, o, h / 2, w / 2).
-// below: null, or as y, the output of a ReLU whose gradient y shall be. winner: null, or as y of POOL. packed: null, or y in bf16 with its channels last.
+// Where sums go and what becomes of them. undo: (o,), of formats with scales; bias: (o,) or null. y: (n, o, apart h,
+// apart w), of POOL (n, o, h / 2, w / 2). below: null, or as y, the output of a ReLU whose gradient y shall be. winner:
+// null, or as y of POOL. packed: null, or y in bf16 with its channels last.
 struct Out {
     const float *__restrict__ undo, *__restrict__ bias, *__restrict__ below;
     float* __restrict__ y;
@@ -44,7 +48,8 @@ struct Out {
 
     // Whether rows of `wide` numbers can be read and written by 16 bytes from every fourth number on.
     __device__ __forceinline__ bool by_four(int wide) const {
-        return (reinterpret_cast<unsigned long long>(y) | reinterpret_cast<unsigned long long>(below)) % 16 == 0 && wide % 4 == 0;
+        return (reinterpret_cast<unsigned long long>(y) | reinterpret_cast<unsigned long long>(below)) % 16 == 0
+            && wide % 4 == 0;
     }
 };
 
@@ -54,29 +59,35 @@ struct Finish {
     float by, bias;
     bool rectifies;
     __device__ __forceinline__ Finish(const Out& to, int output)
-        : by(SCALED<FORMAT> ? to.undo[output] : 1.0f), bias(to.bias != nullptr ? to.bias[output] : 0.0f), rectifies(to.after == RECTIFY) {}
+        : by(SCALED<FORMAT> ? to.undo[output] : 1.0f), bias(to.bias != nullptr ? to.bias[output] : 0.0f),
+            rectifies(to.after == RECTIFY) {}
     __device__ __forceinline__ float operator()(float value) const {
         value = value * by + bias;
         return rectifies ? relu(value) : value;
     }
-    __device__ __forceinline__ float4 operator()(float4 v) const { return make_float4((*this)(v.x), (*this)(v.y), (*this)(v.z), (*this)(v.w)); }
+    __device__ __forceinline__ float4 operator()(float4 v) const {
+        return make_float4((*this)(v.x), (*this)(v.y), (*this)(v.z), (*this)(v.w)); }
 };
 
 __device__ __forceinline__ float4 staged_four(const float* room, int output, int pixel) {
     return *reinterpret_cast<const float4*>(room + staged_at(output, pixel));
 }
 
-// Two rows of 8 pixels of an image, from `row` and `column` on, for 64 outputs from `first` on: a lane has four pixels of every eighth output, 16 bytes.
+// Two rows of 8 pixels of an image, from `row` and `column` on, for 64 outputs from `first` on: a lane has four pixels
+// of every eighth output, 16 bytes.
 template <int FORMAT>
-__device__ __forceinline__ void write_rows(const float* room, const Out& to, int image, int row, int column, int first) {
+__device__ __forceinline__ void write_rows(const float* room, const Out& to, int image, int row, int column, int first)
+    {
     const int lane = threadIdx.x % 32, down = lane / 2 % 2, along = lane % 2 * 4, output = first + lane / 4;
     if (row + down >= to.h || column + along >= to.w) return;
-    const long long plane = to.h * to.w, at = (static_cast<long long>(image) * to.o + output) * plane + (row + down) * to.w + column + along;
+    const long long plane = to.h * to.w, at = (static_cast<long long>(image) * to.o + output) * plane + (row + down)
+        * to.w + column + along;
     float4 below[8];
     if (to.below != nullptr) {
         const float* from = to.below + at;
 #pragma unroll
-        for (int q = 0; q < 8; ++q, from += 8 * plane) below[q] = *reinterpret_cast<const float4*>(from);  // all on their way together
+        // all on their way together
+        for (int q = 0; q < 8; ++q, from += 8 * plane) below[q] = *reinterpret_cast<const float4*>(from);
     }
     float* y = to.y + at;
 #pragma unroll
@@ -87,47 +98,58 @@ __device__ __forceinline__ void write_rows(const float* room, const Out& to, int
     }
 }
 
-// Asks for what write_rows will read of `below`: 64 outputs of a warp's two rows of pixels, so that it lies in the second-level cache by then. To be called
-// before the products, behind which nothing of it is felt.
+// Asks for what write_rows will read of `below`: 64 outputs of a warp's two rows of pixels, so that it lies in the
+// second-level cache by then. To be called before the products, behind which nothing of it is felt.
 __device__ __forceinline__ void fetch_below(const Out& to, int image, int row, int column, int first) {
     const int lane = threadIdx.x % 32, line = row + lane % 2;
     if (image >= to.n || first >= to.o || line >= to.h || column >= to.w) return;
     const long long plane = to.h * to.w;
-    const float* from = to.below + (static_cast<long long>(image) * to.o + first + lane / 2) * plane + line * to.w + column;
+    const float* from = to.below + (static_cast<long long>(image) * to.o + first + lane / 2) * plane + line * to.w
+        + column;
 #pragma unroll
     for (int q = 0; q < 4; ++q, from += 16 * plane) fetch_ahead(from);
 }
 
-// What write_rows does, pixel by pixel: of rows that 16 bytes do not divide, and of an enlarged image, of which these are every second pixel of every second row, from the
-// class's first pixel on. A lane has a pixel of every second output.
+// What write_rows does, pixel by pixel: of rows that 16 bytes do not divide, and of an enlarged image, of which these
+// are every second pixel of every second row, from the class's first pixel on. A lane has a pixel of every second
+// output.
 template <int FORMAT>
-__device__ __forceinline__ void write_pixels(const float* room, const Out& to, int image, int row, int column, int of_class, int first) {
+__device__ __forceinline__ void write_pixels(const float* room, const Out& to, int image, int row, int column,
+    int of_class, int first) {
     const int lane = threadIdx.x % 32, output = first + lane / 16, line = row + lane / 8 % 2, along = column + lane % 8;
     if (line >= to.h || along >= to.w) return;
     const long long plane = to.apart * to.apart * to.h * to.w;
-    long long at = (static_cast<long long>(image) * to.o + output) * plane + (line * to.apart + of_class / 2) * (to.w * to.apart) + along * to.apart + of_class % 2;
+    long long at = (static_cast<long long>(image) * to.o + output) * plane + (line * to.apart + of_class / 2)
+        * (to.w * to.apart) + along * to.apart + of_class % 2;
     if (to.below == nullptr) {  // of which nothing is read, so that no read has to wait for a write
 #pragma unroll 8
-        for (int pair = 0; pair < 32; ++pair, at += 2 * plane) to.y[at] = Finish<FORMAT>(to, output + 2 * pair)(room[pair * 32 + (lane ^ (pair % 4 * 8))]);
+        for (int pair = 0; pair < 32; ++pair, at += 2 * plane)
+            to.y[at] = Finish<FORMAT>(to, output + 2 * pair)(room[pair * 32 + (lane ^ (pair % 4 * 8))]);
         return;
     }
 #pragma unroll 4
     for (int pair = 0; pair < 32; ++pair, at += 2 * plane)
-        to.y[at] = relu_gradient(Finish<FORMAT>(to, output + 2 * pair)(room[pair * 32 + (lane ^ (pair % 4 * 8))]), to.below[at]);
+        to.y[at] = relu_gradient(Finish<FORMAT>(to, output + 2 * pair)(room[pair * 32 + (lane ^ (pair % 4 * 8))]),
+            to.below[at]);
 }
 
-// Writes the 2 x 8 pixels of a warp packed for the layer behind, in bf16 with their channels last: a lane has two neighbouring outputs.
+// Writes the 2 x 8 pixels of a warp packed for the layer behind, in bf16 with their channels last: a lane has two
+// neighbouring outputs.
 template <int FORMAT>
-__device__ __forceinline__ void write_packed(const float* room, const Out& to, int image, int row, int column, int of_class, int first) {
+__device__ __forceinline__ void write_packed(const float* room, const Out& to, int image, int row, int column,
+    int of_class, int first) {
     const int lane = threadIdx.x % 32, output = first + 2 * lane;
     const Finish<FORMAT> finish(to, output), next(to, output + 1);
     unsigned* packed = reinterpret_cast<unsigned*>(to.packed) + output / 2;
 #pragma unroll 1
     for (int pixel = 0; pixel < 16; pixel += 4) {
         const int line = row + pixel / 8;
-        const float4 left = finish(staged_four(room, 2 * lane, pixel)), right = next(staged_four(room, 2 * lane + 1, pixel));
-        const unsigned both[4] = {two_bf16(left.x, right.x), two_bf16(left.y, right.y), two_bf16(left.z, right.z), two_bf16(left.w, right.w)};
-        const long long number = static_cast<long long>(image * to.apart * to.h + line * to.apart + of_class / 2) * to.w * to.apart + of_class % 2;
+        const float4 left = finish(staged_four(room, 2 * lane, pixel)),
+            right = next(staged_four(room, 2 * lane + 1, pixel));
+        const unsigned both[4] = {two_bf16(left.x, right.x), two_bf16(left.y, right.y), two_bf16(left.z, right.z),
+            two_bf16(left.w, right.w)};
+        const long long number = static_cast<long long>(image * to.apart * to.h + line * to.apart + of_class / 2)
+            * to.w * to.apart + of_class % 2;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
             const int along = column + pixel % 8 + e;
@@ -138,8 +160,10 @@ __device__ __forceinline__ void write_packed(const float* room, const Out& to, i
 
 // Writes a warp's 2 x 8 pixels through a 2 x 2 pool: four windows of an output, and each lane has an output to itself.
 template <int FORMAT>
-__device__ __forceinline__ void write_pooled(const float* room, const Out& to, int image, int row, int column, int first) {
-    const int lane = threadIdx.x % 32, high = to.h / 2, across = to.w / 2, pixels = high * across, pixel = row / 2 * across + column / 2;
+__device__ __forceinline__ void write_pooled(const float* room, const Out& to, int image, int row, int column,
+    int first) {
+    const int lane = threadIdx.x % 32, high = to.h / 2, across = to.w / 2, pixels = high * across,
+        pixel = row / 2 * across + column / 2;
     const int count = row / 2 < high ? across - column / 2 : 0;
     const bool wide = to.by_four(across) && reinterpret_cast<unsigned long long>(to.winner) % 4 == 0;
 #pragma unroll 1
@@ -151,8 +175,10 @@ __device__ __forceinline__ void write_pooled(const float* room, const Out& to, i
         unsigned place[4];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const float4 above = finish(staged_four(room, own, 4 * half)), beneath = finish(staged_four(room, own, 8 + 4 * half));
-            const float fours[2][4] = {{above.x, above.y, beneath.x, beneath.y}, {above.z, above.w, beneath.z, beneath.w}};
+            const float4 above = finish(staged_four(room, own, 4 * half)),
+                beneath = finish(staged_four(room, own, 8 + 4 * half));
+            const float fours[2][4] = {{above.x, above.y, beneath.x, beneath.y},
+                {above.z, above.w, beneath.z, beneath.w}};
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const Best found = best_of(fours[i]);
@@ -162,7 +188,8 @@ __device__ __forceinline__ void write_pooled(const float* room, const Out& to, i
         store_four(to.y + at, make_float4(best[0], best[1], best[2], best[3]), count, wide);
         if (to.winner != nullptr) {
             if (wide && count >= 4) {
-                *reinterpret_cast<unsigned*>(to.winner + at) = place[0] | place[1] << 8 | place[2] << 16 | place[3] << 24;
+                *reinterpret_cast<unsigned*>(to.winner + at) = place[0] | place[1] << 8 | place[2] << 16
+                    | place[3] << 24;
             } else {
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
@@ -178,9 +205,11 @@ __device__ __forceinline__ void write_pooled(const float* room, const Out& to, i
     }
 }
 
-// All that becomes of what a warp has staged: 64 outputs from `first` on, of two rows of 8 pixels from `row` and `column` on.
+// All that becomes of what a warp has staged: 64 outputs from `first` on, of two rows of 8 pixels from `row` and
+// `column` on.
 template <int FORMAT>
-__device__ __forceinline__ void write_staged(const float* room, const Out& to, int image, int row, int column, int of_class, int first) {
+__device__ __forceinline__ void write_staged(const float* room, const Out& to, int image, int row, int column,
+    int of_class, int first) {
     if (image >= to.n || first >= to.o) return;  // outputs are a multiple of 64
     if (to.after == POOL) return write_pooled<FORMAT>(room, to, image, row, column, first);
     if (to.apart == 1 && to.by_four(to.w)) write_rows<FORMAT>(room, to, image, row, column, first);

@@ -1,24 +1,27 @@
-// What warpgroup products of convolutions (warpgroups.cu, warpgroup_weights.cu) read: images channels last and weights by terms, both in 16 bits.
+// What warpgroup products of convolutions (warpgroups.cu, warpgroup_weights.cu) read: images channels last and weights
+// by terms, both in 16 bits.
 //
-// bf16 rounds. SPLIT, fp32, makes two halves of each number, and HALF, fp16, one, times a power of two that brings the largest to 2^14 or a little above:
-// of 64 channels of an image, so that one scale serves all taps and sums over pixels too; of weights, of all terms of an output.
-// arch: sm_80, sm_90, sm_100
+// bf16 rounds. SPLIT, fp32, makes two halves of each number, and HALF, fp16, one, times a power of two that brings the
+// largest to 2^14 or a little above: of 64 channels of an image, so that one scale serves all taps and sums over pixels
+// too; of weights, of all terms of an output. arch: sm_80, sm_90, sm_100
 #include "../folded.cuh"
 #include "../halves.cuh"
 #include "../taps.cuh"
 
-constexpr int THREADS = 256, AT_ONCE = THREADS / 32;  // of a block that packs weights: threads, and columns, a warp for each
+// of a block that packs weights: threads, and columns, a warp for each
+constexpr int THREADS = 256, AT_ONCE = THREADS / 32;
 constexpr int MOST = 512;                             // threads of a block that packs pixels, at most
 
-// What images are made of as they are packed, and what stands between: x (n, c, h, w), and y null, or as x, the output of a ReLU whose gradient x is; or, with
-// `winner`, x (n, c, h / 2, w / 2), the gradient of a 2 x 2 pool, and likewise the places (pooled.cuh) that it goes back to: zero everywhere else.
+// What images are made of as they are packed, and what stands between: x (n, c, h, w), and y null, or as x, the output
+// of a ReLU whose gradient x is; or, with `winner`, x (n, c, h / 2, w / 2), the gradient of a 2 x 2 pool, and likewise
+// the places (pooled.cuh) that it goes back to: zero everywhere else.
 struct Given {
     const float *__restrict__ x, *__restrict__ y;
     const unsigned char* __restrict__ winner;
     int h, w;
 
-    // Of 8 channels, from number `first` of all n c on, four pixels in row `row` from `column` on, and in the next row where this one ends; 0 where there are none.
-    // All reads are on their way together.
+    // Of 8 channels, from number `first` of all n c on, four pixels in row `row` from `column` on, and in the next row
+    // where this one ends; 0 where there are none. All reads are on their way together.
     template <bool BY_FOUR>
     __device__ __forceinline__ void read(float (&v)[8][4], int first, int row, int column) const {
         const int plane = winner != nullptr ? (h / 2) * (w / 2) : h * w;
@@ -30,7 +33,8 @@ struct Given {
             from += row * w + column;
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
-                const float4 four = here ? *reinterpret_cast<const float4*>(from + i * plane) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                const float4 four = here ? *reinterpret_cast<const float4*>(from + i * plane)
+                    : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
             }
         } else if constexpr (BY_FOUR) {  // of two windows the upper or the lower halves
@@ -38,10 +42,12 @@ struct Given {
             const bool here = row / 2 < h / 2;
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
-                const float2 two = here ? *reinterpret_cast<const float2*>(from + at + i * plane) : make_float2(0.0f, 0.0f);
+                const float2 two = here ? *reinterpret_cast<const float2*>(from + at + i * plane)
+                    : make_float2(0.0f, 0.0f);
                 const int both = here ? *reinterpret_cast<const unsigned short*>(won + at + i * plane) : 0;
 #pragma unroll
-                for (int e = 0; e < 4; ++e) v[i][e] = (both >> e / 2 * 8 & 255) == upper + e % 2 ? (e < 2 ? two.x : two.y) : 0.0f;
+                for (int e = 0; e < 4; ++e)
+                    v[i][e] = (both >> e / 2 * 8 & 255) == upper + e % 2 ? (e < 2 ? two.x : two.y) : 0.0f;
             }
         } else {
 #pragma unroll
@@ -53,7 +59,8 @@ struct Given {
                 for (int i = 0; i < 8; ++i) v[i][e] = here ? from[at + i * plane] : 0.0f;
                 if (here && winner != nullptr)
 #pragma unroll
-                    for (int i = 0; i < 8; ++i) v[i][e] = won[at + i * plane] == row % 2 * 2 + column % 2 ? v[i][e] : 0.0f;
+                    for (int i = 0; i < 8; ++i)
+                        v[i][e] = won[at + i * plane] == row % 2 * 2 + column % 2 ? v[i][e] : 0.0f;
                 if (here && y != nullptr)
 #pragma unroll
                     for (int i = 0; i < 8; ++i) v[i][e] = relu_gradient(v[i][e], y[begin + at + i * plane]);
@@ -62,7 +69,8 @@ struct Given {
     }
 };
 
-// sums: (n, c), each image's sum over its pixels, 64 of a block, for the bias. part: a thread's own eight; lanes of one number modulo 8 have the same channels.
+// sums: (n, c), each image's sum over its pixels, 64 of a block, for the bias. part: a thread's own eight; lanes of one
+// number modulo 8 have the same channels.
 __device__ __forceinline__ void add_up(float* __restrict__ sums, const float (&part)[8]) {
     __shared__ float warps[MOST / 32][64];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -80,20 +88,24 @@ __device__ __forceinline__ void add_up(float* __restrict__ sums, const float (&p
     }
 }
 
-// x, y, winner, h, w: as Given has them. high, low: (n, h w, c), two channels a word. undo: (n, c / 64), what undoes a scale. undo: null in bf16.
-// low: null but in SPLIT. sums: null, or (n, c), each channel's sum over an image's pixels.
-// by_classes: whether pixels are wanted by the four classes of taps.cuh, each as an image of a quarter of the pixels; h and w are even then.
-// A block has 64 channels of an image, and a warp of them 16 pixels at a time, four lanes for every eight channels: a lane reads 16 bytes of each of eight
-// channels, and writes 16 bytes of each of four pixels, next to the seven lanes that have the pixel's other channels. Of a block of 512 threads an image of 256
-// pixels is read once; of a larger one with a scale the largest number is found first, and then all is read again.
-// BY_FOUR: whether four pixels of x begin at a multiple of 16 bytes, or those of a pool's gradient at one of 8, in the same row; and y is null.
+// x, y, winner, h, w: as Given has them. high, low: (n, h w, c), two channels a word. undo: (n, c / 64), what undoes a
+// scale. undo: null in bf16. low: null but in SPLIT. sums: null, or (n, c), each channel's sum over an image's pixels.
+// by_classes: whether pixels are wanted by the four classes of taps.cuh, each as an image of a quarter of the pixels; h
+// and w are even then. A block has 64 channels of an image, and a warp of them 16 pixels at a time, four lanes for
+// every eight channels: a lane reads 16 bytes of each of eight channels, and writes 16 bytes of each of four pixels,
+// next to the seven lanes that have the pixel's other channels. Of a block of 512 threads an image of 256 pixels is
+// read once; of a larger one with a scale the largest number is found first, and then all is read again. BY_FOUR:
+// whether four pixels of x begin at a multiple of 16 bytes, or those of a pool's gradient at one of 8, in the same row;
+// and y is null.
 template <int FORMAT, bool BY_FOUR>
 __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
-    const float* __restrict__ x, const float* __restrict__ y, const unsigned char* __restrict__ winner, unsigned* __restrict__ high,
+    const float* __restrict__ x, const float* __restrict__ y, const unsigned char* __restrict__ winner,
+    unsigned* __restrict__ high,
     unsigned* __restrict__ low, float* __restrict__ undo, float* __restrict__ sums, int c, int h, int w, int by_classes
 ) {
     const Given given{x, y, winner, h, w};
-    const int lane = threadIdx.x % 32, blocks = c / 64, image = blockIdx.x / blocks, block = blockIdx.x % blocks, plane = h * w;
+    const int lane = threadIdx.x % 32, blocks = c / 64, image = blockIdx.x / blocks, block = blockIdx.x % blocks,
+        plane = h * w;
     const int at_once = blockDim.x / 2, rounds = (plane + at_once - 1) / at_once;  // pixels, and how often that many
     __shared__ unsigned warps[MOST / 32];
     float v[8][4], by = 1.0f, sum[8] = {};
@@ -102,7 +114,8 @@ __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
     for (int turn = SCALED<FORMAT> ? 0 : rounds; turn < 2 * rounds; ++turn) {
         const int first = turn % rounds * at_once + threadIdx.x / 32 * 16 + lane / 8 * 4;
         int row = first / w, column = first % w;
-        if (!SCALED<FORMAT> || turn < rounds || rounds > 1) given.read<BY_FOUR>(v, blockIdx.x * 64 + lane % 8 * 8, row, column);
+        if (!SCALED<FORMAT> || turn < rounds || rounds > 1)
+            given.read<BY_FOUR>(v, blockIdx.x * 64 + lane % 8 * 8, row, column);
         if (turn < rounds) {
 #pragma unroll
             for (int i = 0; i < 32; ++i) largest = max(largest, bits_of_size(v[i / 4][i % 4]));
@@ -122,34 +135,42 @@ __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
 #pragma unroll
             for (int i = 0; i < 4; ++i) two_numbers<FORMAT>(v[2 * i][e] * by, v[2 * i + 1][e] * by, two[i], rest[i]);
             const int pixel = by_classes ? by_class(row, column, plane, w) : row * w + column;
-            const long long at = ((static_cast<long long>(image) * plane + pixel) * blocks + block) * 8 + lane % 8;  // in 16 bytes
+            // in 16 bytes
+            const long long at = ((static_cast<long long>(image) * plane + pixel) * blocks + block) * 8 + lane % 8;
             reinterpret_cast<uint4*>(high)[at] = make_uint4(two[0], two[1], two[2], two[3]);
-            if constexpr (FORMAT == SPLIT) reinterpret_cast<uint4*>(low)[at] = make_uint4(rest[0], rest[1], rest[2], rest[3]);
+            if constexpr (FORMAT == SPLIT)
+                reinterpret_cast<uint4*>(low)[at] = make_uint4(rest[0], rest[1], rest[2], rest[3]);
         }
     }
     if (sums != nullptr) add_up(sums, sum);
 }
 
-// Weights w (o, c, 3, 3) for both ways. Forward: (9 c, o), terms ordered (64 channels, tap, channel). Backward: (9 o, c) likewise, taps mirrored; null where
-// there is no input gradient. enlarged: whether they are those behind an enlargement by 2; forward then (16 c, o), terms (class, 64 channels, tap, channel), and
-// backward (16 o, c). undo: (o,) and (c,), times 2^14 (squares.cuh); one for all classes of an output, since all are sums of the same nine numbers.
-// undo: null in bf16. low: null but in SPLIT.
-// A block packs eight columns, each by a warp, whose lanes have a row of w's each, an output and a channel: its nine numbers are read once and make all sixteen.
-// Through shared memory the eight columns, 16 bytes of a term, come together.
+// Weights w (o, c, 3, 3) for both ways. Forward: (9 c, o), terms ordered (64 channels, tap, channel). Backward: (9 o,
+// c) likewise, taps mirrored; null where there is no input gradient. enlarged: whether they are those behind an
+// enlargement by 2; forward then (16 c, o), terms (class, 64 channels, tap, channel), and backward (16 o, c). undo:
+// (o,) and (c,), times 2^14 (squares.cuh); one for all classes of an output, since all are sums of the same nine
+// numbers. undo: null in bf16. low: null but in SPLIT. A block packs eight columns, each by a warp, whose lanes have a
+// row of w's each, an output and a channel: its nine numbers are read once and make all sixteen. Through shared memory
+// the eight columns, 16 bytes of a term, come together.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_weights(
-    const float* __restrict__ w, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo, unsigned* __restrict__ back_high,
+    const float* __restrict__ w, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo,
+    unsigned* __restrict__ back_high,
     unsigned* __restrict__ back_low, float* __restrict__ back_undo, int o, int c, int enlarged
 ) {
-    constexpr int WORDS = AT_ONCE / 2, ROOM = WORDS + 1;  // of a term's columns; with a word between, lanes that write one after the other meet other banks
+    // of a term's columns; with a word between, lanes that write one after the other meet other banks
+    constexpr int WORDS = AT_ONCE / 2, ROOM = WORDS + 1;
     __shared__ unsigned highs[16][32][ROOM], lows[FORMAT == SPLIT ? 16 : 1][32][ROOM];
     const bool back = static_cast<int>(blockIdx.x) >= o / AT_ONCE;
     const Taps taps{!enlarged ? WINDOW : back ? GATHERED : ENLARGED};
-    const int columns = back ? c : o, others = back ? o : c, each = taps.count() * others, left = AT_ONCE * (blockIdx.x - (back ? o / AT_ONCE : 0));
+    const int columns = back ? c : o, others = back ? o : c, each = taps.count() * others,
+        left = AT_ONCE * (blockIdx.x - (back ? o / AT_ONCE : 0));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    // All numbers that the warp's column has of another channel, or output: w's nine, or the sixteen of an enlarged layer.
+    // All numbers that the warp's column has of another channel, or output: w's nine, or the sixteen of an enlarged
+    // layer.
     const auto read = [&](int other, float (&number)[16]) {
-        const float* from = w + (back ? static_cast<long long>(other) * c + left + warp : static_cast<long long>(left + warp) * c + other) * 9;
+        const float* from = w + (back ? static_cast<long long>(other) * c + left + warp
+            : static_cast<long long>(left + warp) * c + other) * 9;
         float nine[9];
 #pragma unroll
         for (int i = 0; i < 9; ++i) nine[i] = from[i];
@@ -166,7 +187,8 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
             for (int i = 0; i < 16; ++i) largest = max(largest, bits_of_size(number[i]));
         }
 #pragma unroll
-        for (int offset = 1; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
+        for (int offset = 1; offset < 32; offset *= 2)
+            largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
         const unsigned exponent = scale_exponent(largest);
         by = power_of_two(exponent);
         if (lane == 0) (back ? back_undo : undo)[left + warp] = power_of_two(254u - exponent) * UP;
@@ -178,16 +200,21 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
             unsigned one, rest;
             two_numbers<FORMAT>(number[i] * by, 0.0f, one, rest);
             reinterpret_cast<unsigned short*>(highs[i][lane])[warp] = static_cast<unsigned short>(one);
-            if constexpr (FORMAT == SPLIT) reinterpret_cast<unsigned short*>(lows[i][lane])[warp] = static_cast<unsigned short>(rest);
+            if constexpr (FORMAT == SPLIT)
+                reinterpret_cast<unsigned short*>(lows[i][lane])[warp] = static_cast<unsigned short>(rest);
         }
         __syncthreads();
         for (int at = threadIdx.x; at < taps.classes() * taps.count() * 32 * WORDS; at += THREADS) {
-            const int word = at % WORDS, other = at / WORDS % 32, of_class = at / WORDS / 32 / taps.count(), tap = at / WORDS / 32 % taps.count();
-            const int row = taps.number(tap / taps.side(), of_class / 2), column = taps.number(tap % taps.side(), of_class % 2);
+            const int word = at % WORDS, other = at / WORDS % 32, of_class = at / WORDS / 32 / taps.count(),
+                tap = at / WORDS / 32 % taps.count();
+            const int row = taps.number(tap / taps.side(), of_class / 2),
+                column = taps.number(tap % taps.side(), of_class % 2);
             const int from = enlarged ? 4 * row + column : back ? 8 - tap : tap;
-            const long long term = static_cast<long long>(of_class) * each + ((first + other) / 64 * taps.count() + tap) * 64 + (first + other) % 64;
+            const long long term = static_cast<long long>(of_class) * each + ((first + other) / 64 * taps.count() + tap)
+                * 64 + (first + other) % 64;
             (back ? back_high : high)[(term * columns + left) / 2 + word] = highs[from][other][word];
-            if constexpr (FORMAT == SPLIT) (back ? back_low : low)[(term * columns + left) / 2 + word] = lows[from][other][word];
+            if constexpr (FORMAT == SPLIT)
+                (back ? back_low : low)[(term * columns + left) / 2 + word] = lows[from][other][word];
         }
         __syncthreads();
     }

@@ -1,19 +1,23 @@
-// A convolution's weight gradient by warpgroup products (wgmma): part[o, (tap, c)] = sum over a part of the pixels of dy[pixel, o] x[pixel + tap, c].
+// A convolution's weight gradient by warpgroup products (wgmma): part[o, (tap, c)] = sum over a part of the pixels of
+// dy[pixel, o] x[pixel + tap, c].
 //
-// Sums run over pixels, which go down the rows of both factors' pieces: wgmma takes numbers of 16 bits so, and nothing is turned.
-// A stage is one square of pixels: 128 outputs of dy, and for each of PIECES (tap, 128 channels) the square of x that the tap reads.
-// Behind an enlargement by 2 the roles are exchanged: `gradient` is the small image x, and `pixels` is dy by classes (GATHERED of taps.cuh).
-// bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them after each square, are scaled back, and added up by additions that round.
-// HALF, fp16: likewise, but after all squares of an image, which have one scale, or after nine.
-// arch: sm_90a
+// Sums run over pixels, which go down the rows of both factors' pieces: wgmma takes numbers of 16 bits so, and nothing
+// is turned. A stage is one square of pixels: 128 outputs of dy, and for each of PIECES (tap, 128 channels) the square
+// of x that the tap reads. Behind an enlargement by 2 the roles are exchanged: `gradient` is the small image x, and
+// `pixels` is dy by classes (GATHERED of taps.cuh). bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them
+// after each square, are scaled back, and added up by additions that round. HALF, fp16: likewise, but after all squares
+// of an image, which have one scale, or after nine. arch: sm_90a
 #include "squares.cuh"
 
-// gradient: (n, h, w, o), pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones. dy_undo: (n, o / 64), x_undo: (n, c / 64), both
-// null in bf16. part: (parts, o, taps c). The grid's x counts groups of PIECES, then tiles of 128 outputs; its y parts of `depth` squares.
+// gradient: (n, h, w, o), pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones.
+// dy_undo: (n, o / 64), x_undo: (n, c / 64), both null in bf16. part: (parts, o, taps c). The grid's x counts groups of
+// PIECES, then tiles of 128 outputs; its y parts of `depth` squares.
 template <int FORMAT, int PIECES>
 __global__ void __launch_bounds__(THREADS, 1) correlate(
-    const __grid_constant__ TensorMap gradient, const __grid_constant__ TensorMap gradient_low, const __grid_constant__ TensorMap pixels,
-    const __grid_constant__ TensorMap pixels_low, const float* __restrict__ dy_undo, const float* __restrict__ x_undo, float* __restrict__ part, int n,
+    const __grid_constant__ TensorMap gradient, const __grid_constant__ TensorMap gradient_low,
+    const __grid_constant__ TensorMap pixels,
+    const __grid_constant__ TensorMap pixels_low, const float* __restrict__ dy_undo, const float* __restrict__ x_undo,
+    float* __restrict__ part, int n,
     int c, int h, int w, int o, int depth, int way
 ) {
     constexpr int FIRST = GROUPS, WIDE = COLUMNS / 64, SECOND = PIECES * WIDE;
@@ -24,9 +28,12 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
     stages.init();
     const Squares squares(n, h, w);
     const Taps taps{way};
-    const int across = (c + COLUMNS - 1) / COLUMNS, pieces = taps.count() * across, groups = (pieces + PIECES - 1) / PIECES;
-    const int piece0 = blockIdx.x % groups * PIECES, top = blockIdx.x / groups * 64 * GROUPS;  // a piece's number: tap, then 128 channels
-    const int begin = min(squares.count(), static_cast<int>(blockIdx.y) * depth), end = min(squares.count(), begin + depth);
+    const int across = (c + COLUMNS - 1) / COLUMNS, pieces = taps.count() * across,
+        groups = (pieces + PIECES - 1) / PIECES;
+    // a piece's number: tap, then 128 channels
+    const int piece0 = blockIdx.x % groups * PIECES, top = blockIdx.x / groups * 64 * GROUPS;
+    const int begin = min(squares.count(), static_cast<int>(blockIdx.y) * depth),
+        end = min(squares.count(), begin + depth);
     Turn<Stages::STAGES> turn;
     if (threadIdx.x < 128) {
         fewer_registers<40>();
@@ -47,12 +54,14 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
                 char* to = ring + turn.stage * Stages::BYTES + copy * Stages::HALF_BYTES;
 #pragma unroll
                 for (int piece = 0; piece < FIRST; ++piece)
-                    copy_pixels(to + piece * PIECE, copy ? gradient_low : gradient, top + 64 * piece, column, row, image, arrived);
+                    copy_pixels(to + piece * PIECE, copy ? gradient_low : gradient, top + 64 * piece, column, row,
+                        image, arrived);
 #pragma unroll
                 for (int piece = 0; piece < SECOND; ++piece) {
                     const int at = piece / WIDE;
                     copy_pixels(
-                        to + (FIRST + piece) * PIECE, copy ? pixels_low : pixels, channel[at] + piece % WIDE * 64, column + taps.far(j[at], 0),
+                        to + (FIRST + piece) * PIECE, copy ? pixels_low : pixels, channel[at] + piece % WIDE * 64,
+                        column + taps.far(j[at], 0),
                         row + taps.far(i[at], 0), taps.image(image, i[at], j[at]), arrived
                     );
                 }
@@ -61,7 +70,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
         return;
     }
     more_registers<232>();
-    const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4,
+        t = lane % 4;
     const auto done = [&](int stage) {
         if (lane == 0) barrier_arrive(&stages.read[stage]);
     };
@@ -74,14 +84,17 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
         for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = 0.0f;
         const int block = piece0 % across * WIDE;
         for (int square = begin; square < end;) {
-            const int image = squares.image(square), first = square, next = min(min(end, first + STAYING), squares.after(image));
+            const int image = squares.image(square), first = square,
+                next = min(min(end, first + STAYING), squares.after(image));
             const float back = undone(dy_undo, image, n, o, top / 64 + group) * DOWN;
-            const float back_x[WIDE] = {undone(x_undo, image, n, c, block) * UP, undone(x_undo, image, n, c, block + 1) * UP};
+            const float back_x[WIDE] = {undone(x_undo, image, n, c, block) * UP,
+                undone(x_undo, image, n, c, block + 1) * UP};
             for (; square < next; ++square, turn.next()) {
                 barrier_wait(&stages.arrived[turn.stage], turn.parity);
                 const char* stage = ring + turn.stage * Stages::BYTES;
                 wgmma_begin();
-                multiply_terms<FORMAT, true>(parts, stage + group * PIECE, stage + FIRST * PIECE, Stages::HALF_BYTES, square > first);
+                multiply_terms<FORMAT, true>(parts, stage + group * PIECE, stage + FIRST * PIECE, Stages::HALF_BYTES,
+                    square > first);
                 wgmma_commit();
                 wgmma_wait<1>();
                 if (square > first) done(turn.before());
@@ -101,7 +114,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
             wgmma_begin();
 #pragma unroll
             for (int piece = 0; piece < PIECES; ++piece)
-                multiply_terms<FORMAT, true>(sum[piece], stage + group * PIECE, stage + (FIRST + piece * WIDE) * PIECE, 0, square > begin);
+                multiply_terms<FORMAT, true>(sum[piece], stage + group * PIECE, stage + (FIRST + piece * WIDE) * PIECE,
+                    0, square > begin);
             wgmma_commit();
             wgmma_wait<1>();
             if (square > begin) done(turn.before());
@@ -120,7 +134,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
             for (int i = 0; i < 2; ++i) {
                 const int output = top + 64 * group + 16 * warp + g + 8 * i, channel = left + 8 * j + 2 * t;
                 if (output >= o || channel >= c) continue;
-                *reinterpret_cast<float2*>(part + static_cast<long long>(output) * taps.count() * c + number / across * c + channel) =
+                *reinterpret_cast<float2*>(part + static_cast<long long>(output) * taps.count() * c + number / across
+                    * c + channel) =
                     make_float2(sum[piece][4 * j + 2 * i], sum[piece][4 * j + 2 * i + 1]);
             }
     }

@@ -1,30 +1,37 @@
-// Convolutions by warpgroup products (wgmma): y[pixel, o] = sum over (64 channels, tap, channel) of x[pixel + tap, channel] w[(64 channels, tap, channel), o].
+// Convolutions by warpgroup products (wgmma): y[pixel, o] = sum over (64 channels, tap, channel) of x[pixel + tap,
+// channel] w[(64 channels, tap, channel), o].
 //
-// Windows of 3 x 3, stride 1, one pixel of padding, alone or behind an enlargement by 2 (taps.cuh), over images that warpgroup_pack.cu has written channels
-// last. A tap's factor is a square of pixels like any other, one pixel further: the copy engine is given another place and nothing is unfolded. The input
-// gradient is the same with other weights. Of an enlarged layer's y a tile has pixels of one class; the classes of a square follow each other, so that rows of y
-// are filled up while they are in the second-level cache.
-// Of three warpgroups one asks for pieces, by one of its threads; two multiply. Blocks stay, and make one tile after the other.
-// bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them after each tap's 64 channels, are scaled back, and added up by additions that round.
-// HALF, fp16: likewise, but after all taps of 64 channels, which have one scale, or after eight of sixteen.
-// arch: sm_90a
+// Windows of 3 x 3, stride 1, one pixel of padding, alone or behind an enlargement by 2 (taps.cuh), over images that
+// warpgroup_pack.cu has written channels last. A tap's factor is a square of pixels like any other, one pixel further:
+// the copy engine is given another place and nothing is unfolded. The input gradient is the same with other weights. Of
+// an enlarged layer's y a tile has pixels of one class; the classes of a square follow each other, so that rows of y
+// are filled up while they are in the second-level cache. Of three warpgroups one asks for pieces, by one of its
+// threads; two multiply. Blocks stay, and make one tile after the other. bf16: sums stay in the tensor cores. SPLIT,
+// fp32: they leave them after each tap's 64 channels, are scaled back, and added up by additions that round. HALF,
+// fp16: likewise, but after all taps of 64 channels, which have one scale, or after eight of sixteen. arch: sm_90a
 #include "squares.cuh"
 #include "staged.cuh"
 
-// way: taps.cuh's. pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones; weights: (classes taps c, o) likewise.
-// x_undo: (n, c / 64), w_undo: (o,), both null in bf16. bias: (o,) or null. below: null, or as y, the output of a ReLU whose gradient y shall be.
+// way: taps.cuh's. pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones; weights:
+// (classes taps c, o) likewise.
+// x_undo: (n, c / 64), w_undo: (o,), both null in bf16. bias: (o,) or null. below: null, or as y, the output of a ReLU
+// whose gradient y shall be.
 // y: (n, o, h, w); of ENLARGED (n, o, 2 h, 2 w), which has no POOL; of POOL (n, o, h / 2, w / 2), winner likewise.
-// packed: null, or y once more, for a layer of these that reads it in bf16: channels last and rounded, as pack_pixels of warpgroup_pack.cu has it.
-// A block makes 128 outputs of 2 PIECES squares, each warpgroup PIECES of them.
+// packed: null, or y once more, for a layer of these that reads it in bf16: channels last and rounded, as pack_pixels
+// of warpgroup_pack.cu has it. A block makes 128 outputs of 2 PIECES squares, each warpgroup PIECES of them.
 template <int FORMAT, int PIECES>
 __global__ void __launch_bounds__(THREADS, 1) convolve(
-    const __grid_constant__ TensorMap pixels, const __grid_constant__ TensorMap pixels_low, const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights_low, const float* __restrict__ x_undo, const float* __restrict__ w_undo, const float* __restrict__ bias,
-    const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, unsigned short* __restrict__ packed, int n, int c,
+    const __grid_constant__ TensorMap pixels, const __grid_constant__ TensorMap pixels_low,
+    const __grid_constant__ TensorMap weights,
+    const __grid_constant__ TensorMap weights_low, const float* __restrict__ x_undo, const float* __restrict__ w_undo,
+    const float* __restrict__ bias,
+    const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner,
+    unsigned short* __restrict__ packed, int n, int c,
     int h, int w, int o, int after, int way
 ) {
     constexpr int FIRST = GROUPS * PIECES, SECOND = COLUMNS / 64;
-    constexpr int ASKING = PIECES == 1 ? 40 : 56;  // registers of a thread that asks: the places of more squares are more numbers; the three warpgroups have 504
+    // registers of a thread that asks: the places of more squares are more numbers; the three warpgroups have 504
+    constexpr int ASKING = PIECES == 1 ? 40 : 56;
     using Stages = Ring<FORMAT, FIRST, SECOND>;
     extern __shared__ uint4 shared[];
     __shared__ Stages stages;
@@ -32,23 +39,27 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     stages.init();
     const Squares squares(n, h, w);
     const Taps taps{way};
-    const int tiles_o = (o + COLUMNS - 1) / COLUMNS, across = taps.classes() * tiles_o, tiles = (squares.count() + FIRST - 1) / FIRST * across;
+    const int tiles_o = (o + COLUMNS - 1) / COLUMNS, across = taps.classes() * tiles_o,
+        tiles = (squares.count() + FIRST - 1) / FIRST * across;
     const int steps = c / 64 * taps.count();
     Turn<Stages::STAGES> turn;
     if (threadIdx.x < 128) {
         fewer_registers<ASKING>();
         if (threadIdx.x != 0) return;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            const int first = tile / across * FIRST, left = tile % tiles_o * COLUMNS, of_class = tile % across / tiles_o;
+            const int first = tile / across * FIRST, left = tile % tiles_o * COLUMNS,
+                of_class = tile % across / tiles_o;
             int column[FIRST], row[FIRST], image[FIRST], term = of_class * steps * 64;
 #pragma unroll
             for (int piece = 0; piece < FIRST; ++piece)
-                column[piece] = squares.column(first + piece), row[piece] = squares.row(first + piece), image[piece] = squares.image(first + piece);
+                column[piece] = squares.column(first + piece), row[piece] = squares.row(first + piece),
+                    image[piece] = squares.image(first + piece);
             for (int channel = 0; channel < c; channel += 64)
                 for (int i = 0; i < taps.side(); ++i)
                     for (int j = 0; j < taps.side(); ++j, term += 64, turn.next()) {
                         const int down = taps.far(i, of_class / 2), along = taps.far(j, of_class % 2);
-                        barrier_wait(&stages.read[turn.stage], turn.parity ^ 1);  // the first time around nobody has to have read it
+                        // the first time around nobody has to have read it
+                        barrier_wait(&stages.read[turn.stage], turn.parity ^ 1);
                         Barrier* arrived = &stages.arrived[turn.stage];
                         barrier_expect(arrived, Stages::BYTES);
 #pragma unroll
@@ -58,11 +69,13 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
 #pragma unroll
                             for (int piece = 0; piece < FIRST; ++piece)
                                 copy_pixels(
-                                    to + piece * PIECE, from, channel, column[piece] + along, row[piece] + down, taps.image(image[piece], i, j), arrived
+                                    to + piece * PIECE, from, channel, column[piece] + along, row[piece] + down,
+                                        taps.image(image[piece], i, j), arrived
                                 );
 #pragma unroll
                             for (int piece = 0; piece < SECOND; ++piece)
-                                copy_tile(to + (FIRST + piece) * PIECE, copy ? weights_low : weights, left + 64 * piece, term, arrived);
+                                copy_tile(to + (FIRST + piece) * PIECE, copy ? weights_low : weights, left + 64 * piece,
+                                    term, arrived);
                         }
                     }
         }
@@ -81,7 +94,8 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
 #pragma unroll 1
             for (int half = 0; half < 2 * PIECES; ++half) {
                 const int square = first + half / 2;
-                fetch_below(to, squares.image(square), squares.row(square) + 2 * warp, squares.column(square), left + half % 2 * 64);
+                fetch_below(to, squares.image(square), squares.row(square) + 2 * warp, squares.column(square),
+                    left + half % 2 * 64);
             }
         float sum[PIECES][COLUMNS / 2];
         if constexpr (SCALED<FORMAT>) {
@@ -98,7 +112,8 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
                         barrier_wait(&stages.arrived[turn.stage], turn.parity);
                         const char* stage = ring + turn.stage * Stages::BYTES;
                         wgmma_begin();
-                        multiply_terms<FORMAT, false>(part, stage + group * PIECE, stage + FIRST * PIECE, Stages::HALF_BYTES, step > 0);
+                        multiply_terms<FORMAT, false>(part, stage + group * PIECE, stage + FIRST * PIECE,
+                            Stages::HALF_BYTES, step > 0);
                         wgmma_commit();
                         wgmma_wait<1>();
                         if (step > 0) done(turn.before());  // of which no product is under way
@@ -116,7 +131,8 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
                 wgmma_begin();
 #pragma unroll
                 for (int piece = 0; piece < PIECES; ++piece)
-                    multiply_terms<FORMAT, false>(sum[piece], stage + (group * PIECES + piece) * PIECE, stage + FIRST * PIECE, 0, step > 0);
+                    multiply_terms<FORMAT, false>(sum[piece], stage + (group * PIECES + piece) * PIECE,
+                        stage + FIRST * PIECE, 0, step > 0);
                 wgmma_commit();
                 wgmma_wait<1>();
                 if (step > 0) done(turn.before());  // of which no product is under way
@@ -137,7 +153,8 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
             }
             __syncwarp();
             write_staged<FORMAT>(
-                room, to, squares.image(square), squares.row(square) + 2 * warp, squares.column(square), of_class, left + half % 2 * 64
+                room, to, squares.image(square), squares.row(square) + 2 * warp, squares.column(square), of_class,
+                    left + half % 2 * 64
             );
             __syncwarp();  // everybody has read what the next half takes the place of
         }

@@ -17,9 +17,11 @@ SOURCE = Path(__file__).with_name("warpgroups.cu")
 WEIGHTS = Path(__file__).with_name("warpgroup_weights.cu")
 PACK = Path(__file__).with_name("warpgroup_pack.cu")
 
-#: As in squares.cuh: pixels along a square, bytes of a piece, threads of a block, columns of a block's sums; and the bytes of a ring.
+#: As in squares.cuh: pixels along a square, bytes of a piece, threads of a block, columns of a block's sums; and the
+#: bytes of a ring.
 SIDE, PIECE, THREADS, COLUMNS, RING = 8, 8192, 384, 128, 196608
-#: Channels that one scale is for, and whose multiples a layer has; threads of a block that packs weights, and at most of one that packs pixels.
+#: Channels that one scale is for, and whose multiples a layer has; threads of a block that packs weights, and at most
+#: of one that packs pixels.
 CHANNELS, PACKING, PACKING_PIXELS = 64, 256, 512
 #: Bytes through which sums go out, of each of eight warps: STAGED floats of staged.cuh.
 STAGED = 8 * 4096
@@ -45,17 +47,22 @@ class WarpgroupFormat:
 
     @property
     def most(self) -> int:
-        """Tiles of 64 x 128 sums that a warpgroup has registers for: two, or one where scales are undone, and sums and parts of sums lie side by side."""
+        """Tiles of 64 x 128 sums that a warpgroup has registers for: two, or one where scales are undone, and sums and
+        parts of sums lie side by side.
+        """
         return 1 if self.scaled else 2
 
     def shared(self, pieces: int) -> int:
-        """Bytes of shared memory of a block whose stages have so many pieces: as many stages as a ring has room for, and what aligns the first."""
+        """Bytes of shared memory of a block whose stages have so many pieces: as many stages as a ring has room for,
+        and what aligns the first.
+        """
         stage = PIECE * pieces * self.copies
         return RING // stage * stage + 1024
 
 
-#: By the precision that products are asked for in. tf32's numbers have the 11 bits of a half, and wgmma takes no tf32 factor whose terms go down its rows, as
-#: both of dw's do. So they are halves with a scale, at twice tf32's rate; below 2^-28 of the largest of 64 channels of an image a number keeps fewer bits.
+#: By the precision that products are asked for in. tf32's numbers have the 11 bits of a half, and wgmma takes no tf32
+#: factor whose terms go down its rows, as both of dw's do. So they are halves with a scale, at twice tf32's rate; below
+#: 2^-28 of the largest of 64 channels of an image a number keeps fewer bits.
 FORMATS = {
     "fp32": WarpgroupFormat("SPLIT", 2, True),
     "tf32": WarpgroupFormat("HALF", 1, True),
@@ -65,9 +72,16 @@ FORMATS = {
 
 
 def fits(
-    device: Device, small: Image, written: Image, window: tuple[int, int, int], capacity: int, precision: str, enlargement: int = 1
+    device: Device,
+    small: Image,
+    written: Image,
+    window: tuple[int, int, int],
+    capacity: int,
+    precision: str,
+    enlargement: int = 1,
 ) -> bool:
-    """Whether a convolution is computed by warpgroup products: on Hopper, in whole pieces, and where its tiles are enough for half of the multiprocessors.
+    """Whether a convolution is computed by warpgroup products: on Hopper, in whole pieces, and where its tiles are
+    enough for half of the multiprocessors.
 
     small, written : what it reads and what it writes, before a pool; (channels, rows, columns).
     window : kernel size, stride and padding.
@@ -106,14 +120,19 @@ def _words(array: Array) -> Array:
 def halves(owner: OnDevice, shape: tuple[int, ...], scales: tuple[int, ...], kind: WarpgroupFormat) -> Halves:
     """Scratch memory for a factor of so many numbers and scales."""
     high = owner.scratch(shape, np.uint16)
-    return Halves(high, owner.scratch(shape, np.uint16) if kind.copies == 2 else high, owner.scratch(scales) if kind.scaled else None)
+    return Halves(
+        high,
+        owner.scratch(shape, np.uint16) if kind.copies == 2 else high,
+        owner.scratch(scales) if kind.scaled else None,
+    )
 
 
 class PackedImages:
     """Images (n, channels, rows, columns) in float32, packed channels last for up to `capacity` of them.
 
     image : (channels, rows, columns), of a class where they are packed by classes.
-    classes : 1, or `CLASSES` for images twice as high and wide, gradients of a layer behind an enlargement: each is packed as four, one for each class.
+    classes : 1, or `CLASSES` for images twice as high and wide, gradients of a layer behind an enlargement: each is
+    packed as four, one for each class.
 
     Attributes
     ----------
@@ -138,11 +157,14 @@ class PackedImages:
         """Where the taps of whoever sums over these pixels read."""
         return "WINDOW" if self.classes == 1 else "GATHERED"
 
-    def pack(self, n: int, x: Array, y: Array | None = None, winner: Array | None = None, sums: Array | None = None) -> Launch:
+    def pack(
+        self, n: int, x: Array, y: Array | None = None, winner: Array | None = None, sums: Array | None = None
+    ) -> Launch:
         """Packs x[:n].
 
         y : as x, where x is the gradient of a ReLU and this its output: 0 where that is not above 0.
-        winner : where x is the gradient of a 2 x 2 pool behind the ReLU, (n, channels, rows / 2, columns / 2): the places that it goes back to.
+        winner : where x is the gradient of a 2 x 2 pool behind the ReLU, (n, channels, rows / 2, columns / 2): the
+        places that it goes back to.
         sums : (n, channels), each image's sums of what is packed, for the bias.
         """
         c, h, w = self.image
@@ -151,11 +173,16 @@ class PackedImages:
         by_four = aligned and y is None and (w if winner is not None else h * w) % 4 == 0
         threads = min(PACKING_PIXELS, max(64, 32 * ceil_div(h * w, 16)))
         kernel = self.device.kernel(PACK, f"pack_pixels<{self.kind.name}, {'true' if by_four else 'false'}>")
-        return kernel.bind(n * c // CHANNELS, threads, x, y, winner, *self.halves.packing, sums, c, h, w, int(self.classes > 1))
+        return kernel.bind(
+            n * c // CHANNELS, threads, x, y, winner, *self.halves.packing, sums, c, h, w, int(self.classes > 1)
+        )
 
     def maps(self, n: int) -> list[TensorMap]:
         """Of n images' high and low halves, by squares of pixels."""
-        return [self.device.tensor_map(half[: n * self.classes], (1, SIDE, SIDE)) for half in (self.halves.high, self.halves.low)]
+        return [
+            self.device.tensor_map(half[: n * self.classes], (1, SIDE, SIDE))
+            for half in (self.halves.high, self.halves.low)
+        ]
 
     def squares(self, n: int) -> int:
         """Squares of n images."""
@@ -164,9 +191,11 @@ class PackedImages:
 
 
 class PackedWeights:
-    """A layer's weights (o, c, 3, 3), packed by terms: for the forward pass, and for the input gradient where it is wanted.
+    """A layer's weights (o, c, 3, 3), packed by terms: for the forward pass, and for the input gradient where it is
+    wanted.
 
-    enlarged : whether they are folded for an enlargement by 2 in front; each pixel's sums then have 4 c terms, in four classes of them, and 16 o backward.
+    enlarged : whether they are folded for an enlargement by 2 in front; each pixel's sums then have 4 c terms, in four
+    classes of them, and 16 o backward.
     """
 
     def __init__(self, owner: OnDevice, o: int, c: int, precision: str, both: bool, enlarged: bool = False) -> None:
@@ -188,7 +217,8 @@ def convolve(n: int, images: PackedImages, weights: Halves, bias: Array | None, 
     """y[:n] (n, o, h, w) from packed images and weights, + bias, then what `AFTER` names; 0 where below is not above 0.
 
     enlarges : whether the layer enlarges its images; y is (n, o, 2 h, 2 w) then, and not pooled.
-    packed : uint16, of the shape of y with the channels last, where y goes in bf16 as well, for a layer behind that reads it so.
+    packed : uint16, of the shape of y with the channels last, where y goes in bf16 as well, for a layer behind that
+    reads it so.
     """
     device, kind, (c, h, w), o = images.device, images.kind, images.image, weights.high.shape[1]
     across, multiprocessors = ceil_div(o, COLUMNS) * (CLASSES if enlarges else 1), device.limits.multiprocessors
@@ -205,7 +235,9 @@ def convolve(n: int, images: PackedImages, weights: Halves, bias: Array | None, 
 
 @dataclass(frozen=True)
 class Correlation:
-    """How the weight gradient of n images is cut: (tap, 128 channels) pieces of a block, blocks of a part, squares of a part, parts."""
+    """How the weight gradient of n images is cut: (tap, 128 channels) pieces of a block, blocks of a part, squares of a
+    part, parts.
+    """
 
     pieces: int
     blocks: int
@@ -214,14 +246,18 @@ class Correlation:
 
 
 def correlation(n: int, gradient: PackedImages, images: PackedImages) -> Correlation:
-    """At most as many parts as `most_parts` allows, all but the last of equal depth. gradient, images : as `correlate` takes them."""
+    """At most as many parts as `most_parts` allows, all but the last of equal depth. gradient, images : as `correlate`
+    takes them.
+    """
     squares = images.squares(n)
     depth = ceil_div(squares, most_parts(gradient, images))
     return Correlation(images.kind.most, _blocks(gradient, images), depth, ceil_div(squares, depth))
 
 
 def _blocks(gradient: PackedImages, images: PackedImages) -> int:
-    return ceil_div(TAPS[images.way] * ceil_div(images.image[0], COLUMNS), images.kind.most) * ceil_div(gradient.image[0], COLUMNS)
+    return ceil_div(TAPS[images.way] * ceil_div(images.image[0], COLUMNS), images.kind.most) * ceil_div(
+        gradient.image[0], COLUMNS
+    )
 
 
 def most_parts(gradient: PackedImages, images: PackedImages) -> int:
@@ -244,14 +280,16 @@ def correlate(n: int, gradient: PackedImages, images: PackedImages, parts: Array
 
 
 class WarpgroupConvolution:
-    """All of a convolution's passes by warpgroup products, for up to `capacity` images; the images that `forward` packs are those of `backward`.
+    """All of a convolution's passes by warpgroup products, for up to `capacity` images; the images that `forward` packs
+    are those of `backward`.
 
     Parameters
     ----------
     owner : OnDevice
         Whose scratch memory is taken.
     small, written : Image
-        What it reads and what it writes, before a pool. Where that is twice as high and wide, an enlargement by 2 stands in front.
+        What it reads and what it writes, before a pool. Where that is twice as high and wide, an enlargement by 2
+        stands in front.
     capacity : int
     precision : str
     trains : bool
@@ -260,13 +298,17 @@ class WarpgroupConvolution:
         Whether that has an input gradient.
     """
 
-    def __init__(self, owner: OnDevice, small: Image, written: Image, capacity: int, precision: str, trains: bool, both: bool) -> None:
+    def __init__(
+        self, owner: OnDevice, small: Image, written: Image, capacity: int, precision: str, trains: bool, both: bool
+    ) -> None:
         self.enlarges = written[1:] == (2 * small[1], 2 * small[2])
         self.images = PackedImages(owner, small, capacity, precision)
         self.weights = PackedWeights(owner, written[0], small[0], precision, both, self.enlarges)
         if not trains:
             return
-        self.gradient = PackedImages(owner, (written[0], *small[1:]), capacity, precision, CLASSES if self.enlarges else 1)
+        self.gradient = PackedImages(
+            owner, (written[0], *small[1:]), capacity, precision, CLASSES if self.enlarges else 1
+        )
         #: What sums of dw run over: whose channels are their rows, and whose are, tap by tap, their columns.
         self.factors = (self.images, self.gradient) if self.enlarges else (self.gradient, self.images)
         rows, columns = self.factors
@@ -276,14 +318,33 @@ class WarpgroupConvolution:
         self.sums = owner.scratch((capacity, written[0]))
 
     def forward(
-        self, n: int, x: Array, bias: Array | None, y: Array, after: str, winner: Array | None, packed: Array | None = None
+        self,
+        n: int,
+        x: Array,
+        bias: Array | None,
+        y: Array,
+        after: str,
+        winner: Array | None,
+        packed: Array | None = None,
     ) -> Launches:
         """y[:n] from x[:n] and the packed weights, after what `AFTER` names; packed : as `convolve` takes it."""
         found: Launches = [] if self.images.given else [self.images.pack(n, x)]
-        return [*found, convolve(n, self.images, self.weights.forward, bias, y, after, winner, enlarges=self.enlarges, packed=packed)]
+        return [
+            *found,
+            convolve(
+                n, self.images, self.weights.forward, bias, y, after, winner, enlarges=self.enlarges, packed=packed
+            ),
+        ]
 
     def backward(
-        self, n: int, dy: Array, y: Array | None, winner: Array | None, to: Gradients, dx: Array | None, below: Array | None
+        self,
+        n: int,
+        dy: Array,
+        y: Array | None,
+        winner: Array | None,
+        to: Gradients,
+        dx: Array | None,
+        below: Array | None,
     ) -> Launches:
         """dw, db and dx from dy, the gradient of y; dx is 0 where below is not above 0.
 
@@ -291,8 +352,15 @@ class WarpgroupConvolution:
         winner : where a pool follows, the places that its gradient, dy, goes back to.
         """
         rows, columns = self.factors
-        cut, window = correlation(n, rows, columns), (4, 2) if self.enlarges else (3, 1)  # the kernel's side, and by how much it is folded
-        found: Launches = [] if self.gradient.given else [self.gradient.pack(n, dy, None if winner is not None else y, winner, self.sums)]
+        cut, window = (
+            correlation(n, rows, columns),
+            (4, 2) if self.enlarges else (3, 1),
+        )  # the kernel's side, and by how much it is folded
+        found: Launches = (
+            []
+            if self.gradient.given
+            else [self.gradient.pack(n, dy, None if winner is not None else y, winner, self.sums)]
+        )
         found += correlate(n, rows, columns, self.parts)
         shape = rows.image[0], columns.image[0], *window
         found.append(finish(self.gradient.device, self.parts, cut.parts, self.sums, n, shape, to))
