@@ -85,7 +85,7 @@ template <class T> EMU_INLINE void store(T* address, as<T> value) {
     template <class T> EMU_INLINE T atomicXor##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o ^ v); }); }            \
     template <class T> EMU_INLINE T atomicCAS##name(T* p, emu::as<T> c, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return o == c ? v : o; }); } \
     EMU_INLINE unsigned atomicInc##name(unsigned* p, unsigned v) { return emu::update<scope>(p, [=](unsigned o) { return o >= v ? 0u : o + 1; }); } \
-    EMU_INLINE unsigned atomicDec##name(unsigned* p, unsigned v) {
+    EMU_INLINE unsigned atomicDec##name(unsigned* p, unsigned v) { \
         return emu::update<scope>(p, [=](unsigned o) { return o == 0 || o > v ? v : o - 1; }); }
 
 EMU_ATOMIC(, 1)
