@@ -13,7 +13,7 @@ from ...engine.chain import Slice
 from ...engine.kernels import OnDevice, ceil_div
 from ...engine.segments import Samples
 
-SOURCE = Path(__file__).with_name("tensor_pack.cu")
+SOURCE = Path(__file__).with_name("pack.cu")
 
 #: Rows and columns that a warp packs, and so the terms of a line that have one scale; warps in a block that packs.
 BLOCK, WARPS = 32, 4

@@ -15,7 +15,7 @@ from ...update.fused import fuses, settings
 from .packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
 from .products import NOWHERE, TensorProduct
 
-BIAS = Path(__file__).with_name("tensor_bias.cu")
+BIAS = Path(__file__).with_name("bias.cu")
 
 #: Outputs, and warps, of a block of `finish_bias`.
 COLUMNS, PARTS = 32, 8

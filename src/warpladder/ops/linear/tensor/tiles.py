@@ -19,7 +19,7 @@ from ...engine.kernels import ceil_div
 from .packed import Formats
 
 #: The kernels: of mma, for every GPU, and of wgmma, for Hopper alone.
-SOURCE = Path(__file__).with_name("tensor.cu")
+SOURCE = Path(__file__).with_name("product.cu")
 WARPGROUPS = Path(__file__).with_name("warpgroups.cu")
 
 #: What a multiprocessor multiplies in a cycle by wgmma, and by mma.sync: FLOPs in bf16 or half, of the peak what was

@@ -17,9 +17,9 @@ from ....engine.kernels import Launches, OnDevice, ceil_div
 from ...gradients import Gradients, columns, finish
 from ...products import ADDING, AFTER, GEMM, TURNS, WAYS, Geometry, Image, turns
 
-SOURCE = Path(__file__).with_name("tensor.cu")
-PACK = Path(__file__).with_name("tensor_pack.cu")
-WEIGHTS = Path(__file__).with_name("tensor_weights.cu")
+SOURCE = Path(__file__).with_name("product.cu")
+PACK = Path(__file__).with_name("pack.cu")
+WEIGHTS = Path(__file__).with_name("weights.cu")
 
 #: As in the kernels: terms of a stage, pixels of a block, its threads, and the panels of weights that it has room for.
 DEPTH, PIXELS, THREADS, RING = 32, 128, 128, 3
