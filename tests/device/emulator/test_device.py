@@ -149,7 +149,7 @@ def test_unknown_modes_and_orders_are_refused():
 
 
 def test_asan_without_its_libraries_says_how_to_get_them():
-    with pytest.raises(DeviceError, match=r"python -m warpladder\.emulator\.asan"):
+    with pytest.raises(DeviceError, match=r"python -m warpladder\.device\.emulator\.asan"):
         EmulatedDevice(mode="asan")
 
 
