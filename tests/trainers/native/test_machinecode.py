@@ -128,7 +128,11 @@ def test_a_config_file_of_numba_that_names_another_processor_is_refused(tmp_path
     """Only numba reads it, so that the files would be another processor's."""
     pytest.importorskip("yaml")
     (tmp_path / ".numba_config.yaml").write_text("cpu_name: haswell\ncpu_features: ''\n")
-    code = "from warpladder.trainers.native import machinecode, operations as o; machinecode.address(machinecode.Function(o.__name__, 'relu', 'operation'))"
+    code = (
+        "from warpladder.trainers.native.compiler.machinecode import Function, address; "
+        "from warpladder.trainers.native.kernels import operations; "
+        "address(Function(operations.__name__, 'relu', 'operation'))"
+    )
     environment = os.environ | {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode and "say which in NUMBA_CPU_NAME" in done.stderr

@@ -363,7 +363,7 @@ ASSISTED = """
 from warpladder import machine
 machine.cores = lambda: 3
 from warpladder import TrainConfig, data, nets, train
-from warpladder.trainers.native import inner
+from warpladder.trainers.native.compiler import inner
 compile_now, compiled = inner.compile_now, []
 inner.compile_now = lambda function: compiled.append(function) or compile_now(function)
 from warpladder.trainers.native.compiler.machinecode import Function, is_kept

@@ -232,8 +232,9 @@ class NativeTrainer(Trainer):
     def sources(self) -> list[Path]:
         """The vector kernels that this net's products and the update are made of."""
         convolves = any(isinstance(layer, Conv2d) for layer in self.net.layers)
-        names = ("simd", "dots", "thin", *(("conv", "stretches") if convolves else ()), "update", "run")
-        return [Path(__file__).with_name(f"{name}.py") for name in names]
+        kernels = ("dots", "thin", *(("conv", "stretches") if convolves else ()), "update")
+        files = ("compiler/simd.py", *(f"kernels/{name}.py" for name in kernels), "threads/run.py")
+        return [Path(__file__).with_name(file) for file in files]
 
     def close(self) -> None:
         self._workers.close()
@@ -246,7 +247,7 @@ class NativeTrainer(Trainer):
         if kind not in self._programs:
             started = time.perf_counter()
             rows = self._rows(self.plan.rows, memory, has_loss)
-            functions = {does: Function(f"{__package__}.operations", does, "operation") for does, _ in rows}
+            functions = {does: Function(f"{__package__}.kernels.operations", does, "operation") for does, _ in rows}
             rule = self._own_rule()
             ahead([*functions.values(), STEPS, *([rule] if rule else [])])
             where = {does: address(function) for does, function in functions.items()}
@@ -302,7 +303,7 @@ def _rule_from_elsewhere(optimizer: Optimizer) -> int:
 
 
 #: what Python calls, to train and to predict
-STEPS = Function(f"{__package__}.run", "steps", "entry")
+STEPS = Function(f"{__package__}.threads.run", "steps", "entry")
 
 #: what a program's memory has besides, before a call
 NOTHING: dict[str, np.ndarray] = {"factors": np.empty(2, np.float32), "out": np.empty((0, 1), np.float32)}
