@@ -185,7 +185,7 @@ def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
     multiply-adds than sums besides.
 
     No sums are spilled: with 64 outputs up to eight words that a block reads once in a stage may be, which a third
-    block is worth (docs/rungs/tensor-conv2d.md).
+    block is worth (docs/notes/tensor-conv2d.md).
     """
     kind, instruction = of_convolutions.FORMATS[precision].name, INSTRUCTIONS[precision]
     steps = (
@@ -292,7 +292,7 @@ def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, preci
 
 
 #: Bytes of a kernel's machine code, at most. `convolve<BF16, 2>` once had 154 kB, and its sums took far longer on their
-#: way out than those of a kernel of 70 kB: docs/rungs/tensor-conv2d.md.
+#: way out than those of a kernel of 70 kB: docs/notes/tensor-conv2d.md.
 MOST_CODE = 64 << 10
 
 

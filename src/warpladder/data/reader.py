@@ -81,7 +81,7 @@ class Reader:
         """Up to `count` bytes as uint8, read block by block: a count that lies costs no memory.
 
         NumPy puts a large array on large pages, where samples in a shuffled order are found sooner
-        (docs/performance.md).
+        (docs/notes/native.md).
         """
         blocks: deque[bytes] = deque()
         size = 0
