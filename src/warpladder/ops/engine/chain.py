@@ -80,8 +80,6 @@ class Subgraph:
         What is trained; None for a chain that only predicts.
     precision : str
         What the arithmetic of layers is done in.
-    x_type : str
-        The element type of what enters the first layer.
     product_flops : int
         FLOPs of one sample's products of matrices in a training step of the net that the nodes belong to; 0 where no
         net is known.
@@ -95,7 +93,6 @@ class Subgraph:
     limits: Limits
     config: TrainConfig | None = None
     precision: str = "fp32"
-    x_type: str = "float32"
     product_flops: int = 0
 
     @property

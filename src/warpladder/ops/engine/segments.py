@@ -107,8 +107,6 @@ class Segment(OnDevice, ABC):
     ----------
     cost : float
         Of the class: launches in a step, about. A chain is cut so that the sum is least.
-    reads : tuple of str
-        Of the class: the element types that it can read x in.
     rectifies : bool
         Of the class: whether it heeds x_rectified.
     ordered : bool
@@ -126,7 +124,6 @@ class Segment(OnDevice, ABC):
     """
 
     cost: ClassVar[float] = 3
-    reads: ClassVar[tuple[str, ...]] = ("float32",)
     rectifies: ClassVar[bool] = False
     ordered = True
     setup: tuple[Call, ...] = ()
@@ -141,7 +138,7 @@ class Segment(OnDevice, ABC):
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
-        """Whether the segment can compute these nodes, whose types are those of one of its entries in a table."""
+        """True if the segment can compute these nodes, whose types are those of one of its entries in a table."""
         return True
 
     @classmethod
@@ -150,13 +147,6 @@ class Segment(OnDevice, ABC):
         comes in one piece.
         """
         return False
-
-    @classmethod
-    def stores(cls, subgraph: Subgraph) -> str:
-        """The element type of what leaves its last layer, and so of the gradient by that: who writes an array says what
-        it is made of.
-        """
-        return "float32"
 
     def prepare(self, part: Slice) -> Launches:
         """What depends on the parameters alone and has to be done, once they have changed, before a forward and a
@@ -241,45 +231,39 @@ class KernelTable:
         return replace(self, segments={**self.segments, **own}) if own else self
 
     def cut(self, chain: Subgraph) -> Cut | None:
-        """The cheapest way to cut a chain into segments, in order; None where there is none. Of equal ones that with
-        the longer first segments.
+        """The cheapest division of a chain into segments, in order, or None. Of equal ones that with the longer first
+        segments.
 
-        Two layers with a Flatten between that changes shapes are never in one segment. What leaves a chain without a
-        loss is float32.
+        Two layers with a Flatten between them that changes shapes are never in one segment.
         """
-        ends = self._cuts(chain)[len(chain.nodes)]
-        if not chain.turns:
-            return ends.get("float32")
-        return min(ends.values(), key=_rank, default=None)
+        return self._cuts(chain)[len(chain.nodes)]
 
     def cut_net(self, chain: Subgraph, net: Net) -> Cut:
         """As `cut`, of a net's chain; `RungError` names the first node that no segment takes."""
-        found = self.cut(chain)
-        if found is None:
-            reached = max(place for place, cuts in enumerate(self._cuts(chain)) if cuts)
-            number, node = chain.numbers[reached], type(chain.nodes[reached]).__name__
-            where = f"net {net.name!r}" if number is None else f"layer {number} of net {net.name!r}"
-            raise RungError(f"these kernels have nothing for {node} ({where})")
-        return found
+        cuts = self._cuts(chain)
+        if (found := cuts[len(chain.nodes)]) is not None:
+            return found
+        reached = max(place for place, cut in enumerate(cuts) if cut is not None)
+        number, node = chain.numbers[reached], type(chain.nodes[reached]).__name__
+        where = f"net {net.name!r}" if number is None else f"layer {number} of net {net.name!r}"
+        raise RungError(f"these kernels have nothing for {node} ({where})")
 
-    def _cuts(self, chain: Subgraph) -> list[dict[str, Cut]]:
-        """For each place between nodes, by the element type of what passes there, the cheapest way to cut all nodes
-        before it.
-        """
+    def _cuts(self, chain: Subgraph) -> list[Cut | None]:
+        """For each place between nodes, the cheapest division of all nodes before it, or None."""
         kinds = tuple(type(node) for node in chain.nodes)
         longest = max(map(len, self.segments))
-        best: list[dict[str, Cut]] = [{} for _ in range(len(kinds) + 1)]
-        best[0][chain.x_type] = []
+        best: list[Cut | None] = [[], *([None] * len(kinds))]
         for first in range(len(kinds)):
-            for x_type, before in best[first].items():
-                for last in range(first + 1, min(first + longest, len(kinds)) + 1):
-                    segment = self.segments.get(kinds[first:last])
-                    part = replace(chain.part(first, last), x_type=x_type)
-                    if segment is None or x_type not in segment.reads or part.flattens or not segment.takes(part):
-                        continue
-                    found, stored = [*before, (part, segment)], segment.stores(part)
-                    if stored not in best[last] or _rank(found) < _rank(best[last][stored]):
-                        best[last][stored] = found
+            before = best[first]
+            if before is None:
+                continue
+            for last in range(first + 1, min(first + longest, len(kinds)) + 1):
+                segment, part = self.segments.get(kinds[first:last]), chain.part(first, last)
+                if segment is None or part.flattens or not segment.takes(part):
+                    continue
+                found, cheapest = [*before, (part, segment)], best[last]
+                if cheapest is None or _rank(found) < _rank(cheapest):
+                    best[last] = found
         return best
 
 
@@ -288,5 +272,5 @@ Cut = list[tuple[Subgraph, type[Segment]]]
 
 
 def _rank(cut: Cut) -> tuple[float, tuple[int, ...]]:
-    """What decides between two ways to cut: the launches, then the lengths of the first segments."""
+    """Order of divisions of one chain, the best first: by launches, then by the lengths of the first segments."""
     return sum(segment.cost for _, segment in cut), tuple(-len(part.nodes) for part, _ in cut)

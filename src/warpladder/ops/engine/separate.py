@@ -34,10 +34,9 @@ class Apart(Segment):
             weights: list[Array | None] = [buffers.w, buffers.b, buffers.dw, buffers.db] if own else [None] * 4
             trained = trained or own
             last = at == len(cut) - 1
-            stored = kind.stores(part)
-            y = buffers.y if last else self.scratch((capacity, *part.out_shape), stored)
+            y = buffers.y if last else self.scratch((capacity, *part.out_shape))
             wanted = buffers.dy is not None and (trained or dx is not None)
-            dy = None if not wanted else buffers.dy if last else self.scratch((capacity, *part.out_shape), stored)
+            dy = None if not wanted else buffers.dy if last else self.scratch((capacity, *part.out_shape))
             self.segments.append(kind(device, part, Operands(Buffers(x, y, dx, dy, *weights)), block_size))
             self.workspace += self.segments[-1].workspace
             x, dx = y, dy

@@ -62,24 +62,15 @@ class Between:
         """
         return self.cut[place - 1][0].out_shape if place else self.net.in_shape
 
-    def type(self, place: int) -> np.dtype:
-        """The element type of what lies at a place."""
-        if place == 0:
-            return np.dtype(np.float32)
-        part, segment = self.cut[place - 1]
-        return np.dtype(segment.stores(part))
-
     def is_input(self, place: int) -> bool:
         """Whether the net's input lies at a place: no layer is before it."""
         return not any(part.layers for part, _ in self.cut[:place])
 
     def in_place(self, number: int) -> bool:
-        """Whether a segment may write over its input: a lone ReLU of one element type, unless its input is the net's,
-        which MSELoss still needs.
-        """
+        """True if a segment may write over its input: a lone ReLU, unless its input is the net's, which MSELoss reads."""
         (part, _) = self.cut[number]
         alone = len(part.nodes) == 1 and isinstance(part.nodes[0], ReLU)
-        return alone and not self.is_input(number) and self.type(number) == self.type(number + 1)
+        return alone and not self.is_input(number)
 
     def wants_gradient(self, place: int) -> bool:
         """Whether somebody before a place trains: then the gradient of what lies there is computed."""
@@ -103,7 +94,7 @@ class Between:
                 continue
             layer = self.cut[place - 1][0].layers_at.stop - 1
             name = f"layer {layer} ({type(self.net.layers[layer]).__name__})"
-            size = self.type(place).itemsize * capacity * math.prod(self.shape(place))
+            size = 4 * capacity * math.prod(self.shape(place))
             needs[f"output of {name}"] = size
             if train and self.wants_gradient(place):
                 needs[f"gradient of {name}"] = size
@@ -143,7 +134,7 @@ def allocate(between: Between, device: Device, capacity: int, train: bool) -> Ar
         elif between.in_place(place - 1):
             out.values[place] = out.values[place - 1].reshape(shape)
         else:
-            out.values[place] = device.empty(shape, between.type(place), "activations")
+            out.values[place] = device.empty(shape, np.float32, "activations")
             out.activations.append(out.values[place])
     for place in reversed(between.places) if train else ():
         if not between.wants_gradient(place):
@@ -152,7 +143,7 @@ def allocate(between: Between, device: Device, capacity: int, train: bool) -> Ar
         if place < len(between.cut) and between.in_place(place):
             out.gradients[place] = out.gradients[place + 1].reshape(shape)
         else:
-            out.gradients[place] = device.empty(shape, between.type(place), "gradients")
+            out.gradients[place] = device.empty(shape, np.float32, "gradients")
             out.own_gradients.append(out.gradients[place])
     return out
 

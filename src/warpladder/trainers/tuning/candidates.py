@@ -182,8 +182,8 @@ class Segments(Choice[type[Segment]]):
         op = chain.segments[place]
         super().__init__(op.subgraph.layers_at.start, op, chain.capacity)
         self.chain, self.place = chain, place
-        able = (rival for rival in rivals if _fits(rival, op))
-        self.rivals = [rival for rival in able if rival.rectifies or not op.operands.x_rectified]
+        able = (rival for rival in rivals if rival.rectifies or not op.operands.x_rectified)
+        self.rivals = [rival for rival in able if rival.takes(op.subgraph)]
         self.bound: dict[type[Segment], Segment] = {type(op): op}
 
     def ways(self) -> list[type[Segment]]:
@@ -220,12 +220,6 @@ class Segments(Choice[type[Segment]]):
         if way not in self.bound:
             self.bound[way] = way(self.op.device, self.op.subgraph, self.op.operands, self.op.block_size)
         return self.bound[way]
-
-
-def _fits(rival: type[Segment], op: Segment) -> bool:
-    """Whether a rival can take a segment's place: the same nodes, and arrays of the same element types."""
-    nodes = op.subgraph
-    return nodes.x_type in rival.reads and rival.takes(nodes) and rival.stores(nodes) == op.stores(nodes)
 
 
 def everything(op: Segment, n: int) -> list[Call]:
