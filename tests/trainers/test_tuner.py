@@ -24,6 +24,7 @@ from warpladder.device import source as sources
 from warpladder.device.timing import in_turn
 from warpladder.errors import DeviceError, OutOfMemoryError, PlanError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
+from warpladder.ops import linear
 from warpladder.ops.engine.segments import KernelTable
 from warpladder.ops.tables.graph import TABLE, Tiled
 from warpladder.ops.tables.tensor import TABLE as TENSOR
@@ -278,7 +279,7 @@ def test_each_is_repeated_to_a_millisecond_and_timed_in_turn() -> None:
     assert turns == ["add_parts", "rectify_gradient"] * 7
 
 
-GEMM = Path(nets.__file__).parent / "ops" / "linear" / "gemm.cu"
+GEMM = Path(linear.__file__).with_name("gemm.cu")
 
 
 def tiled_is(seconds: float) -> Cost:
