@@ -28,11 +28,11 @@ from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
 from warpladder.trainers.base import State, StepLog
 from warpladder.trainers.native.program.fuse import fuse
+from warpladder.trainers.native.program.job import ARRIVED, GENERATION, SLEEPERS
 from warpladder.trainers.native.program.layout import Layout
 from warpladder.trainers.native.program.plan import BY_LOOP, IN_REGISTERS, Plan
-from warpladder.trainers.native.program.program import ARRIVED, GENERATION, SLEEPERS
+from warpladder.trainers.native.threads.barrier import SPINS, atomic_add, atomic_load, barrier
 from warpladder.trainers.native.threads.pages import Pages, room
-from warpladder.trainers.native.threads.sync import SPINS, atomic_add, atomic_load, barrier
 from warpladder.trainers.native.trainer import NativeTrainer
 
 SETTINGS = TrainConfig(batch_size=8, learning_rate=1e-2)
@@ -366,7 +366,7 @@ from warpladder import TrainConfig, data, nets, train
 from warpladder.trainers.native.compiler import inner
 compile_now, compiled = inner.compile_now, []
 inner.compile_now = lambda function: compiled.append(function) or compile_now(function)
-from warpladder.trainers.native.compiler.machinecode import Function, is_kept
+from warpladder.trainers.native.compiler.machine_code import Function, is_kept
 from warpladder.trainers.native.compiler.vectors import TOGETHER
 run = train(nets.softmax((1, 8, 8)), data.load("digits"), TrainConfig(epochs=1), rung="native:threads=2")
 product = "multiply" if TOGETHER > 1 else "convolve"

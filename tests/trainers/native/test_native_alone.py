@@ -16,8 +16,7 @@ from warpladder.config import TrainConfig
 from warpladder.nets import CrossEntropyLoss, Linear, MSELoss, Net, ReLU
 from warpladder.optimizers import SGD, Adam, Optimizer
 from warpladder.trainers.native.program import alone
-from warpladder.trainers.native.program.plan import CACHE, Plan
-from warpladder.trainers.native.program.program import (
+from warpladder.trainers.native.program.job import (
     GOES_ON,
     J_LENGTH,
     J_PARTS,
@@ -27,6 +26,7 @@ from warpladder.trainers.native.program.program import (
     TO_NEXT_STEP,
     Call,
 )
+from warpladder.trainers.native.program.plan import CACHE, Plan
 from warpladder.trainers.native.threads.run import _opened, run
 from warpladder.trainers.native.threads.workers import Workers
 from warpladder.trainers.native.trainer import NativeTrainer

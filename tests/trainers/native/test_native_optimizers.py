@@ -23,7 +23,7 @@ from warpladder.optimizers.schedules import Constant, Cosine, StepDecay
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
 from warpladder.trainers.base import State, Trainer
-from warpladder.trainers.native.kernels.tiles import CHUNK
+from warpladder.trainers.native.kernels.tile_sizes import CHUNK
 from warpladder.trainers.native.program.plan import BY_LOOP, IN_REGISTERS, Plan
 from warpladder.trainers.native.trainer import NativeTrainer
 

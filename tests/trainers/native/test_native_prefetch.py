@@ -14,8 +14,8 @@ from warpladder.config import TrainConfig
 from warpladder.nets import Net
 from warpladder.optimizers import SGD, Adam, Optimizer
 from warpladder.trainers.native.kernels.prefetch import next_samples, prefetch_lines
+from warpladder.trainers.native.program.job import ALL, NOTHING, OWN, VIEWS, Call
 from warpladder.trainers.native.program.plan import Plan
-from warpladder.trainers.native.program.program import ALL, NOTHING, OWN, VIEWS, Call
 from warpladder.trainers.native.program.views import FIELDS
 from warpladder.trainers.native.threads.run import _opened
 from warpladder.trainers.native.threads.workers import Workers

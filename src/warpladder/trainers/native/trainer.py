@@ -22,13 +22,13 @@ from ...optimizers import NUMBERS, Optimizer
 from ..base import State, StepLog, Trainer, check_fit, check_range, in_a_row
 from .compiler.ahead import ahead
 from .compiler.clocks import Clocks
-from .compiler.machinecode import Function, address, entry
+from .compiler.machine_code import Function, address, entry
 from .compiler.vectors import LANES, TOGETHER
-from .kernels.tiles import KINDS, UPDATED
+from .kernels.tile_sizes import KINDS, UPDATED
 from .program.alone import rows_of
+from .program.job import GATHERED, SUMMED, WITHOUT_LOSS, Job, Row
 from .program.memory import Memory
 from .program.plan import Plan
-from .program.program import GATHERED, SUMMED, WITHOUT_LOSS, Job, Row
 from .threads.pages import Pages, room
 from .threads.workers import MANY, Workers
 
@@ -232,8 +232,9 @@ class NativeTrainer(Trainer):
     def sources(self) -> list[Path]:
         """The vector kernels that this net's products and the update are made of."""
         convolves = any(isinstance(layer, Conv2d) for layer in self.net.layers)
-        kernels = ("dots", "thin", *(("conv", "stretches") if convolves else ()), "update")
-        files = ("compiler/simd.py", *(f"kernels/{name}.py" for name in kernels), "threads/run.py")
+        tiles = ("convolution", "pixel_runs") if convolves else ()
+        kernels = ("matmul_tile", "dot_products", "few_outputs", *tiles, "update")
+        files = (*(f"kernels/{name}.py" for name in kernels), "threads/run.py")
         return [Path(__file__).with_name(file) for file in files]
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ....machine.facts import cores
-from .machinecode import Function, address, is_kept, keep
+from .machine_code import Function, address, is_kept, keep
 
 PROCESSES = 3  # that help, at most: each takes a second to start, and 200 MB
 WORTH_IT = 4  # functions to compile, before another process is started for them

@@ -12,7 +12,7 @@ from numba import typeof, types
 from numba.core import cgutils
 
 from ....errors import ConfigError
-from ..program.program import Call, Settings
+from ..program.job import Call, Settings
 from .emit import intrinsic
 
 #: the types of an operation's arguments: its operands, `Memory.table`, and the call

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..program.program import CALLS, SPENT, WHERE
-from ..threads.sync import wall_clock
+from ..program.job import CALLS, SPENT, WHERE
+from ..threads.barrier import wall_clock
 from .calls import call_at
 
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..program.program import CALLS, OPERANDS, SPENT, WHERE
-from .machinecode import Function, address
+from ..program.job import CALLS, OPERANDS, SPENT, WHERE
+from .machine_code import Function, address
 
 #: What takes an operation's place.
 CLOCKED = Function(f"{__package__}.clocked", "clocked", "operation")

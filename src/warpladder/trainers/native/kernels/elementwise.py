@@ -6,12 +6,12 @@ import numpy as np
 from numba import types
 
 from ..compiler.emit import I64, intrinsic, pointers
-from ..compiler.inner import inner
+from ..compiler.functions import inner
 from ..compiler.lines import turned
 from ..compiler.vectors import LANES
 from ..program.views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
+from .max_pool import largest, largest_of_four, to_one_of_four, to_winner
 from .prefetch import AHEAD, prefetch_sample
-from .windows import largest, largest_of_four, to_one_of_four, to_winner
 
 
 @intrinsic

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..compiler.inner import inner
+from ..compiler.functions import inner
 from ..program.views import HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
 from .softmax import softmax
 

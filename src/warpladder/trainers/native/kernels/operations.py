@@ -8,9 +8,10 @@ operation says which part of it is this thread's.
 
 from __future__ import annotations
 
-from ..compiler.inner import inner
+from ..compiler.functions import inner
 from ..compiler.vectors import TOGETHER, WIDTH
-from ..program.arrays import bytes_2d, cut, floats, floats_2d, int32s, int64s
+from ..program.access import bytes_2d, cut, floats, floats_2d, int32s, int64s
+from ..program.job import OPERANDS
 from ..program.memory import (
     ACTIVATIONS,
     F32,
@@ -26,12 +27,17 @@ from ..program.memory import (
     WEIGHTS,
     WINNERS,
 )
-from ..program.program import OPERANDS
 from ..program.views import FIELDS, HEIGHT, WIDTH_
 from ..threads.sharing import share
-from . import conv, elementwise, fold, losses, pixels, stepping, stretches, thin, update
+from . import convolution as conv
+from . import elementwise, losses, update
+from . import few_outputs as thin
+from . import first_layer_bytes as pixels
+from . import fused_update as stepping
+from . import pixel_runs as stretches
+from . import upsampling as fold
 from .prefetch import next_samples
-from .tiles import STRETCH
+from .tile_sizes import STRETCH
 
 # where an instruction's views begin, and what follows them, of which there are REST numbers
 X, Y, Z, MORE = 0, FIELDS, 2 * FIELDS, 3 * FIELDS

@@ -16,10 +16,10 @@ from numba import types
 from numba.core import cgutils
 
 from ..compiler.emit import I64, intrinsic
-from ..compiler.inner import inner
-from ..program.arrays import bytes_2d, cut, floats_2d, int64s
+from ..compiler.functions import inner
+from ..program.access import bytes_2d, cut, floats_2d, int64s
+from ..program.job import NOTHING, OWN
 from ..program.memory import F32, INDICES, U8
-from ..program.program import NOTHING, OWN
 from ..threads.pages import LINE
 from ..threads.sharing import share
 

@@ -22,7 +22,7 @@ from ..compiler.emit import (
     store,
     zeros,
 )
-from ..compiler.inner import inner
+from ..compiler.functions import inner
 from ..compiler.vectors import LANES
 
 LOWEST = ir.Constant(VECTOR, [float("-inf")] * LANES)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiler.calls import call_rule
-from ..compiler.inner import inner
-from ..program.arrays import cut, floats
+from ..compiler.functions import inner
+from ..program.access import cut, floats
 from ..program.memory import GRADIENTS
-from .tiles import UPDATED
+from .tile_sizes import UPDATED
 
 
 @inner

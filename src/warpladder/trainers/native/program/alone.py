@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from .program import GOES_ON, TO_NEXT_STEP, VIEWS, Row, Sections
+from .job import GOES_ON, TO_NEXT_STEP, VIEWS, Row, Sections
 from .tensors import Tensor
 from .views import FIELDS
 

@@ -14,15 +14,15 @@ from ....config import TrainConfig
 from ....nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from ....optimizers import SGD
 from ..compiler.vectors import TOGETHER, WIDTH
-from ..kernels.tiles import BLOCK, CHUNK, MASK, ROWS, STORE
-from ..kernels.tiles import RELU as WITH_RELU
+from ..kernels.tile_sizes import BLOCK, CHUNK, MASK, ROWS, STORE
+from ..kernels.tile_sizes import RELU as WITH_RELU
 from .alone import go_on
 from .boundaries import Boundaries
 from .fuse import Node, fuse
+from .job import ALL, NOTHING, OWN, Row, Sections, instruction
 from .layout import Layout, Stored, padded, stays_in_place
 from .memory import PACKED, WEIGHTS
 from .products import convolutions, product, stretched_gradient
-from .program import ALL, NOTHING, OWN, Row, Sections, instruction
 from .tensors import Arena, Tensor
 from .views import View
 

@@ -5,8 +5,8 @@ pixels for them (stretches.py).
 from __future__ import annotations
 
 from ..compiler.vectors import TOGETHER, WIDTH
-from ..kernels.tiles import PAIR, STRETCH, TAPS
-from .program import Row, instruction
+from ..kernels.tile_sizes import PAIR, STRETCH, TAPS
+from .job import Row, instruction
 from .views import View
 
 

@@ -16,11 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiler.calls import call_at
-from ..compiler.inner import inner, shared
+from ..compiler.functions import inner, shared
 from ..kernels.elementwise import read_out
-from ..program.arrays import cut, doubles, floats, floats_2d, int64s, numbers_at
-from ..program.memory import ACTIVATIONS, CORRECT, FACTORS, GRADIENTS, INDICES, LOSS, OUT, SUBTOTALS, SYNC
-from ..program.program import (
+from ..program.access import cut, doubles, floats, floats_2d, int64s, numbers_at
+from ..program.job import (
     GOES_ON,
     J_BATCH,
     J_BLOCK,
@@ -50,9 +49,10 @@ from ..program.program import (
     Call,
     Settings,
 )
+from ..program.memory import ACTIVATIONS, CORRECT, FACTORS, GRADIENTS, INDICES, LOSS, OUT, SUBTOTALS, SYNC
 from ..program.views import FIELDS
+from .barrier import atomic_add, atomic_load, atomic_store, barrier, own_clock, wall_clock
 from .sharing import share
-from .sync import atomic_add, atomic_load, atomic_store, barrier, own_clock, wall_clock
 
 #: sections, in their order; for each int that it knows by its value numba would compile `run` once more
 PREPARE, FORWARD, BACKWARD, COLLECT, UPDATE = np.arange(5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..compiler.inner import inner
+from ..compiler.functions import inner
 
 
 @inner

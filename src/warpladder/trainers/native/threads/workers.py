@@ -25,7 +25,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from ..program.program import J_FIRST, J_LAST, J_PATIENCE, J_WORKERS, RAN, SLEPT, SPAN, STOPPED, WAITS
+from ..program.job import J_FIRST, J_LAST, J_PATIENCE, J_WORKERS, RAN, SLEPT, SPAN, STOPPED, WAITS
 
 ENOUGH = 2e-3  # seconds on cores, or waiting for one, that a judgement rests on
 # of the time that threads want a core they must get one: two threads that share a core with a third get two thirds

@@ -18,8 +18,8 @@ from numba import types
 from numba.core import cgutils
 
 from ..compiler.emit import I64, intrinsic
-from ..compiler.inner import shared
-from ..program.program import ARRIVED, GENERATION, IMPATIENCE, SLEEPERS, SLEPT, WAITS, WOKEN
+from ..compiler.functions import shared
+from ..program.job import ARRIVED, GENERATION, IMPATIENCE, SLEEPERS, SLEPT, WAITS, WOKEN
 
 SPINS = 4000  # about 100 us of waiting before a thread sleeps
 # and so few at last, where spinning is for nothing: they halve with every wait that ends in sleep, and grow again with

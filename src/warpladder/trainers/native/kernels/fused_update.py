@@ -7,14 +7,14 @@ has its own loop for any number of weights, the one that the update calls as wel
 
 from __future__ import annotations
 
-from ..compiler.inner import inner
-from ..compiler.simd import make_tile
+from ..compiler.functions import inner
 from ..compiler.vectors import LANES, TOGETHER, VECTORS, WIDTH
-from ..program.arrays import cut
+from ..program.access import cut
 from ..program.views import CHANNELS, OFFSET, PIXEL
-from .conv import NO_STEP, patch_offsets
+from .convolution import NO_STEP, patch_offsets
+from .matmul_tile import make_tile
 from .prefetch import prefetch_lines
-from .tiles import KINDS, ROWS, STORE, UPDATED, ZERO
+from .tile_sizes import KINDS, ROWS, STORE, UPDATED, ZERO
 from .update import by_loop, clipped
 
 AT_ONCE = UPDATED // WIDTH // ROWS * ROWS  # rows of a panel between two calls of the optimizer's loop: whole tiles

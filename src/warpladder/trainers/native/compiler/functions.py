@@ -12,7 +12,7 @@ from typing import Any
 
 from ....ops.jit.compile_time import listen
 from ....ops.jit.target import target
-from .machinecode import Code, Function
+from .machine_code import Code, Function
 
 #: as in C: a division by zero gives an infinity and raises nothing
 _OPTIONS: dict[str, Any] = {

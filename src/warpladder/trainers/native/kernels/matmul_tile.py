@@ -14,9 +14,23 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import types
 
-from ..kernels.tiles import ADD, MASK, RELU, STEP, STORE, ZERO
-from .emit import I64, chosen, counted, fma, intrinsic, load, maximum, minimum, opaque, splat, store, unpacked, zeros
-from .vectors import LANES
+from ..compiler.emit import (
+    I64,
+    chosen,
+    counted,
+    fma,
+    intrinsic,
+    load,
+    maximum,
+    minimum,
+    opaque,
+    splat,
+    store,
+    unpacked,
+    zeros,
+)
+from ..compiler.vectors import LANES
+from .tile_sizes import ADD, MASK, RELU, STEP, STORE, ZERO
 
 
 def sgd_step(

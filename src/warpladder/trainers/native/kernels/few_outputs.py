@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiler.inner import inner
-from ..compiler.simd import make_tile
+from ..compiler.functions import inner
 from ..compiler.vectors import LANES, TOGETHER, VECTORS, WIDE, WIDTH
 from ..program.views import OFFSET, SAMPLE
-from .conv import NO_STEP
-from .dots import make_dot
-from .tiles import ADD, KINDS, MASK, STEP, STORE, ZERO
+from .convolution import NO_STEP
+from .dot_products import make_dot
+from .matmul_tile import make_tile
+from .tile_sizes import ADD, KINDS, MASK, STEP, STORE, ZERO
 
 SAMPLES, OUTPUTS = 2, 10 if WIDE else 5  # a tile of the forward product, and outputs of a gradient's
 ROWS = 4 if WIDE else 6  # samples of a tile of the input gradient

@@ -13,13 +13,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiler.inner import inner
+from ..compiler.functions import inner
 from ..compiler.lines import add_up, turned
-from ..compiler.simd import make_tile
 from ..compiler.vectors import LANES, TOGETHER, VECTORS, WIDTH
 from ..program.views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
+from .matmul_tile import make_tile
 from .prefetch import prefetch_lines
-from .tiles import ADD, BIAS, BLOCK, BROAD, BROAD_ROWS, CHUNK, KINDS, LONE_ROWS, MASK, RELU, ROWS, STEP, STORE, ZERO
+from .tile_sizes import (
+    ADD,
+    BIAS,
+    BLOCK,
+    BROAD,
+    BROAD_ROWS,
+    CHUNK,
+    KINDS,
+    LONE_ROWS,
+    MASK,
+    RELU,
+    ROWS,
+    STEP,
+    STORE,
+    ZERO,
+)
 
 #: the settings of a step, for tiles that make none
 NO_STEP = (np.float32(0), np.float32(0), np.float32(0))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiler.inner import inner
+from ..compiler.functions import inner
 from ..compiler.vectors import WIDTH
 
 

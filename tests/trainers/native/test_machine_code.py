@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from warpladder.trainers.native.compiler import machinecode as module
-from warpladder.trainers.native.compiler.machinecode import Code, Function
+from warpladder.trainers.native.compiler import machine_code as module
+from warpladder.trainers.native.compiler.machine_code import Code, Function
 from warpladder.trainers.native.kernels import operations
+from warpladder.trainers.native.program.job import GATHERED, WITHOUT_LOSS
 from warpladder.trainers.native.program.plan import Plan
-from warpladder.trainers.native.program.program import GATHERED, WITHOUT_LOSS
 
 TRAIN = """
 import sys, warnings
@@ -129,7 +129,7 @@ def test_a_config_file_of_numba_that_names_another_processor_is_refused(tmp_path
     pytest.importorskip("yaml")
     (tmp_path / ".numba_config.yaml").write_text("cpu_name: haswell\ncpu_features: ''\n")
     code = (
-        "from warpladder.trainers.native.compiler.machinecode import Function, address; "
+        "from warpladder.trainers.native.compiler.machine_code import Function, address; "
         "from warpladder.trainers.native.kernels import operations; "
         "address(Function(operations.__name__, 'relu', 'operation'))"
     )

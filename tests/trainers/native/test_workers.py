@@ -15,7 +15,7 @@ from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.nets import Net, params
 from warpladder.trainers.base import State
-from warpladder.trainers.native.program.program import J_FIRST, J_LAST, J_WORKERS, JOB, RAN, SPAN, STOPPED
+from warpladder.trainers.native.program.job import J_FIRST, J_LAST, J_WORKERS, JOB, RAN, SPAN, STOPPED
 from warpladder.trainers.native.threads import workers
 from warpladder.trainers.native.threads.workers import FEW, Workers
 from warpladder.trainers.native.trainer import NativeTrainer

@@ -14,15 +14,15 @@ from numba import types
 from numba.core import cgutils
 
 from ..compiler.emit import I64, VECTOR, chosen, counted, fma, intrinsic, load, opaque, pointers, splat, store, zeros
-from ..compiler.inner import inner
-from ..compiler.simd import sgd_step
+from ..compiler.functions import inner
 from ..compiler.vectors import LANES, VECTORS, WIDE, WIDTH
 from ..program.views import OFFSET, SAMPLE
 from ..threads.pages import LINE
-from .dots import make_dot
+from .dot_products import make_dot
+from .few_outputs import OUTPUTS, SAMPLES
+from .matmul_tile import sgd_step
 from .prefetch import prefetch
-from .thin import OUTPUTS, SAMPLES
-from .tiles import ADD, STEP, STORE, ZERO
+from .tile_sizes import ADD, STEP, STORE, ZERO
 
 GROUP = 8 if WIDE else 16  # samples that one tile's outputs are worked out for, before the next outputs'
 

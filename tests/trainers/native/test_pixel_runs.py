@@ -12,8 +12,8 @@ from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, Ma
 from warpladder.proof import verify
 from warpladder.trainers.base import State
 from warpladder.trainers.native.compiler.vectors import LANES, TOGETHER, WIDE
-from warpladder.trainers.native.kernels.stretches import make_stretch
-from warpladder.trainers.native.kernels.tiles import PAIR, STRETCH, TAPS
+from warpladder.trainers.native.kernels.pixel_runs import make_stretch
+from warpladder.trainers.native.kernels.tile_sizes import PAIR, STRETCH, TAPS
 from warpladder.trainers.native.program.plan import Plan
 from warpladder.trainers.native.trainer import NativeTrainer
 

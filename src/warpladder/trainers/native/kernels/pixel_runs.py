@@ -31,10 +31,10 @@ from ..compiler.emit import (
     unpacked,
     zeros,
 )
-from ..compiler.inner import inner
+from ..compiler.functions import inner
 from ..compiler.vectors import LANES, TOGETHER, WIDTH
 from ..program.views import CHANNELS, HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
-from .tiles import BIAS, MASK, PAIR, RELU, STORE, STRETCH, TAPS, ZERO
+from .tile_sizes import BIAS, MASK, PAIR, RELU, STORE, STRETCH, TAPS, ZERO
 
 SLOPES = 512  # pixels whose gradients stay in the first-level cache while channel after channel is multiplied by them
 

@@ -86,7 +86,7 @@ def _path(function: Function) -> Path | None:
 
 
 def _compiled(function: Function) -> Code:
-    from .inner import compile_now
+    from .functions import compile_now
 
     code = compile_now(function)
     if path := _path(function):

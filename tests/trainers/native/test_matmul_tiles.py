@@ -15,10 +15,10 @@ from warpladder.ops.jit.target import target
 from warpladder.optimizers import SGD, Adam, Optimizer
 from warpladder.proof import verify
 from warpladder.trainers.base import State
-from warpladder.trainers.native.compiler.simd import make_tile
 from warpladder.trainers.native.compiler.vectors import LANES, VECTORS, WIDE
-from warpladder.trainers.native.kernels.conv import NO_STEP, broad_rows
-from warpladder.trainers.native.kernels.tiles import ADD, BROAD_ROWS, ROWS, STEP, STORE, ZERO
+from warpladder.trainers.native.kernels.convolution import NO_STEP, broad_rows
+from warpladder.trainers.native.kernels.matmul_tile import make_tile
+from warpladder.trainers.native.kernels.tile_sizes import ADD, BROAD_ROWS, ROWS, STEP, STORE, ZERO
 from warpladder.trainers.native.program.plan import Plan
 from warpladder.trainers.native.program.views import FIELDS
 from warpladder.trainers.native.trainer import NativeTrainer
