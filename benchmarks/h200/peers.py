@@ -67,8 +67,8 @@ class Case:
 
 
 ALL = 10**9  # steps in a script's graph: the whole epoch
-GRAPH = {"torch-gpu-graph": {"fp32": {"k": ALL}, "bf16": {"k": ALL}}}
-COMPILED = {"torch-gpu-compile": {"fp32": {"k": ALL, "compile": "default"}, "bf16": {"k": ALL, "compile": "default"}}}
+GRAPH = {"torch:device=cuda:mode=graph": {"fp32": {"k": ALL}, "bf16": {"k": ALL}}}
+COMPILED = {"torch:device=cuda:mode=compile": {"fp32": {"k": ALL, "compile": "default"}, "bf16": {"k": ALL, "compile": "default"}}}
 CASES = (
     Case(nets.softmax(), "W1", 59_904, 128, 0.1, (784, 10), {"fp32": 16, "bf16": 16}, GRAPH | COMPILED),
     Case(nets.mlp(), "W2", 59_968, 64, 0.01, (784, 256, 10), {"fp32": 16, "bf16": 16}, GRAPH | COMPILED),
@@ -79,12 +79,12 @@ CASES = (
     Case(
         nets.cnn(), "W4", 59_968, 64, 0.01, (), {"fp32": 1, "bf16": 4},
         {
-            "torch-gpu-graph": {"fp32": {"k": 16}, "bf16": {"k": 16, "nhwc": True}},
-            "torch-gpu-compile": {"fp32": {"k": 16, "nhwc": True, "compile": "default"}, "bf16": {"k": 16, "nhwc": True, "compile": "default"}},
+            "torch:device=cuda:mode=graph": {"fp32": {"k": 16}, "bf16": {"k": 16, "nhwc": True}},
+            "torch:device=cuda:mode=compile": {"fp32": {"k": 16, "nhwc": True, "compile": "default"}, "bf16": {"k": 16, "nhwc": True, "compile": "default"}},
         },
     ),
 )  # fmt: skip
-PEERS = ("jax-gpu", "torch-gpu-graph", "torch-gpu-compile")
+PEERS = ("jax:device=cuda", "torch:device=cuda:mode=graph", "torch:device=cuda:mode=compile")
 SUFFIX = {"fp32": "", "bf16": "-bf16"}
 
 
@@ -162,7 +162,7 @@ class Scripts:
     def program(self, name: str, precision: str, case: Case, **more: Any) -> Callable[[], object]:
         job = {"id": name, "work": case.script, "prec": precision, "peer": "torch-graph", "variant": ""} | more
         found: list[tuple[Callable[[], object], Callable[[], object]]] = []
-        if name == "jax-gpu":
+        if name == "jax:device=cuda":
             import p_jax as module
 
             def measure(run: Callable[[], object], sync: Callable[[], object], *_: Any, **__: Any) -> list[float]:
@@ -235,14 +235,14 @@ def runners(
     for each in args.peers.split(","):
         full = each + SUFFIX[precision]
         add(full, full, lambda full=full: peer(full, case, train))  # type: ignore[misc]
-        if each == "jax-gpu":
+        if each == "jax:device=cuda":
             add("yardstick: JAX", full, lambda: jax_program(task, Style()))
-        elif each == "torch-gpu-graph":
+        elif each == "torch:device=cuda:mode=graph":
             add("yardstick: PyTorch, graph", full, lambda: torch_program(task))
         if scripts is not None:
-            more = {} if each == "jax-gpu" else case.variants[each][precision]
+            more = {} if each == "jax:device=cuda" else case.variants[each][precision]
             add(f"script of {each}", full, lambda each=each, more=more: scripts.program(each, precision, case, **more))  # type: ignore[misc]
-            if each == "torch-gpu-graph" and precision == "fp32" and case.units:
+            if each == "torch:device=cuda:mode=graph" and precision == "fp32" and case.units:
                 for manual in (True,) if case.batch < case.samples else ("split",):
                     add(
                         f"script of {each}, gradients by hand", "",

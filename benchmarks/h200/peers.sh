@@ -10,7 +10,7 @@ export PYTHONPATH
 python=${PYTHON:-python3}
 failed=0
 $python benchmarks/h200/cold.py --data-dir "$data" || failed=1
-$python benchmarks/h200/peers.py --data-dir "$data" $scripts --peers jax-gpu,torch-gpu-graph --budget "${BUDGET:-220}" || failed=1
+$python benchmarks/h200/peers.py --data-dir "$data" $scripts --peers jax:device=cuda,torch:device=cuda:mode=graph --budget "${BUDGET:-220}" || failed=1
 timeout 150 $python -m pytest tests/gpu/test_peers_gpu.py tests/gpu/test_tuner_gpu.py -q -p no:cacheprovider \
-    -k "(jax or torch-gpu-graph or tuned) and (many_blocks or full_batches or tuned or (proven and mlp) or nothing)" || failed=1
+    -k "(jax or (torch and graph) or tuned) and (many_blocks or full_batches or tuned or (proven and mlp) or nothing)" || failed=1
 exit $failed

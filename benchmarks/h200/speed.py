@@ -45,9 +45,9 @@ EPOCHS = 50  # that are trained in a row where each is one step
 BLOCK = 64  # steps that graphs and compiled programs take at once, at most: what is timed is a multiple
 
 RUNGS = ("gemm", "graph")
-GRAPH = ("torch-gpu-graph", "torch-gpu-graph-tf32", "torch-gpu-graph-bf16")
-JAX = ("jax-gpu", "jax-gpu-tf32", "jax-gpu-bf16")
-EAGER = ("torch-gpu", "torch-gpu-amp")
+GRAPH = ("torch:device=cuda:mode=graph", "torch:device=cuda:mode=graph:precision=tf32", "torch:device=cuda:mode=graph:precision=bf16")
+JAX = ("jax:device=cuda", "jax:device=cuda:precision=tf32", "jax:device=cuda:precision=bf16")
+EAGER = ("torch:device=cuda", "torch:device=cuda:precision=fp16")
 COARSE = {
     "tf32": 2e-2,
     "bf16": 5e-2,
@@ -86,19 +86,19 @@ def autoencoder(batch: int, *jax: str) -> Workload:
     net = nets.autoencoder()
     samples = min(max(BLOCK * batch, 1024), 16384)
     return Workload(
-        f"W5-{batch}", net, "cifar10", settings(batch, 1e-3), (*RUNGS, "torch-gpu", *GRAPH, *jax), samples, 50_000
+        f"W5-{batch}", net, "cifar10", settings(batch, 1e-3), (*RUNGS, "torch:device=cuda", *GRAPH, *jax), samples, 50_000
     )
 
 
 WORKLOADS = (
-    Workload("W2", nets.mlp(), "mnist", settings(64, 0.01), ("torch-gpu-loader", *RUNGS, *EAGER, *GRAPH, "torch-gpu-compile", *JAX), CUT),
+    Workload("W2", nets.mlp(), "mnist", settings(64, 0.01), ("torch:device=cuda:loader=yes", *RUNGS, *EAGER, *GRAPH, "torch:device=cuda:mode=compile", *JAX), CUT),
     Workload(
         "W4", nets.cnn(), "mnist", settings(64, 0.01),
-        ("torch-gpu-loader", *RUNGS, *EAGER, *GRAPH, "torch-gpu-compile", "torch-gpu-compile-tf32", "torch-gpu-compile-bf16", *JAX), CUT,
+        ("torch:device=cuda:loader=yes", *RUNGS, *EAGER, *GRAPH, "torch:device=cuda:mode=compile", "torch:device=cuda:mode=compile:precision=tf32", "torch:device=cuda:mode=compile:precision=bf16", *JAX), CUT,
     ),
-    Workload("W1", nets.softmax(), "mnist", settings(128, 0.1), (*RUNGS, *EAGER, *GRAPH, "torch-gpu-compile", *JAX), CUT),
-    Workload("W3", nets.mlp10(), "mnist", settings(None, 0.1), (*RUNGS, *EAGER, *GRAPH, "torch-gpu-compile", *JAX), 59_000),
-    autoencoder(1, "jax-gpu"),
+    Workload("W1", nets.softmax(), "mnist", settings(128, 0.1), (*RUNGS, *EAGER, *GRAPH, "torch:device=cuda:mode=compile", *JAX), CUT),
+    Workload("W3", nets.mlp10(), "mnist", settings(None, 0.1), (*RUNGS, *EAGER, *GRAPH, "torch:device=cuda:mode=compile", *JAX), 59_000),
+    autoencoder(1, "jax:device=cuda"),
     autoencoder(256, *JAX),
     autoencoder(64, *JAX[1:]),
     autoencoder(1024, *JAX[1:]),

@@ -20,7 +20,7 @@ from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 OURS = ("graph", "tensor", *(f"tensor:precision={precision}" for precision in ("tf32", "bf16", "fp16")))
 
 #: PyTorch's compiler, which was faster than its graphs for cnn.
-COMPILED = ("torch-gpu-compile", "torch-gpu-compile-tf32", "torch-gpu-compile-bf16")
+COMPILED = ("torch:device=cuda:mode=compile", "torch:device=cuda:mode=compile:precision=tf32", "torch:device=cuda:mode=compile:precision=bf16")
 
 
 def perceptron() -> Net:
@@ -44,7 +44,7 @@ WORKLOADS = (
     autoencoder(256, 16_384, *GRAPH, *JAX),
     Workload("cnn-64", nets.cnn(), "mnist", settings(64, 0.01), (*OURS, *GRAPH, *COMPILED, *JAX), CUT),
     wide(512),
-    autoencoder(1, 1024, "torch-gpu-graph", "jax-gpu"),
+    autoencoder(1, 1024, "torch:device=cuda:mode=graph", "jax:device=cuda"),
     wide(64),
     wide(4096),
 )  # fmt: skip

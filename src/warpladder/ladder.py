@@ -66,21 +66,6 @@ LADDER: tuple[Rung, ...] = (
 )
 PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, *torch.GPU_PEERS, *jax.GPU_PEERS)
 
-#: Names that peers had, and what they are called now.
-ALIASES = {
-    "torch-channels-last": "torch:images=last",
-    "torch-gpu": "torch:device=cuda",
-    "torch-gpu-loader": "torch:device=cuda:loader=yes",
-    "torch-gpu-amp": "torch:device=cuda:precision=fp16",
-    "jax-gpu": "jax:device=cuda",
-    "jax-gpu-tf32": "jax:device=cuda:precision=tf32",
-    "jax-gpu-bf16": "jax:device=cuda:precision=bf16",
-} | {
-    f"torch-gpu-{mode}{short}": f"torch:device=cuda:mode={mode}{long}"
-    for mode in ("graph", "compile")
-    for short, long in (("", ""), ("-tf32", ":precision=tf32"), ("-bf16", ":precision=bf16"))
-}
-
 
 def find(name: str, **options: Any) -> Rung:
     """The rung or peer of a name, or the rung that a file defines, with options.
@@ -103,9 +88,6 @@ def find(name: str, **options: Any) -> Rung:
     'naive:block_size=512'
     """
     rung, told = _apart(str(name))
-    if rung in ALIASES:
-        rung, former = _apart(ALIASES[rung])
-        told = former + told
     found = _plain(rung)
     return found.but(**(_read(found, told) | options)) if told or options else found
 
@@ -150,8 +132,8 @@ def _plain(name: str) -> Rung:
 
 
 def _names() -> list[str]:
-    """The names that rungs and peers have, without options, or had."""
-    return list(dict.fromkeys([*(rung.base.name for rung in LADDER + PEERS), *ALIASES]))
+    """The names of rungs and peers, without options."""
+    return list(dict.fromkeys(rung.base.name for rung in LADDER + PEERS))
 
 
 def load(path: str | os.PathLike[str]) -> Rung:

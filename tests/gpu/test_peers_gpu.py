@@ -69,7 +69,7 @@ def test_proven(peer: Rung, net: Net) -> None:
     assert verdict.passed, verdict.reason
 
 
-@pytest.mark.parametrize("name", ["torch-gpu", "torch-gpu-graph", "jax-gpu"])
+@pytest.mark.parametrize("name", ["torch:device=cuda", "torch:device=cuda:mode=graph", "jax:device=cuda"])
 def test_proven_on_full_batches(name: str) -> None:
     peer, net, config = find(name), nets.mlp10((1, 8, 8)), TrainConfig(batch_size=None)
     if reason := peer.unsupported(net, config):
@@ -97,10 +97,10 @@ def test_proven_with_every_optimizer(peer: Rung, optimizer: Optimizer, schedule:
 @pytest.mark.parametrize(
     "name",
     [
-        "torch-gpu-graph-tf32",
-        "jax-gpu-tf32",
-        "torch-gpu-graph-bf16",
-        "jax-gpu-bf16",
+        "torch:device=cuda:mode=graph:precision=tf32",
+        "jax:device=cuda:precision=tf32",
+        "torch:device=cuda:mode=graph:precision=bf16",
+        "jax:device=cuda:precision=bf16",
         *(peer.name for peer in PRECISE[1:]),
     ],
 )
@@ -165,7 +165,7 @@ def test_the_peak_is_that_of_the_precision() -> None:
 
 def test_pytorch_s_switches_do_what_they_say_and_are_given_back() -> None:
     torch = pytest.importorskip("torch")
-    if reason := find("torch-gpu").unsupported(nets.mlp(), EVERYTHING):
+    if reason := find("torch:device=cuda").unsupported(nets.mlp(), EVERYTHING):
         pytest.skip(reason)
     from warpladder.peers.torch_net import arithmetic
 

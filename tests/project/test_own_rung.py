@@ -189,8 +189,8 @@ WRONG = {
     "a Rung without its idea": (HEAD + 'RUNG = Rung("a", "title")', "a.py, line 2: TypeError"),
     "a name that the ladder has": (HEAD + RUNG.replace('"a"', '"numpy"'), "the name 'numpy' is that of a rung or peer"),
     "a name that a peer has": (
-        HEAD + RUNG.replace('"a"', '"torch-gpu"'),
-        "the name 'torch-gpu' is that of a rung or peer",
+        HEAD + RUNG.replace('"a"', '"torch"'),
+        "the name 'torch' is that of a rung or peer",
     ),
     "a name with a comma": (
         HEAD + RUNG.replace('"a"', '"a,b"'),

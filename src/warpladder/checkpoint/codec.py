@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..config import MOVED, SHORT, TrainConfig
+from ..config import SHORT, TrainConfig
 from ..errors import CheckpointError, ConfigError, NetError, PlanError
 from ..nets import CrossEntropyLoss, Net
 from ..nets.describe import net_from_json, net_to_json
@@ -165,13 +165,13 @@ def _checkpoint(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
         )
     if document["sha256"] != _digest(document, tensors):
         _refuse("is damaged: its checksum does not fit its content")
-    net, (config, options) = net_from_json(document["net"]), _config(document["config"])
+    net, config = net_from_json(document["net"]), _config(document["config"])
     params = {name: array for name, array in tensors.items() if slot_of(name) is None}
     checkpoint = Checkpoint(
         net=net,
         config=config,
         data=_data(document["data"], net),
-        rung=":".join([document["rung"], *options]) if isinstance(document["rung"], str) else document["rung"],
+        rung=document["rung"],
         params=_tensors(net, params, "parameters"),
         slots=_slots(net, config, tensors, FORMER if version == 1 else {}),
         epoch=document["epoch"],
@@ -247,15 +247,12 @@ def _check_place(at: Checkpoint) -> None:
             )
 
 
-def _config(value: Any) -> tuple[TrainConfig, list[str]]:
-    """The settings, and what once stood among them and is an option of the rung now, as it stands behind the rung's
-    name.
-    """
+def _config(value: Any) -> TrainConfig:
+    """The settings of the training."""
     known = {field.name for field in fields(TrainConfig)} | set(SHORT)
-    if not isinstance(value, dict) or not value.keys() <= known | MOVED.keys():
+    if not isinstance(value, dict) or not value.keys() <= known:
         _refuse("has settings that this version of warpladder does not know")
-    options = [f"{MOVED[name]}={str(value[name]).replace(',', '+')}" for name in MOVED if value.get(name) is not None]
-    return TrainConfig.from_dict({name: value[name] for name in value.keys() & known}), options
+    return TrainConfig.from_dict(value)
 
 
 def _data(value: Any, net: Net) -> DataMark:

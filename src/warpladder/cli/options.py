@@ -223,16 +223,6 @@ config_options = _together(
 SHARED = ("threads", "device", "block_size")
 
 
-def _moved(form: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
-    def told(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            raise click.UsageError(
-                f"{option.opts[0]} is an option of the rung now: write {form.format(value.replace(',', '+'))}", ctx
-            )
-
-    return told
-
-
 rung_options = _together(
     click.option("--threads", type=int, help="CPU threads of every rung that has the option; every core if not given."),
     click.option(
@@ -241,8 +231,6 @@ rung_options = _together(
     click.option(
         "--block-size", type=int, help="Threads in a block of CUDA kernels, 32 to 1024; each rung's own if not given."
     ),
-    click.option("--feed", hidden=True, expose_value=False, callback=_moved("naive:feed={} for the rung")),
-    click.option("--library", hidden=True, expose_value=False, callback=_moved("library:operations={} for the rung")),
 )
 
 

@@ -15,10 +15,6 @@ from ..optimizers.schedules import Constant, Schedule
 if TYPE_CHECKING:
     import numpy as np
 
-#: Former settings of `TrainConfig` by name, and what the option of rungs is called that took the place of each.
-MOVED = {"threads": "threads", "device": "device", "feed": "feed", "block_size": "block_size", "library": "operations"}
-
-
 PLAIN, CONSTANT = SGD(), Constant()
 
 #: Settings of the optimizer that `TrainConfig` takes by themselves too, where they change the optimizer that it has.
@@ -143,16 +139,6 @@ class TrainConfig(metaclass=ByName):
         if self.loss_every >= 2**31:
             raise ConfigError(f"loss_every must be below 2^31, got {self.loss_every}")
 
-    @classmethod
-    def moved(cls, name: str) -> str | None:
-        """Where a former setting has gone, in a sentence; None for what never was one."""
-        if name not in MOVED:
-            return None
-        values = {"threads": 2, "device": "emulated", "feed": "streamed", "block_size": 512, "library": "linear"}
-        rung = {"threads": "native", "library": "library"}.get(name, "naive")
-        option, value = MOVED[name], values[name]
-        return f"{name} is an option of the rung, no setting: write '{rung}:{option}={value}' for the rung, or ladder.find({rung!r}, {option}={value!r})"
-
     @property
     def learning_rate(self) -> float:
         """The optimizer's learning rate, which the schedule varies."""
@@ -192,8 +178,6 @@ class TrainConfig(metaclass=ByName):
         """A copy with these settings changed, those of its optimizer among them."""
         known = [field.name for field in fields(self)]
         for name in changes:
-            if told := self.moved(name):
-                raise ConfigError(told)
             if name not in known and name not in SHORT:
                 raise ConfigError(
                     f"there is no setting {name!r}; the settings are {', '.join(sorted([*known, *SHORT]))}"

@@ -45,8 +45,6 @@ class ByName(type):
                 raise ArgumentError(f"{cls.__name__}({given}): {cls.__name__} {takes}{_inferred(known)}: {form}")
             takes = [*known, *getattr(cls, "short", ())]
             if beyond := [name for name in settings if name not in takes]:
-                if (moved := getattr(cls, "moved", None)) is not None and (told := moved(beyond[0])):
-                    raise ArgumentError(f"{cls.__name__}: {told}")
                 sizes = _inferred(known) if any(name.startswith("in_") for name in beyond) else ""
                 raise ArgumentError(
                     f"{cls.__name__} has no {', '.join(beyond)}{sizes}; it has {', '.join(takes) or 'no settings'}"
