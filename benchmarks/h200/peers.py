@@ -68,7 +68,12 @@ class Case:
 
 ALL = 10**9  # steps in a script's graph: the whole epoch
 GRAPH = {"torch:device=cuda:mode=graph": {"fp32": {"k": ALL}, "bf16": {"k": ALL}}}
-COMPILED = {"torch:device=cuda:mode=compile": {"fp32": {"k": ALL, "compile": "default"}, "bf16": {"k": ALL, "compile": "default"}}}
+COMPILED = {
+    "torch:device=cuda:mode=compile": {
+        "fp32": {"k": ALL, "compile": "default"},
+        "bf16": {"k": ALL, "compile": "default"},
+    }
+}
 CASES = (
     Case(nets.softmax(), "W1", 59_904, 128, 0.1, (784, 10), {"fp32": 16, "bf16": 16}, GRAPH | COMPILED),
     Case(nets.mlp(), "W2", 59_968, 64, 0.01, (784, 256, 10), {"fp32": 16, "bf16": 16}, GRAPH | COMPILED),

@@ -20,7 +20,11 @@ from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 OURS = ("graph", "tensor", *(f"tensor:precision={precision}" for precision in ("tf32", "bf16", "fp16")))
 
 #: PyTorch's compiler, which was faster than its graphs for cnn.
-COMPILED = ("torch:device=cuda:mode=compile", "torch:device=cuda:mode=compile:precision=tf32", "torch:device=cuda:mode=compile:precision=bf16")
+COMPILED = (
+    "torch:device=cuda:mode=compile",
+    "torch:device=cuda:mode=compile:precision=tf32",
+    "torch:device=cuda:mode=compile:precision=bf16",
+)
 
 
 def perceptron() -> Net:

@@ -188,10 +188,7 @@ WRONG = {
     "an error": (HEAD + "x = 1\ny = x / 0\n" + RUNG, "a.py, line 3: ZeroDivisionError"),
     "a Rung without its idea": (HEAD + 'RUNG = Rung("a", "title")', "a.py, line 2: TypeError"),
     "a name that the ladder has": (HEAD + RUNG.replace('"a"', '"numpy"'), "the name 'numpy' is that of a rung or peer"),
-    "a name that a peer has": (
-        HEAD + RUNG.replace('"a"', '"torch"'),
-        "the name 'torch' is that of a rung or peer",
-    ),
+    "a name that a peer has": (HEAD + RUNG.replace('"a"', '"torch"'), "the name 'torch' is that of a rung or peer"),
     "a name with a comma": (
         HEAD + RUNG.replace('"a"', '"a,b"'),
         "name wants letters, digits, - and _, at most 40, got 'a,b'",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 from ..config import TrainConfig
 from ..machine.facts import cores
@@ -85,22 +86,19 @@ PRODUCTS = {
 }
 
 
-def vary(rung: Rung) -> Rung:
-    """The variant with what its options change of its account: title, idea, precision and deviations."""
-    options = rung.options
-    assert isinstance(options, JaxOptions)
+def vary(rung: Rung, options: JaxOptions) -> dict[str, Any]:
+    """Title, idea, precision and deviations of a variant."""
     if options.device is None:
-        return rung
+        return {}
     precision = options.precision or "fp32"
     coarse = () if precision == "fp32" else (f"the factors of products are rounded to {precision}",)
-    return replace(
-        rung,
-        title=f"JAX on the GPU{f', {precision}' if coarse else ''}",
-        idea=f"As jax, on the GPU{PRODUCTS[precision]}.",
-        precision=precision,
-        deviations=(COMPILED, *coarse),
-        transforms=True,
-    )
+    return {
+        "title": f"JAX on the GPU{f', {precision}' if coarse else ''}",
+        "idea": f"As jax, on the GPU{PRODUCTS[precision]}.",
+        "precision": precision,
+        "deviations": (COMPILED, *coarse),
+        "transforms": True,
+    }
 
 
 PEER = Rung(

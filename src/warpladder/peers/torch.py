@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
+from typing import Any
 
 from ..config import TrainConfig
 from ..machine.precision import PRECISIONS, named
@@ -180,10 +181,8 @@ def _no_compiler() -> str | None:
     return None
 
 
-def vary(rung: Rung) -> Rung:
-    """The variant with what its options change of its account: title, idea, precision and deviations."""
-    options = rung.options
-    assert isinstance(options, TorchOptions)
+def vary(rung: Rung, options: TorchOptions) -> dict[str, Any]:
+    """Title, idea, precision and deviations of a variant."""
     gpu, precision = options.device == "cuda", options.precision or "fp32"
     graph = "Whole steps, forward, backward, update and the gathering of their samples, captured as CUDA graphs"
     if options.mode == "graph":
@@ -218,14 +217,13 @@ def vary(rung: Rung) -> Rung:
     told = options.mode is not None or precision in ("fp64", "tf32")
     coarse = (f"the factors of products are rounded to {precision}",) if named(precision).coarse else ()
     scaled = ("a step whose scaled gradients overflow is left out",) if precision == "fp16" else ()
-    return replace(
-        rung,
-        title=f"PyTorch{' on the GPU' if gpu else ''}, {way}{f', {precision}' if told and precision != 'fp32' else ''}",
-        idea=f"{idea[:-1]}; products in {precision}." if told and precision != "fp32" else idea,
-        precision=precision,
-        deviations=(ORDERLESS, *coarse, *scaled) if gpu else (),
-        transforms=gpu,
-    )
+    return {
+        "title": f"PyTorch{' on the GPU' if gpu else ''}, {way}{f', {precision}' if told and precision != 'fp32' else ''}",
+        "idea": f"{idea[:-1]}; products in {precision}." if told and precision != "fp32" else idea,
+        "precision": precision,
+        "deviations": (ORDERLESS, *coarse, *scaled) if gpu else (),
+        "transforms": gpu,
+    }
 
 
 PEER = Rung(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -48,8 +48,8 @@ class Rung:
     tunes : whether it chooses by a clock, and keeps what it chose: nothing else may run beside its first steps.
     path : the file that a rung from outside was loaded from, as its user named it; None for those of warpladder.
     peer : whether it is the program of others, which the ladder's rungs are compared with.
-    vary : gives a variant again with what its options change of its account, as title, precision and deviations; None
-    where they change nothing.
+    vary : takes the rung and options, and returns the fields of the variant that the options change, such as title,
+    precision and deviations; None where they change nothing.
     plain : the rung whose variant this is: the same with no option set; None where it is that itself.
     """
 
@@ -68,7 +68,7 @@ class Rung:
     tunes: bool = False
     path: str | None = None
     peer: bool = False
-    vary: Callable[[Rung], Rung] | None = field(default=None, repr=False)
+    vary: Callable[[Rung, Any], Mapping[str, Any]] | None = field(default=None, repr=False)
     plain: Rung | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ class Rung:
             options=chosen,
             plain=plain,
         )
-        return made if plain.vary is None else plain.vary(made)
+        return made if plain.vary is None else replace(made, **plain.vary(plain, chosen))
 
     @property
     def base(self) -> Rung:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..config import TrainConfig
 from ..nets import Net
@@ -59,16 +59,15 @@ def unsupported(net: Net, config: TrainConfig, options: LibraryOptions = Library
     return of_kernels(net, config) or library.why_not(options.operations or OPERATIONS)
 
 
-def vary(rung: Rung) -> Rung:
-    """The variant with what its options change of its account: title and idea."""
-    assert isinstance(rung.options, LibraryOptions)
-    if not rung.options.graph:
-        return rung
-    return replace(
-        rung,
-        title=f"{rung.title}, in a CUDA graph",
-        idea="The calls of cuBLASLt and cuDNN and the kernels between them, recorded for many steps and sent by one call: the GPU never waits for the host.",
-    )
+def vary(rung: Rung, options: LibraryOptions) -> dict[str, str]:
+    """Title and idea of a variant."""
+    if not options.graph:
+        return {}
+    return {
+        "title": f"{rung.title}, in a CUDA graph",
+        "idea": "The calls of cuBLASLt and cuDNN and the kernels between them, recorded for many steps and sent by one "
+        "call: the GPU never waits for the host.",
+    }
 
 
 RUNG = Rung(

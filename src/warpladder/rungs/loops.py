@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..config import TrainConfig
 from ..machine.precision import named
@@ -31,15 +31,12 @@ def build(net: Net, config: TrainConfig, state: State, options: LoopsOptions = L
     return LayerwiseTrainer(net, config, state, TABLE, dtype=named(options.precision or "fp32").element)
 
 
-def vary(rung: Rung) -> Rung:
-    """The variant with what its options change of its account: title, idea and precision."""
-    options = rung.options
-    assert isinstance(options, LoopsOptions)
+def vary(rung: Rung, options: LoopsOptions) -> dict[str, str]:
+    """Title, idea and precision of a variant."""
     if options.precision != "fp64":
-        return rung
-    return replace(
-        rung, title=f"{rung.title}, in fp64", idea=f"{rung.idea[:-1]}; every number in float64.", precision="fp64"
-    )
+        return {}
+    idea = f"{rung.idea[:-1]}; every number in float64."
+    return {"title": f"{rung.title}, in fp64", "idea": idea, "precision": "fp64"}
 
 
 RUNG = Rung(

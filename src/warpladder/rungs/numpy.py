@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from ..config import TrainConfig
@@ -53,20 +53,16 @@ def unsupported(net: Net, config: TrainConfig, options: NumpyOptions = NumpyOpti
     return of_arrays(net, config, options)
 
 
-def vary(rung: Rung) -> Rung:
-    """The variant with what its options change of its account: title, idea, precision and sums."""
-    options = rung.options
-    assert isinstance(options, NumpyOptions)
-    precision, sums = options.precision or "fp32", options.sums or "fp32"
-    title, idea = rung.title, rung.idea
-    if precision == "fp64":
-        title, idea = f"{title}, in fp64", f"{idea[:-1]}; every number in float64."
-    elif sums == "fp64":
-        title, idea = (
-            f"{title}, gradients summed in fp64",
-            f"{idea[:-1]}; gradients are added over the batch in float64 and rounded once.",
-        )
-    return replace(rung, title=title, idea=idea, precision=precision, sums=sums)
+def vary(rung: Rung, options: NumpyOptions) -> dict[str, str]:
+    """Title, idea, precision and sums of a variant."""
+    title, idea, sums = rung.title, rung.idea[:-1], options.sums or "fp32"
+    if options.precision == "fp64":
+        idea = f"{idea}; every number in float64."
+        return {"title": f"{title}, in fp64", "idea": idea, "precision": "fp64", "sums": sums}
+    if sums == "fp64":
+        idea = f"{idea}; gradients are added over the batch in float64 and rounded once."
+        return {"title": f"{title}, gradients summed in fp64", "idea": idea, "sums": sums}
+    return {"sums": sums}
 
 
 RUNG = Rung(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..config import TrainConfig
 from ..machine.peaks import TENSOR
@@ -68,24 +68,23 @@ def _too_old(name: str | None) -> str | None:
     return f"its tensor core instructions need a GPU of compute capability {wanted} or later, and this one has {here}"
 
 
-def vary(rung: Rung) -> Rung:
-    """The variant with what its options change of its account: precision, title and idea."""
-    assert isinstance(rung.options, TensorOptions)
-    precision = rung.options.precision or "fp32"
-    if precision == "fp32":
-        return rung
-    return replace(
-        rung,
-        title=f"tensor cores, {precision}",
-        idea=f"Steps as graph sends them, with products on tensor cores: factors are stored in {precision} by whoever writes them, all else stays float32.",
-        precision=precision,
-    )
+def vary(rung: Rung, options: TensorOptions) -> dict[str, str]:
+    """Precision, title and idea of a variant."""
+    if options.precision in (None, "fp32"):
+        return {}
+    return {
+        "precision": options.precision,
+        "title": f"tensor cores, {options.precision}",
+        "idea": "Steps as graph sends them, with products on tensor cores: the kernel that writes a factor stores it in "
+        f"{options.precision}, all else stays float32.",
+    }
 
 
 RUNG = Rung(
     name="tensor",
     title="tensor cores, in halves",
-    idea="Steps as graph sends them, with products on tensor cores: whoever writes a factor stores it as two halves, and three products make one in fp32.",
+    idea="Steps as graph sends them, with products on tensor cores: the kernel that writes a factor stores it as two halves, "
+    "and three products make one in fp32.",
     build=build,
     unsupported=unsupported,
     unit=TENSOR,

@@ -1,0 +1,40 @@
+"""`cuda_rung`: a rung that trains layer by layer with a table of CUDA kernels."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+
+from ..config import TrainConfig
+from ..nets import Net
+from ..trainers.base import State, Trainer
+from .base import Rung
+from .options import KernelOptions
+from .reasons import of_kernels
+
+
+def cuda_rung(name: str, title: str, idea: str, table: str, feed: str) -> Rung:
+    """A rung of CUDA kernels.
+
+    Parameters
+    ----------
+    name, title, idea : str
+        As in `Rung`.
+    table : str
+        Module of `ops.tables` with the kernels of each layer: "tiled" for `ops/tables/tiled.py`.
+    feed : str
+        How samples reach the GPU if the option `feed` is not set: "sync", "streamed" or "resident".
+    """
+    build = partial(_build, table, feed)
+    return Rung(name, title, idea, build, unsupported=of_kernels, options=KernelOptions())
+
+
+def _build(
+    table: str, feed: str, net: Net, config: TrainConfig, state: State, options: KernelOptions = KernelOptions()
+) -> Trainer:
+    from ..trainers.kernelwise.trainer import KernelTrainer
+    from ..trainers.kernelwise.where import open_device
+
+    kernels = import_module(f"..ops.tables.{table}", __package__).TABLE
+    device = open_device(options.device)
+    return KernelTrainer(net, config, state, device, kernels, options.feed or feed, options.block_size)
