@@ -43,7 +43,7 @@ from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.errors import DataError
-from warpladder.files.whole import write_whole
+from warpladder.files.atomic import write_atomically
 from warpladder.ladder import find
 from warpladder.machine import facts as machine
 from warpladder.nets import Net, params
@@ -375,7 +375,7 @@ def main(
     else:
         path = Path(out) if out else RESULTS / f"cpu-{kind['kind']}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(report, indent=1) + "\n")
+        write_atomically(path, json.dumps(report, indent=1) + "\n")
         print(f"stored {path}")
 
 

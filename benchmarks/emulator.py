@@ -20,7 +20,7 @@ from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.device.emulator import EmulatedDevice
-from warpladder.files.whole import write_whole
+from warpladder.files.atomic import write_atomically
 from warpladder.machine import facts as machine
 from warpladder.nets import Net, params
 from warpladder.ops.tables.naive import TABLE
@@ -78,7 +78,7 @@ def main(check: bool) -> None:
             for name, value in machine.facts().items()
             if name in ("cpu", "cores", "system", "fma_peak", "commit")
         }
-        write_whole(
+        write_atomically(
             Path(__file__).parent / "results" / "emulator.json",
             json.dumps({"machine": facts, "epochs": found}, indent=1),
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from warpladder import TrainConfig, data, nets, train
-from warpladder.files.whole import write_whole
+from warpladder.files.atomic import write_atomically
 from warpladder.machine import facts as machine
 
 #: learning rate: (what S2 reports, the test accuracy that a rerun of its arithmetic gave, in percent)
@@ -51,7 +51,7 @@ def main(data_dir: str | None, rung: str, seeds: int) -> None:
     }
     path = Path(__file__).parent / "results" / "s2-accuracies.json"
     path.parent.mkdir(exist_ok=True)
-    write_whole(path, json.dumps(report, indent=1) + "\n")
+    write_atomically(path, json.dumps(report, indent=1) + "\n")
     print(f"stored {path}")
 
 

@@ -23,7 +23,7 @@ from warpladder.appendix import svm
 from warpladder.appendix.features import FeatureFile, open_features
 from warpladder.appendix.svm import run as svm_run
 from warpladder.appendix.svm.fitted import Fitted
-from warpladder.files.whole import write_whole
+from warpladder.files.atomic import write_atomically
 from warpladder.machine import facts as machine
 
 WAYS = ("sklearn", "blocks float64", "blocks float32")
@@ -77,7 +77,7 @@ def main(features: Path, tests: int, way: str | None, into: Path | None) -> None
         "ways": rows,
     }
     path = Path(__file__).parent / "results" / "svm.json"
-    write_whole(path, json.dumps(report, indent=1) + "\n")
+    write_atomically(path, json.dumps(report, indent=1) + "\n")
     print(f"stored {path}")
 
 

@@ -39,7 +39,7 @@ from warpladder import data, nets, train
 from warpladder.config import RECIPES, TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.errors import DataError
-from warpladder.files.whole import write_whole
+from warpladder.files.atomic import write_atomically
 from warpladder.ladder import find
 from warpladder.machine import facts as machine
 from warpladder.nets import MSELoss, Net
@@ -259,7 +259,7 @@ def go_on(
         for name, each in found.items():
             kept["runs"].setdefault(name, {})[str(seed)] = each
         if found:
-            write_whole(path, json.dumps(report, indent=1, allow_nan=False) + "\n")
+            write_atomically(path, json.dumps(report, indent=1, allow_nan=False) + "\n")
 
 
 def part_of(path: Path, number: int) -> Path:
@@ -309,7 +309,7 @@ def joined(path: Path, parts: Sequence[Path]) -> None:
                 into = report["cases"].setdefault(case, kept)["runs"]
                 for name, runs in kept["runs"].items():
                     into[name] = dict(sorted((into.get(name, {}) | runs).items(), key=lambda run: int(run[0])))
-        write_whole(path, json.dumps(report, indent=1, allow_nan=False) + "\n")
+        write_atomically(path, json.dumps(report, indent=1, allow_nan=False) + "\n")
     for part in parts:
         part.unlink(missing_ok=True)
 
@@ -378,7 +378,7 @@ def drawn_to(path: Path, report: dict[str, Any], cases: Sequence[Case]) -> None:
     if path.suffix == ".png":
         path.write_bytes(as_png(draw))
     else:
-        write_whole(path, alone(words, draw))
+        write_atomically(path, alone(words, draw))
     print(f"drawn: {path}")
 
 

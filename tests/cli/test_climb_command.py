@@ -79,8 +79,8 @@ class Full:
 @pytest.mark.parametrize("at", [1, 3])
 def test_a_full_disk_costs_the_files_and_not_the_table(at, run, monkeypatch):
     disk = Full(at)
-    monkeypatch.setattr("warpladder.results.write_whole", disk)
-    monkeypatch.setattr("warpladder.report.page.write_whole", disk)
+    monkeypatch.setattr("warpladder.results.write_atomically", disk)
+    monkeypatch.setattr("warpladder.report.page.write_atomically", disk)
     code, out, err = run(*CLIMB, "--out", "found")
     assert code == 2
     _, title, table = out.partition("mlp10 on digits")

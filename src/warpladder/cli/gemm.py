@@ -115,7 +115,7 @@ def _write(out: Path, rows: list[Timed], words: list[str]) -> None:
     from dataclasses import asdict
 
     from ..device.gpu.support import found_gpu
-    from ..files.whole import write_whole
+    from ..files.atomic import write_atomically
     from ..machine.facts import facts
     from ..results import Machine
 
@@ -125,7 +125,7 @@ def _write(out: Path, rows: list[Timed], words: list[str]) -> None:
         "machine": asdict(Machine(**facts(), gpu=found_gpu())),
         "levels": [{key: None if value != value else value for key, value in asdict(row).items()} for row in rows],
     }
-    write_whole(out, json.dumps(found, indent=1) + "\n")
+    write_atomically(out, json.dumps(found, indent=1) + "\n")
 
 
 def _share(value: float | None) -> str:

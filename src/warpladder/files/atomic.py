@@ -1,8 +1,7 @@
-"""Files that appear whole or not at all.
+"""Atomic writing: a file appears whole or not at all.
 
-The content goes to a hidden temporary file in the same folder, which then takes the place of the
-old one in one rename. While it is written it is locked: a temporary file that nobody locks was left by a
-process that died.
+The content goes to a hidden temporary file in the same folder, which one rename then puts in the place of the old file.
+While it is written it is locked: a temporary file without a lock was left by a process that died.
 """
 
 from __future__ import annotations
@@ -21,48 +20,71 @@ if LOCKS:
     import fcntl
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Make `content` the content of `path`; after a crash at any moment the file holds the old or the new content.
+def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None:
+    """Replace the content of a file; text is written as UTF-8. After a crash at any moment the file holds the old or
+    the new content.
 
     Raises
     ------
     OSError
-        The old content is then as it was, and no temporary file is left.
+        The error names the file. The old content is as it was, and no temporary file is left.
     """
     with replacing(path) as file:
-        file.write(content)
+        file.write(content if isinstance(content, bytes) else content.encode())
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write piece by piece, that takes the place of `path` when the block ends; an error or Ctrl-C in it
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file to write piece by piece, which replaces `path` when the block ends; an error or Ctrl-C in the block
     leaves the old file, or none.
 
     Raises
     ------
     OSError
-        The disk is full, say. The old content is then as it was, and no temporary file is left.
+        For instance if the disk is full. The error names the file. The old content is as it was, and no temporary file
+        is left.
     """
-    path = Path(os.path.realpath(path))  # a link stays a link
-    descriptor, temporary = _create(path)
+    target = Path(os.path.realpath(path))  # a link stays a link
+    temporary = None
     try:
+        descriptor, temporary = _create(target)
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(descriptor)
             if LOCKS:
-                os.replace(temporary, path)  # still locked
+                os.replace(temporary, target)  # still locked
         if not LOCKS:
-            os.replace(temporary, path)
+            os.replace(temporary, target)
+        _sync_folder(target.parent)
+    except BaseException as error:
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink()
+        if isinstance(error, OSError) and (error.filename is None or Path(error.filename).parent == target.parent):
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+        raise
+
+
+@contextmanager
+def replacing_path(path: Path) -> Iterator[Path]:
+    """Path of a temporary file for another program to write, which replaces `path` when the block ends; an error in the
+    block leaves the old file, or none.
+    """
+    temporary = _temporary(path)
+    try:
+        yield temporary
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
-    _sync_folder(path.parent)
 
 
 def clean_leftovers(path: Path) -> int:
-    """Delete the temporary files that dead writers of `path` left; returns how many there were."""
+    """Delete the temporary files that dead writers of `path` left; return their number."""
     path = Path(os.path.realpath(path))
     pattern = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{8}\.tmp")
     found: list[Path] = []
@@ -71,9 +93,13 @@ def clean_leftovers(path: Path) -> int:
     return sum(map(_delete_unless_locked, found))
 
 
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+
+
 def _create(path: Path) -> tuple[int, Path]:
     while True:
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        temporary = _temporary(path)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         if not LOCKS:
             return descriptor, temporary
@@ -81,11 +107,11 @@ def _create(path: Path) -> tuple[int, Path]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return descriptor, temporary
-        os.close(descriptor)  # somebody cleaned up between its creation and its lock
+        os.close(descriptor)  # another process cleaned up between creation and lock
 
 
 def _delete_unless_locked(entry: Path) -> bool:
-    """Whether it was deleted: not if a live process writes it, or if it is gone or somebody else's."""
+    """Delete a temporary file; False if a live process writes it, or if it is gone or may not be deleted."""
     try:
         if not LOCKS:
             entry.unlink()
@@ -102,7 +128,7 @@ def _delete_unless_locked(entry: Path) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename last: without this a power failure may undo it."""
+    """Make a rename durable: without this a power failure may revert it."""
     if not LOCKS:
         return
     descriptor = os.open(folder, os.O_RDONLY)

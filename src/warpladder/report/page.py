@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from html import escape
 
-from ..files.whole import write_whole
+from ..files.atomic import write_atomically
 from ..results import Results
 from ..results.profiled import Profile
 from ..results.sweep import Sweep
@@ -25,7 +25,7 @@ def write_page(
     profiles: Sequence[Profile] = (),
 ) -> None:
     """Write the page; an old one stays whole until the new one is on the disk."""
-    write_whole(path, page(results, labels, profiles))
+    write_atomically(path, page(results, labels, profiles))
 
 
 def page(
@@ -65,7 +65,7 @@ def page(
 
 def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
     """Write the page of a climb of several tasks; an old one stays whole until the new one is on the disk."""
-    write_whole(path, sweep_page(sweep))
+    write_atomically(path, sweep_page(sweep))
 
 
 def sweep_page(sweep: Sweep, pictures: bool = True) -> str:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import ResultsError
-from ..files.whole import write_whole
+from ..files.atomic import write_atomically
 from ..machine.precision import ALSO
 from .machine import Gpu as Gpu
 from .machine import Machine as Machine
@@ -255,7 +255,7 @@ class Results:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file: the old one stays whole until the new one is on the disk."""
-        write_whole(path, json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        write_atomically(path, json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _seconds(rung: RungResult) -> float:

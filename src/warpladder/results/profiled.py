@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..errors import ResultsError
-from ..files.whole import write_whole
+from ..files.atomic import write_atomically
 from .reader import read, read_json, short
 
 #: Grows whenever a field is removed or changes its meaning, and when one is added that has no default for older files.
@@ -177,7 +177,7 @@ def save(found: Profile, path: str | os.PathLike[str]) -> None:
     """Write a profile as JSON: the old file stays whole until the new one is on the disk."""
     tree = {"schema": SCHEMA, **asdict(found)}
     tree |= {name: None for name in _PEAKS if not math.isfinite(tree[name])}
-    write_whole(path, json.dumps(tree, indent=1, allow_nan=False))
+    write_atomically(path, json.dumps(tree, indent=1, allow_nan=False))
 
 
 def is_profile(tree: Any) -> bool:

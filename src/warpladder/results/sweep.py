@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import ResultsError
-from ..files.whole import write_whole
+from ..files.atomic import write_atomically
 from . import SCHEMA, Results, check_schema, from_tree, read_file
 from .reader import read_json
 
@@ -54,7 +54,7 @@ class Sweep:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file: the old one stays whole until the new one is on the disk."""
-        write_whole(path, json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        write_atomically(path, json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def load(path: str | os.PathLike[str]) -> Sweep:

@@ -17,7 +17,7 @@ from ...config.spelling import configured
 from ...data import load as load_data
 from ...data.dataset import Dataset
 from ...errors import ConfigError, DataError, RungError
-from ...files.whole import write_whole
+from ...files.atomic import write_atomically
 from ...ladder import find
 from ...nets import Net, Shape, named
 from ...nets.file import net_of
@@ -47,7 +47,7 @@ def file_of(name: str, folder: Path, rung: str = "") -> Path:
 
 def keep(tree: object, name: str, folder: Path) -> None:
     """Write what an experiment measured, as JSON: an old file stays whole until the new one is on the disk."""
-    write_whole(file_of(name, folder), json.dumps(tree, indent=1) + "\n")
+    write_atomically(file_of(name, folder), json.dumps(tree, indent=1) + "\n")
 
 
 def kept(kind: type[Kept], name: str, folder: Path) -> Kept | None:

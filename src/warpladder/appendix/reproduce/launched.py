@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...errors import ResultsError
-from ...files.whole import write_whole
+from ...files.atomic import write_atomically
 from ...results import read_file
 from ...results.profiled import LaunchShape
 from ...results.reader import read, read_json, short
@@ -48,7 +48,7 @@ class Launches:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file: the old one stays whole until the new one is on the disk."""
-        write_whole(path, json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        write_atomically(path, json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def load_launches(path: str | os.PathLike[str]) -> Launches:

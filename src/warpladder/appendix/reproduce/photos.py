@@ -15,7 +15,7 @@ import numpy as np
 from ...data import label_names
 from ...data.dataset import Dataset, pixels
 from ...errors import DataError
-from ...files.whole import write_whole
+from ...files.atomic import write_atomically
 from ...results.reader import read
 from ...train import load
 from .experiments import Bench, Experiment, Found, file_of, no_measure, optional
@@ -46,11 +46,11 @@ class Pictures(Experiment):
         else:
             place = kept_by(self.checkpoint, bench.folder)
             if isinstance(place, str):
-                write_whole(path, json.dumps({"absent": place}) + "\n")
+                write_atomically(path, json.dumps({"absent": place}) + "\n")
                 bench.watcher.news(f"no reconstructions: {place}")
                 return
             made = reconstructions(load(place), bench.data(self.data), self.count)
-        write_whole(path, json.dumps(asdict(made), indent=1) + "\n")
+        write_atomically(path, json.dumps(asdict(made), indent=1) + "\n")
         bench.watcher.news(made.alt)
 
     def found(self, name: str, folder: Path) -> Shown | None:

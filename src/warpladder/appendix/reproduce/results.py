@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...errors import ResultsError
-from ...files.whole import write_whole
+from ...files.atomic import write_atomically
 from ...results import Machine, read_file
 from ...results.classes import ClassScores
 from ...results.reader import LATER, read, read_json, short
@@ -229,7 +229,7 @@ class Reproduction:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file: the old one stays whole until the new one is on the disk."""
-        write_whole(path, json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        write_atomically(path, json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def is_reproduction(tree: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ...checkpoint import load
 from ...errors import DeviceError
-from ...files.whole import write_whole
+from ...files.atomic import write_atomically
 from ..features import extract
 from ..svm import SvmSettings, classify, of_extraction
 from ..svm.kernel import gpu_library
@@ -46,7 +46,7 @@ class Svm(Experiment):
     def measure(self, name: str, bench: Bench) -> None:
         place = kept_by(self.checkpoint, bench.folder)
         if isinstance(place, str):
-            write_whole(file_of(f"{name}.absent", bench.folder), json.dumps({"absent": place}) + "\n")
+            write_atomically(file_of(f"{name}.absent", bench.folder), json.dumps({"absent": place}) + "\n")
             bench.watcher.news(f"no features to classify: {place}")
             return
         data = with_tests(bench.data(self.data, self.limit), self.tests)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...errors import ResultsError
-from ...files.whole import write_whole
+from ...files.atomic import write_atomically
 from ...results import DataFacts, NetFacts, Setting, read_file
 from ...results.reader import read, read_json, short
 from ...results.timing import History
@@ -67,7 +67,7 @@ class Trainings:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file: the old one stays whole until the new one is on the disk."""
-        write_whole(path, json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        write_atomically(path, json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def load_trainings(path: str | os.PathLike[str]) -> Trainings:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ...errors import ResultsError
-from ...files.whole import write_whole
+from ...files.atomic import write_atomically
 from ...results import Machine
 from ...results.classes import ClassScores
 from ...results.reader import LATER, read, read_json
@@ -78,7 +78,7 @@ class SvmResults:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a JSON file, whole or not at all; `OSError` names it."""
-        write_whole(path, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
+        write_atomically(path, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
 
 
 def load_svm(path: str | os.PathLike[str]) -> SvmResults:

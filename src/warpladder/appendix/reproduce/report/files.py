@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ....files.whole import write_whole
+from ....files.atomic import write_atomically
 from ....report.figures.alone import alone, as_png
 from ....report.figures.svg import Canvas, NoPictures
 from ..results import Reproduction
@@ -22,7 +22,7 @@ def write_pictures(found: Reproduction, folder: Path) -> int:
     folder.mkdir(exist_ok=True)
     for name, alt, draw in _drawn(found):
         try:
-            write_whole(folder / f"{name}.svg", alone(alt, draw))
+            write_atomically(folder / f"{name}.svg", alone(alt, draw))
             _write(folder / f"{name}.png", as_png(draw))
         except NoPictures:
             return count

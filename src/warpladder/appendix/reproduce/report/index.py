@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ....files.whole import write_whole
+from ....files.atomic import write_atomically
 from ....report.html import note
 from ....report.html import table as drawn
 from ....report.page import document
@@ -35,7 +35,7 @@ class Entry:
 
 def write_index(entries: Sequence[Entry], path: str | os.PathLike[str]) -> None:
     """Write the page; an old one stays whole until the new one is on the disk."""
-    write_whole(path, index(entries))
+    write_atomically(path, index(entries))
 
 
 def index(entries: Sequence[Entry]) -> str:

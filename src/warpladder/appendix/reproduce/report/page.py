@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 
 from ....errors import ResultsError
-from ....files.whole import write_whole
+from ....files.atomic import write_atomically
 from ....report.classes_html import scores as class_table
 from ....report.html import note, pairs, plot
 from ....report.page import document
@@ -26,7 +26,7 @@ def write_page(
     found: Reproduction | Sequence[Reproduction], path: str | os.PathLike[str], labels: Sequence[str] = ()
 ) -> None:
     """Write the page; an old one stays whole until the new one is on the disk."""
-    write_whole(path, page(found, labels))
+    write_atomically(path, page(found, labels))
 
 
 def page(found: Reproduction | Sequence[Reproduction], labels: Sequence[str] = ()) -> str:

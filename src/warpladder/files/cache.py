@@ -1,0 +1,182 @@
+"""Disk cache of the package: entries by key, each cache in a folder of its own below the user's cache folder.
+
+An entry is one file: a mark that names the format, a checksum, the content. A damaged, truncated or older entry counts
+as absent. Entries are written whole (atomic.py), so any number of processes may read, write and prune at once. A folder
+may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+import warnings
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from .atomic import write_atomically
+
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+class Limits(NamedTuple):
+    """Limits of a cache; the least recently used entries go first. None is no limit.
+
+    entries : number of entries.
+    size : bytes of all entries.
+    age : seconds since an entry was last used.
+    young : entries used within so many seconds stay, whatever the other limits are.
+    """
+
+    entries: int | None = None
+    size: int | None = None
+    age: float | None = None
+    young: float = 0.0
+
+
+class Cache:
+    """Entries of one kind.
+
+    Parameters
+    ----------
+    name : str
+        Folder below the user's cache folder, for instance "cubin".
+    contents : str
+        Plural noun for warnings, for instance "compiled kernels".
+    consequence : str
+        Cost of a cache that cannot be written, for warnings: "every start compiles them again".
+    mark : bytes
+        First line of an entry, the newline included. It names the format and its version.
+    suffix : str
+        Suffix of the entries' file names, for instance ".cubin".
+    limits : Limits
+    """
+
+    def __init__(
+        self,
+        name: str,
+        contents: str,
+        consequence: str,
+        mark: bytes = b"",
+        suffix: str = "",
+        limits: Limits = Limits(),  # noqa: B008
+    ) -> None:
+        self.name, self.contents, self.consequence = name, contents, consequence
+        self.mark, self.suffix, self.limits = mark, suffix, limits
+
+    def place(self) -> Path:
+        """Folder of the entries, which need not exist."""
+        import platformdirs
+
+        return Path(platformdirs.user_cache_dir("warpladder")) / self.name
+
+    def folder(self) -> Path | None:
+        """Folder of the entries, made if missing; None, after one warning, if it cannot be written."""
+        place = self.place()
+        reason = why_not_writable(place)
+        if reason is not None:
+            self.warn(place, reason)
+        return place if reason is None else None
+
+    def path(self, key: str) -> Path:
+        """File of an entry."""
+        return self.place() / f"{key}{self.suffix}"
+
+    def read(self, key: str) -> bytes | None:
+        """Content of an entry, or None if it is absent, damaged or of another format."""
+        path = self.path(key)
+        try:
+            content = self.unsealed(path.read_bytes())
+        except OSError:
+            return None
+        if content is not None:
+            touch(path)
+        return content
+
+    def write(self, key: str, content: bytes) -> None:
+        """Store an entry, then delete those over the limits. A full disk costs a warning, never the run."""
+        path = self.path(key)
+        if self.folder() is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, self.sealed(content))
+            self.prune()
+        except OSError as error:
+            self.warn(path.parent, str(error.strerror))
+
+    def sealed(self, content: bytes) -> bytes:
+        """Bytes of an entry's file: mark, checksum, content."""
+        return self.mark + sha256(content).hexdigest().encode() + b"\n" + content
+
+    def unsealed(self, stored: bytes) -> bytes | None:
+        """Content of an entry's file, or None if the bytes are damaged or of another format."""
+        checksum, _, content = stored.removeprefix(self.mark).partition(b"\n")
+        is_sound = stored.startswith(self.mark) and sha256(content).hexdigest().encode() == checksum
+        return content if is_sound else None
+
+    def prune(self) -> None:
+        """Delete entries over the limits, and temporary files that dead writers left. An entry may be a folder."""
+        prune(self.place(), self.limits, self.suffix)
+
+    def warn(self, folder: Path, reason: str) -> None:
+        """Warn once that entries cannot be stored in a folder."""
+        message = f"{self.contents} cannot be stored in {folder} ({reason}): {self.consequence}"
+        if message not in _warned:
+            _warned.add(message)
+            warnings.warn(message, stacklevel=3)
+
+
+_warned: set[str] = set()
+
+
+@cache
+def why_not_writable(folder: Path) -> str | None:
+    """Make a folder and try to write in it: None if that works, else the system's reason."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        return str(error.strerror)
+    return None
+
+
+def touch(path: Path) -> None:
+    """Note that an entry is used: at most once an hour, so that reading rarely writes."""
+    with suppress(OSError):
+        if time.time() - path.stat().st_mtime > HOUR:
+            os.utime(path)
+
+
+def prune(folder: Path, limits: Limits, suffix: str = "") -> None:
+    """Delete the entries of a folder that are over the limits, and temporary files older than a day."""
+    now, found = time.time(), []
+    for path in folder.iterdir():
+        with suppress(OSError):  # another process deleted it
+            state = path.stat()
+            if path.suffix == ".tmp":
+                if now - state.st_mtime > DAY:
+                    path.unlink()
+            elif path.name.endswith(suffix):
+                found.append((state.st_mtime, state.st_size, path))
+    total = 0
+    for number, (used, size, path) in enumerate(sorted(found, reverse=True), start=1):
+        total += size
+        is_over = (
+            (limits.entries is not None and number > limits.entries)
+            or (limits.size is not None and total > limits.size)
+            or (limits.age is not None and now - used > limits.age)
+        )
+        if is_over and now - used >= limits.young:
+            _delete(path)
+
+
+def _delete(path: Path) -> None:
+    with suppress(OSError):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
