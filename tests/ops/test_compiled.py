@@ -10,19 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from warpladder.files.cache import DAY, prune
 from warpladder.ops.jit import cache as module
+from warpladder.ops.jit import sources
 
-PACKAGE = Path(module.__file__).parent.parent
+PACKAGE = Path(module.__file__).parents[2]
 
 INNER = """
-from .compiled import compiled
+from .jit.cache import compiled
 FACTOR = {factor}
 @compiled
 def inner(x):
     return x * FACTOR
 """
 OUTER = """
-from .compiled import compiled
+from .jit.cache import compiled
 from .probe_inner import inner
 @compiled
 def outer(x):
@@ -100,7 +102,7 @@ def test_a_change_in_a_file_outside_the_package_is_seen(copy: Path) -> None:
 def test_functions_of_one_name_keep_their_own_code(copy: Path) -> None:
     """numba's index knows bytecode, not constants: two functions of one name in one file must not share it."""
     (copy / "ops" / "probe_twins.py").write_text(
-        "from .compiled import compiled\n"
+        "from .jit.cache import compiled\n"
         "def first():\n    @compiled\n    def twin(x):\n        return x + 1\n    return twin\n"
         "a = first()\n"
         "def first():\n    @compiled\n    def twin(x):\n        return x + 2\n    return twin\n"
@@ -112,8 +114,8 @@ def test_functions_of_one_name_keep_their_own_code(copy: Path) -> None:
 
 
 def test_what_the_compiler_sees_decides() -> None:
-    said = module.meaning(b"def f(x):\n    return x + 1\n")
-    assert said == module.meaning(
+    said = sources.meaning(b"def f(x):\n    return x + 1\n")
+    assert said == sources.meaning(
         b'"""Of f."""\n\n# why\ndef f(x):\n    """Add."""\n    return (x\n            + 1)  # one\n'
     )
     for other in (
@@ -122,8 +124,8 @@ def test_what_the_compiler_sees_decides() -> None:
         b"@h\ndef f(x):\n    return x + 1\n",
         b"def f(x:",
     ):
-        assert module.meaning(other) != said
-    assert module.meaning(b'def f(x):\n    y = "a"\n') != module.meaning(b'def f(x):\n    y = "b"\n')
+        assert sources.meaning(other) != said
+    assert sources.meaning(b'def f(x):\n    y = "a"\n') != sources.meaning(b'def f(x):\n    y = "b"\n')
 
 
 def test_a_full_disk_costs_a_warning_and_not_the_run(copy: Path) -> None:
@@ -133,7 +135,7 @@ def test_a_full_disk_costs_a_warning_and_not_the_run(copy: Path) -> None:
     )  # Python would leave its own files cut short
     assert (
         said.startswith("21 0\n")
-        and said.count("UserWarning: compiled code cannot be kept") == 1
+        and said.count("UserWarning: compiled code cannot be stored") == 1
         and "File too large" in said
     )
 
@@ -143,7 +145,7 @@ def test_without_a_place_for_it_everything_works(copy: Path) -> None:
     blocked.write_text("")
     said = run(copy, XDG_CACHE_HOME=str(blocked), HOME=str(blocked))
     assert said.startswith("21 0\n")
-    assert said.count("cannot be kept") == 1
+    assert said.count("cannot be stored") == 1
 
 
 @pytest.mark.slow
@@ -156,40 +158,39 @@ def test_files_of_different_processes_have_different_names(copy: Path) -> None:
     assert sum(process in name for name in names) == 1
 
 
-def test_old_folders_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "KEPT_FOLDERS", 2)
+def test_old_folders_go(tmp_path: Path) -> None:
     for age in range(5):
         folder = tmp_path / "numba" / str(age)
         folder.mkdir(parents=True)
-        then = folder.stat().st_mtime - age * module.DAY * 0.6
+        then = folder.stat().st_mtime - age * DAY * 0.6
         os.utime(folder, (then, then))
-    module._prune(tmp_path / "numba")
+    prune(tmp_path / "numba", module.FOLDERS.limits._replace(entries=2))
     assert sorted(path.name for path in (tmp_path / "numba").iterdir()) == ["0", "1"]
 
 
 def test_the_key_covers_every_source_that_is_compiled(monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
-    monkeypatch.setattr(module, "PACKAGE", copy)
-    before = module.key()
-    users = [path for path in copy.rglob("*.py") if "compiled import compiled" in path.read_text()]
+    monkeypatch.setattr(sources, "PACKAGE", copy)
+    before = sources.key()
+    users = [path for path in copy.rglob("*.py") if "jit.cache import compiled" in path.read_text()]
     assert len(users) > 8
     for path in users:
         source = path.read_text()
         path.write_text(source + "MORE = 1\n")
-        assert module.key() != before, path
+        assert sources.key() != before, path
         path.write_text(source)
-    assert module.key() == before
+    assert sources.key() == before
     (copy / "ops" / "linear" / "loops.py").rename(copy / "ops" / "linear" / "renamed.py")
-    assert module.key() != before
+    assert sources.key() != before
 
 
 def test_sources_that_were_seen_are_not_parsed_again(monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
     """And an edit is seen all the same, whatever time and size the file has."""
-    monkeypatch.setattr(module, "PACKAGE", copy)
+    monkeypatch.setattr(sources, "PACKAGE", copy)
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _: str(copy.parent))
     first = module.cache_folder.__wrapped__()
-    assert first is not None and first.name == module.key()
+    assert first is not None and first.name == sources.key()
     with monkeypatch.context() as patch:
-        patch.setattr(module, "meaning", lambda source: pytest.fail("parsed again"))
+        patch.setattr(sources, "meaning", lambda source: pytest.fail("parsed again"))
         assert module.cache_folder.__wrapped__() == first
     loops = copy / "ops" / "linear" / "loops.py"
     text, when = loops.read_text(), loops.stat().st_mtime_ns
