@@ -21,6 +21,7 @@ from warpladder.device import source as sources
 from warpladder.device.gpu import architecture, cache, compile, program
 from warpladder.device.gpu.offline import LIMITS, OfflineDevice
 from warpladder.errors import DeviceError, KernelError, LaunchError, OutOfMemoryError
+from warpladder.files.cache import prune
 
 pytestmark = pytest.mark.nvrtc
 
@@ -47,7 +48,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own."""
     place = tmp_path / "kept"
     place.mkdir()
-    monkeypatch.setattr(cache, "folder", lambda: place)
+    monkeypatch.setattr(cache.CUBINS, "place", lambda: place)
     return place
 
 
@@ -246,7 +247,7 @@ def test_a_damaged_entry_is_compiled_again(tmp_path: Path, kept: Path, compilati
     good = cache.compiled(source, ("add",), "sm_90")
     (entry,) = kept.glob("*.cubin")
     content = entry.read_bytes()
-    other = cache.encode(compile.Binary(b"code", {"other": "other"}, {"other": Resources()}))
+    other = cache.CUBINS.sealed(cache.encode(compile.Binary(b"code", {"other": "other"}, {"other": Resources()})))
     entry.write_bytes(
         {
             "empty": b"",
@@ -262,14 +263,15 @@ def test_a_damaged_entry_is_compiled_again(tmp_path: Path, kept: Path, compilati
 
 
 def test_any_bytes_are_an_entry_or_are_not(tmp_path: Path) -> None:
-    whole = cache.encode(built(tmp_path, ADD, "add"))
-    assert cache.decode(whole) is not None
+    binary = built(tmp_path, ADD, "add")
+    whole = cache.CUBINS.sealed(cache.encode(binary))
+    assert cache.decode(cache.CUBINS.unsealed(whole) or b"") == binary
     random = np.random.default_rng(0)
     for _ in range(300):
         content = bytearray(whole)
         content[random.integers(len(content))] ^= 1 << random.integers(8)
-        assert cache.decode(bytes(content)) is None
-        assert cache.decode(whole[: random.integers(len(whole))]) is None
+        assert cache.CUBINS.unsealed(bytes(content)) is None
+        assert cache.CUBINS.unsealed(whole[: random.integers(len(whole))]) is None
 
 
 WRITER = """
@@ -279,7 +281,7 @@ from pathlib import Path
 from warpladder.device import source
 from warpladder.device.gpu import cache
 
-cache.folder = lambda: Path(sys.argv[2])
+cache.CUBINS.place = lambda: Path(sys.argv[2])
 for _ in range(5):
     found = cache.compiled(source.read(sys.argv[1]), ("add",), "sm_90")
     assert found.cubin.startswith(b"\\x7fELF")
@@ -303,16 +305,18 @@ def test_the_oldest_entries_go_when_there_are_too_many(kept: Path) -> None:
     left = kept / ".x.cubin.0123abcd.tmp"
     left.write_bytes(b"")
     os.utime(left, (1, 1))
-    cache.prune(kept, 250)
+    prune(kept, cache.CUBINS.limits._replace(size=250), ".cubin")
     assert sorted(entry.name for entry in kept.iterdir()) == ["middle.cubin", "new.cubin"]
 
 
 def test_without_a_folder_kernels_are_still_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compilations: list[str]
 ) -> None:
-    monkeypatch.setattr(cache, "folder", lambda: None)
+    place = write(tmp_path, "a file", "taken") / "cubin"
+    monkeypatch.setattr(cache.CUBINS, "place", lambda: place)
     source = sources.read(write(tmp_path, ADD))
-    assert cache.compiled(source, ("add",), "sm_90").cubin
+    with pytest.warns(UserWarning, match="compiled kernels cannot be stored"):
+        assert cache.compiled(source, ("add",), "sm_90").cubin
     assert cache.compiled(source, ("add",), "sm_90").cubin
     assert len(compilations) == 2
 
@@ -322,7 +326,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytes
     write(tmp_path, "a file", "taken")
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path / "taken"))
     with pytest.warns(UserWarning, match="every start compiles them again"):
-        assert cache.folder.__wrapped__() is None
+        assert cache.CUBINS.folder() is None
 
 
 # Launches
@@ -491,7 +495,7 @@ def test_what_is_foreseen_is_compiled_with_the_first_that_has_to_be(
     begin, end = lines
     assert (
         begin.startswith("Compiling 3 kernels with ")
-        and str(cache.folder()) in begin
+        and str(cache.CUBINS.folder()) in begin
         and end.startswith("Compiled in ")
     )
     fresh(monkeypatch)

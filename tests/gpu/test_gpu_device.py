@@ -344,7 +344,7 @@ def test_a_second_device_object_takes_its_kernels_from_the_cache(path: Path, mon
     program._binaries.clear()
     monkeypatch.setattr(cache, "compile", never)
     assert GpuDevice().kernel(path, "axpy").resources == first.resources
-    entry = cache.folder()
+    entry = cache.CUBINS.folder()
     assert entry is None or list(entry.glob("*.cubin"))
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from .. import source as sources
 from ..ahead import CompilesAhead, Kernels, Say, at_once
-from . import cache
 from .architecture import Capability
+from .cache import CUBINS
 from .program import Program, program, unit
 
 
@@ -25,7 +25,7 @@ def ahead(wanted: Kernels, capability: Capability, arch: str, say: Say = None) -
     every = dict.fromkeys(unit(sources.read(path), name, capability, arch) for path, name in wanted)
     missing = [each for each in every if each.missing]
     missing.sort(key=lambda each: -len(each.source.text))  # long ones first, so that none is waited for alone
-    at_once([each.compiled for each in missing], cache.folder(), say)
+    at_once([each.compiled for each in missing], CUBINS.folder(), say)
 
 
 class Compiler(CompilesAhead):

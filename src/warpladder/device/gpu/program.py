@@ -12,7 +12,7 @@ from .. import Resources, Source
 from .. import source as sources
 from ..signature import Signature, names, signature, templates
 from .architecture import Capability, target
-from .cache import compiled, kept
+from .cache import cached, compiled
 from .compile import Binary
 
 
@@ -71,7 +71,7 @@ class Unit:
     @property
     def missing(self) -> bool:
         """Whether the unit has to be compiled; machine code that is on disk is read by asking."""
-        if self.key not in _binaries and (found := kept(self.source, self.names, self.arch)) is not None:
+        if self.key not in _binaries and (found := cached(self.source, self.names, self.arch)) is not None:
             _binaries[self.key] = found
         return self.key not in _binaries
 
