@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from warpladder.files import cache as module
-from warpladder.files.cache import DAY, Cache, Limits
+from warpladder.files.cache import DAY, Cache, CacheLimits
 
 MARK = b"entries 1\n"
 
@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "warpladder"
 
 
-def made(**more: Limits) -> Cache:
+def made(**more: CacheLimits) -> Cache:
     return Cache("things", "things", "every start makes them again", MARK, ".thing", **more)
 
 
@@ -90,7 +90,7 @@ def test_a_full_disk_costs_one_warning(home: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_least_recently_used_entries_go_first(home: Path) -> None:
-    things = made(limits=Limits(entries=3))
+    things = made(limits=CacheLimits(entries=3))
     for age, key in enumerate("cba"):
         things.write(key, b"1")
         aged(things.path(key), 10 * DAY - age)
@@ -102,15 +102,15 @@ def test_the_least_recently_used_entries_go_first(home: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "left"),
     [
-        (Limits(), "abc"),
-        (Limits(entries=1), "a"),
-        (Limits(entries=0), ""),
-        (Limits(size=250), "ab"),
-        (Limits(age=1.5 * DAY), "ab"),
-        (Limits(entries=1, young=1.5 * DAY), "ab"),
+        (CacheLimits(), "abc"),
+        (CacheLimits(entries=1), "a"),
+        (CacheLimits(entries=0), ""),
+        (CacheLimits(size=250), "ab"),
+        (CacheLimits(age=1.5 * DAY), "ab"),
+        (CacheLimits(entries=1, young=1.5 * DAY), "ab"),
     ],
 )
-def test_limits(tmp_path: Path, limits: Limits, left: str) -> None:
+def test_limits(tmp_path: Path, limits: CacheLimits, left: str) -> None:
     for age, name in enumerate("abc"):
         aged(tmp_path / name, age * DAY) if (tmp_path / name).write_bytes(bytes(100)) else None
     module.prune(tmp_path, limits)
@@ -124,15 +124,15 @@ def test_folders_are_entries_and_old_temporary_files_go(tmp_path: Path) -> None:
         aged(tmp_path / name, age * 2 * DAY)
         aged(tmp_path / f".{name}.tmp", age * 2 * DAY) if (tmp_path / f".{name}.tmp").write_text(".") else None
     (tmp_path / "another").write_text("not an entry: it has another ending")
-    module.prune(tmp_path, Limits(age=DAY), "w")
-    module.prune(tmp_path, Limits(age=DAY), "d")
+    module.prune(tmp_path, CacheLimits(age=DAY), "w")
+    module.prune(tmp_path, CacheLimits(age=DAY), "d")
     assert sorted(path.name for path in tmp_path.iterdir()) == [".new.tmp", "another", "new"]
 
 
 WRITER = """
 import sys
-from warpladder.files.cache import Cache, Limits
-things = Cache("things", "", "", b"entries 1\\n", limits=Limits(entries=3))
+from warpladder.files.cache import Cache, CacheLimits
+things = Cache("things", "", "", b"entries 1\\n", limits=CacheLimits(entries=3))
 for number in range(60):
     key = str(number % 5)
     assert things.read(key) in (None, key.encode() * 9999)

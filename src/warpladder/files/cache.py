@@ -24,8 +24,8 @@ HOUR = 3600
 DAY = 24 * HOUR
 
 
-class Limits(NamedTuple):
-    """Limits of a cache; the least recently used entries go first. None is no limit.
+class CacheLimits(NamedTuple):
+    """CacheLimits of a cache; the least recently used entries go first. None is no limit.
 
     entries : number of entries.
     size : bytes of all entries.
@@ -54,7 +54,7 @@ class Cache:
         First line of an entry, the newline included. It names the format and its version.
     suffix : str
         Suffix of the entries' file names, for instance ".cubin".
-    limits : Limits
+    limits : CacheLimits
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Cache:
         consequence: str,
         mark: bytes = b"",
         suffix: str = "",
-        limits: Limits = Limits(),  # noqa: B008
+        limits: CacheLimits = CacheLimits(),  # noqa: B008
     ) -> None:
         self.name, self.contents, self.consequence = name, contents, consequence
         self.mark, self.suffix, self.limits = mark, suffix, limits
@@ -154,7 +154,7 @@ def touch(path: Path) -> None:
             os.utime(path)
 
 
-def prune(folder: Path, limits: Limits, suffix: str = "") -> None:
+def prune(folder: Path, limits: CacheLimits, suffix: str = "") -> None:
     """Delete the entries of a folder that are over the limits, and temporary files older than a day."""
     now, found = time.time(), []
     for path in folder.iterdir():

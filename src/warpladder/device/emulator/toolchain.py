@@ -1,8 +1,7 @@
-"""The compiler that turns kernels into machine code of this CPU, and the folder where the results are kept."""
+"""C++ compiler that turns kernels into machine code of this CPU, and the folder where the libraries are stored."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import platform
@@ -12,12 +11,13 @@ import shutil
 import subprocess
 import tempfile
 import threading
-import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ...errors import DeviceError, KernelError
+from ...files.atomic import replacing_path
+from ...files.cache import DAY, Cache, CacheLimits, touch, why_not_writable
 
 HEADERS = Path(__file__).resolve().parent / "headers"
 RUNTIME = HEADERS.parent / "runtime"
@@ -27,8 +27,8 @@ MODES = ("fast", "check", "asan")
 #: have.
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"} | {"LC_ALL": "C"}
 
-#: Libraries that nobody has loaded for so long are deleted, when a process makes its first one.
-KEPT_SECONDS = 30 * 86_400
+#: Compiled kernels; unused ones are deleted when a process makes its first one.
+LIBRARIES = Cache("emulator", "emulated kernels", "every start compiles them again", limits=CacheLimits(age=30 * DAY))
 
 # DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's. Of the
 # rest, -g1 keeps what tells a line and the calls that were inlined there; variables, which nobody asks for, take a
@@ -121,18 +121,11 @@ def _search() -> Compiler | str:
 
 @cache
 def folder() -> Path:
-    """Where compiled kernels are kept: in the user's cache folder, or in a temporary one where that cannot be written."""
-    import platformdirs
-
-    kept = Path(platformdirs.user_cache_dir("warpladder")) / "emulator"
-    try:
-        kept.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=kept):
-            pass
-    except OSError:
-        _temporary.append(tempfile.TemporaryDirectory(prefix="warpladder-emulator-"))
-        return Path(_temporary[0].name)
-    return kept
+    """Folder of compiled kernels: the user's cache folder, or a temporary one if that cannot be written."""
+    if why_not_writable(LIBRARIES.place()) is None:
+        return LIBRARIES.place()
+    _temporary.append(tempfile.TemporaryDirectory(prefix="warpladder-emulator-"))
+    return Path(_temporary[0].name)
 
 
 _temporary: list[tempfile.TemporaryDirectory] = []
@@ -253,18 +246,14 @@ def _key(*parts: str) -> str:
 
 
 def _made(name: str, arguments: list[str], what: str, text: str | None = None) -> Path:
-    """The file of this name in the folder, made by the compiler if it is not there: at every moment it is whole or
-    missing.
-    """
+    """Make a file of the folder with the compiler if it is missing. At every moment it is whole or missing."""
     target = folder() / name
     if target.is_file():
         return _used(target)
     target.parent.mkdir(exist_ok=True)
-    handle, temporary = tempfile.mkstemp(suffix=".tmp", prefix=target.name[:40], dir=target.parent)
-    os.close(handle)
-    try:
+    with replacing_path(target) as temporary:
         done = subprocess.run(
-            [*compiler().command, *arguments, "-o", temporary],
+            [*compiler().command, *arguments, "-o", str(temporary)],
             input=text,
             capture_output=True,
             text=True,
@@ -272,28 +261,22 @@ def _made(name: str, arguments: list[str], what: str, text: str | None = None) -
         )
         if done.returncode != 0:
             raise KernelError(_first_error(done.stderr, what))
-        os.chmod(temporary, 0o755)
-        os.replace(temporary, target)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-    _forget_old()
+    _prune()
     return target
 
 
 def _used(path: Path) -> Path:
-    with contextlib.suppress(OSError):
-        if time.time() - path.stat().st_mtime > 86_400:
-            os.utime(path)
+    """Note that a file, and the folder's entry which holds it, are used."""
+    touch(path)
+    if path.parent != folder():
+        touch(path.parent)
     return path
 
 
 @cache
-def _forget_old() -> None:
-    for path in sorted(folder().rglob("*"), reverse=True):  # what is in a folder first
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > KEPT_SECONDS:
-                path.rmdir() if path.is_dir() else path.unlink()
+def _prune() -> None:
+    if folder() == LIBRARIES.place():
+        LIBRARIES.prune()
 
 
 def _first_error(said: str, what: str) -> str:

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict
 from hashlib import sha256
 
-from ...files.cache import Cache, Limits
+from ...files.cache import Cache, CacheLimits
 from .. import Resources, Source
 from .compile import OPTIONS, Binary, compile, header_folders, version
 
@@ -20,7 +20,7 @@ CUBINS = Cache(
     "every start compiles them again",
     mark=b"warpladder cubin 2\n",
     suffix=".cubin",
-    limits=Limits(size=256 << 20),
+    limits=CacheLimits(size=256 << 20),
 )
 
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from ...files.cache import DAY, Cache, Limits, why_not_writable
+from ...files.cache import DAY, Cache, CacheLimits, why_not_writable
 from .compile_time import listen
 from .sources import exact_key, functions_of, key
 
 #: One folder for each of the latest states of the sources; others are deleted once they are unused for a day.
-FOLDERS = Cache("numba", "compiled code", "the next start compiles it again", limits=Limits(entries=8, young=DAY))
+FOLDERS = Cache("numba", "compiled code", "the next start compiles it again", limits=CacheLimits(entries=8, young=DAY))
 
 #: Part of the names of this process's files.
 PROCESS = uuid.uuid4().hex[:12]
