@@ -15,7 +15,7 @@ from warpladder.device.timing import in_turn
 from warpladder.ladder import find
 from warpladder.nets import Net
 from warpladder.trainers.graphed import GraphedTrainer
-from warpladder.trainers.tuning import kept as plan_cache
+from warpladder.trainers.tuning import plan_cache
 from warpladder.trainers.tuning.candidates import products
 from warpladder.trainers.tuning.tuner import WORTH
 
@@ -29,7 +29,7 @@ NOISE = 1.1
     ("net", "batch"), [(nets.cnn(), 64), (nets.autoencoder(), 1)], ids=lambda value: getattr(value, "name", str(value))
 )
 def test_tuned_once_and_never_slower(net: Net, batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_cache, "folder", lambda: tmp_path / "plans")
+    monkeypatch.setattr(plan_cache.PLANS, "place", lambda: tmp_path / "plans")
     monkeypatch.setattr(plan_cache, "found", {})
     config = TrainConfig(batch_size=batch, learning_rate=0.01, momentum=0.9)
     drawn = case(net, config, seed=1, samples=3 * batch)

@@ -23,7 +23,7 @@ from warpladder.ops.tables import graph as graphed
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
-from warpladder.trainers.tuning import kept as plan_cache
+from warpladder.trainers.tuning import plan_cache
 
 TABLES = {
     "naive": naive.TABLE,
@@ -112,7 +112,7 @@ def test_what_is_let_go_is_free_at_once(
     """It does not wait for the garbage collector, whose turn takes longer the more a process holds; tuning binds ops
     that nothing keeps.
     """
-    monkeypatch.setattr(plan_cache, "folder", lambda: tmp_path)
+    monkeypatch.setattr(plan_cache.PLANS, "place", lambda: tmp_path)
     monkeypatch.setattr(plan_cache, "found", {})
     device = Clockwork(lambda launch: 1e-5, hardware)
     drawn = case(net, TrainConfig(batch_size=4, momentum=0.9), seed=1, samples=30)

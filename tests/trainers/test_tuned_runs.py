@@ -28,8 +28,7 @@ from warpladder.timing.profile import profile
 from warpladder.train import train
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.graphed import GraphedTrainer
-from warpladder.trainers.tuning import candidates, tuner
-from warpladder.trainers.tuning import kept as plan_cache
+from warpladder.trainers.tuning import candidates, plan_cache, tuner
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -53,7 +52,7 @@ def forbidden(device: Device, works: list[list[Call]]) -> list[float]:
 
 @pytest.fixture(autouse=True)
 def _small_products_are_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(plan_cache, "folder", lambda: tmp_path / "plans")
+    monkeypatch.setattr(plan_cache.PLANS, "place", lambda: tmp_path / "plans")
     monkeypatch.setattr(plan_cache, "found", {})
     monkeypatch.setattr(tuner, "WORTH", 1)
     monkeypatch.setattr(candidates, "MOST", 2)
@@ -80,7 +79,7 @@ def plan_of(trainer: Trainer) -> NetPlan:
 def forget() -> None:
     """As on a machine that has never timed anything."""
     plan_cache.found.clear()
-    for file in plan_cache.folder().iterdir():
+    for file in plan_cache.PLANS.place().iterdir():
         file.unlink()
 
 

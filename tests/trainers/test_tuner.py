@@ -30,8 +30,7 @@ from warpladder.ops.tables.graph import TABLE, Tiled
 from warpladder.ops.tables.tensor import TABLE as TENSOR
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise.foresight import of_predicting, of_training
-from warpladder.trainers.tuning import kept as plan_cache
-from warpladder.trainers.tuning import tuner
+from warpladder.trainers.tuning import plan_cache, tuner
 from warpladder.trainers.tuning.candidates import MOST, Tiles, products
 from warpladder.trainers.tuning.tuner import MARGIN, fastest
 
@@ -52,7 +51,7 @@ CONFIG = TrainConfig(batch_size=4)
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(plan_cache, "folder", lambda: tmp_path / "plans")
+    monkeypatch.setattr(plan_cache.PLANS, "place", lambda: tmp_path / "plans")
     monkeypatch.setattr(plan_cache, "found", {})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -149,7 +148,7 @@ def test_a_second_run_has_the_plan_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 def forget() -> None:
     """As on a machine that has never timed anything."""
     plan_cache.found.clear()
-    for file in plan_cache.folder().iterdir():
+    for file in plan_cache.PLANS.place().iterdir():
         file.unlink()
 
 
@@ -200,10 +199,11 @@ def test_what_an_h200_was_seen_to_choose_is_timed_and_what_cannot_win_is_not(net
 
 def test_the_same_plan_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(plan_cache, "folder", lambda: tmp_path / "file" / "plans")
+    monkeypatch.setattr(plan_cache.PLANS, "place", lambda: tmp_path / "file" / "plans")
     warnings.simplefilter("ignore")
     plan = plan_of(loaded(Clockwork(by_name(1))))
-    with pytest.warns(UserWarning, match="cannot be kept in .*: the next start times it again"):
+    monkeypatch.setattr("warpladder.files.cache._warned", set())
+    with pytest.warns(UserWarning, match="plans cannot be stored in .*: the next start times them again"):
         plan_cache.write("0", plan)
     assert plan_of(loaded(Clockwork(by_name(2)))) == plan
 
@@ -338,7 +338,7 @@ def test_what_is_said() -> None:
         trainer.load(drawn.dataset)
     begin, end = lines
     assert begin == "Timing the ways to compute this net's layers on Clockwork"
-    assert end.startswith("Timed in ") and str(plan_cache.folder()) in end
+    assert end.startswith("Timed in ") and str(plan_cache.PLANS.place()) in end
     assert trainer.spans()["tune"] >= 0
 
 
@@ -391,7 +391,7 @@ def test_files_that_are_broken_are_left_out_and_timed_again(data: st.DataObject)
         warnings.simplefilter("ignore")
         plan_cache.found.clear()
         plan = plan_of(loaded(Clockwork(cost), net=net))
-        files = sorted(plan_cache.folder().iterdir())
+        files = sorted(plan_cache.PLANS.place().iterdir())
         whole = {file: file.read_bytes() for file in files}
         file = data.draw(st.sampled_from(files))
         content = whole[file]

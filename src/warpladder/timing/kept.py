@@ -188,11 +188,11 @@ def _gpu() -> dict[str, Any] | str:
 
 def _plans() -> list[str]:
     """Hashes of what the tuner has chosen here so far: a rung that follows a plan is proven as that plan has it."""
-    from ..trainers.tuning import kept as plan_cache
+    from ..trainers.tuning import plan_cache
 
-    place = plan_cache.folder()
+    place = plan_cache.PLANS.place()
     return (
-        [f"{path.name} {sha256(path.read_bytes()).hexdigest()}" for path in sorted(place.glob("*.json"))]
+        [f"{path.name} {sha256(path.read_bytes()).hexdigest()}" for path in sorted(place.glob("*.plan"))]
         if place.is_dir()
         else []
     )

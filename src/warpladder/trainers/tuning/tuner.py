@@ -21,7 +21,7 @@ from ...errors import OutOfMemoryError
 from ...ops.engine.chain import timed
 from ...ops.engine.segments import Segment
 from ..kernelwise.chain import Chain
-from . import kept as plan_cache
+from . import plan_cache
 from .candidates import Choice, Way, products, segments
 
 #: What a way must win by over those before it, so that noise does not decide.
@@ -114,7 +114,7 @@ class Tuner:
         """Say how long timing took."""
         if self.began is not None and self.say is not None:
             self.say(
-                f"Timed in {perf_counter() - self.began:.1f} s; later runs find the result in {plan_cache.folder()}"
+                f"Timed in {perf_counter() - self.began:.1f} s; later runs find the result in {plan_cache.PLANS.place()}"
             )
 
     def _begin(self) -> None:
@@ -153,7 +153,9 @@ class Tuner:
             choice.find(replace(kept.records[0], layer=choice.layer)) if mine else None
         )  # the same for any layer of this shape
         if way is None:
-            warnings.warn(f"plan {plan_cache.path(key)} is one of something else, and is timed again", stacklevel=2)
+            warnings.warn(
+                f"plan {plan_cache.PLANS.path(key)} is one of something else, and is timed again", stacklevel=2
+            )
         return way
 
 

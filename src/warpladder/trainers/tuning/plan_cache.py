@@ -1,0 +1,41 @@
+"""Disk cache of the tuner's plans: the next run of the same shapes on the same device uses the same kernels, and so ends
+in the same bits.
+
+An entry holds one product's plan as JSON. Its key is a hash of everything that decides the plan (`candidates.key`). An
+entry that cannot be read is reported and timed again.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+from ...checkpoint.plan import NetPlan, plan_from_json, plan_to_json
+from ...errors import PlanError, ResultsError
+from ...files.cache import Cache
+from ...results.reader import read_json
+
+PLANS = Cache("plans", "plans", "the next start times them again", mark=b"warpladder plan 1\n", suffix=".plan")
+
+#: Plans of this process: its trainers agree even if no file can be written.
+found: dict[str, NetPlan] = {}
+
+
+def read(key: str) -> NetPlan | None:
+    """Plan of this key, or None."""
+    if key not in found:
+        content = PLANS.read(key)
+        try:
+            if content is not None:
+                found[key] = plan_from_json(read_json(content))
+            elif PLANS.path(key).exists():
+                raise PlanError("it is damaged")
+        except (ResultsError, PlanError) as error:
+            warnings.warn(f"plan {PLANS.path(key)} cannot be read and is timed again: {error}", stacklevel=2)
+    return found.get(key)
+
+
+def write(key: str, plan: NetPlan) -> None:
+    """Store a plan."""
+    found[key] = plan
+    PLANS.write(key, json.dumps(plan_to_json(plan), indent=1).encode())
