@@ -1,5 +1,8 @@
 """What the documents say exists: links lead somewhere, commands parse, Python runs."""
 
+import functools
+import importlib
+import os
 import re
 import shlex
 import sys
@@ -10,7 +13,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+import warpladder
 from warpladder.cli import group
+from warpladder.ladder import LADDER
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -115,3 +120,113 @@ def test_scripts_are_executable():
     if sys.platform != "win32":
         for script in (*(ROOT / "scripts").iterdir(), ROOT / ".ci" / "run"):
             assert script.stat().st_mode & 0o100, script
+
+
+OWNED = [page for page in PAGES if page.parent == ROOT or page.is_relative_to(ROOT / "docs")]
+#: Pages that describe today's tree; the change log describes every day's.
+TODAY = [page for page in OWNED if page.name != "CHANGELOG.md"]
+#: Files that a reader makes, or a command writes.
+MADE = re.compile(
+    r"(mine|my\w*|FILE|NET|net|blobs|wave|s1|s5|measured|data|train|test|digits|submission|features|f|cnn|mlp|"
+    r"autoencoder|results?|report|scores|model|profile|weights|state|climb|smooth|races|tensor|masks|lanes|sums?)"
+    r"\.(py|toml|cu|csv|json|html|safetensors|npy|npz|md)"
+)
+SUFFIXES = ("py", "cu", "cuh", "md", "toml", "json", "cpp", "svg", "png", "html", "sh")
+
+
+@functools.cache
+def tracked():
+    """Every file of the repository below its root, "/" in front, and every folder, "/" around."""
+    found = set()
+    for top in ("src", "tests", "docs", "benchmarks", "scripts", "examples", ".ci"):
+        for path in (ROOT / top).rglob("*"):
+            if "__pycache__" not in path.parts:
+                found.add("/" + path.relative_to(ROOT).as_posix() + ("/" if path.is_dir() else ""))
+    return found | {"/" + path.name for path in ROOT.iterdir() if path.is_file()}
+
+
+def spans(page):
+    """Code between backticks in a page's text, and the lines that its tables and lists hold."""
+    for token in tokens(page):
+        if token.type == "code_inline":
+            yield token.content
+
+
+def is_path(text):
+    """True if a piece of code is a path of this repository: a known suffix, or a slash at its end."""
+    if not re.fullmatch(r"[\w.*/-]+", text) or MADE.fullmatch(text) or text.startswith(("/", "-", "*.", "runs/")):
+        return False
+    return text.rpartition(".")[2] in SUFFIXES or (text.endswith("/") and len(text) > 1)
+
+
+@pytest.mark.parametrize("page", TODAY, ids=named)
+def test_paths_that_a_page_names_exist(page):
+    missing = []
+    for text in {text for text in spans(page) if is_path(text)}:
+        pattern = re.compile(r".*/" + re.escape(text.removeprefix("./")).replace(r"\*", "[^/]*"))
+        if not any(pattern.fullmatch(path) for path in tracked()):
+            missing.append(text)
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", TODAY, ids=named)
+def test_dotted_names_that_a_page_mentions_exist(page):
+    missing = []
+    for text in {match for text in spans(page) for match in re.findall(r"\b(?:warpladder|wl)(?:\.\w+)+", text)}:
+        if re.search(r"\.(%s)$" % "|".join(SUFFIXES), text):
+            continue
+        if not resolves(text.split(".")[1:]):
+            missing.append(text)
+    assert missing == []
+
+
+def resolves(names):
+    """True if these names lead from the package to a module, or to what a module holds."""
+    value = warpladder
+    for at, name in enumerate(names):
+        if not hasattr(value, name):
+            try:
+                importlib.import_module(".".join(("warpladder", *names[: at + 1])))
+            except ImportError:
+                return False
+        value = getattr(value, name, None)
+    return True
+
+
+def includes(page):
+    """(file, options) of each literalinclude of a page."""
+    for token in tokens(page):
+        if token.type == "fence" and token.info.startswith("{literalinclude}"):
+            path = page.parent / token.info.split(maxsplit=1)[1].strip()
+            yield path, dict(re.findall(r"^:([\w-]+):[ ]*(.*)$", token.content, re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", [page for page in TODAY if any(includes(page))], ids=named)
+def test_code_that_a_page_shows_is_found_in_the_source(page):
+    text = page.read_text(encoding="utf-8")
+    for path, options in includes(page):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        first = [at for at, line in enumerate(lines) if options["start-at"] in line]
+        assert first, f"{path.name} has no line with {options['start-at']!r}"
+        last = [at for at in range(first[0], len(lines)) if options["end-at"] in lines[at]]
+        assert last, f"{path.name} has no line with {options['end-at']!r} after {options['start-at']!r}"
+        assert last[0] - first[0] < 30, f"{page.name} shows {last[0] - first[0] + 1} lines of {path.name}"
+        link = os.path.relpath(path.resolve(), page.parent).replace(os.sep, "/")
+        assert f"({link})" in text, f"{page.name} shows {path.name} without a link to it"
+
+
+RUNG_PAGES = sorted((ROOT / "docs" / "rungs").glob("*.md"))
+
+
+def test_every_rung_has_a_page_with_its_core():
+    assert {page.stem for page in RUNG_PAGES} == {rung.name for rung in LADDER}
+    for page in RUNG_PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert any(includes(page)), f"{page.name} shows no code"
+        assert "## Predicted and measured" in text and "## What to try" in text, page.name
+
+
+@pytest.mark.parametrize("page", OWNED, ids=named)
+def test_lines_fit_in_120_columns(page):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [at for at, line in enumerate(lines, 1) if len(line) > 120] == []
