@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from edits import edited, occurrences
 
 from warpladder.appendix.gemm import cublas
 from warpladder.appendix.gemm.climb import SHAPES, prove_everywhere
@@ -76,8 +77,8 @@ class Edited:
     def __init__(self, path: Path, *edits: tuple[str, str]) -> None:
         self.path, source = path, sources.read(path)
         for before, after in edits:
-            assert source.text.count(before) == 1, f"{path.name} has no longer one line {before!r}"
-            source = replace(source, text=source.text.replace(before, after))
+            assert occurrences(source.text, before) == 1, f"{path.name} has no longer one line {before!r}"
+            source = replace(source, text=edited(source.text, before, after))
         self.source: Source = source
 
     def __getattr__(self, name: str) -> Any:

@@ -54,7 +54,7 @@ def test_no_array_library_multiplies_faster_than_the_peak(facts):
 
 
 def test_a_package_outside_a_checkout_has_no_commit(monkeypatch):
-    monkeypatch.setattr(machine, "__file__", "/machine.py")
+    monkeypatch.setattr(machine, "__file__", "/machine/facts.py")
     assert machine._checkout() == (None, None)
 
 
@@ -71,7 +71,7 @@ def test_a_look_at_the_checkout_leaves_its_index_alone(tmp_path, monkeypatch):
         subprocess.run([*git, *command], check=True)
     os.utime(tmp_path / "__init__.py", (1, 1))  # the index is out of date, though nothing has changed
     before = (tmp_path / ".git" / "index").read_bytes()
-    monkeypatch.setattr(machine, "__file__", str(tmp_path / "machine.py"))
+    monkeypatch.setattr(machine, "__file__", str(tmp_path / "machine" / "facts.py"))
     commit, dirty = machine._checkout()
     assert commit is not None and len(commit) == 40 and dirty is False
     assert (tmp_path / ".git" / "index").read_bytes() == before

@@ -86,7 +86,7 @@ def nothing_shared() -> None:
 def cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Specimens are made once for each net, configuration and precision, not for each trainer that is judged by them."""
     monkeypatch.setattr(
-        sys.modules["warpladder.verify"], "Cases", lambda net, config, rng, dataset, *how: made_once(net, config, *how)
+        sys.modules["warpladder.proof"], "Cases", lambda net, config, rng, dataset, *how: made_once(net, config, *how)
     )
 
 

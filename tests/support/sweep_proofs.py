@@ -100,7 +100,7 @@ class Shared:
         return cases
 
     def verdict(self, build: Callable, **settings: Any) -> Verdict:
-        module = sys.modules["warpladder.verify"]
+        module = sys.modules["warpladder.proof"]
         before = vars(module)["Cases"]
         vars(module)["Cases"] = self.make
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from edits import edited, occurrences
 from tensor_tools import placed
 
 from warpladder.appendix.gemm.formats import held
@@ -206,10 +207,12 @@ class Edited:
     def __init__(self, honest: EmulatedDevice, *edits: tuple[str, str]) -> None:
         self.honest, self.sources = honest, {path: self._read(path) for path in self.paths}
         for before, after in edits:
-            having = {path: source.text.count(before) for path, source in self.sources.items() if before in source.text}
+            having = {
+                path: count for path, source in self.sources.items() if (count := occurrences(source.text, before))
+            }
             assert having and set(having.values()) == {1}, f"the kernels have no longer one line {before!r}"
             for path in having:
-                self.sources[path] = replace(self.sources[path], text=self.sources[path].text.replace(before, after))
+                self.sources[path] = replace(self.sources[path], text=edited(self.sources[path].text, before, after))
 
     def _read(self, path: Path) -> Source:
         source = sources.read(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from edits import edited, occurrences
 
 from warpladder.appendix.gemm.formats import held
 from warpladder.appendix.gemm.proof import DEPTH as MMA
@@ -209,9 +210,9 @@ class Edited:
         for path in (tensor_packed.SOURCE, SOURCE, WARPGROUPS):
             text = (source := sources.read(path)).text
             for before, after in edits:
-                found[before, after] += (count := text.count(before))
+                found[before, after] += (count := occurrences(text, before))
                 assert count <= 1, f"{path.name} and its headers have {before!r} more than once"
-                text = text.replace(before, after)
+                text = edited(text, before, after)
             self.sources[path] = replace(source, text=text)
         assert all(found.values()), (
             f"no kernel has one of {[before for (before, _), count in found.items() if not count]} any longer"

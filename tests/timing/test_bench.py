@@ -728,7 +728,7 @@ def test_rungs_that_are_proven_alike_share_their_cases_and_their_verdicts_stay(n
         made.append(what)
         return Cases(*what)
 
-    monkeypatch.setattr(sys.modules["warpladder.verify"], "Cases", noted)
+    monkeypatch.setattr(sys.modules["warpladder.proof"], "Cases", noted)
     alone = verify(NUMPY.build, net, CONFIG, dataset=data)
     shared: Any = {}
     first, second = (verify(NUMPY.build, net, CONFIG, dataset=data, shared=shared) for _ in range(2))
