@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpladder.checker.describe import Asked, Content, Description, content, from_table, read, sizes
+from warpladder.checker.description import Asked, Content, Description, content, from_table, read, sizes
 from warpladder.checker.plan import Plan, plan
 from warpladder.device import source
 from warpladder.errors import ConfigError, KernelError

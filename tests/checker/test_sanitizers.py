@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpladder.device.emulator.sanitizers import translated
+from warpladder.checker.processes import translated
 
 FRAMES = """
     #0 0x7f in dot(float const*, int) /home/someone/dot.cu:15

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpladder.checker.describe import from_table
+from warpladder.checker.description import from_table
 from warpladder.cli import main
 from warpladder.device.emulator import locals, why_not
 from warpladder.device.emulator.ptx import instruction, without_ptx
@@ -380,7 +380,7 @@ def test_a_header_that_has_no_body_stops_only_those_who_need_it(run: Run, tmp_pa
 @emulated
 def test_an_unforeseen_end_of_a_mode_is_no_fault_of_the_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from warpladder.checker.check import check
-    from warpladder.checker.describe import Asked, Content, Description
+    from warpladder.checker.description import Asked, Content, Description
 
     monkeypatch.setattr("warpladder.checker.check.packed", lambda description: {})
     (tmp_path / "k.cu").write_text("__global__ void k(float* x) { x[0] = 1; }\n")

@@ -22,13 +22,13 @@ from typing import Any
 
 from .. import errors
 from ..device.emulator import asan
-from ..device.emulator.sanitizers import translated
 from ..device.source import read
 from ..errors import KernelError, WarpladderError
-from .describe import Description, packed
+from .description import Description, packed
 from .faults import MODES, Outcome, Problem, found, refused
 from .hostcode import bodiless, device_code, host_code
 from .plan import plan
+from .processes import translated
 
 #: Seconds that a launch may take in each mode.
 LIMIT = 60.0

@@ -16,8 +16,8 @@ from ..device.signature import Parameter
 from ..device.source import Source
 from ..device.types import resolve
 from ..errors import ConfigError
-from .arithmetic import Number, evaluate, whole
-from .describe import Content
+from .description import Content
+from .expressions import Number, evaluate, whole
 
 _RANGE = re.compile(r"random\s*\(([^,]+),([^,]+)\)")
 FILLS = "random, random(low, high), zeros, ones, iota, uninitialised, or a .npy file"

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..device.emulator.constants import constants
-from ..device.emulator.refused import refused
+from ..device.emulator.symbols import refused
 from ..device.signature import Parameter, Signature, instantiated, readable, signature, templates
 from ..device.source import Source
 from ..device.tensormap import TensorMap
 from ..errors import ConfigError, KernelError
-from .arithmetic import Number, evaluate, whole
 from .contents import filled, loaded, same_type, shaped
-from .describe import Asked, Content, Description
+from .description import Asked, Content, Description
+from .expressions import Number, evaluate, whole
 
 #: What a parameter gets: an array's name, None for a null pointer, a number, or for a struct all of these by their
 #: members' names.

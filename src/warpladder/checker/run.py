@@ -24,12 +24,12 @@ import numpy as np
 from ..device.emulator.locals import comparable, suspected
 from ..errors import WarpladderError
 from .compare import first_difference, rounding
-from .describe import Description, unpacked
+from .description import Description, unpacked
 from .hostcode import device_code
 from .limit import TimeLimit, quiet
-from .once import Once, Write
+from .passes import Once, Write
 from .plan import plan
-from .rubbish import compared
+from .uninitialised import compared
 
 
 def run(

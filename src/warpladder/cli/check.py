@@ -14,7 +14,7 @@ from .kernels import listed
 from .options import console
 
 if TYPE_CHECKING:
-    from ..checker.describe import Description
+    from ..checker.description import Description
     from ..checker.faults import Problem
 
 MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
@@ -81,7 +81,7 @@ def check(
       warpladder check relu.cu --grid 4 --block 256 --arg x=1000 --arg n=1000
       warpladder check relu.toml --mode check
     """
-    from ..checker.describe import read
+    from ..checker.description import read
 
     if file.suffix == ".toml":
         given = [f"--{name.removesuffix('uments').removesuffix('s')}" for name, value in asked.items() if value]
@@ -120,7 +120,7 @@ def check(
 
 def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Description:
     """The single launch that the options describe."""
-    from ..checker.describe import Asked, Content, Description, content, sizes
+    from ..checker.description import Asked, Content, Description, content, sizes
     from ..checker.hostcode import device_code
     from ..checker.plan import only_kernel
     from ..device.signature import signature

@@ -24,7 +24,7 @@ or by a file, x.npy. Several launches are described in a TOML file (docs/check.m
 def listed(file: Path, as_json: bool) -> None:
     """The kernels of a file, and how one of them is checked."""
     from ..checker.hostcode import device_code, host_code
-    from ..device.emulator.refused import refused
+    from ..device.emulator.symbols import refused
     from ..device.signature import instantiated, readable, signature, templates
     from ..errors import KernelError
 

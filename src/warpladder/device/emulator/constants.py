@@ -8,7 +8,7 @@ from functools import cache
 from ..signature import code, readable
 from ..source import Source
 from ..types import Type, resolve
-from .refused import without_kernels
+from .symbols import without_kernels
 from .text import bare
 
 _DECLARED = re.compile(r"(?P<before>(?:\b\w+\s+)*)\b__constant__\s+(?P<declared>[^;{}()]+);")

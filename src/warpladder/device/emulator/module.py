@@ -15,8 +15,8 @@ from ..source import Source
 from .constants import constants
 from .locals import FLAGS
 from .ptx import without_ptx
-from .refused import callable_part, without_kernels
-from .shared import rewritten
+from .rewrite import rewritten
+from .symbols import callable_part, without_kernels
 from .toolchain import kept, library, runtime
 
 #: What the runtime has in place of instructions that multiply on tensor cores: mma and wgmma.

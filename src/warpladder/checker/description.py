@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from .arithmetic import Number
+from .expressions import Number
 
 Expression = str | Number
 

@@ -14,7 +14,7 @@ from ..device.emulator.locals import FILLS, places
 from ..device.emulator.module import whole_text
 from .compare import first_difference
 from .limit import TimeLimit
-from .once import Once, Write
+from .passes import Once, Write
 from .plan import Plan
 
 Seen = tuple[list[str], dict[str, np.ndarray] | None]

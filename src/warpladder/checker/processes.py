@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .reports import foreign
+from ..device.emulator.reports import foreign
 
 _ADDRESS = re.compile(r"ERROR: AddressSanitizer: (?P<what>[\w-]+)")
 _ACCESS = re.compile(r"^(?P<doing>READ|WRITE) of size (?P<size>\d+)", re.MULTILINE)
