@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpladder.checker.hints import HINTS
+from warpladder.checker.faults import HINTS
 from warpladder.cli import main
 from warpladder.device.emulator import why_not
 
@@ -228,7 +228,7 @@ SMALL: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "a lane that stays away": (
         "if (threadIdx.x) x[threadIdx.x] = __shfl_sync(0xffffffff, 1.f, 0);", ("--block", "32", "--mode", "check"), "warp mask", "lane 31, reads lane 0",
     ),
-    "the sanitizer alone": ("x[100] = 1;", ("--block", "1", "--mode", "asan"), "out of bounds", "writes 4 bytes just behind an array of 400 bytes"),
+    "the sanitizer alone": ("x[100] = 1;", ("--block", "1", "--mode", "asan"), "out of bounds", "writes 4 bytes just after an array of 400 bytes"),
     "undefined arithmetic": ("x[0] = 1 << n;", ("--block", "1", "--mode", "asan"), "undefined behaviour", "shift exponent 100"),
     "a wild pointer": ("*(int*)16 = n;", ("--block", "1", "--mode", "fast"), "crash", "SIGSEGV"),
     "an order that shows": ("atomicExch((int*)x, int(threadIdx.x));", ("--block", "40", "--mode", "fast"), "order on x", "in reverse order"),

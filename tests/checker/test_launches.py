@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpladder.checker.description import Asked, Content, Description, content, from_table, read, sizes
-from warpladder.checker.plan import Plan, plan
+from warpladder.checker.description import Content, Description, LaunchRequest, content, from_table, read, sizes
+from warpladder.checker.plan import CheckPlan, plan
 from warpladder.device import source
 from warpladder.errors import ConfigError, KernelError
 
@@ -56,14 +56,14 @@ def described(**table: Any) -> Description:
     return from_table({**whole, **table}, Path("folder/sums.toml"))
 
 
-def planned(**table: Any) -> Plan:
+def planned(**table: Any) -> CheckPlan:
     return plan(described(**table), source.Source(Path("sums.cu"), SOURCE))
 
 
 def test_a_table() -> None:
     found = described(expect={"partial": "p.npy"})
     assert found.source == Path("folder/sums.cu")
-    assert found.launches == (Asked("sums", ("blocks",), (256,)),)
+    assert found.launches == (LaunchRequest("sums", ("blocks",), (256,)),)
     assert found.expect == {"partial": Path("folder/p.npy")}
     assert described(source="../other.cu").source == Path("folder/../other.cu")
 
@@ -128,7 +128,7 @@ def test_several_launches_share_arrays() -> None:
     assert found.launches[1].arguments == ("partial", "sum", 4)
 
 
-def label(arrays: dict[str, Any], **values: Any) -> Plan:
+def label(arrays: dict[str, Any], **values: Any) -> CheckPlan:
     return planned(values=values, arrays=arrays, launch=[{"kernel": "label", "grid": 1, "block": 1}])
 
 

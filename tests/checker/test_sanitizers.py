@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpladder.checker.processes import translated
+from warpladder.checker.sanitizers import translated
 
 FRAMES = """
     #0 0x7f in dot(float const*, int) /home/someone/dot.cu:15
@@ -17,7 +17,7 @@ SAID = {
         "0x62 is located 0 bytes to the right of 4000-byte region [0x61,0x62)\n",
         (
             "out of bounds",
-            "a thread reads 4 bytes just behind an array of 4,000 bytes, at dot.cu:15",
+            "a thread reads 4 bytes just after an array of 4,000 bytes, at dot.cu:15",
             [("/home/someone/dot.cu", 15)],
         ),
     ),
@@ -25,7 +25,7 @@ SAID = {
         f"ERROR: AddressSanitizer: heap-buffer-overflow\nWRITE of size 1 at 0x62 thread T0{FRAMES}0x62 is located 8 bytes after 1-byte region [0,1)\n",
         (
             "out of bounds",
-            "a thread writes 1 byte 8 bytes behind an array of 1 byte, at dot.cu:15",
+            "a thread writes 1 byte 8 bytes after an array of 1 byte, at dot.cu:15",
             [("/home/someone/dot.cu", 15)],
         ),
     ),
@@ -41,7 +41,7 @@ SAID = {
         f"ERROR: AddressSanitizer: SEGV on unknown address 0x10{FRAMES}",
         (
             "out of bounds",
-            "a thread uses memory at an address that belongs to nobody, at dot.cu:15",
+            "a thread uses memory at an address that belongs to no array, at dot.cu:15",
             [("/home/someone/dot.cu", 15)],
         ),
     ),

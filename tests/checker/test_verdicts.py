@@ -19,10 +19,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from warpladder.checker import uninitialised
 from warpladder.checker.description import from_table
 from warpladder.cli import main
-from warpladder.device.emulator import locals, why_not
-from warpladder.device.emulator.ptx import instruction, without_ptx
+from warpladder.device.emulator import why_not
+from warpladder.device.emulator.rewrite import instruction, without_ptx
 from warpladder.errors import ConfigError
 
 PLANTED = Path(__file__).parent / "verdicts" / "planted.cu"
@@ -30,7 +31,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 emulated = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 fillable = pytest.mark.skipif(
-    why_not() is not None or not locals.comparable(), reason="g++ 12 can fill local variables"
+    why_not() is not None or not uninitialised.comparable(), reason="g++ 12 can fill local variables"
 )
 
 
@@ -178,7 +179,7 @@ def test_sources_without_such_variables_are_not_compiled_for_them() -> None:
     from warpladder.device.source import Source
 
     def suspected(body: str) -> bool:
-        return locals.suspected(Source(Path("k.cu"), f"__global__ void k(float* x) {{ {body} }}"))
+        return uninitialised.suspected(Source(Path("k.cu"), f"__global__ void k(float* x) {{ {body} }}"))
 
     assert suspected("float v; x[0] = v;")
     assert suspected("unsigned long long a = 1, b; x[0] = b;")
@@ -292,7 +293,7 @@ def test_constants_in_a_file_of_launches(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(*kernel("blurred", 4, 32, *BLUR, "--mode=fast", "--order=forward"))
     assert code == 0
     assert out.startswith(
-        "Remark: Nobody has filled __constant__ filter::taps, and only the check mode sees whether it is read."
+        "Remark: No value was given for __constant__ filter::taps, and only the check mode sees whether it is read."
     )
 
 
@@ -380,12 +381,12 @@ def test_a_header_that_has_no_body_stops_only_those_who_need_it(run: Run, tmp_pa
 @emulated
 def test_an_unforeseen_end_of_a_mode_is_no_fault_of_the_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from warpladder.checker.check import check
-    from warpladder.checker.description import Asked, Content, Description
+    from warpladder.checker.description import Content, Description, LaunchRequest
 
     monkeypatch.setattr("warpladder.checker.check.packed", lambda description: {})
     (tmp_path / "k.cu").write_text("__global__ void k(float* x) { x[0] = 1; }\n")
     with pytest.raises(RuntimeError, match=r"the fast mode ended with 1:\nTraceback"):
-        check(Description(tmp_path / "k.cu", (Asked("k", (1,), (1,)),), {}, {"x": Content((1,))}), ("fast",))
+        check(Description(tmp_path / "k.cu", (LaunchRequest("k", (1,), (1,)),), {}, {"x": Content((1,))}), ("fast",))
 
 
 @emulated

@@ -1,8 +1,8 @@
-"""`check`: the launches of a description in every mode of the emulator, and what was found, each fault once.
+"""`check`: the launches of a description in every mode of the emulator, and the faults that they show, each once.
 
-Every mode runs in a process of its own: a kernel that writes anywhere brings down no more than that, AddressSanitizer
-needs its libraries loaded first, and Ctrl-C ends a kernel that does not end: a process lives as long as its standard
-input is held open.
+Every mode runs in a process of its own: a kernel that writes anywhere brings down that process alone, AddressSanitizer
+needs its libraries loaded first, and Ctrl-C can end a kernel that does not end, because a process lives as long as its
+standard input is held open.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .description import Description, packed
 from .faults import MODES, Outcome, Problem, found, refused
 from .hostcode import bodiless, device_code, host_code
 from .plan import plan
-from .processes import translated
+from .sanitizers import translated
 
 #: Seconds that a launch may take in each mode.
 LIMIT = 60.0
@@ -36,58 +36,34 @@ ORDERS = ("forward", "reverse", "random")
 
 
 def check(
-    description: Description, modes: Sequence[str] = MODES, orders: Sequence[str] = ORDERS, seed: int = 0, limit: float = LIMIT,
-    ended: Callable[[str, tuple[Problem, ...]], None] | None = None,
+    description: Description, modes: Sequence[str] = MODES, orders: Sequence[str] = ORDERS, seed: int = 0,
+    limit: float = LIMIT, ended: Callable[[str, tuple[Problem, ...]], None] | None = None,
 ) -> Outcome:  # fmt: skip
-    """Run a description's launches. Ctrl-C ends it, and what was found until then is its outcome.
+    """Run a description's launches. Ctrl-C ends the run; the outcome then has what was found so far.
 
     Parameters
     ----------
     description : Description
     modes : of "check", "asan", "fast"
     orders : of "forward", "reverse", "random"
-        In which threads and blocks run in the fast mode; the others run forward.
+        Orders of threads and blocks in the fast mode; the other modes run forward.
     seed : int
-        Of random content and of the random order.
+        Seed of random content and of the random order.
     limit : float
-        Seconds that a launch may take in a mode; 0 for as long as it takes.
+        Seconds that a launch may take in a mode; 0 for no limit.
     ended : callable, optional
-        Is called with a mode that has ended and with what it alone has found, in the thread that called `check`.
+        Called with a mode that has ended and with its own faults, in the thread that called `check`.
 
     Raises
     ------
     ConfigError, KernelError, DeviceError
-        Where the description does not fit, no launch can be made, the source cannot be compiled, or there is no
-        compiler.
+        The description does not fit, no launch can be made, the source does not compile, or there is no compiler.
     """
-    plan(
-        description, device_code(description.source), seed
-    )  # what is wrong with it is said before anything is compiled
-    finished: dict[str, Ended] = {}
-    stopped = False
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(modes)) as pool:
-        leash, held = os.pipe()
-        jobs = {
-            mode: Job(
-                Path(folder), leash, description, mode, tuple(orders) if mode == "fast" else ("forward",), seed, limit
-            )
-            for mode in modes
-        }
-        runs = {pool.submit(job.run): mode for mode, job in jobs.items()}
-        try:
-            for run in as_completed(runs):
-                finished[runs[run]] = run.result()
-                if ended:
-                    ended(runs[run], found({runs[run]: finished[runs[run]].entries})[0])
-        except KeyboardInterrupt:
-            stopped = True
-        finally:
-            os.close(held)  # whatever still runs ends now
-            wait(runs)
-            os.close(leash)
-        entries = {mode: finished[mode].entries if mode in finished else jobs[mode].written() for mode in modes}
-    whole = [mode for mode in modes if mode in finished]
-    ran = [mode for mode in whole if mode != "fast"] + [f"{order} order" for order in orders if "fast" in whole]
+    plan(description, device_code(description.source), seed)  # reports errors before anything is compiled
+    finished, unfinished, stopped = _run_modes(description, tuple(modes), tuple(orders), seed, limit, ended)
+    entries = {mode: finished[mode].entries if mode in finished else unfinished[mode] for mode in modes}
+    ran = [mode for mode in modes if mode in finished and mode != "fast"]
+    ran += [f"{order} order" for order in orders if "fast" in finished]
     problems, remarks = found(entries)
     without = tuple((kernel, why + _left_out(why, description.source)) for kernel, why in refused(entries))
     if without and not problems and len(without) == len({launch.kernel for launch in description.launches}):
@@ -96,17 +72,50 @@ def check(
     return Outcome(problems, remarks, len(description.launches), tuple(ran), printed, without, stopped)
 
 
+#: Entries of modes that did not end.
+Unfinished = dict[str, list[dict[str, Any]]]
+
+
+def _run_modes(
+    description: Description, modes: tuple[str, ...], orders: tuple[str, ...], seed: int, limit: float,
+    ended: Callable[[str, tuple[Problem, ...]], None] | None,
+) -> tuple[dict[str, ModeResult], Unfinished, bool]:  # fmt: skip
+    """Results of the modes that ended, entries of the others, and True if Ctrl-C stopped them."""
+    finished: dict[str, ModeResult] = {}
+    stopped = False
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(modes)) as pool:
+        leash, held = os.pipe()
+        processes = {}
+        for mode in modes:
+            own_orders = orders if mode == "fast" else ("forward",)
+            processes[mode] = ModeProcess(Path(folder), leash, description, mode, own_orders, seed, limit)
+        runs = {pool.submit(process.run): mode for mode, process in processes.items()}
+        try:
+            for run in as_completed(runs):
+                finished[runs[run]] = run.result()
+                if ended:
+                    ended(runs[run], found({runs[run]: finished[runs[run]].entries})[0])
+        except KeyboardInterrupt:
+            stopped = True
+        finally:
+            os.close(held)  # ends every process that still runs
+            wait(runs)
+            os.close(leash)
+        unfinished = {mode: process.written() for mode, process in processes.items() if mode not in finished}
+    return finished, unfinished, stopped
+
+
 @dataclass(frozen=True)
-class Ended:
-    """What a process of its own wrote down, and what its kernels printed."""
+class ModeResult:
+    """Entries that a mode's process wrote, and the output of its kernels."""
 
     entries: list[dict[str, Any]]
     printed: str
 
 
 @dataclass(frozen=True)
-class Job:
-    """One mode, to be run in a process of its own."""
+class ModeProcess:
+    """One mode, run in a process of its own; `leash` is the standard input that the process lives by."""
 
     folder: Path
     leash: int
@@ -116,19 +125,13 @@ class Job:
     seed: int
     limit: float
 
-    def run(self) -> Ended:
-        """Run the mode to its end; raises the error that the process could not go on from."""
-        job = {
-            "description": packed(self.description),
-            "mode": self.mode,
-            "orders": self.orders,
-            "seed": self.seed,
-            "limit": self.limit,
-        }
-        asked = self.folder / f"{self.mode}.json"
-        asked.write_text(json.dumps(job), encoding="utf-8")
+    def run(self) -> ModeResult:
+        """Run the mode to its end; raises an error that the process could not go on from."""
+        job = {"mode": self.mode, "orders": self.orders, "seed": self.seed, "limit": self.limit}
+        job_file = self.folder / f"{self.mode}.json"
+        job_file.write_text(json.dumps({**job, "description": packed(self.description)}), encoding="utf-8")
         environment = asan.environment() if self.mode == "asan" else None
-        command = [sys.executable, "-m", "warpladder.checker.run", str(asked), str(self._result)]
+        command = [sys.executable, "-m", "warpladder.checker.run", str(job_file), str(self._result)]
         process = subprocess.run(
             command, stdin=self.leash, capture_output=True, text=True, errors="replace", env=environment
         )
@@ -139,10 +142,10 @@ class Job:
                 raise kind(entry["message"] + _left_out(entry["message"], self.description.source))
         if not entries or "end" not in entries[-1]:
             entries.append(_death(process, self.mode))
-        return Ended(entries, process.stdout)
+        return ModeResult(entries, process.stdout)
 
     def written(self) -> list[dict[str, Any]]:
-        """The entries that the process has written so far; a line that is not whole yet is left out."""
+        """Entries that the process has written so far, without an incomplete last line."""
         if not self._result.is_file():
             return []
         lines = self._result.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -154,7 +157,7 @@ class Job:
 
 
 def _left_out(message: str, path: Path) -> str:
-    """Where the compiler misses a name: which function was taken for the host's, or which headers are not here."""
+    """Reason of an undeclared name: a function that was taken for the host's, or headers that are not here."""
     missing = re.search(r"[‘'](\w+)[’'] (?:was not declared|does not name a|has not been declared|is not a)", message)
     bodies = bodiless(read(path).text, path.name) if missing else []
     host = host_code(path) if missing else ""
@@ -167,18 +170,22 @@ def _left_out(message: str, path: Path) -> str:
 
 
 def _death(process: subprocess.CompletedProcess[str], mode: str) -> dict[str, Any]:
-    """What a process died of."""
+    """Entry that states how a process died."""
     found = translated(process.stderr)
     if found:
         return {"kind": found[0], "message": found[1], "places": found[2], "array": ""}
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
-        does = {
-            "SIGFPE": "divides a whole number by zero",
-            "SIGABRT": "gives up",
-            "SIGILL": "comes to an end that it should not reach",
-            "SIGKILL": "somebody ends, or that takes too much memory",
-        }
-        how = f"the {mode} mode died of {name}, as a program does that {does.get(name, 'uses memory which is not its own')}"
-        return {"kind": "crash", "message": how, "places": [], "array": ""}
+        cause = _CAUSES.get(name, "uses memory which is not its own")
+        message = f"the {mode} mode died of {name}, as a program does that {cause}"
+        return {"kind": "crash", "message": message, "places": [], "array": ""}
     raise RuntimeError(f"the {mode} mode ended with {process.returncode}:\n{process.stderr}")
+
+
+#: Usual causes of the signals that end a process.
+_CAUSES = {
+    "SIGFPE": "divides a whole number by zero",
+    "SIGABRT": "gives up",
+    "SIGILL": "comes to an end that it should not reach",
+    "SIGKILL": "the user ends, or that takes too much memory",
+}

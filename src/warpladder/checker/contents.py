@@ -1,12 +1,10 @@
-"""What arrays and constants hold before the first launch: read from files, drawn at random, or filled as a description
-says.
-"""
+"""Contents of arrays and constants: from files, random or constant before the first launch, and compared afterwards."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from ..device.signature import Parameter
 from ..device.source import Source
 from ..device.types import resolve
 from ..errors import ConfigError
+from ..proof.tolerance import bound
 from .description import Content
 from .expressions import Number, evaluate, whole
 
@@ -24,12 +23,11 @@ FILLS = "random, random(low, high), zeros, ones, iota, uninitialised, or a .npy 
 
 
 def same_type(name: str, declared: str, parameter: Parameter, source: Source) -> None:
-    """Raise `ConfigError` where an array is said to be of another type than the kernel takes."""
+    """Raise `ConfigError` if an array is declared with another type than the kernel takes."""
     kind = resolve(declared, source.text)
     if kind is None:
-        raise ConfigError(
-            f"array {name}: {declared!r} is no type of C or of {source.path.name}; it may be left out, the kernel's is {parameter.type}"
-        )
+        leave = f"it may be left out, the kernel's is {parameter.type}"
+        raise ConfigError(f"array {name}: {declared!r} is no type of C or of {source.path.name}; {leave}")
     if (kind.dtype, kind.width) != (parameter.dtype, parameter.width):
         raise ConfigError(f"array {name} is said to be {declared}, and the kernel takes {parameter}")
 
@@ -37,9 +35,7 @@ def same_type(name: str, declared: str, parameter: Parameter, source: Source) ->
 def shaped(
     name: str, content: Content, parameter: Parameter, values: Mapping[str, Number], held: np.ndarray | None
 ) -> tuple[tuple[int, ...], np.dtype]:
-    """The shape and the type of an array: those of what it holds, or as the description says; a last axis for the
-    elements of a vector.
-    """
+    """Shape and type of an array: of its content `held`, or from the description; vectors add a last axis."""
     if held is not None:
         return held.shape, held.dtype
     shape = tuple(whole(size, values, f"array {name}") for size in content.shape)
@@ -51,7 +47,7 @@ def shaped(
 def filled(
     name: str, content: Content, parameter: Parameter, values: Mapping[str, Number], random: np.random.Generator
 ) -> np.ndarray | None:
-    """What an array holds at first; None for one that is left uninitialised."""
+    """Content of an array before the first launch; None for an uninitialised one."""
     if content.fill.endswith(".npy"):
         held = loaded(Path(content.fill), name, parameter.dtype)
         if content.shape:
@@ -68,9 +64,8 @@ def filled(
             out[field] = _numbers(name, content.fill, out[field].shape, out.dtype[field].base, values, random)
         return out
     if "bfloat16" in parameter.type:  # NumPy has none: the upper half of a float32
-        return (_numbers(name, content.fill, shape, np.dtype(np.float32), values, random).view(np.uint32) >> 16).astype(
-            np.uint16
-        )
+        wide = _numbers(name, content.fill, shape, np.dtype(np.float32), values, random)
+        return (wide.view(np.uint32) >> 16).astype(np.uint16)
     return _numbers(name, content.fill, shape, dtype, values, random)
 
 
@@ -82,25 +77,19 @@ def _numbers(
     values: Mapping[str, Number],
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Random floats are standard normal, random whole numbers 0 to 9, where no range is given."""
+    """Numbers of a fill; without a range random floats are standard normal, random integers 0 to 9."""
     interval = _RANGE.fullmatch(fill)
     if interval:
         low, high = (evaluate(text, values) for text in interval.groups())
         if not low < high:
             raise ConfigError(f"array {name}: {fill} wants its low end below its high end, {low} and {high}")
-        found: Any = (
-            random.uniform(low, high, shape)
-            if dtype.kind == "f"
-            else random.integers(math.ceil(low), math.ceil(high), shape)
-        )
-        return _cast(name, fill, found, dtype)
+        if dtype.kind == "f":
+            return _cast(name, fill, random.uniform(low, high, shape), dtype)
+        return _cast(name, fill, random.integers(math.ceil(low), math.ceil(high), shape), dtype)
     if fill == "random":
-        found = (
-            random.standard_normal(shape)
-            if dtype.kind == "f"
-            else random.integers(0, 2 if dtype.kind == "b" else 10, shape)
-        )
-        return found.astype(dtype)
+        if dtype.kind == "f":
+            return random.standard_normal(shape).astype(dtype)
+        return random.integers(0, 2 if dtype.kind == "b" else 10, shape).astype(dtype)
     if fill == "iota":
         return _cast(name, fill, np.arange(math.prod(shape)).reshape(shape), dtype)
     if fill in ("zeros", "ones"):
@@ -117,9 +106,7 @@ def _cast(name: str, fill: str, found: np.ndarray, dtype: np.dtype) -> np.ndarra
 
 
 def loaded(path: Path, name: str, dtype: np.dtype) -> np.ndarray:
-    """The content of a .npy file for the array `name`; `ConfigError` where it cannot be read, is empty or of another
-    type.
-    """
+    """Content of a .npy file for the array `name`; `ConfigError` if it is unreadable, empty or of another type."""
     try:
         with path.open("rb") as file:
             held = np.lib.format.read_array(file, allow_pickle=False)
@@ -135,9 +122,7 @@ def loaded(path: Path, name: str, dtype: np.dtype) -> np.ndarray:
 def constant(
     name: str, what: Any, shape: tuple[int, ...], dtype: np.dtype, values: Mapping[str, Number], seed: int
 ) -> np.ndarray:
-    """What a __constant__ variable holds: a number, as many numbers as it has, or a fill; `ConfigError` where they do
-    not fit.
-    """
+    """Content of a __constant__ variable: a number, a list of numbers, or a fill; `ConfigError` if it does not fit."""
     what_it_is = f"constant {name}"
     if isinstance(what, str) and what.endswith(".npy"):
         held = loaded(Path(what), name, dtype)
@@ -146,12 +131,48 @@ def constant(
             raise ConfigError(f"{what_it_is} is a struct: it wants a .npy file")
         held = _numbers(name, what, shape, dtype, values, np.random.default_rng([seed, *name.encode()]))
     else:
-        numbers = np.asarray(
-            [evaluate(number, values) for number in (what if isinstance(what, (list, tuple)) else [what])]
-        )
+        listed = what if isinstance(what, (list, tuple)) else [what]
+        numbers = np.asarray([evaluate(number, values) for number in listed])
         if dtype.names or (numbers.dtype.kind == "f") > (dtype.kind == "f"):
             raise ConfigError(f"{what_it_is} holds {dtype}, and cannot be {what!r}")
         held = _cast(name, f"{what!r}", numbers, dtype)
     if held.size != math.prod(shape):
         raise ConfigError(f"{what_it_is} has {math.prod(shape)} numbers, and is given {held.size}")
     return np.ascontiguousarray(held.reshape(shape))
+
+
+def differs_by_rounding(found: np.ndarray, wanted: np.ndarray, length: int) -> bool:
+    """True if rounding explains every difference: normwise, for sums of `length` terms; integers must be equal."""
+    for (_, a), (_, b) in zip(_parts(found), _parts(wanted), strict=True):
+        if a.dtype.kind != "f":
+            same = np.array_equal(a, b)
+        elif a.dtype == np.float16:  # no sums are stored in it: one unit in the last place
+            near = (abs(a - b) <= np.spacing(abs(b))) | (a == b) | np.isnan(b)
+            same = np.array_equal(np.isnan(a), np.isnan(b)) and bool(np.all(near))
+        else:
+            finite = np.isfinite(b)
+            same = np.array_equal(a[~finite], b[~finite], equal_nan=True)
+            limit = bound(b.dtype, length) * np.linalg.norm(b[finite].astype(np.float64))
+            same = same and bool(np.linalg.norm(a[finite].astype(np.float64) - b[finite]) <= limit)
+        if not same:
+            return False
+    return True
+
+
+def first_difference(name: str, found: np.ndarray, wanted: np.ndarray) -> tuple[str, str, str, int]:
+    """Element at which two arrays differ most, its two values, and the number of elements that differ."""
+    for field, a, b in ((field, a, b) for (field, a), (_, b) in zip(_parts(found), _parts(wanted), strict=True)):
+        differ = ~((a == b) | ((a != a) & (b != b)))
+        if differ.any():
+            with np.errstate(invalid="ignore", over="ignore"):
+                size = np.where(differ, abs(a.astype(np.float64) - b.astype(np.float64)), -1.0)
+            at = np.unravel_index(int(np.where(np.isnan(size), np.inf, size).argmax()), a.shape)
+            place = ", ".join(map(str, at))
+            return f"{name}[{place}]{'.' + field if field else ''}", f"{a[at]:.9g}", f"{b[at]:.9g}", int(differ.sum())
+    return name, "equal", "equal", 0  # but for the bits of NaN or the sign of zero
+
+
+def _parts(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Array, or each field of a structured one, with its name."""
+    for field in array.dtype.names or ("",):
+        yield field, np.asarray(array[field] if field else array)

@@ -1,6 +1,6 @@
-"""What a user wants launched: a source, values, arrays and launches, as a TOML file or the command line says it.
+"""Description of launches: a source, values, arrays and launches, from a TOML file or the command line.
 
-Nothing is worked out here: sizes are expressions still, and what an array's type is the kernels say.
+Sizes are still expressions here, and an array's type is that of the kernel's parameter; plan.py works both out.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,19 @@ from .expressions import Number
 Expression = str | Number
 
 _CONTENT = re.compile(
-    r"\s*(?:(?P<type>[A-Za-z_][\w: ]*?)?\s*\[(?P<shape>[^\[\]]*)\]|(?P<length>[^:\[\]]*?))\s*(?::\s*(?P<fill>[^:].*?))?\s*",
+    r"\s*(?:(?P<type>[A-Za-z_][\w: ]*?)?\s*\[(?P<shape>[^\[\]]*)\]|(?P<length>[^:\[\]]*?))"
+    r"\s*(?::\s*(?P<fill>[^:].*?))?\s*",
     re.DOTALL,
 )
 
 
 @dataclass(frozen=True)
 class Content:
-    """What an array holds before the first launch.
+    """Content of an array before the first launch.
 
-    shape : how many elements along each axis; empty where a file says it.
+    shape : elements along each axis; empty if a file gives it.
     fill : random, random(low, high), zeros, ones, iota, uninitialised, or a .npy file.
-    type : the C type of an element, "" to take the kernel's.
+    type : C type of an element; "" takes the kernel's.
     """
 
     shape: tuple[Expression, ...]
@@ -38,13 +39,13 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One launch.
+class LaunchRequest:
+    """One launch of a description.
 
-    kernel : its name, with template arguments; "" for the only kernel of the source.
+    kernel : name with template arguments; "" for the only kernel of the source.
     grid, block : up to three sizes; shared : bytes.
-    arguments : for parameters that are not called as the array or value that they get.
-    cooperative : whether all blocks run at the same time, so that the grid can wait for itself.
+    arguments : arrays and values, by parameter, for parameters that have another name than their array or value.
+    cooperative : True if all blocks run at the same time, so that the grid can have a barrier.
     """
 
     kernel: str
@@ -60,14 +61,14 @@ class Description:
     """Launches, in order, over the same arrays.
 
     source : the .cu file.
-    values : numbers by name; each may use those before it.
-    arrays : by name.
-    expect : .npy files with what arrays must hold in the end.
-    constants : what __constant__ variables hold: a number, a list of numbers, or a fill as `Content` has it.
+    values : numbers by name; each may use earlier ones.
+    arrays : contents by name.
+    expect : .npy files with the arrays' contents after the last launch.
+    constants : values of __constant__ variables: a number, a list of numbers, or a fill as in `Content`.
     """
 
     source: Path
-    launches: tuple[Asked, ...]
+    launches: tuple[LaunchRequest, ...]
     values: Mapping[str, Expression] = field(default_factory=dict)
     arrays: Mapping[str, Content] = field(default_factory=dict)
     expect: Mapping[str, Path] = field(default_factory=dict)
@@ -75,7 +76,7 @@ class Description:
 
 
 def content(text: Expression, what: str) -> Content:
-    """`1024`, `m*n`, `[m, n]`, `float[n]`, each with `:zeros` or another fill behind it, or the name of a .npy file."""
+    """Content from `1024`, `m*n`, `[m, n]`, `float[n]`, each with or without `:zeros` or another fill, or a .npy file."""
     if isinstance(text, int) and not isinstance(text, bool):
         return Content((text,))
     if not isinstance(text, str):
@@ -85,14 +86,13 @@ def content(text: Expression, what: str) -> Content:
     match = _CONTENT.fullmatch(text)
     shape = sizes(match["length"] if match["shape"] is None else match["shape"], what) if match else ()
     if match is None or not shape:
-        raise ConfigError(
-            f"{what}: cannot read '{text}'; an array is described as 1024, [m, n], float[n] or x.npy, with :zeros or another fill"
-        )
+        forms = "an array is described as 1024, [m, n], float[n] or x.npy, with :zeros or another fill"
+        raise ConfigError(f"{what}: cannot read '{text}'; {forms}")
     return Content(shape, match["fill"] or "random", " ".join((match["type"] or "").split()))
 
 
 def sizes(given: Any, what: str) -> tuple[Expression, ...]:
-    """One to three sizes: a number, an expression, several with commas between them, or a list."""
+    """Sizes, one to three: from a number, an expression, several with commas between them, or a list."""
     if isinstance(given, str):
         parts: list[Any] = _split(given)
     else:
@@ -103,7 +103,7 @@ def sizes(given: Any, what: str) -> tuple[Expression, ...]:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas outside of parentheses."""
+    """Parts of a text between the commas that stand outside of parentheses."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -115,7 +115,7 @@ def _split(text: str) -> list[str]:
 
 
 def read(path: Path) -> Description:
-    """The launches that a TOML file describes; `ConfigError` names what is missing, unknown or unreadable in it."""
+    """Description in a TOML file; `ConfigError` names what is missing, unknown or unreadable in it."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -126,7 +126,7 @@ def read(path: Path) -> Description:
 
 
 def from_table(table: Mapping[str, Any], path: Path) -> Description:
-    """What `read` found in the file; names of other files count from its folder."""
+    """Description in the table of a TOML file; names of other files are relative to its folder."""
     known = _only(
         table,
         {"source": str, "values": dict, "arrays": dict, "launch": list, "expect": dict, "constants": dict},
@@ -134,7 +134,10 @@ def from_table(table: Mapping[str, Any], path: Path) -> Description:
     )
     source = path.parent / known["source"] if "source" in known else path.with_suffix(".cu")
     arrays = {name: content(text, f"{path.name}: array {name}") for name, text in known.get("arrays", {}).items()}
-    arrays = {name: _beside(path, array) for name, array in arrays.items()}
+    arrays = {
+        name: replace(array, fill=str(path.parent / array.fill)) if array.fill.endswith(".npy") else array
+        for name, array in arrays.items()
+    }
     values = known.get("values", {})
     for name, value in values.items():
         if not isinstance(value, (str, int, float)):
@@ -160,24 +163,23 @@ def _constant(path: Path, name: str, what: Any) -> Any:
     if isinstance(what, str):
         return str(path.parent / what) if what.endswith(".npy") else what
     if not isinstance(numbers, list) or not numbers or not all(isinstance(number, (int, float)) for number in numbers):
-        raise ConfigError(
-            f"{path.name}: constant {name} wants a number, a list of numbers, a fill or a .npy file in quotes, got {what!r}"
-        )
+        forms = "a number, a list of numbers, a fill or a .npy file in quotes"
+        raise ConfigError(f"{path.name}: constant {name} wants {forms}, got {what!r}")
     return what
 
 
-def _launch(entry: Any, where: str) -> Asked:
+def _launch(entry: Any, where: str) -> LaunchRequest:
     if not isinstance(entry, dict):
         raise ConfigError(f"{where} wants to be a table, [[launch]]")
     any_size = (int, str, list)
-    kinds = {
+    kinds: dict[str, Any] = {
         "kernel": str,
         "grid": any_size,
         "block": any_size,
         "shared": (int, str),
         "arguments": dict,
-        "cooperative": bool,
     }
+    kinds["cooperative"] = bool
     known = _only(entry, kinds, where)
     for name in ("grid", "block"):
         if name not in known:
@@ -188,18 +190,11 @@ def _launch(entry: Any, where: str) -> Asked:
                 f"{where}: argument {name} wants the name of an array, a number or an expression, got {value!r}"
             )
     grid, block = (sizes(known[name], f"{where}: {name}") for name in ("grid", "block"))
-    return Asked(
-        known.get("kernel", ""),
-        grid,
-        block,
-        known.get("shared", 0),
-        known.get("arguments", {}),
-        known.get("cooperative", False),
-    )
+    return LaunchRequest(**{"kernel": "", **known, "grid": grid, "block": block})
 
 
 def _only(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The table, if its keys are known ones and their values of these types."""
+    """The table; `ConfigError` where a key is unknown or its value has another type."""
     for name, value in table.items():
         if name not in kinds:
             raise ConfigError(f"{where} has an unknown entry {name!r}; there are {', '.join(kinds)}")
@@ -210,12 +205,8 @@ def _only(table: Mapping[str, Any], kinds: Mapping[str, Any], where: str) -> dic
     return dict(table)
 
 
-def _beside(path: Path, array: Content) -> Content:
-    return Content(array.shape, str(path.parent / array.fill), array.type) if array.fill.endswith(".npy") else array
-
-
 def packed(description: Description) -> dict[str, Any]:
-    """A description as JSON holds it."""
+    """Description as a table that JSON can hold."""
     table = asdict(description)
     return {
         **table,
@@ -225,11 +216,11 @@ def packed(description: Description) -> dict[str, Any]:
 
 
 def unpacked(table: dict[str, Any]) -> Description:
-    """What `packed` packed."""
+    """Description from its JSON table."""
     return Description(
         Path(table["source"]),
         tuple(
-            Asked(**{**entry, "grid": tuple(entry["grid"]), "block": tuple(entry["block"])})
+            LaunchRequest(**{**entry, "grid": tuple(entry["grid"]), "block": tuple(entry["block"])})
             for entry in table["launches"]
         ),
         table["values"],

@@ -1,6 +1,4 @@
-"""Numbers written as a user writes them in C: `n`, `(n + 255) / 256`, `1 << 20`, `256 * sizeof(float)`, `0.5f`. Nothing
-is executed.
-"""
+"""Numbers as C writes them: `n`, `(n + 255) / 256`, `1 << 20`, `256 * sizeof(float)`, `0.5f`. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -14,16 +12,15 @@ from ..errors import ConfigError
 
 Number = int | float | bool
 
-#: What a number may not pass on the way, so that no expression takes long.
+#: The largest size of an intermediate result, so that no expression takes long.
 _LARGEST = 2.0**64
-
 
 _SIZEOF = re.compile(r"\bsizeof\s*\(([\w:\s]+)\)")
 _FLOAT = re.compile(r"\b(\d+\.\d*|\d*\.?\d+[eE][+-]?\d+)[fF]\b")
 
 
 def _divide(a: Number, b: Number) -> Number:
-    """As in C: whole numbers divide to a whole number, rounded towards zero."""
+    """Quotient as in C: integers divide to an integer, rounded towards zero."""
     if isinstance(a, float) or isinstance(b, float):
         return a / b
     quotient = abs(a) // abs(b)
@@ -49,32 +46,31 @@ _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
 
 
 def evaluate(text: str | Number, values: Mapping[str, Number]) -> Number:
-    """The number that an expression stands for.
+    """Value of an expression.
 
     Parameters
     ----------
     text : str or number
-        Numbers, names, + - * / % << and parentheses; sizeof(float); true and false. A number stands for itself.
+        Numbers, names, + - * / % << and parentheses; sizeof(float); true and false. A number is its own value.
     values : mapping of str to number
-        What the names stand for.
+        Values of the names.
 
     Raises
     ------
     ConfigError
-        Where it cannot be read, names something unknown, divides by zero or grows beyond 64 bits.
+        The text cannot be read, has an unknown name, divides by zero or grows beyond 64 bits.
     """
     if isinstance(text, (int, float)):
         return text
     try:
         plain = _FLOAT.sub(r"\1", _SIZEOF.sub(_size, text.strip()))
-        found = _value(ast.parse(plain, mode="eval").body, values)
+        return _value(ast.parse(plain, mode="eval").body, values)
     except ConfigError as error:
         raise ConfigError(f"in '{text}': {error}") from None
     except ZeroDivisionError:
         raise ConfigError(f"'{text}' divides by zero") from None
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
         raise ConfigError(f"cannot read '{text}': it takes numbers, names, + - * / % << and parentheses") from None
-    return found
 
 
 def _size(match: re.Match[str]) -> str:
@@ -93,9 +89,8 @@ def _value(node: ast.expr, values: Mapping[str, Number]) -> Number:
             found = node.id == "true"
         case ast.Name():
             if node.id not in values:
-                raise ConfigError(
-                    f"nothing says what {node.id} is" + (f"; there are {', '.join(values)}" if values else "")
-                )
+                known = f"; there are {', '.join(values)}" if values else ""
+                raise ConfigError(f"nothing says what {node.id} is{known}")
             found = values[node.id]
         case ast.Attribute() | ast.Subscript() if ast.unparse(node) in values:  # a member of a struct
             found = values[ast.unparse(node)]
@@ -113,7 +108,7 @@ def _value(node: ast.expr, values: Mapping[str, Number]) -> Number:
 
 
 def whole(text: str | Number, values: Mapping[str, Number], what: str) -> int:
-    """A whole number that is not negative, for sizes; `ConfigError` names `what` it is not."""
+    """Size: an integer that is not negative. `ConfigError` names `what` has another value."""
     found = evaluate(text, values)
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
         raise ConfigError(f"{what} wants a whole number, got {text if text == found else f'{text} = {found}'}")

@@ -1,4 +1,4 @@
-"""What the modes of a check wrote down, put together: each fault once, whoever saw it and how often."""
+"""Faults that the modes of a check found, merged: each fault once, with the modes that saw it, a count and a remedy."""
 
 from __future__ import annotations
 
@@ -10,20 +10,67 @@ MODES = ("check", "asan", "fast")
 
 Place = tuple[str, int]
 
+#: Usual remedy of each kind of fault, in a sentence.
+HINTS = {
+    "race": "put __syncthreads() between the two lines, or make the access atomic; between blocks only an atomic or a "
+    "second launch helps.",
+    "unfinished copy": "commit the copy, wait for its group (wait_for_copies<0> waits for all) and then put "
+    "__syncthreads(), before any thread reads the copied data.",
+    "barrier": "every thread of the block must come to the same __syncthreads(): take it out of the if, and let idle "
+    "threads skip the work, not the barrier.",
+    "warp mask": "the mask must name exactly the lanes that come to the call: call it before any if or return that "
+    "keeps lanes away.",
+    "phase": "let as many threads arrive as barrier_init names, and as many bytes as barrier_expect announces; a wait "
+    "takes the parities 0, 1, 0, ... in turn.",
+    "warpgroup": "four whole warps, the first of them a multiple of four, call wgmma and wait for it together, with the "
+    "same factors: take it out of the if.",
+    "wgmma fence": "call wgmma_begin() after the last line that sets or reads the sums, and before the wgmma that adds "
+    "to them.",
+    "proxy fence": "let every thread that writes the tile call tiles_written() after it, and before the barrier that "
+    "the multiplying threads wait for.",
+    "unfinished product": "wgmma_commit() ends a group, and wgmma_wait<0>() waits for all of them: both before a thread "
+    "reads the sums, and before the kernel ends.",
+    "deadlock": "a thread waits for another thread or block that cannot go on: never wait for a block that may not have "
+    "started.",
+    "uninitialised": "write the element in every case before it is read, a 0 where there is no data; a guard "
+    "(if (i < n)) around the store leaves a hole.",
+    "out of bounds": "compare the index with the length before the access, if (i < n): the last block has threads left "
+    "over, and the first ones no left neighbour.",
+    "misaligned": "the size of a wide access (float4, float2) must divide its address: start at a multiple of it, and "
+    "pad rows to one.",
+    "launch": "cut the work into more and smaller blocks. A GPU runs nothing then, and only cudaGetLastError() reports "
+    "it.",
+    "order": "look for two threads that write the same element. Where it is meant (places handed out by an atomic "
+    "counter), check one order only, with --order.",
+    "wrong result": "if there is no other fault, the arithmetic is wrong: print from one thread and compare with the "
+    "sum by hand.",
+    "unfilled": "a program fills it with cudaMemcpyToSymbol; here [constants] in the TOML file or --constant NAME=WHAT "
+    "gives its value.",
+    "unwritten": "look at the guard and at the size of the grid; give content (x=1000:zeros) to an array that may stay "
+    "as it is, and null to an output that is not wanted.",
+    "nothing written": "all threads leave early, or none stores into an array: compare the guard with the numbers that "
+    "the launch is given.",
+    "time limit": "look at the condition that ends the loop in that line; for a launch that is only slow use smaller "
+    "sizes here, or --timeout.",
+    "uninitialised local": "give the variable a value where it is declared: one path through the code reads it before "
+    "any store.",
+    "trap": "an assert, __trap() or a division by zero has stopped the thread: print the values in the condition, or "
+    "check it on the host.",
+}
+
 
 @dataclass(frozen=True)
 class Problem:
     """One fault.
 
     kind : race, out of bounds, ...: a heading.
-    message : what happened, by which threads, in a sentence.
-    places : file and line of each access that it takes, the later one first.
-    array : whose memory, "" where there is none.
-    kernel, launch : which kernel, and in which launch, counted from 1, it was first seen.
-    seen : what saw it: check, asan, forward, ...
-    count : how often.
-    also : further lines in which it shows: of races, or of copies used too early, on one array that have a line in
-    common.
+    message : sentence that states what happened, in which threads.
+    places : file and line of each access that is part of it, the later one first.
+    array : name of the array, "" for none.
+    kernel, launch : kernel, and number of the launch from 1, in which it was first seen.
+    seen : modes and orders that saw it: check, asan, forward order, ...
+    count : number of times it was seen.
+    also : further lines of the same fault: of races or early uses of copies on one array that have a line in common.
     """
 
     kind: str
@@ -39,15 +86,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a check.
+    """Result of a check.
 
     problems : each fault once.
-    remarks : what is worth knowing and no fault.
-    launches : how many were asked for.
-    ran : modes that came to their end, and the orders of the fast one.
-    printed : what the kernels printed, in the first mode.
+    remarks : sentences that are worth knowing and are no faults.
+    launches : number of launches in the description.
+    ran : modes that ran to their end, and the orders of the fast mode.
+    printed : output of the kernels in the first mode.
     refused : kernels that could not be run, each with the reason in a line.
-    stopped : whether somebody ended it before all modes had.
+    stopped : True if Ctrl-C ended the check before all modes had ended.
     """
 
     problems: tuple[Problem, ...]
@@ -61,14 +108,14 @@ class Outcome:
 
 Entries = Sequence[Mapping[str, Any]]
 
-#: What a process may die of.
+#: Kinds of faults that may end a process.
 CAUSES = ("trap", "out of bounds", "misaligned", "undefined behaviour")
 
-#: Kinds that take two places: one fault may show in many pairs of them.
+#: Kinds with two places each: one fault may show in many pairs of lines.
 _PAIRS = ("race", "unfinished copy", "unfinished product", "proxy fence")
 
-#: Kinds that one fault may go by: what ends a thread in one mode is a signal or a message in another, and what waits
-#: for ever runs until its time is over.
+#: Kinds that one fault may have in different modes: an end of a thread is a signal or a message, and an endless wait
+#: may run into the time limit.
 _ALIKE = (
     {"trap", "undefined behaviour", "crash"},
     {"deadlock", "barrier", "warp mask", "phase", "warpgroup", "time limit"},
@@ -77,7 +124,7 @@ _ALIKE = (
 
 
 def found(entries: Mapping[str, Entries]) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    """Every fault once, and remarks. What the fast mode shows is a consequence where another mode knows the cause."""
+    """Each fault once, and remarks. A fault of the fast mode becomes a remark where another mode has found its cause."""
     problems: list[Problem] = []
     remarks: list[str] = []
     unfilled: list[str] = []
@@ -101,14 +148,13 @@ def found(entries: Mapping[str, Entries]) -> tuple[tuple[Problem, ...], tuple[st
                 else:
                     _add(problems, problem)
     if unfilled and "check" not in entries:
-        remarks.append(
-            f"Nobody has filled __constant__ {', '.join(dict.fromkeys(unfilled))}, and only the check mode sees whether it is read"
-        )
+        names = ", ".join(dict.fromkeys(unfilled))
+        remarks.append(f"No value was given for __constant__ {names}, and only the check mode sees whether it is read")
     return tuple(_causes(problems)), tuple(dict.fromkeys(remarks))
 
 
 def refused(entries: Mapping[str, Entries]) -> tuple[tuple[str, str], ...]:
-    """Kernels that some mode could not run, and why, once each."""
+    """Kernels that a mode could not run, each once, with the reason."""
     out: dict[str, str] = {}
     for mode in entries:
         for entry in entries[mode]:
@@ -127,9 +173,7 @@ def _problem(entry: Mapping[str, Any], mode: str) -> Problem:
 
 
 def _add(problems: list[Problem], new: Problem) -> None:
-    """Count a fault that is there already: the same in the same lines, perhaps of another kernel, or seen in one of
-    them by another mode.
-    """
+    """Append a fault, or count it where the list has it: in the same lines, or in one of them in another mode."""
     for position, old in enumerate(problems):
         if _same(old, new):
             seen = tuple(dict.fromkeys(old.seen + new.seen))
@@ -146,6 +190,7 @@ def _add(problems: list[Problem], new: Problem) -> None:
 
 
 def _same(old: Problem, new: Problem) -> bool:
+    """True if both are one fault."""
     if (
         old.kind == new.kind
         and (old.array, set(old.places)) == (new.array, set(new.places))
@@ -166,9 +211,7 @@ def _same(old: Problem, new: Problem) -> bool:
 
 
 def _causes(problems: list[Problem]) -> list[Problem]:
-    """Without what follows from another fault among them: reads that a race lets come too early, races where an index
-    runs out of its row, crashes.
-    """
+    """Faults without consequences of other faults: early reads after a race, races of an index out of bounds, crashes."""
     races = {(p.kernel, p.array, place) for p in problems if p.kind == "race" for place in p.places}
     outside = {
         (p.kernel, p.array, place) for p in problems if p.kind == "out of bounds" and p.array for place in p.places

@@ -1,8 +1,8 @@
-"""What of a .cu file runs on the host, taken out: a checker of kernels needs no main, no cudaMalloc and no <<< >>>.
+"""Device code of a .cu file: the source without its host code, so that no main, cudaMalloc or <<< >>> is needed.
 
-At the top level and in namespaces three things go: functions that are neither __global__ nor __device__ nor constexpr;
-variables that the device cannot see, or that are made by such functions; structs that use the CUDA runtime. So do
-headers that nobody finds. Line breaks stay, so that every line keeps its number.
+Three things are removed at the top level and in namespaces: functions that are neither __global__ nor __device__ nor
+constexpr; variables that the device cannot see, or that such functions make; structs that use the CUDA runtime. Headers
+that are not found are removed too. Line breaks stay, so that every line keeps its number.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from pathlib import Path
 
 from ..device import Source
 from ..device import source as sources
-from ..device.emulator.text import bare, closing
+from ..device.emulator.rewrite import bare, closing
 from ..device.emulator.toolchain import compiler, why_not
 from ..errors import KernelError
 
-#: What the emulator has of the toolkit's headers.
+#: The emulator's versions of the toolkit's headers.
 EMULATED = Path(__file__).resolve().parents[1] / "device" / "emulator" / "headers" / "cuda"
-#: Headers of the host's side, or of what needs no header here.
+#: Headers of host code, or of things that need no header here.
 HOST_HEADERS = re.compile(
-    r"device_functions|cuda_profiler_api|cublas\w*|cudnn\w*|cufft\w*|curand|cusparse\w*|cusolver\w*|nvtx?\w*|nvToolsExt|"
-    r"helper_\w+|driver_types|vector_functions|sm_\w+|thrust/.*|opencv\w*(/.*)?|(torch|ATen|c10|pybind11)/.*"
+    r"device_functions|cuda_profiler_api|cublas\w*|cudnn\w*|cufft\w*|curand|cusparse\w*|cusolver\w*|nvtx?\w*|"
+    r"nvToolsExt|helper_\w+|driver_types|vector_functions|sm_\w+|thrust/.*|opencv\w*(/.*)?|(torch|ATen|c10|pybind11)/.*"
 )
 #: Headers of device code that has no counterpart on a CPU here.
 DEVICE_HEADERS = re.compile(
-    r"cooperative_groups(/.*)?|curand_kernel|mma|cuda/.*|cub/.*|cute/.*|cutlass/.*|nv/.*|cuda_pipeline\w*|cuda_fp8|texture\w*|surface\w*"
+    r"cooperative_groups(/.*)?|curand_kernel|mma|cuda/.*|cub/.*|cute/.*|cutlass/.*|nv/.*|cuda_pipeline\w*|cuda_fp8|"
+    r"texture\w*|surface\w*"
 )
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<name>[^>"\n]+)[>"][^\n]*$', re.MULTILINE)
-#: Names of namespaces that only such headers have.
+#: Declarations that name namespaces of such headers.
 _THEIRS = re.compile(
     r"\b(?:using\s+namespace|namespace\s+\w+\s*=)\s*(?:cooperative_groups|cub|nvcuda|cuda|cute|cutlass)\b[\w:\s]*;"
 )
@@ -48,32 +49,32 @@ _TYPE = re.compile(r"\s*(?:;|(?:typedef|using|struct|class|union|enum|template|s
 
 
 def device_code(path: Path) -> Source:
-    """The source in a file without what runs on the host; `KernelError` as `device.source.read` and `without` raise it."""
+    """Source in a file without its host code; raises the `KernelError` of `device.source.read` and `without`."""
     source = sources.read(path)
     return replace(source, text=without(source.text, path.name))
 
 
 def host_code(path: Path) -> str:
-    """What `device_code` leaves out."""
+    """Lines that `device_code` removes."""
     both = zip(sources.read(path).text.splitlines(), device_code(path).text.splitlines(), strict=True)
     return "\n".join(line for line, left in both if line != left)
 
 
 def without(text: str, file: str) -> str:
-    """The device code of a source.
+    """Device code of a source.
 
     Parameters
     ----------
     text : str
-        Of the .cu file, its own headers already in it.
+        Text of the .cu file, with its own headers already in it.
     file : str
         Its name, for messages.
 
     Raises
     ------
     KernelError
-        Where a header is included that no emulator of ours can stand in for, and nothing else is there. A kernel that
-        needs one does not compile.
+        The text includes a header that cannot be emulated, and has no kernels. Where it has, a kernel that needs the
+        header does not compile.
     """
     missing = bodiless(text, file)
     if missing and "__global__" not in text:
@@ -92,7 +93,7 @@ def without(text: str, file: str) -> str:
 
 
 def bodiless(text: str, file: str) -> list[str]:
-    """The headers of a text that have no body here, each with its line."""
+    """Headers of a text that cannot be emulated, each as a message with its line."""
     found = [match for match in _INCLUDE.finditer(text) if DEVICE_HEADERS.fullmatch(_plain(match["name"]))]
     return [f"{_place(text, match.start(), file)}: <{match['name']}> cannot be emulated" for match in found]
 
@@ -109,17 +110,17 @@ def _header(match: re.Match[str], there: frozenset[str]) -> str:
 
 @cache
 def _there(headers: frozenset[str]) -> frozenset[str]:
-    """Those of the headers that the compiler finds; all of them where there is no compiler that could be asked."""
+    """Those of the headers that the compiler finds; all of them where there is no compiler."""
     if not headers or why_not() is not None:
         return headers
-    asked = "".join(f"#if __has_include(<{header}>)\n@{header}\n#endif\n" for header in sorted(headers))
+    tests = "".join(f"#if __has_include(<{header}>)\n@{header}\n#endif\n" for header in sorted(headers))
     command = [*compiler().command, f"-I{EMULATED}", "-E", "-P", "-x", "c++", "-"]
-    said = subprocess.run(command, input=asked, capture_output=True, text=True).stdout
-    return frozenset(line[1:].strip() for line in said.splitlines() if line.startswith("@"))
+    output = subprocess.run(command, input=tests, capture_output=True, text=True).stdout
+    return frozenset(line[1:].strip() for line in output.splitlines() if line.startswith("@"))
 
 
 def _place(text: str, position: int, file: str) -> str:
-    """file:line, by the last #line directive before the position."""
+    """file:line of a position, by the last #line directive before it."""
     line, start = 1, 0
     for marked in re.finditer(r'^#line (\d+) "([^"\n]+)"\n', text[:position], re.MULTILINE):
         line, file, start = int(marked[1]), Path(marked[2]).name, marked.end()
@@ -127,7 +128,7 @@ def _place(text: str, position: int, file: str) -> str:
 
 
 def _host_parts(plain: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Where the host's declarations begin and end. `plain` is the text without comments, strings and directives."""
+    """Begin and end of each host declaration; `plain` is the text without comments, strings and directives."""
     found = list(_declarations(plain))
     heads = [head for _, _, head in found if head and not device.search(head)]
     names = {match[1] for head in heads if (match := re.search(r"(\w+)\s*\(", head))}
@@ -144,8 +145,9 @@ def _host_parts(plain: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
 
 
 def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
-    """Where each declaration at the top level or in a namespace begins and ends; of functions that are defined, what
-    stands before the body.
+    """Begin, end and head of each declaration at the top level or in a namespace.
+
+    The head is the text before the body of a defined function, "" for other declarations.
     """
     position = 0
     while True:
@@ -158,9 +160,8 @@ def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
             continue  # a namespace ends or begins
         if mark[0] == "{" and _is_function(head):
             position = closing(plain, mark.start())
-            while member := re.compile(r"\s*(?:,[^{};]*)?\{").match(
-                plain, position
-            ):  # what stood in the braces was a constructor's member
+            # braces of a constructor's members come before its body
+            while member := re.compile(r"\s*(?:,[^{};]*)?\{").match(plain, position):
                 position = closing(plain, member.end() - 1)
             yield first, position, head
             continue
@@ -172,9 +173,7 @@ def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_function(head: str) -> bool:
-    """Whether what stands before a brace is a function's head: it has parameters, and is no struct's, enum's or
-    initialiser's.
-    """
+    """True if the text before a brace is a function's head: it has parameters, and is no struct, enum or initialiser."""
     without_templates = re.sub(r"\btemplate\s*<[^;{}]*?>(?=\s*[\w:~_])", " ", head)
     return "(" in head and not re.search(
         r"\b(?:struct|class|union|enum)\s+(?:\w+\s*\([^()]*\)\s*)?\w*\s*(?::[^()]*)?$|=\s*$", without_templates

@@ -1,29 +1,100 @@
-"""`Once`: one pass over the launches of a plan, in one mode and one order, with what it shows written down."""
+"""`Pass`: one pass over the launches of a plan, in one mode and one order; `TimeLimit`: the end of endless launches."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ..device import Array, Source
-from ..device.emulator.constants import mentions
 from ..device.emulator.device import EmulatedDevice
 from ..device.emulator.kernel import EmulatedKernel, EmulatedLaunch
+from ..device.emulator.symbols import mentions
 from ..errors import KernelError, LaunchError
 from .contents import constant
-from .limit import TimeLimit
-from .plan import Argument, Plan, Planned
+from .plan import Argument, CheckPlan, PlannedLaunch
 
+#: Takes one entry of a mode's results, as keywords (run.py).
 Write = Callable[..., None]
+
+
+class TimeLimit:
+    """Time that each launch may take; after it the process reports where the launch is, and ends.
+
+    Parameters
+    ----------
+    seconds : float
+        0 for no limit.
+    write : callable
+        Takes what was found.
+    """
+
+    def __init__(self, seconds: float, write: Write) -> None:
+        self.seconds, self.write = seconds, write
+        self.running: tuple[EmulatedDevice, EmulatedLaunch] | None = None
+
+    @contextmanager
+    def on(self, device: EmulatedDevice, launch: EmulatedLaunch) -> Iterator[None]:
+        """Context in which the launch runs, in the calling thread."""
+        timer = threading.Timer(self.seconds, self._over, (device, launch)) if self.seconds else None
+        if timer:
+            timer.daemon = True
+            timer.start()
+        self.running = device, launch
+        try:
+            yield
+        finally:
+            self.running = None
+            if timer:
+                timer.cancel()
+
+    def _over(self, device: EmulatedDevice, launch: EmulatedLaunch) -> None:
+        found = device.stuck(launch)
+        for report in found:
+            message, places = report.message, [place for place in report.locations if place[1]]
+            if report.kind == "time limit":
+                message = f"the launch did not end within {self.seconds:g} s: {message}; --timeout gives it more time"
+            self.write(kind=report.kind, message=message, places=places, array=report.array)
+        if not any(report.kind == "time limit" for report in found):
+            message = (
+                f"the launch did not end within {self.seconds:g} s, and no thread of it reports where it is; "
+                "--timeout gives it more time"
+            )
+            self.write(kind="time limit", message=message, places=[], array="")
+        self.write(end=True)
+        quiet()
+        os._exit(0)
+
+    def stopped(self) -> None:
+        """Report what the running launch has shown so far; the user has stopped the check."""
+        for report in self.running[0].stuck(self.running[1]) if self.running else ():
+            if report.kind == "time limit":
+                self.write(remark=f"When it was stopped {report.message}")
+            else:
+                self.write(kind=report.kind, message=report.message, places=report.locations, array=report.array)
+
+
+def quiet() -> None:
+    """Drop further output of kernels: it is shown for the first order alone."""
+    ctypes.CDLL(None).fflush(None)
+    sys.stdout.flush()
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 1)
 
 
 @dataclass
 class Use:
-    """What launches did with an array: by which kernel it may be written, in bytes of an element; whether it was read
-    and written.
+    """Use of an array by launches.
+
+    kernel, launch : first one that may write it; element : bytes of an element there.
+    read, written : True if a thread did so.
     """
 
     kernel: str
@@ -34,13 +105,17 @@ class Use:
 
 
 @dataclass
-class Once:
+class Pass:
     """One pass.
 
-    local : what local variables without a value hold, as `EmulatedDevice` has it.
+    local : fill of local variables without a value, as `EmulatedDevice` takes it.
+    uses : use of the arrays that kernels may write, in the check mode.
+    filled : addresses of constants that have their content.
+    refused : True if a kernel could not be run, so that the arrays' right contents are unknown.
+    spoiled : True for that reason, or because something was found.
     """
 
-    plan: Plan
+    plan: CheckPlan
     source: Source
     mode: str
     order: str
@@ -48,24 +123,24 @@ class Once:
     limit: TimeLimit
     write: Write
     local: str = ""
-    arrays: dict[str, Array] = field(default_factory=dict)
-    uses: dict[str, Use] = field(default_factory=dict)
-    filled: set[int] = field(default_factory=set)
-    refused: bool = False  # a kernel was, so that nobody knows what arrays should hold
-    spoiled: bool = False  # for that reason, or because something was found
+    arrays: dict[str, Array] = field(default_factory=dict, init=False)
+    uses: dict[str, Use] = field(default_factory=dict, init=False)
+    filled: set[int] = field(default_factory=set, init=False)
+    refused: bool = field(default=False, init=False)
+    spoiled: bool = field(default=False, init=False)
 
     def run(self) -> dict[str, np.ndarray] | None:
-        """What the arrays hold in the end; None where a launch could not be made or finished."""
+        """Contents of the arrays after the last launch; None if a launch could not be made or finished."""
         threads = 1 if self.local else None
         device = EmulatedDevice(self.mode, self.order, self.seed, threads, collect=True, watched=True, local=self.local)
-        device.limits = replace(device.limits, device="a GPU")  # for what is said of launches: the limits are one's
+        device.limits = replace(device.limits, device="a GPU")  # in messages on launches: the limits are a GPU's
         for name, (shape, dtype) in self.plan.shapes.items():
             held = self.plan.arrays[name]
             self.arrays[name] = device.empty(shape, dtype, name)
             if held is not None:
                 device.upload(self.arrays[name], held)
             elif self.mode == "fast":
-                device.fill(self.arrays[name], 0xFF)  # the same rubbish in every order: NaN, -1
+                device.fill(self.arrays[name], 0xFF)  # the same content in every order: NaN, -1
         for kernel, why in self.plan.refused.items():
             self._refused(device, kernel, why, ())
         if not all(self._launch(device, planned) for planned in self.plan.launches):
@@ -74,8 +149,8 @@ class Once:
             self._unwritten(device)
         return {name: array.download() for name, array in self.arrays.items()}
 
-    def _launch(self, device: EmulatedDevice, planned: Planned) -> bool:
-        """Send a launch, and write down what it shows; False where the pass cannot go on."""
+    def _launch(self, device: EmulatedDevice, planned: PlannedLaunch) -> bool:
+        """Send a launch and report what it shows; False if the pass cannot go on."""
         name = planned.signature.name
         self.write(launch=planned.number, kernel=name, order="locals" if self.local else self.order)
         try:
@@ -105,9 +180,8 @@ class Once:
                 self.spoiled = True
         if self.mode == "check":
             self._learn(planned.number, launch, found)
-        return self.mode != "fast" or all(
-            report.kind == "no body" for report in found
-        )  # otherwise the launch was given up
+        # the fast mode gives a launch up at its first fault
+        return self.mode != "fast" or all(report.kind == "no body" for report in found)
 
     def _given(self, argument: Argument) -> Any:
         if isinstance(argument, Mapping):
@@ -115,7 +189,7 @@ class Once:
         return self.arrays[argument] if isinstance(argument, str) else argument
 
     def _refused(self, device: EmulatedDevice, kernel: str, why: str, arguments: tuple[Argument, ...]) -> None:
-        """Go on without a launch: nobody knows what it would have written."""
+        """Go on without a launch: what it would have written is unknown."""
         self.write(refused=kernel, why=why)
         self.refused = self.spoiled = True
         for name in self.arrays if not arguments else _names(arguments):
@@ -123,7 +197,7 @@ class Once:
                 device.fill(self.arrays[name], 0)
 
     def _fill(self, device: EmulatedDevice, kernel: EmulatedKernel) -> None:
-        """Give the __constant__ variables of a kernel's library what the description says of them, once."""
+        """Give the __constant__ variables of a kernel's library their content from the description, once."""
         for name, (array, _) in kernel.constants.items():
             if name not in self.plan.constants:
                 if mentions(self.source, kernel.signature.name, name):
@@ -134,7 +208,7 @@ class Once:
                 self.filled.add(array.address)
 
     def _learn(self, number: int, launch: EmulatedLaunch, found: list[Any]) -> None:
-        """Keep what a launch did with its arrays, and say it if it did nothing."""
+        """Record a launch's use of its arrays; report a launch that wrote nothing."""
         names = {array.address: name for name, array in self.arrays.items()}
         for parameter, array, read, written in launch.touched:
             name = names[array.address]
@@ -144,24 +218,25 @@ class Once:
                 use = self.uses[name]
                 use.read, use.written = use.read or read, use.written or written
         if launch.idle and not found:
-            blocks, threads = int(np.prod(launch.grid)), int(np.prod(launch.grid)) * int(np.prod(launch.block))
-            message = f"no thread of the launch writes to an array: {threads:,} threads of {blocks:,} block{'s' * (blocks > 1)} ran and left"
+            blocks = int(np.prod(launch.grid))
+            ran = (
+                f"{blocks * int(np.prod(launch.block)):,} threads of {blocks:,} block{'s' * (blocks > 1)} ran and left"
+            )
+            message = f"no thread of the launch writes to an array: {ran}"
             self.write(kind="nothing written", message=message, places=[], array="")
             self.spoiled = True
 
     def _unwritten(self, device: EmulatedDevice) -> None:
-        """Say which arrays that kernels may write hold what nobody wrote."""
+        """Report arrays that kernels may write and that hold elements without a store."""
         for name, use in self.uses.items():
             array, where = self.arrays[name], {"kernel": use.kernel, "launch": use.launch}
             elements = array.nbytes // use.element
             count, first = device.unwritten(array, use.element)
-            if count:
-                every = count == elements
-                message = (
-                    f"no thread wrote to array {name} of {elements:,} elements"
-                    if every
-                    else f"{count:,} of the {elements:,} elements of array {name} were never written, the first of them element {first}"
-                )
+            if count == elements:
+                message = f"no thread wrote to array {name} of {elements:,} elements"
+            elif count:
+                message = f"{count:,} of the {elements:,} elements of array {name} were never written"
+                message += f", the first of them element {first}"
             elif not use.read and not use.written:
                 message = (
                     f"array {name} was neither read nor written, and {use.kernel} takes it as one that it may write to"
@@ -172,7 +247,7 @@ class Once:
 
 
 def _names(arguments: tuple[Argument, ...]) -> Iterator[str]:
-    """The arrays among the arguments."""
+    """Names of the arrays among the arguments."""
     for argument in arguments:
         if isinstance(argument, Mapping):
             yield from _names(tuple(argument.values()))

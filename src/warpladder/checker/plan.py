@@ -1,6 +1,4 @@
-"""A description worked out: every size a number, every array with its type and its content, every argument in its
-place.
-"""
+"""CheckPlan of a check: every size a number, every array with type and content, every argument in its place."""
 
 from __future__ import annotations
 
@@ -11,27 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from ..device.emulator.constants import constants
-from ..device.emulator.symbols import refused
+from ..device.emulator.symbols import constants, refused
 from ..device.signature import Parameter, Signature, instantiated, readable, signature, templates
 from ..device.source import Source
 from ..device.tensormap import TensorMap
 from ..errors import ConfigError, KernelError
 from .contents import filled, loaded, same_type, shaped
-from .description import Asked, Content, Description
+from .description import Description, LaunchRequest
 from .expressions import Number, evaluate, whole
 
-#: What a parameter gets: an array's name, None for a null pointer, a number, or for a struct all of these by their
-#: members' names.
+#: Argument of a parameter: an array's name, None for a null pointer, a number, or for a struct a mapping of members.
 Argument = str | Number | None | Mapping[str, "Argument"]
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One launch.
+class PlannedLaunch:
+    """One launch of a plan.
 
     arguments : in the order of the signature.
-    number : which of the description's it is, counted from 1.
+    number : number of the launch in the description, from 1.
     """
 
     signature: Signature
@@ -44,17 +40,18 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CheckPlan:
     """Launches over arrays.
 
-    arrays : what each holds at first; None for one that is left uninitialised, whose shape and type stand in `shapes`.
-    expect : what arrays must hold in the end.
-    constants : what __constant__ variables hold, by their full names, as the description has it.
+    arrays : content of each before the first launch; None for an uninitialised one.
+    shapes : shape and type of each array.
+    expect : content that arrays must have after the last launch.
+    constants : contents of __constant__ variables, by their full names, as in the description.
     values : numbers by name.
-    refused : kernels that cannot be launched, and in a line why.
+    refused : kernels that cannot be launched, each with the reason in a line.
     """
 
-    launches: tuple[Planned, ...]
+    launches: tuple[PlannedLaunch, ...]
     shapes: dict[str, tuple[tuple[int, ...], np.dtype]]
     arrays: dict[str, np.ndarray | None]
     expect: dict[str, np.ndarray]
@@ -63,26 +60,26 @@ class Plan:
     refused: dict[str, str]
 
 
-def plan(description: Description, source: Source, seed: int = 0) -> Plan:
-    """Work a description out; `ConfigError` or `KernelError` says what in it is missing or does not fit the kernels.
+def plan(description: Description, source: Source, seed: int = 0) -> CheckPlan:
+    """Plan of a description; `ConfigError` or `KernelError` names what is missing or does not fit the kernels.
 
     Parameters
     ----------
     description : Description
     source : Source
-        Of the kernels, as the emulator will compile it.
+        Kernels, as the emulator compiles them.
     seed : int
-        Of random content, the same for the same seed.
+        Seed of random content.
     """
     values: dict[str, Number] = {}
     for name, text in description.values.items():
         values[name] = evaluate(text, values)
     several = len(description.launches) > 1
-    launches: list[Planned] = []
+    launches: list[PlannedLaunch] = []
     without: dict[str, str] = {}
     kinds: dict[str, tuple[Parameter, str]] = {}
-    for number, asked in enumerate(description.launches, 1):
-        name = asked.kernel or only_kernel(source)
+    for number, request in enumerate(description.launches, 1):
+        name = request.kernel or only_kernel(source)
         why = refused(source).get(name)
         if why and several:
             without[name] = why
@@ -90,10 +87,11 @@ def plan(description: Description, source: Source, seed: int = 0) -> Plan:
         kernel = signature(source, name)
         if any(parameter.type == TensorMap.__name__ for parameter in kernel.parameters):
             raise KernelError(
-                f'kernel {kernel.name} takes a tensor map, for which a description has no words: send it from Python, to EmulatedDevice("check")'
+                f"kernel {kernel.name} takes a tensor map, which a description cannot give: "
+                'send it from Python, to EmulatedDevice("check")'
             )
         where = f"launch {number}, kernel {kernel.name}" if several else f"kernel {kernel.name}"
-        launches.append(_launch(kernel, asked, description, values, where, kinds, number))
+        launches.append(_launch(kernel, request, description, values, _Context(where, number, kinds)))
     if without and not launches:
         raise KernelError("; ".join(without.values()))
     unused = description.arrays.keys() - kinds.keys()
@@ -102,92 +100,99 @@ def plan(description: Description, source: Source, seed: int = 0) -> Plan:
     arrays, shapes = {}, {}
     for position, (name, content) in enumerate(description.arrays.items()):
         if name not in unused:
-            arrays[name], shapes[name] = _array(
-                name, content, kinds[name][0], values, source, np.random.default_rng([seed, position])
-            )
+            parameter, random = kinds[name][0], np.random.default_rng([seed, position])
+            if content.type:
+                same_type(name, content.type, parameter, source)
+            arrays[name] = filled(name, content, parameter, values, random)
+            shapes[name] = shaped(name, content, parameter, values, arrays[name])
+    expect = _expected(description, shapes)
+    return CheckPlan(tuple(launches), shapes, arrays, expect, _constants(description, source), values, without)
+
+
+def _expected(
+    description: Description, shapes: Mapping[str, tuple[tuple[int, ...], np.dtype]]
+) -> dict[str, np.ndarray]:
+    """Content that arrays must have after the last launch, from files."""
     expect = {name: loaded(path, name, shapes[name][1]) for name, path in description.expect.items() if name in shapes}
     for name, wanted in expect.items():
-        if wanted.size != math.prod(shapes[name][0]):
-            raise ConfigError(
-                f"{description.expect[name]} holds {wanted.size} numbers, array {name} {math.prod(shapes[name][0])}"
-            )
-    return Plan(tuple(launches), shapes, arrays, expect, _constants(description, source), values, without)
+        size = math.prod(shapes[name][0])
+        if wanted.size != size:
+            raise ConfigError(f"{description.expect[name]} holds {wanted.size} numbers, array {name} {size}")
+    return expect
 
 
 def only_kernel(source: Source) -> str:
-    """The kernel of a source that has one, or the one instance that the source names of its only template."""
+    """Name of a source's only kernel, or of the only instance that the source names of its only template."""
     found = readable(source)
     instances = instantiated(source)
     if len(found) == 1 and found[0] in templates(source) and len(instances) == 1:
         return instances[0]
     found += [name for name in refused(source) if name not in found]
     if len(found) != 1:
-        raise ConfigError(
-            f"{source.path.name} has {len(found) or 'no'} kernels{': ' + ', '.join(found) if found else ''}; name the one to launch"
-        )
+        listed = f": {', '.join(found)}" if found else ""
+        raise ConfigError(f"{source.path.name} has {len(found) or 'no'} kernels{listed}; name the one to launch")
     return found[0]
 
 
+@dataclass(frozen=True)
+class _Context:
+    """Launch that is planned.
+
+    where : its name in messages.
+    number : its number in the description, from 1.
+    kinds : parameter and launch that first took each array, by the array's name; `_launch` adds to it.
+    """
+
+    where: str
+    number: int
+    kinds: dict[str, tuple[Parameter, str]]
+
+
 def _launch(
-    kernel: Signature, asked: Asked, description: Description, values: dict[str, Number], where: str, kinds: dict[str, tuple[Parameter, str]],
-    number: int,
-) -> Planned:  # fmt: skip
-    """One launch worked out; `kinds` learns what its arrays are made of."""
+    kernel: Signature, request: LaunchRequest, description: Description, values: dict[str, Number], context: _Context
+) -> PlannedLaunch:
+    """Plan of one launch."""
+    where = context.where
     known = {p.name for parameter in kernel.parameters for p in (parameter, *parameter.leaves)}
-    unknown = asked.arguments.keys() - known
+    unknown = request.arguments.keys() - known
     if unknown:
         raise ConfigError(f"{where} has no parameter {', '.join(sorted(unknown))}; it is {kernel}")
     arguments: list[Argument] = []
     for parameter in kernel.parameters:
-        given = {leaf.name: _argument(leaf, asked, description, values, where) for leaf in parameter.leaves}
+        given = {leaf.name: _argument(leaf, request, description, values, where) for leaf in parameter.leaves}
         for leaf in parameter.leaves:
             name = given[leaf.name]
             if leaf.pointer and isinstance(name, str):
-                before, user = kinds.setdefault(name, (leaf, where))
+                before, user = context.kinds.setdefault(name, (leaf, where))
                 if before.dtype != leaf.dtype:
                     raise ConfigError(f"array {name} is {before.type} for {user}, and {leaf.type} for {where}")
         inside = {name[len(parameter.name) + 1 :]: argument for name, argument in given.items()}
         arguments.append(inside if parameter.members else given[parameter.name])
     grid, block = (
         tuple(whole(size, values, f"{what} of {where}") for size in given)
-        for what, given in (("grid", asked.grid), ("block", asked.block))
+        for what, given in (("grid", request.grid), ("block", request.block))
     )
-    shared = whole(asked.shared, values, f"shared of {where}")
-    return Planned(kernel, grid, block, shared, tuple(arguments), asked.cooperative, number)
-
-
-def _array(
-    name: str,
-    content: Content,
-    parameter: Parameter,
-    values: dict[str, Number],
-    source: Source,
-    random: np.random.Generator,
-) -> tuple[np.ndarray | None, tuple[tuple[int, ...], np.dtype]]:
-    """What an array holds at first, its shape and its type."""
-    if content.type:
-        same_type(name, content.type, parameter, source)
-    held = filled(name, content, parameter, values, random)
-    return held, shaped(name, content, parameter, values, held)
+    shared = whole(request.shared, values, f"shared of {where}")
+    return PlannedLaunch(kernel, grid, block, shared, tuple(arguments), request.cooperative, context.number)
 
 
 def _constants(description: Description, source: Source) -> dict[str, Any]:
-    """What the description says of __constant__ variables, by their full names."""
+    """Contents of __constant__ variables from the description, by their full names."""
     known, out = constants(source), {}
     for name, what in description.constants.items():
         full = [there for there in known if name == there or there.endswith(f"::{name}")]
         if len(full) != 1:
-            raise ConfigError(
-                f"{source.path.name} has {'several' if full else 'no'} __constant__ {name} to be filled; it has {', '.join(known) or 'none'}"
-            )
+            count, listed = "several" if full else "no", ", ".join(known) or "none"
+            raise ConfigError(f"{source.path.name} has {count} __constant__ {name} to be filled; it has {listed}")
         out[full[0]] = what
     return out
 
 
 def _argument(
-    parameter: Parameter, asked: Asked, description: Description, values: dict[str, Number], where: str
+    parameter: Parameter, request: LaunchRequest, description: Description, values: dict[str, Number], where: str
 ) -> str | Number | None:
-    given = asked.arguments.get(parameter.name, parameter.name)
+    """Argument of a parameter that is no struct: a number, the name of an array, or None for a null pointer."""
+    given = request.arguments.get(parameter.name, parameter.name)
     if not parameter.pointer:
         if given == parameter.name and given not in values:
             raise ConfigError(f"{where}: nothing says what the number {parameter} is")
@@ -195,9 +200,8 @@ def _argument(
     if given in ("null", "nullptr"):
         return None
     if given not in description.arrays:
-        raise ConfigError(
-            f"{where}: nothing says what the array {parameter} holds"
-            if given == parameter.name
-            else f"{where}: {parameter} is given {given!r}, which is no array; there are {', '.join(description.arrays) or 'none'}"
-        )
+        if given == parameter.name:
+            raise ConfigError(f"{where}: nothing says what the array {parameter} holds")
+        listed = ", ".join(description.arrays) or "none"
+        raise ConfigError(f"{where}: {parameter} is given {given!r}, which is no array; there are {listed}")
     return str(given)

@@ -1,10 +1,11 @@
-"""Runs a description in this process, in one mode; `check` starts a process for each mode, so that a kernel can only
-bring down its own.
+"""Launches of a description run in this process, in one mode.
+
+check.py starts a process for each mode, so that a kernel can bring down its own process alone:
 
     python -m warpladder.checker.run JOB RESULT
 
-JOB is JSON (`check` writes it). RESULT gets a line of JSON for each thing that happens, flushed before the next begins:
-what was running when a process dies is its last line. It dies when its standard input ends, which the parent holds.
+JOB is JSON that check.py writes. RESULT gets a line of JSON for each event, flushed before the next begins: when a
+process dies, its last line names what was running. The process ends when its standard input ends; the parent holds it.
 """
 
 from __future__ import annotations
@@ -21,49 +22,46 @@ from typing import Any
 
 import numpy as np
 
-from ..device.emulator.locals import comparable, suspected
 from ..errors import WarpladderError
-from .compare import first_difference, rounding
+from .contents import differs_by_rounding, first_difference
 from .description import Description, unpacked
 from .hostcode import device_code
-from .limit import TimeLimit, quiet
-from .passes import Once, Write
+from .passes import Pass, TimeLimit, Write, quiet
 from .plan import plan
-from .uninitialised import compared
+from .uninitialised import comparable, compare_fills, suspected
 
 
 def run(
     description: Description, mode: str, orders: tuple[str, ...], seed: int, limit: TimeLimit, write: Write
 ) -> None:
-    """Send the launches in a mode, once for each order of threads, and write down what is found; orders must agree."""
+    """Run the launches in a mode, once for each order of threads, and report what is found; orders must agree."""
     source = device_code(description.source)
     results: dict[str, dict[str, np.ndarray]] = {}
     for order in orders:
         worked_out = plan(description, source, seed)
-        once = Once(worked_out, source, mode, order, seed, limit, write)
-        result = once.run()
+        one_pass = Pass(worked_out, source, mode, order, seed, limit, write)
+        result = one_pass.run()
         if result is None:
             return
         results[order] = result
         quiet()
     if mode != "fast":
         return
-    longest = max(
-        (math.prod(shape) for shape, _ in worked_out.shapes.values()), default=1
-    )  # no sum is likely to be longer
+    # no sum is likely to be longer
+    longest = max((math.prod(shape) for shape, _ in worked_out.shapes.values()), default=1)
     for name, wanted in worked_out.expect.items():
-        if not once.refused:
+        if not one_pass.refused:
             _expect(name, results[orders[0]][name].reshape(-1), wanted.reshape(-1), longest, write)
     for name in worked_out.shapes:
         _agree(name, {order: result[name] for order, result in results.items()}, longest, write)
     if suspected(source) and comparable():
-        compared(worked_out, source, seed, limit, write)
+        compare_fills(worked_out, source, seed, limit, write)
     elif suspected(source):
-        write(remark="Whether a local variable is read that has no value was not looked at: g++ 12 or newer can tell")
+        write(remark="Reads of local variables without a value were not looked for: that takes g++ 12 or newer")
 
 
 def _expect(name: str, found: np.ndarray, wanted: np.ndarray, longest: int, write: Write) -> None:
-    if not rounding(found, wanted, longest):
+    if not differs_by_rounding(found, wanted, longest):
         where, is_now, should, count = first_difference(name, found, wanted)
         message = f"{where} is {is_now} and should be {should}; {count:,} of {wanted.size:,} numbers differ"
         write(kind="wrong result", message=message, places=[], array=name)
@@ -76,8 +74,9 @@ def _agree(name: str, results: dict[str, np.ndarray], longest: int, write: Write
         if found.tobytes() == wanted.tobytes():
             continue
         where, is_now, was, count = first_difference(name, found, wanted)
-        what = f"{where} is {was} in {first} order and {is_now} in {order} order; {count:,} of {wanted.size:,} numbers differ"
-        if rounding(found, wanted, longest):
+        values = f"{where} is {was} in {first} order and {is_now} in {order} order"
+        what = f"{values}; {count:,} of {wanted.size:,} numbers differ"
+        if differs_by_rounding(found, wanted, longest):
             write(remark=f"{what}, by no more than rounding explains")
         else:
             write(kind="order", message=what, places=[], array=name)
@@ -91,22 +90,21 @@ def _end_with_the_parent(limit: TimeLimit) -> None:
 
 
 def main(job: str, result: str) -> None:
-    signal.signal(
-        signal.SIGINT, lambda *_: None
-    )  # Ctrl-C is the parent's, which reads what was found and ends this process; compilers keep theirs
+    # Ctrl-C is the parent's: it reads what was found and ends this process. Compilers keep theirs.
+    signal.signal(signal.SIGINT, lambda *_: None)
     with Path(result).open("w", encoding="utf-8") as file:
 
         def write(**entry: Any) -> None:
             print(json.dumps(entry), file=file, flush=True)
 
-        asked = json.loads(Path(job).read_text(encoding="utf-8"))
-        limit = TimeLimit(asked["limit"], write)
+        given = json.loads(Path(job).read_text(encoding="utf-8"))
+        limit = TimeLimit(given["limit"], write)
         threading.Thread(target=_end_with_the_parent, args=(limit,), daemon=True).start()
         try:
-            run(unpacked(asked["description"]), asked["mode"], tuple(asked["orders"]), asked["seed"], limit, write)
+            run(unpacked(given["description"]), given["mode"], tuple(given["orders"]), given["seed"], limit, write)
         except WarpladderError as error:
             write(error=type(error).__name__, message=str(error))
-        except Exception:  # nobody foresaw it: the parent shows it as it is
+        except Exception:  # unforeseen: the parent shows it as it is
             traceback.print_exc()
             sys.stderr.flush()
             os._exit(1)

@@ -1,71 +1,109 @@
-"""A description run twice, with zeros and with rubbish in local variables that have no value: a kernel must do the same
-both times.
+"""Local variables that are read before they hold a value.
+
+A description is run twice, with zeros and with a fixed pattern in such variables, and must do the same both times.
 """
 
 from __future__ import annotations
 
+import re
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..device import Source
-from ..device.emulator.locals import FILLS, places
 from ..device.emulator.module import whole_text
-from .compare import first_difference
-from .limit import TimeLimit
-from .passes import Once, Write
-from .plan import Plan
+from ..device.emulator.reports import foreign
+from ..device.emulator.rewrite import bare
+from ..device.emulator.toolchain import FILLED_FLAGS, HEADERS, compiler
+from .contents import first_difference
+from .passes import Pass, TimeLimit, Write
+from .plan import CheckPlan
 
-Seen = tuple[list[str], dict[str, np.ndarray] | None]
+#: Fills of local variables without a value that g++ has from version 12 on.
+FILLS = ("zero", "pattern")
+
+_STATEMENT = re.compile(
+    r"(?<=[;{}])\s*(?P<type>(?:[A-Za-z_][\w:]*(?:\s*<[^;{}()]*>)?[\s*]+)+)(?P<names>[A-Za-z_][^;{}()]*);"
+)
+_NO_VARIABLE = re.compile(
+    r"\b(?:return|goto|break|continue|typedef|using|extern|static|else|case|new|delete|operator"
+    r"|__shared__|__constant__)\b"
+)
+_WARNING = re.compile(
+    r"^(?P<file>[^\n:]+):(?P<line>\d+):(?:\d+:)? warning: (?:‘|')(?P<name>[^’'\n]+)(?:’|') "
+    r"(?:is|may be) used uninitialized",
+    re.MULTILINE,
+)
+
+#: Messages of a run, and the arrays' contents after it, or None where it could not be finished.
+Outcome = tuple[list[str], dict[str, np.ndarray] | None]
 
 
-def compared(worked_out: Plan, source: Source, seed: int, limit: TimeLimit, write: Write) -> None:
-    """Write it down if what launches do depends on local variables without a value, with the lines that the compiler
-    suspects.
-    """
-    zeros, rubbish = (_once(fill, worked_out, source, seed, limit, write) for fill in FILLS)
-    array, what = _difference(zeros, rubbish)
-    if not what:
-        return
-    named = places(whole_text(source, tuple(launch.signature.name for launch in worked_out.launches)))
-    shown = ", ".join(f"{name} at {Path(file).name}:{line}" for name, file, line in named)
-    where = [(file, line) for _, file, line in named]
-    write(
-        kind="uninitialised local",
-        message=what + (f". The compiler suspects {shown}" if shown else ""),
-        places=where,
-        array=array,
+def suspected(source: Source) -> bool:
+    """True if a source declares a local variable, or a member of a struct, without a value; else nothing is compiled."""
+    return any(
+        not _NO_VARIABLE.search(match["type"]) and any("=" not in name for name in match["names"].split(","))
+        for match in _STATEMENT.finditer(bare(source.text))
     )
 
 
-def _once(fill: str, worked_out: Plan, source: Source, seed: int, limit: TimeLimit, write: Write) -> Seen:
-    """What was found and what arrays held in the end; one OS thread, and builds that differ in nothing else, so that
-    results are the same bits.
-    """
-    said: list[str] = []
+def comparable() -> bool:
+    """True if the compiler can fill local variables."""
+    return int(re.match(r"\d*", compiler().version)[0] or 0) >= 12  # type: ignore[index]
+
+
+def compare_fills(plan: CheckPlan, source: Source, seed: int, limit: TimeLimit, write: Write) -> None:
+    """Report a fault if the launches depend on local variables without a value, with the compiler's suspects."""
+    zeros, pattern = (_run(fill, plan, source, seed, limit, write) for fill in FILLS)
+    array, difference = _difference(zeros, pattern)
+    if not difference:
+        return
+    named = suspects(whole_text(source, tuple(launch.signature.name for launch in plan.launches)))
+    shown = ", ".join(f"{name} at {Path(file).name}:{line}" for name, file, line in named)
+    message = difference + (f". The compiler suspects {shown}" if shown else "")
+    places = [(file, line) for _, file, line in named]
+    write(kind="uninitialised local", message=message, places=places, array=array)
+
+
+def suspects(text: str) -> list[tuple[str, str, int]]:
+    """Variables that the compiler reports as read too early, each with file and line; `text` is C++ ready for it."""
+    includes = [f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
+    flags = ["-std=gnu++20", *FILLED_FLAGS, "-fwhole-program", "-Wall", *includes]
+    command = [*compiler().command, *flags, "-S", "-o", "/dev/null", "-x", "c++", "-"]
+    warnings = subprocess.run(command, input=text, capture_output=True, text=True).stderr
+    return list(dict.fromkeys(_named(warnings)))
+
+
+def _named(warnings: str) -> Iterator[tuple[str, str, int]]:
+    for match in _WARNING.finditer(warnings):
+        if not foreign(match["file"]):
+            yield re.sub(r"\b\w+::", "", match["name"]), match["file"], int(match["line"])
+
+
+def _run(fill: str, plan: CheckPlan, source: Source, seed: int, limit: TimeLimit, write: Write) -> Outcome:
+    """Outcome of one run, in one OS thread and with builds that differ in the fill alone, so that bits are equal."""
+    messages: list[str] = []
 
     def listen(**entry: Any) -> None:
         if "launch" in entry:
             write(**entry)
         elif "kind" in entry:
-            said.append(entry["message"])
+            messages.append(entry["message"])
 
-    return said, Once(worked_out, source, "fast", "forward", seed, limit, listen, local=fill).run()
+    return messages, Pass(plan, source, "fast", "forward", seed, limit, listen, local=fill).run()
 
 
-def _difference(zeros: Seen, rubbish: Seen) -> tuple[str, str]:
-    """The array in which two runs differ and how, in a sentence; both are empty where they agree."""
-    if zeros[0] != rubbish[0]:
-        with_zeros, with_rubbish = ("; ".join(said) or "nothing is wrong" for said, _ in (zeros, rubbish))
+def _difference(zeros: Outcome, pattern: Outcome) -> tuple[str, str]:
+    """Array in which two runs differ, and a sentence that states how; both are empty if the runs agree."""
+    if zeros[0] != pattern[0]:
+        with_zeros, with_rubbish = ("; ".join(messages) or "nothing is wrong" for messages, _ in (zeros, pattern))
         return "", f"with rubbish in local variables that have no value: {with_rubbish}; with zeros: {with_zeros}"
     for name, held in (zeros[1] or {}).items():
-        other = (rubbish[1] or {})[name]
-        where, is_zero, is_rubbish, count = first_difference(name, held, other)
+        where, is_zero, is_rubbish, count = first_difference(name, held, (pattern[1] or {})[name])
         if count:
-            differ = f"{count:,} of {held.size:,} numbers differ"
-            return (
-                name,
-                f"{where} is {is_zero} if local variables without a value hold zeros, and {is_rubbish} if they hold rubbish; {differ}",
-            )
+            values = f"{where} is {is_zero} if local variables without a value hold zeros, and {is_rubbish} if they"
+            return name, f"{values} hold rubbish; {count:,} of {held.size:,} numbers differ"
     return "", ""

@@ -120,7 +120,7 @@ def check(
 
 def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Description:
     """The single launch that the options describe."""
-    from ..checker.description import Asked, Content, Description, content, sizes
+    from ..checker.description import Content, Description, LaunchRequest, content, sizes
     from ..checker.hostcode import device_code
     from ..checker.plan import only_kernel
     from ..device.signature import signature
@@ -153,5 +153,5 @@ def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Des
             raise click.UsageError(f"--constant wants NAME=WHAT, each name once, got '{text}'", context)
         constants[name] = sizes(what, "--constant") if "," in what and "(" not in what else what
     grid, block = sizes(asked["grid"], "--grid"), sizes(asked["block"], "--block")
-    launch = Asked(kernel.name, grid, block, asked["shared"] or 0, null, asked["cooperative"])
+    launch = LaunchRequest(kernel.name, grid, block, asked["shared"] or 0, null, asked["cooperative"])
     return Description(file, (launch,), values, arrays, constants=constants)

@@ -62,7 +62,7 @@ def _show_problem(number: int, problem: Problem, out: Console) -> None:
     """A heading, what happened, the lines of source that it took, and how it is usually mended."""
     from rich.text import Text
 
-    from ..checker.hints import HINTS
+    from ..checker.faults import HINTS
 
     on = f" on {problem.array}" if problem.array else ""
     out.print(Text(f"{number}. ").append(problem.kind + on, "bold red").append(f", kernel {problem.kernel}"))

@@ -6,7 +6,8 @@ import correct_samples
 import pytest
 from correct_samples import CASES, FOLDER, Bench, every_order
 
-from warpladder.device.emulator import EmulatedDevice, asan, locals, why_not
+from warpladder.checker import uninitialised
+from warpladder.device.emulator import EmulatedDevice, asan, why_not
 
 if (reason := why_not()) is not None:  # before the compiler is asked
     pytest.skip(reason, allow_module_level=True)
@@ -19,7 +20,7 @@ def test_results_are_numpys_and_nothing_is_reported(mode, run):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not locals.comparable(), reason="g++ 12 can fill local variables")
+@pytest.mark.skipif(not uninitialised.comparable(), reason="g++ 12 can fill local variables")
 @pytest.mark.parametrize("run", CASES, ids=lambda run: run.__name__)
 def test_no_result_depends_on_local_variables_without_a_value(run):
     run(Bench(EmulatedDevice("fast", local="pattern")))

@@ -1,4 +1,8 @@
-"""The emulator: .cu files run on the CPU as they are, fast or checked."""
+"""The emulator: unmodified .cu files run on the CPU, fast, with every access checked, or under AddressSanitizer.
+
+It may import device/; the checker builds on it. Begin with device.py: module.py compiles a file (rewrite.py, symbols.py
+and toolchain.py), kernel.py launches it, runtime/ runs it, and reports.py turns the runtime's findings into sentences.
+"""
 
 from .device import EmulatedDevice as EmulatedDevice
 from .reports import Report as Report

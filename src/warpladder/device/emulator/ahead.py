@@ -7,7 +7,7 @@ from functools import partial
 from ...errors import KernelError
 from .. import source as sources
 from ..ahead import Kernels, Say, at_once
-from .module import Unit, unit
+from .module import EmulatedUnit, unit
 from .toolchain import folder
 
 
@@ -22,7 +22,7 @@ def ahead(wanted: Kernels, mode: str, local: str, say: Say = None) -> None:
     say : callable, optional
         Told how many kernels are compiled, and where they are kept.
     """
-    every: dict[Unit, None] = {}
+    every: dict[EmulatedUnit, None] = {}
     for path, name in wanted:
         try:
             every.setdefault(unit(sources.read(path), name))

@@ -1,8 +1,8 @@
-"""AddressSanitizer and UBSan for kernels: Python is started anew with their libraries in it.
+"""AddressSanitizer and UBSan for kernels: starts a Python process with their libraries loaded.
 
     python -m warpladder.device.emulator.asan SCRIPT [ARGUMENT ...]
 
-Kernels that an `EmulatedDevice(mode="asan")` runs in there stop the process at the first access that is wrong.
+Kernels that an `EmulatedDevice(mode="asan")` runs there stop the process at the first wrong access.
 """
 
 from __future__ import annotations
@@ -15,24 +15,22 @@ from collections.abc import Sequence
 from ...errors import DeviceError
 from .toolchain import compiler
 
-#: What AddressSanitizer exits with.
+#: Exit code of AddressSanitizer.
 FOUND = 99
 
-#: libstdc++ among them: the interceptors look for its functions when they are loaded.
+#: Libraries to preload; the interceptors look for functions of libstdc++ when they are loaded.
 _LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so.6")
 
 
 def environment() -> dict[str, str]:
-    """The environment that a Python with sanitizers needs; `DeviceError` where the compiler has none."""
+    """Environment of a Python process with sanitizers; `DeviceError` if the compiler has none."""
     found = []
     for library in _LIBRARIES:
-        path = subprocess.run(
-            [*compiler().command, f"-print-file-name={library}"], capture_output=True, text=True
-        ).stdout.strip()
+        command = [*compiler().command, f"-print-file-name={library}"]
+        path = subprocess.run(command, capture_output=True, text=True).stdout.strip()
         if not os.path.isabs(path):
-            raise DeviceError(
-                f"{compiler().command[0]} has no {library}: install the sanitizers of its version, or check without asan"
-            )
+            install = "install the sanitizers of its version, or check without asan"
+            raise DeviceError(f"{compiler().command[0]} has no {library}: {install}")
         found.append(path)
     options = (
         f"detect_leaks=0:exitcode={FOUND}:detect_stack_use_after_return=0:use_sigaltstack=0:allocator_may_return_null=1"
@@ -46,12 +44,13 @@ def environment() -> dict[str, str]:
 
 
 def run(arguments: Sequence[str], **options: object) -> subprocess.CompletedProcess[str]:
-    """Run `python ARGUMENTS` with sanitizers; its output is text. A return code of `FOUND` says that something was
-    found; stderr says what.
+    """Run `python ARGUMENTS` with sanitizers, its output as text. A return code of `FOUND` means a fault, which stderr
+    describes.
     """
-    return subprocess.run(
-        [sys.executable, *arguments], env=environment(), capture_output=True, text=True, errors="replace", **options
-    )  # type: ignore[call-overload]
+    command = [sys.executable, *arguments]
+    return subprocess.run(  # type: ignore[call-overload]
+        command, env=environment(), capture_output=True, text=True, errors="replace", **options
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`EmulatedDevice`: kernels on the CPU, unmodified; fast, or checked access by access."""
+"""`EmulatedDevice`: unmodified kernels on the CPU, fast or with every access checked."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ..tensormap import WORDS, axes
 from . import memory
 from .ahead import ahead
 from .kernel import ORDERS, EmulatedKernel, EmulatedLaunch
-from .memory import Allocation
+from .memory import EmulatedAllocation
 from .module import function, runtime_of, unit
 from .reports import Report, read
 from .toolchain import MODES, compiler
 
-#: How often a launch is asked where it is.
-ASKED = 20
-#: The first word of a tensor map for the emulator (headers/interface.h).
+#: Attempts to find where a running launch is.
+ATTEMPTS = 20
+#: First word of a tensor map of the emulator (headers/interface.h).
 MAP_MARK = 0x70616D5F756D65
 
 
 class EmulatedEvent(Event):
-    """A moment: all work is done as soon as it is queued."""
+    """Moment in time: work is done as soon as it is queued."""
 
     def __init__(self) -> None:
         self.at = perf_counter()
@@ -46,7 +46,7 @@ class EmulatedEvent(Event):
 
 
 class EmulatedStream(Stream):
-    """A stream without a queue."""
+    """Stream without a queue."""
 
     def record(self) -> Event:
         return EmulatedEvent()
@@ -59,41 +59,40 @@ class EmulatedStream(Stream):
 
 
 class EmulatedDevice(CompilesAhead):
-    """Runs .cu files on the CPU: one fiber for each thread that waits, blocks spread over the cores.
+    """Device that runs .cu files on the CPU: a fiber for each waiting thread, blocks spread over the cores.
 
     Parameters
     ----------
     mode : "fast", "check" or "asan"
-        fast looks for nothing but barriers and warp collectives that cannot work. check looks at every access
+        fast finds only barriers and warp collectives that cannot work. check watches every access
         (docs/emulator.md). asan is AddressSanitizer and UBSan; it runs in processes that `emulator.asan` starts.
     order : "forward", "reverse" or "random"
-        In which threads and blocks start and go on.
+        Order in which threads and blocks start and go on.
     seed : int
-        Of the random order.
+        Seed of the random order.
     threads : int or None
         OS threads that share the blocks in the fast mode; None takes every core.
     collect : bool
-        Keep what is found in `reports`, instead of raising `KernelError`.
+        Collect faults in `reports` instead of raising `KernelError`.
     watched : bool
-        `stuck` may be asked where a launch is that runs; in the fast mode shared memory begins as NaN and -1, not as
-        what was left in it.
+        Allow `stuck` during a launch; in the fast mode shared memory then begins as NaN and -1, not with old content.
     local : "", "zero" or "pattern"
-        What local variables without a value hold: whatever was there before, zeros, or rubbish that is always the same.
+        Content of local variables without a value: undefined, zeros, or a fixed pattern.
 
     Raises
     ------
     DeviceError
-        Where there is no compiler.
+        There is no compiler.
 
     Attributes
     ----------
     reports : list of Report
-        What was found since the list was last cleared.
+        Faults since the list was last cleared.
     """
 
     def __init__(
-        self, mode: str = "fast", order: str = "forward", seed: int = 0, threads: int | None = None, collect: bool = False,
-        watched: bool = False, local: str = "",
+        self, mode: str = "fast", order: str = "forward", seed: int = 0, threads: int | None = None,
+        collect: bool = False, watched: bool = False, local: str = "",
     ) -> None:  # fmt: skip
         if mode not in MODES:
             raise ConfigError(f"the emulator has the modes {', '.join(MODES)}, and not {mode!r}")
@@ -103,17 +102,10 @@ class EmulatedDevice(CompilesAhead):
             raise ConfigError(f"the emulator needs at least one thread, got {threads}")
         compiler()
         if mode == "asan" and not hasattr(ctypes.CDLL(None), "__asan_init"):
-            raise DeviceError(
-                "the asan mode needs the sanitizers in the process before Python starts: python -m warpladder.device.emulator.asan SCRIPT"
-            )
-        self.mode, self.order, self.seed, self.collect, self.watched, self.local = (
-            mode,
-            order,
-            seed,
-            collect,
-            watched,
-            local,
-        )
+            start = "python -m warpladder.device.emulator.asan SCRIPT"
+            raise DeviceError(f"the asan mode needs the sanitizers in the process before Python starts: {start}")
+        self.mode, self.order, self.seed = mode, order, seed
+        self.collect, self.watched, self.local = collect, watched, local
         self.threads = (threads or cores()) if mode == "fast" else 1
         self.name = "the emulator"
         self.limits = Limits(self.name, memory=memory.total())
@@ -125,9 +117,7 @@ class EmulatedDevice(CompilesAhead):
 
     @cached_property
     def runtime(self) -> ctypes.CDLL:
-        """The library that allocates memory and runs launches; it is compiled when something of it is first needed,
-        which takes seconds.
-        """
+        """Library that allocates memory and runs launches; the first use compiles it, which takes seconds."""
         return runtime_of(self.mode)
 
     def kernel(self, path: Path | str | Source, name: str) -> EmulatedKernel:
@@ -138,9 +128,8 @@ class EmulatedDevice(CompilesAhead):
             if self.expects and not unit(source, takes.name).kept(self.mode, self.local):
                 wanted, say = self.foreseen()
                 ahead(wanted, self.mode, self.local, say)
-            self._kernels[key] = EmulatedKernel(
-                self, source, takes, function(source, takes.name, self.mode, self.local)
-            )
+            compiled = function(source, takes.name, self.mode, self.local)
+            self._kernels[key] = EmulatedKernel(self, source, takes, compiled)
         return self._kernels[key]
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
@@ -149,12 +138,8 @@ class EmulatedDevice(CompilesAhead):
         try:
             if array.nbytes > memory.free():
                 raise MemoryError
-            owner = Allocation(
-                self,
-                array.nbytes,
-                min((kind[f] for f in kind.names), key=lambda d: d.itemsize).itemsize if kind.names else kind.itemsize,
-                what,
-            )
+            element = min(kind[field].itemsize for field in kind.names) if kind.names else kind.itemsize
+            owner = EmulatedAllocation(self, array.nbytes, element, what)
         except MemoryError:
             raise OutOfMemoryError(self.out_of_memory({what: array.nbytes}, self.free_memory())) from None
         return Array(self, owner.address, sizes, kind, owner)
@@ -189,30 +174,27 @@ class EmulatedDevice(CompilesAhead):
         self.runtime.emu_copied(target.address, source.address, target.nbytes)
 
     def unwritten(self, array: Array, element: int) -> tuple[int, int]:
-        """How many elements of so many bytes nobody has written in an array, and the first of them; only the check mode
-        looks.
-        """
+        """Number of unwritten elements of an array, of `element` bytes each, and the first of them; check mode only."""
         first = ctypes.c_size_t(0)
         count = self.runtime.emu_unwritten(array.address, array.nbytes, element, ctypes.byref(first))
         return int(count), first.value
 
     def stuck(self, launch: Launch) -> list[Report]:
-        """What was found in the launch that runs now, with the place where one of its threads is; nothing where none
-        answers.
+        """Faults of the running launch, with the place of one of its threads; empty if no thread answers.
 
-        Another Python thread asks. It is for processes that end then: the launch itself cannot be ended.
+        Called from another Python thread, in a process that then ends: a launch cannot be ended.
         """
         assert isinstance(launch, EmulatedLaunch)
         found: list[Report] = []
-        for _ in range(ASKED if self.watched else 0):
-            said = self.runtime.emu_stuck()
-            found = read(said.decode("utf-8", "replace"), launch.name, launch.kernel.function.library) if said else []
+        for _ in range(ATTEMPTS if self.watched else 0):
+            text = self.runtime.emu_stuck()
+            found = read(text.decode("utf-8", "replace"), launch.name, launch.kernel.function.library) if text else []
             if found and found[0].locations[0][1]:
-                break  # in between it may be where no line is, on the way to the runtime
+                break  # on its way to the runtime a thread has no line
         return found
 
     def _described(self, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
-        """As headers/interface.h has it."""
+        """Words of a tensor map, as in headers/interface.h."""
         size = array.dtype.itemsize
         words = np.zeros(WORDS, np.uint64)
         sizes, pitches = axes(array, columns)

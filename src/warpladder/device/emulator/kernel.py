@@ -1,4 +1,4 @@
-"""Emulated kernels and their launches: packed once, sent by one call of the runtime."""
+"""Kernels and launches of the emulator: arguments are packed once, and one call of the runtime sends a launch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..arguments import laid_out
 from ..limits import Dim3
 from ..signature import Parameter, Signature
 from ..source import Source
-from .constants import constants
-from .module import Function, multiplies
+from .module import EmulatedFunction, multiplies
 from .reports import read
+from .symbols import constants
 
 if TYPE_CHECKING:
     from .device import EmulatedDevice
@@ -24,49 +24,50 @@ if TYPE_CHECKING:
 ORDERS = ("forward", "reverse", "random")
 
 
-class View(ctypes.Structure):
-    """An array among the arguments (headers/interface.h)."""
+class EmulatedView(ctypes.Structure):
+    """Array among a launch's arguments, `View` of headers/interface.h."""
 
     _fields_ = (
-        ("low", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("name", ctypes.c_char_p),
-        ("element", ctypes.c_uint32), ("constant", ctypes.c_uint32), ("symbol", ctypes.c_uint32), ("touched", ctypes.c_uint32),
+        ("low", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("name", ctypes.c_char_p), ("element", ctypes.c_uint32),
+        ("constant", ctypes.c_uint32), ("symbol", ctypes.c_uint32), ("touched", ctypes.c_uint32),
     )  # fmt: skip
 
 
-class Record(ctypes.Structure):
-    """A launch (headers/interface.h)."""
+class LaunchRecord(ctypes.Structure):
+    """Launch as the runtime takes it, `Launch` of headers/interface.h."""
 
     _fields_ = (
-        ("kernel", ctypes.c_void_p), ("arguments", ctypes.c_void_p), ("layout", ctypes.c_void_p), ("name", ctypes.c_char_p),
-        ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3), ("cluster", ctypes.c_uint32 * 3),
-        ("dynamic_shared", ctypes.c_uint32), ("cooperative", ctypes.c_uint32), ("order", ctypes.c_uint32), ("seed", ctypes.c_uint32),
-        ("threads", ctypes.c_uint32), ("views", ctypes.c_uint32), ("view", ctypes.c_void_p), ("code", ctypes.c_void_p), ("reports", ctypes.c_void_p),
+        ("kernel", ctypes.c_void_p), ("arguments", ctypes.c_void_p), ("layout", ctypes.c_void_p),
+        ("name", ctypes.c_char_p), ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3),
+        ("cluster", ctypes.c_uint32 * 3), ("dynamic_shared", ctypes.c_uint32), ("cooperative", ctypes.c_uint32),
+        ("order", ctypes.c_uint32), ("seed", ctypes.c_uint32), ("threads", ctypes.c_uint32), ("views", ctypes.c_uint32),
+        ("view", ctypes.c_void_p), ("code", ctypes.c_void_p), ("reports", ctypes.c_void_p),
         ("watched", ctypes.c_uint32), ("effects", ctypes.c_uint32),
     )  # fmt: skip
 
 
 class EmulatedLaunch(Launch):
-    """A launch that runs, to its end, when it is sent."""
+    """Launch that runs to its end when it is sent."""
 
     kernel: EmulatedKernel
 
     def __init__(
-        self, kernel: EmulatedKernel, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...],
-        cooperative: bool, cluster: Dim3,
+        self, kernel: EmulatedKernel, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...],
+        arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3,
     ) -> None:  # fmt: skip
         super().__init__(kernel, grid, block, shared, cooperative, cluster)
         device, function, parameters = kernel.device, kernel.function, kernel.signature.parameters
         held, pointers = laid_out(packed)
         self.arrays = _arrays(parameters, arguments)
         constants = [_view(name, array, element, True) for name, (array, element) in kernel.constants.items()]
-        self._views = (View * (len(self.arrays) + len(constants)))(
+        self._views = (EmulatedView * (len(self.arrays) + len(constants)))(
             *(_view(p.name, a, _size(p), False, p.const) for p, a in self.arrays), *constants
         )
         self._kept = held, pointers, arguments
-        self._record = Record(
-            function.address, ctypes.addressof(pointers), function.layout, kernel.signature.name.encode(), grid, block, cluster,
-            shared, cooperative, ORDERS.index(device.order), device.seed & 0xFFFFFFFF, device.threads, len(self._views), ctypes.addressof(self._views),
-            function.address, None, device.watched, 0,
+        self._record = LaunchRecord(
+            function.address, ctypes.addressof(pointers), function.layout, kernel.signature.name.encode(),
+            grid, block, cluster, shared, cooperative, ORDERS.index(device.order), device.seed & 0xFFFFFFFF,
+            device.threads, len(self._views), ctypes.addressof(self._views), function.address, None, device.watched, 0,
         )  # fmt: skip
         self._reference = ctypes.byref(self._record)
         self._run = device.runtime.emu_launch
@@ -77,14 +78,12 @@ class EmulatedLaunch(Launch):
 
     @property
     def idle(self) -> bool:
-        """Whether no thread has written to global memory, nor printed, since the launch was made; only the check mode
-        looks.
-        """
+        """True if no thread has written to global memory, nor printed, since the launch was made; check mode only."""
         return not self._record.effects
 
     @property
     def touched(self) -> list[tuple[Parameter, Array, bool, bool]]:
-        """Each array, its parameter, and whether a thread has read it and has written to it; only the check mode looks."""
+        """Each parameter and array, with True if a thread has read it, and if one has written it; check mode only."""
         pairs = zip(self.arrays, self._views, strict=False)  # constants come after the arrays
         return [
             (parameter, array, bool(view.touched & 1), bool(view.touched & 2)) for (parameter, array), view in pairs
@@ -103,27 +102,27 @@ class EmulatedLaunch(Launch):
 
 
 class EmulatedKernel(Kernel):
-    """A kernel as machine code of this CPU."""
+    """Kernel as machine code of this CPU."""
 
     device: EmulatedDevice
 
-    def __init__(self, device: EmulatedDevice, source: Source, signature: Signature, function: Function) -> None:
+    def __init__(
+        self, device: EmulatedDevice, source: Source, signature: Signature, function: EmulatedFunction
+    ) -> None:
         super().__init__(
             device, source, signature, Resources(static_shared=function.shared, threads_per_block=function.bounds)
         )
         if function.shared > device.limits.shared_per_block:
             raise KernelError(
-                f"kernel {signature.name} of {source.path.name} has {function.shared:,} bytes of static shared memory, and a kernel gets "
-                f"{device.limits.shared_per_block:,}; more must be dynamic: extern __shared__"
+                f"kernel {signature.name} of {source.path.name} has {function.shared:,} bytes of static shared memory, "
+                f"and a kernel gets {device.limits.shared_per_block:,}; more must be dynamic: extern __shared__"
             )
         self.function = function
         self.constants = _constants(device, source, function)
 
     @property
     def tensor(self) -> bool:
-        """Whether its machine code calls what stands for instructions of tensor cores; kernels that were compiled with
-        others are compiled alone for that.
-        """
+        """True if its machine code, compiled without other kernels, calls a function for tensor cores."""
         return multiplies(self.source, self.signature.name, self.device.mode, self.device.local)
 
     def _launch(
@@ -139,9 +138,9 @@ class EmulatedKernel(Kernel):
         return EmulatedLaunch(self, grid, block, shared, packed, arguments, cooperative, cluster)
 
 
-def _constants(device: EmulatedDevice, source: Source, function: Function) -> dict[str, tuple[Array, int]]:
-    """The __constant__ variables without a value that a kernel's library has, and the bytes of an element; unwritten
-    until somebody uploads them.
+def _constants(device: EmulatedDevice, source: Source, function: EmulatedFunction) -> dict[str, tuple[Array, int]]:
+    """Arrays of the `__constant__` variables without an initial value in a kernel's library, with bytes of an element;
+    unwritten until they are uploaded.
     """
     out = {}
     for name, (address, size) in function.constants.items():
@@ -157,21 +156,16 @@ def _constants(device: EmulatedDevice, source: Source, function: Function) -> di
 
 
 def _arrays(parameters: tuple[Parameter, ...], arguments: tuple[Any, ...]) -> list[tuple[Parameter, Array]]:
-    """The arrays among the arguments, those in structs too, each with its parameter."""
+    """Arrays among the arguments, those in structs too, each with its parameter."""
     found = []
     for parameter, argument in zip(parameters, arguments, strict=True):
-        if isinstance(argument, TensorMap):  # what it maps is only read
-            found.append(
-                (
-                    replace(parameter, dtype=argument.array.dtype, width=1, pointer=True, const=True, members=()),
-                    argument.array,
-                )
-            )
+        if isinstance(argument, TensorMap):  # the mapped array is only read
+            dtype = argument.array.dtype
+            mapped = replace(parameter, dtype=dtype, width=1, pointer=True, const=True, members=())
+            found.append((mapped, argument.array))
             continue
-        inside = [(p, argument[p.name[len(parameter.name) + 1 :]]) for _, p in parameter.members] or [
-            (parameter, argument)
-        ]
-        found += [(p, a) for p, a in inside if isinstance(a, Array)]
+        inside = [(p, argument[p.name[len(parameter.name) + 1 :]]) for _, p in parameter.members]
+        found += [(p, a) for p, a in inside or [(parameter, argument)] if isinstance(a, Array)]
     return found
 
 
@@ -179,5 +173,5 @@ def _size(parameter: Parameter) -> int:
     return parameter.dtype.itemsize * parameter.width
 
 
-def _view(name: str, array: Array, element: int, symbol: bool, constant: bool = True) -> View:
-    return View(array.address, array.nbytes, name.encode(), element, constant, symbol)
+def _view(name: str, array: Array, element: int, symbol: bool, constant: bool = True) -> EmulatedView:
+    return EmulatedView(array.address, array.nbytes, name.encode(), element, constant, symbol)

@@ -1,4 +1,4 @@
-"""Memory of an emulated device: the host's, at addresses that 256 divides, known to the checker."""
+"""Memory of the emulated device: host memory at addresses that 256 divides, known to the checker."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
     from .device import EmulatedDevice
 
 
-class Allocation:
-    """Memory that lives as long as somebody refers to it.
+class EmulatedAllocation:
+    """Memory that is freed when its last reference goes.
 
     Parameters
     ----------
     device : EmulatedDevice
     size : int
-        In bytes.
+        Bytes.
     element : int
-        Bytes of a number; the checker tells accesses apart that are so far from each other.
+        Bytes of a number: the resolution at which the checker distinguishes accesses.
     what : str
-        What it is for.
+        Purpose, for messages.
 
     Raises
     ------
     MemoryError
-        Where the system gives none.
+        The system has no memory left.
     """
 
     def __init__(self, device: EmulatedDevice, size: int, element: int, what: str) -> None:
@@ -46,7 +46,7 @@ class Allocation:
 
 
 def free() -> int:
-    """Bytes that this machine can still give."""
+    """Free bytes of this machine."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
@@ -58,7 +58,7 @@ def free() -> int:
 
 
 def total() -> int:
-    """Bytes that this machine has."""
+    """Bytes of memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -1,4 +1,4 @@
-"""A .cu file as a library of this process: rewritten, compiled, loaded, its kernels found."""
+"""A .cu file as a shared library: its text is rewritten, compiled and loaded, and its kernels are found."""
 
 from __future__ import annotations
 
@@ -12,42 +12,39 @@ from pathlib import Path
 from ...errors import KernelError
 from ..signature import bounds, readable, templates
 from ..source import Source
-from .constants import constants
-from .locals import FLAGS
-from .ptx import without_ptx
-from .rewrite import rewritten
-from .symbols import callable_part, without_kernels
-from .toolchain import kept, library, runtime
+from .rewrite import rewritten, without_ptx
+from .symbols import callable_part, constants, without_kernels
+from .toolchain import FILLED_FLAGS, kept, library, runtime
 
-#: What the runtime has in place of instructions that multiply on tensor cores: mma and wgmma.
+#: Symbols of the runtime's functions for instructions of tensor cores: mma and wgmma.
 TENSOR = (b"\0emu_multiply\0", b"\0emu_products\0")
 
 
-class Place(ctypes.Structure):
+class SharedVariable(ctypes.Structure):
     """A __shared__ variable (headers/interface.h)."""
 
 
-Place._fields_ = [
+SharedVariable._fields_ = [
     ("name", ctypes.c_char_p), ("function", ctypes.c_char_p), ("file", ctypes.c_char_p), ("line", ctypes.c_int),
     ("bytes", ctypes.c_uint), ("element", ctypes.c_uint), ("alignment", ctypes.c_uint), ("offset", ctypes.c_uint),
-    ("next", ctypes.POINTER(Place)),
+    ("next", ctypes.POINTER(SharedVariable)),
 ]  # fmt: skip
 
 
-class Layout(ctypes.Structure):
-    _fields_ = (("first", ctypes.POINTER(Place)), ("bytes", ctypes.c_uint))
+class SharedLayout(ctypes.Structure):
+    _fields_ = (("first", ctypes.POINTER(SharedVariable)), ("bytes", ctypes.c_uint))
 
 
 @dataclass(frozen=True)
-class Function:
-    """A kernel that can be called.
+class EmulatedFunction:
+    """Compiled kernel that can be called.
 
-    address : of the function that takes the arguments' addresses.
-    layout : address of the module's shared variables.
+    address : address of the function that takes the arguments' addresses.
+    layout : address of the module's list of shared variables.
     shared : bytes of the kernel's own static shared memory.
-    bounds : threads in a block, at most.
-    library : the file that it is in.
-    constants : address and bytes of the __constant__ variables in it that have no value of their own.
+    bounds : largest number of threads in a block.
+    library : file of the shared library.
+    constants : address and bytes of its __constant__ variables without an initial value.
     """
 
     address: int
@@ -59,10 +56,10 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Unit:
+class EmulatedUnit:
     """Kernels of a source that are compiled together.
 
-    source : what of it can be called from the host.
+    source : source without kernels that cannot be called.
     kernels : names with template arguments.
     """
 
@@ -70,31 +67,31 @@ class Unit:
     kernels: tuple[str, ...]
 
     def library(self, mode: str, local: str = "") -> Path:
-        """The file of the compiled kernels; `KernelError` with the compiler's first error."""
+        """File of the compiled kernels; `KernelError` with the compiler's first error."""
         return library(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
 
     def kept(self, mode: str, local: str = "") -> bool:
-        """Whether the file is there."""
+        """True if the file exists."""
         return kept(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
 
 
-def unit(source: Source, name: str) -> Unit:
-    """The unit that a kernel is compiled in: all kernels of a source that are no templates, or one instance of a
-    template.
-    """
+def unit(source: Source, name: str) -> EmulatedUnit:
+    """Unit that a kernel is compiled in: all kernels of a source but templates, or one instance of a template."""
     source = callable_part(source)
-    return Unit(source, (name,) if "<" in name else tuple(n for n in readable(source) if n not in templates(source)))
+    return EmulatedUnit(
+        source, (name,) if "<" in name else tuple(n for n in readable(source) if n not in templates(source))
+    )
 
 
 def _flags(local: str) -> tuple[str, ...]:
-    return (f"-ftrivial-auto-var-init={local}", *FLAGS) if local else ()
+    return (f"-ftrivial-auto-var-init={local}", *FILLED_FLAGS) if local else ()
 
 
-def function(source: Source, name: str, mode: str, local: str = "") -> Function:
-    """The kernel of this name, with its template arguments.
+def function(source: Source, name: str, mode: str, local: str = "") -> EmulatedFunction:
+    """Compiled kernel of this name, with template arguments; `local` as in `EmulatedDevice`.
 
-    Where it cannot be compiled together with others it is compiled alone: a kernel that cannot be translated keeps none
-    of its neighbours from being. `local` as `EmulatedDevice` has it.
+    A kernel that does not compile together with the others of its source is compiled alone, so that an error in one
+    kernel does not stop the others.
     """
     compiled = unit(source, name)
     try:
@@ -104,23 +101,20 @@ def function(source: Source, name: str, mode: str, local: str = "") -> Function:
         alone = without_kernels(compiled.source, [other for other in readable(compiled.source) if other != plain])
         if alone.text == compiled.source.text:
             raise
-        compiled = Unit(alone, (name,))
+        compiled = EmulatedUnit(alone, (name,))
         path = compiled.library(mode, local)
     source, together = compiled.source, compiled.kernels
     loaded = _load(path, mode)
     entry = loaded[f"emu_kernel_{together.index(name)}"]
-    layout = ctypes.cast(loaded.emu_layout(), ctypes.POINTER(Layout))
+    layout = ctypes.cast(loaded.emu_layout(), ctypes.POINTER(SharedLayout))
     shared, bounds = _shared(layout.contents, name), loaded[f"emu_bounds_{together.index(name)}"]()
-    return Function(
-        _address(entry), ctypes.addressof(layout.contents), shared, bounds, path, _constants(loaded, constants(source))
-    )
+    addresses = _address(entry), ctypes.addressof(layout.contents)
+    return EmulatedFunction(*addresses, shared, bounds, path, _constants(loaded, constants(source)))
 
 
 @cache
 def multiplies(source: Source, name: str, mode: str, local: str = "") -> bool:
-    """Whether the machine code of a kernel, compiled without its neighbours, calls what multiplies in place of tensor
-    cores.
-    """
+    """True if a kernel's machine code, compiled without the other kernels, calls a function for tensor cores."""
 
     def calls(text: Source) -> bool:
         code = function(text, name, mode, local).library.read_bytes()
@@ -131,7 +125,7 @@ def multiplies(source: Source, name: str, mode: str, local: str = "") -> bool:
 
 
 def whole_text(source: Source, kernels: tuple[str, ...]) -> str:
-    """What the compiler gets of a source for these kernels, for questions about it."""
+    """C++ text that the compiler gets for these kernels."""
     return _text(callable_part(source), kernels)
 
 
@@ -158,7 +152,7 @@ def _text(source: Source, kernels: tuple[str, ...]) -> str:
 
 @cache
 def _body(source: Source) -> str:
-    """The C++ of a source's text, which every instance of its kernels is compiled from."""
+    """C++ text of a source, from which every instance of its kernels is compiled."""
     return without_ptx(rewritten(source.text, str(source.path)))
 
 
@@ -172,7 +166,7 @@ def _load(path: Path, mode: str) -> ctypes.CDLL:
 
 @cache
 def runtime_of(mode: str) -> ctypes.CDLL:
-    """The runtime, loaded."""
+    """Loaded runtime."""
     loaded = ctypes.CDLL(str(runtime(mode)))
     loaded.emu_allocate.restype = ctypes.c_void_p
     loaded.emu_allocate.argtypes = (ctypes.c_size_t, ctypes.c_uint)
@@ -192,12 +186,12 @@ def _address(entry: object) -> int:
     return address
 
 
-def _shared(layout: Layout, name: str) -> int:
-    """Bytes of the variables that stand in the kernel itself."""
+def _shared(layout: SharedLayout, name: str) -> int:
+    """Bytes of the shared variables that the kernel itself declares."""
     plain = re.escape(name.partition("<")[0].rpartition("::")[2].strip())
-    total, place = 0, layout.first
-    while place:
-        if re.search(rf"\b{plain}\(", place.contents.function.decode()):
-            total += place.contents.bytes
-        place = place.contents.next
+    total, variable = 0, layout.first
+    while variable:
+        if re.search(rf"\b{plain}\(", variable.contents.function.decode()):
+            total += variable.contents.bytes
+        variable = variable.contents.next
     return total

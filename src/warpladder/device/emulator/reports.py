@@ -1,4 +1,4 @@
-"""`Report`: one thing that is wrong with a launch, said so that a person understands it."""
+"""`Report`: one fault of a launch, as a sentence with places in the source."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from .toolchain import HEADERS, RUNTIME
 Location = tuple[str, int]
 
 _FOREIGN = (HEADERS, RUNTIME, Path("/usr/include"), Path("/usr/lib"), Path("/usr/local/include"))
-#: Single instructions as functions: what is wrong is the line that calls them.
+#: Headers with single instructions as functions: a fault is reported in the line that calls one.
 _INSTRUCTIONS = tuple(SHARED / name for name in ("async.cuh", "bulk.cuh", "mma.cuh", "wgmma.cuh"))
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the emulator found.
+    """Fault that the emulator found.
 
     kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask",
-    "deadlock", "cluster", "trap",
-        "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product" or "out of memory".
-    message : a sentence, with file:line of every place.
-    locations : those places, the one where it was noticed first.
-    array : the kernel's argument, or the __shared__ variable; "" where no array has to do with it.
-    block, thread : who noticed it: (x, y, z), or None.
-    kernel : which was launched.
+        "deadlock", "cluster", "trap", "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product" or
+        "out of memory".
+    message : sentence, with file:line of every place.
+    locations : those places; the first is where the fault was noticed.
+    array : kernel argument or __shared__ variable; "" for none.
+    block, thread : (x, y, z) of the thread that noticed it, or None.
+    kernel : name of the launched kernel.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Report:
 
 
 def read(text: str, kernel: str, library: Path) -> list[Report]:
-    """The reports that the runtime wrote: fields and reports end with separators, places are @file:line or +address."""
+    """Reports that the runtime wrote: separators end fields and reports; places are @file:line or +address."""
     records = [record.split("\x1f") for record in text.split("\x1e") if record]
     addresses = sorted({place[1:] for *_, places in map(_fields, records) for place in places if place.startswith("+")})
     lines = dict(zip(addresses, _lines(library, [int(address) - 1 for address in addresses]), strict=True))
@@ -69,13 +69,13 @@ def _fields(record: list[str]) -> tuple[str, str, str, str, str, list[str]]:
 
 
 def _named(place: str) -> tuple[Location, int]:
-    """A place and its column, 0 for none."""
+    """Place and its column, 0 for none."""
     file, line, column = place.rsplit(":", 2)
     return (file, int(line)), int(column)
 
 
 def _indexed(location: Location, column: int) -> str:
-    """The name of the array whose index ends at this column of the source, or ""."""
+    """Name of the array whose index ends at this column of the source, or ""."""
     try:
         line = Path(location[0]).read_text(encoding="utf-8").splitlines()[location[1] - 1][:column]
     except (OSError, IndexError):
@@ -99,32 +99,30 @@ def _triple(text: str) -> tuple[int, int, int] | None:
 
 
 def _lines(library: Path, addresses: list[int]) -> list[Location]:
-    """The lines of a library's addresses; where a function of the emulator's headers was inlined, the line that called
-    it.
-    """
+    """Source lines of a library's addresses; for an inlined function of the emulator's headers, the calling line."""
     if not addresses:
         return []
     command = ["addr2line", "-a", "-i", "-e", str(library), *map(hex, addresses)]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        output = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):
         return [("?", 0)] * len(addresses)
     out: list[Location] = []
-    for chain in _chains(said):
+    for chain in _chains(output):
         mine = [place for place in chain if not foreign(place[0])]
         out.append((mine or chain or [("?", 0)])[0])
     return out
 
 
 def foreign(file: str) -> bool:
-    """Whether a file is the emulator's or the compiler's, and not the user's."""
+    """True if a file belongs to the emulator or the compiler, not to the user."""
     return Path(file) in _INSTRUCTIONS or any(root in Path(file).parents for root in _FOREIGN)
 
 
-def _chains(said: str) -> Iterator[list[Location]]:
-    """addr2line's answer: an address, then file:line of each function that was inlined there, the innermost first."""
+def _chains(output: str) -> Iterator[list[Location]]:
+    """Places for each address in addr2line's output: file:line of each function inlined there, the innermost first."""
     chain: list[Location] | None = None
-    for line in said.splitlines():
+    for line in output.splitlines():
         if line.startswith("0x") and ":" not in line:
             if chain is not None:
                 yield chain

@@ -1,14 +1,13 @@
-"""Declarations of shared memory, rewritten so that every block has its own.
+"""Source text made ready for the C++ compiler: shared memory, which each block has its own of, and inline PTX.
 
     __shared__ float a[16], sum;
 
 becomes, in one line,
 
-    struct emu_0 { float a[16]; ... }; auto& a = emu::shared<emu_0>().a; struct emu_1 { float sum; ... }; auto& sum =
-    ...
+    struct emu_0 { float a[16]; ... }; auto& a = emu::shared<emu_0>().a; struct emu_1 { float sum; ... }; auto& sum = ...
 
-and `extern __shared__ float s[];` a pointer to the dynamic part (headers/shared.h). Everything else of a source stays
-as it is, line for line.
+and `extern __shared__ float s[];` a pointer to the dynamic part (headers/shared.h). `asm("...")` with an instruction
+becomes a call that stops the kernel. Everything else stays as it is, line for line.
 """
 
 from __future__ import annotations
@@ -18,33 +17,57 @@ from itertools import count
 
 from ...errors import KernelError
 
-_ASIDE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.DOTALL)
+_COMMENT = r"//[^\n]*|/\*.*?\*/"
+_DIRECTIVE = r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*"  # with its continued lines
+_STRING = r'R"(?P<raw>[^()\\\s]*)\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|(?<![\w])\'(?:\\.|[^\'\\\n])+\''  # or a character
+_ASIDE = re.compile(f"{_COMMENT}|{_DIRECTIVE}|{_STRING}", re.DOTALL | re.MULTILINE)
+_COMMENT_OR_STRING = re.compile(f"{_COMMENT}|{_STRING}", re.DOTALL)
 _DECLARATION = re.compile(
-    r"(?P<before>(?:\b(?:extern|static|volatile|const|alignas\s*\([^;]*?\)|__align__\s*\([^;]*?\))\s*)*)\b__shared__\b(?P<declared>[^;{}]*);"
+    r"(?P<before>(?:\b(?:extern|static|volatile|const|alignas\s*\([^;]*?\)|__align__\s*\([^;]*?\))\s*)*)"
+    r"\b__shared__\b(?P<declared>[^;{}]*);"
 )
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?P<sizes>(?:\[[^;]*\])?)\s*")
 _BRACE = re.compile(r"(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*)?\{|\}")
 _WORD = re.compile(r"\b(extern|static)\b")
+_ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__volatile|goto|inline))*\s*(?P<open>\()")
+_LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"|R"(?P<raw>[^()\\\s]*)\((.*?)\)(?P=raw)"', re.DOTALL)
+_INSTRUCTION = re.compile(r"^(?:@!?%?\w+\s+)?(?P<name>[a-z][\w.:]*)")
+
+
+def blank(text: str) -> str:
+    """Text with a blank in place of every character but line breaks."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def bare(text: str, directives: bool = False) -> str:
+    """Text with blanks in place of comments, strings and, unless `directives`, directives; no position changes."""
+    return (_COMMENT_OR_STRING if directives else _ASIDE).sub(lambda match: blank(match[0]), text)
+
+
+def closing(text: str, position: int, pair: str = "{}") -> int:
+    """Position after the bracket that closes the one at `position`, or the end of the text."""
+    depth = 0
+    for bracket in re.compile(f"[{re.escape(pair)}]").finditer(text, position):
+        depth += 1 if bracket[0] == pair[0] else -1
+        if depth == 0:
+            return bracket.end()
+    return len(text)
 
 
 def rewritten(text: str, file: str) -> str:
-    """A source with its shared memory in the hands of the emulator; `KernelError` names the line of a declaration that
-    cannot be read.
-    """
-    bare = _ASIDE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    """Source with its shared memory declared for the emulator; `KernelError` names a declaration that is unreadable."""
+    plain = bare(text, directives=True)
     out, position, numbers = [], 0, count()
-    for match in _DECLARATION.finditer(bare):
+    for match in _DECLARATION.finditer(plain):
         start = match.start()
         line, source = _line(text, start, file)
-        inside = _depth(bare[:start]) > 0
+        inside = _depth(plain[:start]) > 0
         declared = f"{_WORD.sub('', match['before'])} {match['declared']}"
         what = f"{source}:{line}: '__shared__{' '.join(match['declared'].split())};'"
         if "extern" in match["before"]:
             new = _dynamic(declared, inside, what)
         elif not inside:
-            raise KernelError(
-                f"{what} stands outside of a function; the emulator wants shared memory declared in the kernel that uses it"
-            )
+            raise KernelError(f"{what} stands outside of a function; declare shared memory in the kernel that uses it")
         else:
             new = _static(declared, what, line, source, numbers)
         out += [text[position:start], new, "\n" * match[0].count("\n")]
@@ -52,23 +75,12 @@ def rewritten(text: str, file: str) -> str:
     return "".join([*out, text[position:]])
 
 
-def names(text: str) -> list[str]:
-    """The shared variables of a source, in order."""
-    bare = _ASIDE.sub(" ", text)
-    found = []
-    for match in _DECLARATION.finditer(bare):
-        _, declarators = _split(match["declared"])
-        found += [m["name"] for d in declarators if (m := _NAME.fullmatch(d))]
-    return found
-
-
 def _dynamic(declared: str, inside: bool, what: str) -> str:
     kind, declarators = _split(declared)
     match = _NAME.fullmatch(declarators[0]) if len(declarators) == 1 else None
     if match is None or re.sub(r"\s", "", match["sizes"]) != "[]":
-        raise KernelError(
-            f"{what} is no array of open length, as dynamic shared memory is declared: extern __shared__ float s[];"
-        )
+        form = "extern __shared__ float s[];"
+        raise KernelError(f"{what} is no array of open length, as dynamic shared memory is declared: {form}")
     name = match["name"]
     kind = re.sub(r"\b(?:alignas|__align__)\s*\(.*?\)", "", kind).strip()
     if inside:
@@ -82,9 +94,8 @@ def _static(declared: str, what: str, line: int, file: str, numbers: count[int])
     for declarator in declarators:
         match = _NAME.fullmatch(declarator)
         if match is None or not kind:
-            raise KernelError(
-                f"{what} cannot be read: shared memory is declared as a type, names and sizes, without a value"
-            )
+            form = "shared memory is declared as a type, names and sizes, without a value"
+            raise KernelError(f"{what} cannot be read: {form}")
         name, struct = match["name"], f"emu_{next(numbers)}"
         parts.append(
             f"struct {struct} {{ {kind} {declarator}; "
@@ -98,7 +109,7 @@ def _static(declared: str, what: str, line: int, file: str, numbers: count[int])
 
 
 def _split(declared: str) -> tuple[str, list[str]]:
-    """The type, and each name with its sizes: "float4 a[2], b" is ("float4", ["a[2]", "b"])."""
+    """Type, and each name with its sizes: ("float4", ["a[2]", "b"]) for "float4 a[2], b"."""
     parts, depth = [""], 0
     for letter in declared:
         depth += (letter in "(<[") - (letter in ")>]")
@@ -113,7 +124,7 @@ def _split(declared: str) -> tuple[str, list[str]]:
 
 
 def _depth(before: str) -> int:
-    """How many braces are open, those of namespaces and of extern "C" aside."""
+    """Number of open braces, without those of namespaces and of extern "C"."""
     inner: list[bool] = []
     for brace in _BRACE.finditer(before):
         if brace[0] == "}":
@@ -124,9 +135,36 @@ def _depth(before: str) -> int:
 
 
 def _line(text: str, position: int, file: str) -> tuple[int, str]:
-    """The line and the file of a position in a text with #line directives."""
+    """Line and file of a position in a text with #line directives."""
     line, source, start = text.count("\n", 0, position) + 1, file, 0
     for match in re.finditer(r'^#line (\d+) "([^"\n]*)"$', text[:position], re.MULTILINE):
         start, source = match.end(), match[2]
         line = int(match[1]) + text.count("\n", start, position) - 1
     return line, source
+
+
+def without_ptx(text: str) -> str:
+    """Text with a call in place of each `asm("...")` that has an instruction: it stops the kernel and names the
+    instruction.
+    """
+    plain, code, out, position = bare(text, directives=True), bare(text), [], 0
+    for match in _ASM.finditer(plain):
+        last = closing(plain, match.start("open"), "()")
+        named = instruction(text[match.start("open") : last])
+        if named:
+            macro = code[match.start()] == " "
+            lines = ("\\\n" if macro else "\n") * text.count("\n", match.start(), last)
+            out += [text[position : match.start()], f'emu_no_body("PTX {named}", __FILE__, __LINE__){lines}']
+            position = last
+    return "".join([*out, text[position:]])
+
+
+def instruction(inside: str) -> str:
+    """First PTX instruction in the parentheses of an asm statement, or ""."""
+    template = re.split(r'"\s*:', inside.replace("::", ": :"), maxsplit=1)[0] + '"'
+    written = "".join(match[1] if match[1] is not None else match[3] for match in _LITERAL.finditer(template))
+    for statement in re.split(r"\\n|\\t|[;{}\n]", re.sub(r"//.*?(?:\\n|$)|/\*.*?\*/", " ", written)):
+        found = _INSTRUCTION.match(statement.strip())
+        if found:
+            return found["name"]
+    return ""

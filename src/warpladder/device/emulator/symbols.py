@@ -1,5 +1,6 @@
-"""Kernels of a source that cannot be called, and the source without them: one parameter that nobody can pass keeps no
-other kernel from being checked.
+"""Symbols of a source that the host uses: kernels that it can call, and `__constant__` variables that it fills.
+
+A kernel with a parameter that cannot be passed is blanked out, so that the other kernels can still be run.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ from dataclasses import replace
 from functools import cache
 
 from ...errors import KernelError
-from ..signature import readable, signature, span, templates, unreadable
+from ..signature import code, readable, signature, span, templates, unreadable
 from ..source import Source
-from .text import bare, blank, closing
+from ..types import Type, resolve
+from .rewrite import bare, blank, closing
+
+_DECLARED = re.compile(r"(?P<before>(?:\b\w+\s+)*)\b__constant__\s+(?P<declared>[^;{}()]+);")
+_NAME = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:\[[^;=]*\]\s*)*")
+_SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)?\s*\{|[{}]")
 
 
 @cache
 def refused(source: Source) -> dict[str, str]:
-    """Kernels by name, and in a line why each cannot be called. Templates are not asked: what their parameters are an
-    instance says.
+    """Kernels that cannot be called, each with the reason in a line; templates are left out, since their parameters
+    depend on the instance.
     """
     out = dict(unreadable(source))
     for name in readable(source):
@@ -32,21 +38,58 @@ def refused(source: Source) -> dict[str, str]:
 
 @cache
 def callable_part(source: Source) -> Source:
-    """The source without the kernels that are refused and can be told apart; `source` itself where there are none."""
+    """Source without its readable refused kernels; `source` itself if there are none."""
     return without_kernels(source, [name for name in refused(source) if name in readable(source)])
 
 
 def without_kernels(source: Source, names: Iterable[str]) -> Source:
-    """The source with blanks in place of kernels, and of their explicit instantiations; every line keeps its number."""
+    """Source with blanks in place of kernels and their explicit instantiations; every line keeps its number."""
     text, plain = list(source.text), bare(source.text)
     for name in names:
         first, body = span(source, name)
         last = closing(plain, body)
         text[first:last] = blank(source.text[first:last])
         short = re.escape(name.rpartition("::")[2])
-        for match in re.finditer(
-            rf"\btemplate\s+(?!<)[^;{{}}]*?\b{short}\s*(?:<[^;{{}}()]*>)?\s*\([^;{{}}]*\)\s*;", plain
-        ):
+        instance = rf"\btemplate\s+(?!<)[^;{{}}]*?\b{short}\s*(?:<[^;{{}}()]*>)?\s*\([^;{{}}]*\)\s*;"
+        for match in re.finditer(instance, plain):
             text[match.start() : match.end()] = blank(match[0])
     joined = "".join(text)
     return source if joined == source.text else replace(source, text=joined)
+
+
+@cache
+def constants(source: Source) -> dict[str, Type | None]:
+    """Element types of the `__constant__` variables without an initial value, by name with namespaces; None for a type
+    that only the compiler knows.
+    """
+    text = bare(source.text)
+    out: dict[str, Type | None] = {}
+    for match in _DECLARED.finditer(text):
+        if "extern" in match["before"].split() or "=" in match["declared"]:
+            continue
+        words = re.fullmatch(
+            r"(?P<type>.*?)(?P<names>\b[A-Za-z_]\w*\s*(?:\[[^,]*\]\s*)*(?:,.*)?)", match["declared"], re.DOTALL
+        )
+        for declared in words["names"].split(",") if words else ():
+            name = _NAME.fullmatch(declared)
+            if words and name:
+                kind = " ".join(f"{match['before']} {words['type']}".replace("static", " ").split())
+                out["::".join([*_around(text, match.start()), name["name"]])] = resolve(kind, code(source))
+    return out
+
+
+def mentions(source: Source, kernel: str, constant: str) -> bool:
+    """True if a kernel, or a function that it may call, names a constant."""
+    mine = without_kernels(source, [name for name in readable(source) if name != kernel.partition("<")[0]])
+    return len(re.findall(rf"\b{constant.rpartition('::')[2]}\b", bare(mine.text))) > 1  # once where it is declared
+
+
+def _around(text: str, position: int) -> list[str]:
+    """Namespaces around a position, outermost first."""
+    around: list[str] = []
+    for brace in _SCOPE.finditer(text, 0, position):
+        if brace[0] == "}":
+            around = around[:-1]
+        else:
+            around.append("".join((brace["name"] or "").split()))
+    return list(filter(None, around))

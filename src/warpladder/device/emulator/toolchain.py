@@ -49,6 +49,8 @@ _NO_RED_ZONE = ("-mno-red-zone",) if platform.machine() in ("x86_64", "AMD64") e
 _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
 #: Call-outs before each access, which our own runtime answers; volatile ones apart.
 _CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
+#: For builds that fill local variables: without passes that take any value, most often the useful one, for a missing one.
+FILLED_FLAGS = ("-O1", "-fno-tree-ccp", "-fno-tree-fre", "-fno-tree-copy-prop")
 _VOLATILE = re.compile(r"(?<!asm )(?<!asm)\bvolatile\b")
 _KERNEL_FLAGS = {
     # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them, which below -O2 is one
