@@ -9,7 +9,7 @@ from strategies import nets as drawn_nets
 from warpladder import nets
 from warpladder.errors import NetError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
-from warpladder.nets.params import places
+from warpladder.nets.params import param_slices
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from warpladder.nets.params import places
 def test_the_five_nets_have_the_reports_parameters(net, parameters, out_shape):
     assert net.param_count == parameters
     assert net.out_shape == out_shape
-    assert net.param_count == places(net)[-1].stop
+    assert net.param_count == param_slices(net)[-1].stop
 
 
 def test_flops_counted_by_hand():
@@ -170,7 +170,7 @@ def test_an_autoencoder_says_which_images_it_takes():
 @given(drawn_nets())
 def test_shapes_parameters_and_flops_fit_together(net):
     assert len(net.shapes) == len(net.layers) + 1
-    assert net.param_count == sum(math.prod(place.shape) for place in places(net))
+    assert net.param_count == sum(math.prod(place.shape) for place in param_slices(net))
     assert net.flops <= net.train_flops <= 3 * net.flops
     assert net.layers[net.first_trained].param_shapes(net.shapes[net.first_trained])
     assert net == Net(net.name, list(net.in_shape), list(net.layers), net.loss)  # type: ignore[arg-type]

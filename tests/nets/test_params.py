@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from warpladder import nets
-from warpladder.nets.params import initial, places, views
+from warpladder.nets.params import initial, param_slices, views
 
 
 def test_names_order_and_shapes():
-    found = [(place.name, place.shape) for place in places(nets.cnn())]
+    found = [(place.name, place.shape) for place in param_slices(nets.cnn())]
     assert found == [
         ("0.weight", (16, 1, 3, 3)),
         ("0.bias", (16,)),
@@ -25,7 +25,7 @@ def test_names_order_and_shapes():
 def test_slots_fill_the_buffer_without_gaps(make):
     net = make()
     at = 0
-    for place in places(net):
+    for place in param_slices(net):
         assert place.start == at
         assert place.stop - place.start == np.prod(place.shape)
         at = place.stop

@@ -14,7 +14,7 @@ from warpladder.config import TrainConfig
 from warpladder.data.order import Order
 from warpladder.errors import DataError
 from warpladder.nets import CrossEntropyLoss, Linear, Net
-from warpladder.nets.params import places
+from warpladder.nets.params import param_slices
 from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.cross_entropy import reference as cross_entropy
 from warpladder.ops.linear import reference as linear
@@ -192,7 +192,7 @@ def test_gradients_of_whole_nets(drawn: Case) -> None:
         return reference.gradients(x, y)[0]
 
     random = np.random.default_rng(0)
-    for place in places(net):
+    for place in param_slices(net):
         direction = np.zeros(net.param_count)
         direction[place.start : place.stop] = random.normal(size=place.stop - place.start)
         wanted, terms = slope(loss_at, start, direction), np.abs(found * direction).sum()

@@ -283,7 +283,7 @@ def test_a_checkpoint_says_which_layers_it_lacks_and_where_they_come_from(tmp_pa
     monkeypatch.delitem(Layer.known, "LeakyReLU")
     with pytest.raises(
         wl.WarpladderError,
-        match=r"layer 1: LeakyReLU is not a layer of warpladder's but comes from leakyrelu: import that first",
+        match=r"layer 1: LeakyReLU is not one of warpladder's layers but comes from leakyrelu: import that first",
     ) as told:
         wl.load(tmp_path / "a.safetensors")
     assert "\n" not in str(told.value)
@@ -293,7 +293,7 @@ def test_a_checkpoint_says_which_layers_it_lacks_and_where_they_come_from(tmp_pa
     ("text", "words"),
     [
         ("class ReLU(Layer): pass", "warpladder has a layer ReLU: give this one its own name"),
-        ("class Sharp(wl.ReLU): pass", "Sharp derives from a layer of warpladder's and would be computed as that one"),
+        ("class Sharp(wl.ReLU): pass", "Sharp derives from one of warpladder's layers and would be computed as that layer"),
         ("class Sharp(Layer): pass\nSharp()", "put @dataclass(frozen=True) above class Sharp"),
         ("@dataclass(frozen=True)\nclass Sharp(Layer):\n    a: float = 1.0\nSharp(a='2')", "Sharp(a='2'): wants a finite number"),
         ("@dataclass(frozen=True)\nclass Sharp(Layer):\n    a: tuple = ()\nSharp(a=(1, 2))", "wants a number, a truth value or a text"),
@@ -425,7 +425,7 @@ def test_commands_know_the_layers_of_a_net_s_file(run, folder, monkeypatch) -> N
     assert (
         code == 2
         and err.count("\n") == 1
-        and "AvgPool2d is not a layer of warpladder's but comes from avgpool2d" in err
+        and "AvgPool2d is not one of warpladder's layers but comes from avgpool2d" in err
     ), err
     monkeypatch.setattr(
         Layer, "known", Layer.known | LAYERS

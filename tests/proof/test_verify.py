@@ -23,7 +23,7 @@ from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.errors import DataError, RungError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
-from warpladder.nets.params import initial, places
+from warpladder.nets.params import initial, param_slices
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.proof import verify
@@ -154,7 +154,7 @@ def test_honest_trainers_pass(build, net, batch):
     verdict = verify(build, net, TrainConfig(batch_size=batch))
     assert verdict.passed, verdict.reason
     assert verdict.error <= verdict.bound
-    assert {row.tensor for row in verdict.rows if row.check == "update"} == {place.name for place in places(net)}
+    assert {row.tensor for row in verdict.rows if row.check == "update"} == {place.name for place in param_slices(net)}
     assert all(count > 0 for count in verdict.checks.values())
 
 
@@ -238,7 +238,7 @@ def test_honest_trainers_pass_with_every_optimizer(optimizer: Optimizer, more: d
     verdict = verify(honest, SQUARE, config, seed=1)
     assert verdict.passed, verdict.reason
     judged = {row.tensor for row in verdict.rows if row.check == "slots"}
-    assert judged == {f"{place.name}'s {name}" for place in places(SQUARE) for name in optimizer.slots}
+    assert judged == {f"{place.name}'s {name}" for place in param_slices(SQUARE) for name in optimizer.slots}
 
 
 def test_sizes_of_a_sum_are_those_of_its_terms() -> None:
@@ -551,10 +551,10 @@ def test_sums_on_the_grid_are_exact_in_any_order(net):
 
     def narrow(order: slice) -> np.ndarray:
         """The first layer with weights, its products added one by one in float32."""
-        place = places(net)[0]
+        place = param_slices(net)[0]
         w, b = (
             state.params[place.start : place.stop].reshape(place.shape),
-            state.params[places(net)[1].start : places(net)[1].stop],
+            state.params[param_slices(net)[1].start : param_slices(net)[1].stop],
         )
         seen = (
             wide[place.layer].reshape(3, -1)
@@ -618,7 +618,7 @@ def test_updates_outweigh_weights_at_the_rate_of_comparison():
     assert math.log2(strong.learning_rate).is_integer()
     for case in cases:
         for specimen in case.specimens:
-            for place in places(CODER):
+            for place in param_slices(CODER):
                 before = specimen.state.params[place.start : place.stop].astype(np.float64)
                 update = specimen.after(strong)[0][place.start : place.stop] - before
                 assert not update.any() or np.linalg.norm(update) >= np.linalg.norm(before)

@@ -18,7 +18,7 @@ from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, Net, ReLU
-from warpladder.nets.params import initial, places, views
+from warpladder.nets.params import initial, param_slices, views
 from warpladder.ops.engine.base import OpTable
 from warpladder.ops.linear.array import ArrayLinear
 from warpladder.ops.maxpool2d.array import ArrayMaxPool2d
@@ -162,7 +162,7 @@ class DropsBiasGradients(Wrapper):
 
 class DropsTheLastBias(Wrapper):
     def after(self, order: Order, step: int, before: State, state: State) -> State:
-        last = places(self.net)[-1].name
+        last = param_slices(self.net)[-1].name
         return blended(self.net, before, state, lambda name, u: float(name != last))
 
 
@@ -1000,7 +1000,7 @@ def linears(net: Net, config: TrainConfig) -> bool:
 
 
 def squares(net: Net, config: TrainConfig) -> bool:
-    return any(len(place.shape) == 2 and place.shape[0] == place.shape[1] for place in places(net))
+    return any(len(place.shape) == 2 and place.shape[0] == place.shape[1] for place in param_slices(net))
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def case(net: Net, config: TrainConfig, seed: int, samples: int, as_bytes: bool 
     random = np.random.default_rng(seed)
     dataset = data(net, random, samples, as_bytes)
     start = params.initial(net, seed)
-    for place in params.places(net):
+    for place in params.param_slices(net):
         if len(place.shape) == 1:
             start[place.start : place.stop] = random.normal(scale=0.1, size=place.shape)
     return Case(

@@ -1,4 +1,4 @@
-"""A net as JSON, and back."""
+"""A net as JSON, and back: checkpoints, results and worker processes carry nets in this form."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ LOSSES: dict[str, type[CrossEntropyLoss] | type[MSELoss]] = {
 
 
 def net_to_json(net: Net) -> dict[str, Any]:
-    """Everything that makes a net, as what `json` can write: {"name", "in_shape", "layers", "loss"}."""
+    """Description of a net that `json` can write: {"name", "in_shape", "layers", "loss"}."""
     layers = [{"type": type(layer).__name__, **_from(layer), **asdict(layer)} for layer in net.layers]  # type: ignore[call-overload]
     return {"name": net.name, "in_shape": list(net.in_shape), "layers": layers, "loss": type(net.loss).__name__}
 
 
 def net_from_json(value: Any) -> Net:
-    """The net that `net_to_json` described.
+    """Net of a description by `net_to_json`.
 
     Raises
     ------
     NetError
-        Where the description is not one, or describes a chain that cannot work.
+        The description is malformed, or its chain of layers cannot work.
     """
     if not isinstance(value, dict) or value.keys() != {"name", "in_shape", "layers", "loss"}:
         raise NetError("a net's description wants name, in_shape, layers and loss")
@@ -39,7 +39,7 @@ def net_from_json(value: Any) -> Net:
 
 
 def _from(layer: Layer) -> dict[str, str]:
-    """Where a layer that is not warpladder's comes from."""
+    """Origin of a layer that is not one of warpladder's: its file or module."""
     return {} if type(layer).__module__.startswith(OURS) else {"from": home(type(layer))}
 
 
@@ -47,7 +47,7 @@ def _layer(index: int, value: Any) -> Layer:
     kind = value.get("type") if isinstance(value, dict) else None
     if isinstance(kind, str) and kind not in Layer.known and isinstance(value.get("from"), str):
         raise NetError(
-            f"layer {index}: {kind:.80} is not a layer of warpladder's but comes from {value['from']:.80}: import that first, "
+            f"layer {index}: {kind:.80} is not one of warpladder's layers but comes from {value['from']:.80}: import that first, "
             "or name the Python file of the net, as --net FILE.py"
         )
     if not isinstance(kind, str) or kind not in Layer.known:

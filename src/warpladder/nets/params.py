@@ -1,7 +1,7 @@
 """Parameters: one flat float32 buffer, named views into it, and the seeded initial weights.
 
-Order and names are those of PyTorch's `state_dict` of the equal `nn.Sequential`:
-"0.weight", "0.bias", "2.weight", ... where the number is the layer's index.
+Order and names are those of PyTorch's `state_dict` of the same `nn.Sequential`: "0.weight", "0.bias", "2.weight", ...
+The number is the layer's index.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from . import Net, Shape
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where one parameter tensor lies in the flat buffer, in elements."""
+class ParamSlice:
+    """Range of one parameter tensor in the flat buffer: elements start to stop."""
 
     name: str
     layer: int
@@ -25,33 +25,33 @@ class Place:
     stop: int
 
 
-def places(net: Net) -> tuple[Place, ...]:
-    """The parameter tensors of a net, in the order of the flat buffer, without gaps."""
-    out: list[Place] = []
+def param_slices(net: Net) -> tuple[ParamSlice, ...]:
+    """Parameter tensors of a net, in the order of the flat buffer, without gaps."""
+    out: list[ParamSlice] = []
     start = 0
     for index, layer in enumerate(net.layers):
         for kind, shape in layer.param_shapes(net.shapes[index]).items():
             stop = start + math.prod(shape)
-            out.append(Place(f"{index}.{kind}", index, shape, start, stop))
+            out.append(ParamSlice(f"{index}.{kind}", index, shape, start, stop))
             start = stop
     return tuple(out)
 
 
 def views(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
-    """Named, shaped views into a flat buffer (param_count,); writing to a view writes to the buffer."""
+    """Named, shaped views into a flat buffer (param_count,). Writing to a view writes to the buffer."""
     if flat.shape != (net.param_count,):
         raise ValueError(f"net {net.name!r} has {net.param_count} parameters, the buffer has shape {flat.shape}")
-    return {place.name: flat[place.start : place.stop].reshape(place.shape) for place in places(net)}
+    return {place.name: flat[place.start : place.stop].reshape(place.shape) for place in param_slices(net)}
 
 
 def initial(net: Net, seed: int) -> np.ndarray:
-    """(param_count,) float32: weights normal with variance 2 / fan_in (He et al. 2015), biases 0.
+    """Initial parameters (param_count,) float32: weights normal with variance 2 / fan_in (He et al. 2015), biases 0.
 
-    Each tensor draws from its own Philox stream keyed by (seed, tensor number), in float64, and
-    is then rounded: the same bits on every rung and platform.
+    Each tensor draws from its own Philox stream, keyed by (seed, tensor number), in float64, and is then rounded: the
+    same bits on every rung and platform.
     """
     flat = np.zeros(net.param_count, np.float32)
-    for number, place in enumerate(places(net)):
+    for number, place in enumerate(param_slices(net)):
         if len(place.shape) > 1:
             fan_in = math.prod(place.shape[1:])
             stream = np.random.Generator(np.random.Philox(key=[seed, number]))

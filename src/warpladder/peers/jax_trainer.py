@@ -25,7 +25,7 @@ from ..data.order import ORDER_WORDS, Order
 from ..errors import DataError, RungError
 from ..machine.precision import named
 from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
-from ..nets.params import places, views
+from ..nets.params import param_slices, views
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
 from . import driver, jax_order
 from .blocks import Blocks, powers
@@ -366,7 +366,7 @@ def prediction(net: Net, precision: str, shape: tuple[int, ...], dtype: str, sha
 def tensors(net: Net, sharding: SingleDeviceSharding) -> dict[str, jax.ShapeDtypeStruct]:
     """Shapes of the parameters as they lie here."""
     out = {}
-    for place in places(net):
+    for place in param_slices(net):
         shape = place.shape
         if isinstance(net.layers[place.layer], Linear) and len(shape) == 2:
             shape = shape[::-1]

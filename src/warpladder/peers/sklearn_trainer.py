@@ -18,7 +18,7 @@ from ..data.order import Order
 from ..errors import DataError, RungError
 from ..machine.facts import cores
 from ..nets import Net
-from ..nets.params import places, views
+from ..nets.params import param_slices, views
 from ..optimizers import Adam
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
 
@@ -56,7 +56,7 @@ class SklearnTrainer(Trainer):
     def __init__(self, net: Net, config: TrainConfig, state: State, threads: int | None = None) -> None:
         self.net, self.config, self.threads = net, config, threads
         self.blas = ThreadpoolController()
-        named = [place for place in places(net) if len(place.shape) > 1]
+        named = [place for place in param_slices(net) if len(place.shape) > 1]
         self.model = Recorder(
             hidden_layer_sizes=tuple(place.shape[0] for place in named[:-1]),
             alpha=0.0,
@@ -127,7 +127,7 @@ class SklearnTrainer(Trainer):
     def _tensors(self, weights: list[np.ndarray], biases: list[np.ndarray]) -> dict[str, np.ndarray]:
         """By our names and in our shapes: scikit-learn's matrices are (in, out)."""
         both = itertools.chain.from_iterable(zip((w.T for w in weights), biases, strict=True))
-        return dict(zip((place.name for place in places(self.net)), both, strict=True))
+        return dict(zip((place.name for place in param_slices(self.net)), both, strict=True))
 
     @property
     def _params(self) -> dict[str, np.ndarray]:

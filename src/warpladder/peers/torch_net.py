@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from ..errors import RungError
 from ..nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
-from ..nets.params import places
+from ..nets.params import param_slices
 from .layout import pooled_first
 
 
@@ -29,7 +29,7 @@ def sequential(net: Net) -> nn.Sequential:
                 before, nn.Linear | nn.Conv2d
             )  # whose backward pass does not look at their output
     model = nn.Sequential(*modules)
-    wanted = [(place.name, place.shape) for place in places(net)]
+    wanted = [(place.name, place.shape) for place in param_slices(net)]
     if [(name, tuple(p.shape)) for name, p in model.named_parameters()] != wanted:
         raise RungError(f"net {net.name!r}: PyTorch's parameters are not those of the net")
     return model

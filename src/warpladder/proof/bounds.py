@@ -10,7 +10,7 @@ import math
 
 from ..machine.precision import Precision, named
 from ..nets import MSELoss, Net
-from ..nets.params import places
+from ..nets.params import param_slices
 from .tolerance import bound
 
 UPDATE = 8  # roundings from a gradient to a weight where nothing else is said: those of SGD
@@ -28,7 +28,7 @@ def roundings(net: Net, last: int) -> int:
     """Roundings that lead to what enters layer `last`: the lengths of the sums before it, what its layers say besides,
     and one for the pixels.
     """
-    sums = sum(math.prod(place.shape[1:]) for place in places(net) if place.layer < last and len(place.shape) > 1)
+    sums = sum(math.prod(place.shape[1:]) for place in param_slices(net) if place.layer < last and len(place.shape) > 1)
     return 1 + sums + _besides(net, 0, last)
 
 
@@ -41,7 +41,10 @@ def products(net: Net, last: int, precision: str | Precision) -> int:
     """Products, one after another, that lead to what enters layer `last`, at least 1; a result that is stored rounded
     counts as one more.
     """
-    return max(1, sum(place.layer < last and len(place.shape) > 1 for place in places(net))) + named(precision).stored
+    return (
+        max(1, sum(place.layer < last and len(place.shape) > 1 for place in param_slices(net)))
+        + named(precision).stored
+    )
 
 
 def output_bound(net: Net, precision: str | Precision = "fp32") -> float:
@@ -66,8 +69,8 @@ def update_bounds(net: Net, size: int, precision: str | Precision = "fp32", last
     """
     forward = roundings(net, len(net.layers)) + last
     out = {}
-    for place in places(net):
-        above = [s for s in places(net) if s.layer > place.layer and len(s.shape) > 1]
+    for place in param_slices(net):
+        above = [s for s in param_slices(net) if s.layer > place.layer and len(s.shape) > 1]
         backward = sum(s.shape[0] * math.prod(s.shape[2:]) for s in above) + _besides(
             net, place.layer + 1, len(net.layers)
         )

@@ -13,7 +13,7 @@ from ..data.dataset import Dataset
 from ..data.order import Order
 from ..machine.precision import Precision, named
 from ..nets import Conv2d, MSELoss, Net
-from ..nets.params import places, views
+from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
 from .draws import Draw, Noise, Quarters, Samples
 from .kinks import rounds
@@ -49,7 +49,7 @@ def ends_on_grid(net: Net) -> bool:
     A long sum of few different numbers rounds the same way again and again, so that its error grows with its length,
     not with the root of it.
     """
-    last = max((place.layer for place in places(net)), default=-1)
+    last = max((place.layer for place in param_slices(net)), default=-1)
     return isinstance(net.loss, MSELoss) and any(switches(layer) for layer in net.layers[last + 1 :])
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..config import TrainConfig
 from ..machine.precision import Precision, named
 from ..nets import CrossEntropyLoss, Net
-from ..nets.params import places
+from ..nets.params import param_slices
 from ..ops.tables import reference as layers
 from ..trainers.base import State
 from .bounds import apart, output_bound, products, roundings
@@ -89,8 +89,8 @@ def on_grid(
     digits = 1 / kind.factors if kind.coarse else 2.0**24
     switches = switches_of(net)
     params = state.params.astype(kind.element)
-    ahead = [place for place in places(net) if len(place.shape) > 1 and switches and place.layer < switches[-1]]
-    biases = {place.layer: place for place in places(net) if len(place.shape) == 1}
+    ahead = [place for place in param_slices(net) if len(place.shape) > 1 and switches and place.layer < switches[-1]]
+    biases = {place.layer: place for place in param_slices(net) if len(place.shape) == 1}
     unit = 0.25  # what enters the layer is a whole number of these
     entering, at = x, 0  # and the layer's number
     for place in ahead:

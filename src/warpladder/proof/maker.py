@@ -17,7 +17,7 @@ from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..machine.precision import Precision, named
 from ..nets import CrossEntropyLoss, Net
-from ..nets.params import initial, places, views
+from ..nets.params import initial, param_slices, views
 from ..optimizers import SGD
 from ..optimizers.schedules import Constant
 from ..trainers.base import State
@@ -219,7 +219,7 @@ class Maker:
         number of float32.
         """
         out = initial(self.net, self.seed + number)
-        for place in places(self.net) if number else ():
+        for place in param_slices(self.net) if number else ():
             if len(place.shape) == 1:
                 out[place.start : place.stop] = self.rng.normal(0, BIAS, place.shape)
         if self.precision.element == "float64":
@@ -269,7 +269,7 @@ class Maker:
         """The specimen with slots in its state, drawn tensor by tensor."""
         out = {name: np.zeros(self.net.param_count, self.precision.element) for name in self.config.optimizer.slots}
         params, gradient = specimen.params, specimen.gradient
-        for place in places(self.net) if out else ():
+        for place in param_slices(self.net) if out else ():
             here = slice(place.start, place.stop)
             for name, values in self.config.optimizer.drawn(self.rng, params[here], gradient[here]).items():
                 out[name][here] = values

@@ -20,7 +20,7 @@ from ..errors import CheckpointError, ConfigError, RungError
 from ..ladder import find
 from ..machine.precision import named
 from ..nets import Net
-from ..nets.params import initial, places, views
+from ..nets.params import initial, param_slices, views
 from ..rungs.base import Rung
 from ..rungs.options import too_few_cores
 from ..trainers.base import State, Trainer, check_fit, check_settings
@@ -147,7 +147,7 @@ def to_state(checkpoint: Checkpoint) -> State:
     """The flat buffers that a trainer is built with."""
 
     def flat(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.concatenate([arrays[place.name].ravel() for place in places(checkpoint.net)])
+        return np.concatenate([arrays[place.name].ravel() for place in param_slices(checkpoint.net)])
 
     return State(
         flat(checkpoint.params), {name: flat(arrays) for name, arrays in checkpoint.slots.items()}, checkpoint.made

@@ -15,7 +15,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..nets import CrossEntropyLoss, Flatten, Net
-from ..nets.params import places, views
+from ..nets.params import param_slices, views
 from ..ops.engine.base import Buffers
 from ..trainers.base import State, Trainer
 from .scale import advice as scale_advice
@@ -61,7 +61,7 @@ def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, ste
     """Which layer's numbers are not finite, though no loss has shown it."""
     kept = [(array, f"has {MEANING.get(name, name)} that holds") for name, array in state.slots.items()]
     for flat, kind in ((state.params, "holds"), *kept):
-        for place in places(trainer.net):
+        for place in param_slices(trainer.net):
             bad = _bad(flat[place.start : place.stop])
             if bad is not None:
                 what = f"{_name(trainer.net, place.layer)}: its {place.name.partition('.')[2]} {kind} {bad}"

@@ -14,7 +14,7 @@ from ..checkpoint import Checkpoint, flat_weights
 from ..config import TrainConfig
 from ..data.foreign import to_numpy
 from ..errors import CheckpointError, ConfigError
-from ..nets.params import places, views
+from ..nets.params import param_slices, views
 from ..optimizers import SGD, Adam, AdamW, Optimizer
 
 #: PyTorch's names of what both have.
@@ -73,7 +73,7 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
         raise ConfigError(
             f"the optimizer has {len(groups)} groups of parameters with settings of their own; here all parameters share theirs"
         )
-    net, group, tensors = made.net, groups[0], places(made.net)
+    net, group, tensors = made.net, groups[0], param_slices(made.net)
     kind = _kind(group)
     if on := [name for name, off in _OFF[kind].items() if group.get(name, off) != off]:
         raise ConfigError(f"the optimizer uses {' and '.join(on)}, which {kind.__name__} here does not have")

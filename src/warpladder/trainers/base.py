@@ -77,7 +77,7 @@ class StepLog:
 class State:
     """What training changes, as copies on the host: float32, or float64 from a trainer in fp64 and from the reference.
 
-    params : (param_count,), laid out as `params.places` says.
+    params : (param_count,), laid out as `params.param_slices` says.
     slots : (param_count,) for each of `Optimizer.slots`, by name; those that are not given begin at zero.
     step : updates that were made: what the schedule and the optimizer's corrections go by.
     """

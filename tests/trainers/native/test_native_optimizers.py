@@ -236,7 +236,7 @@ def test_an_optimizer_from_elsewhere_is_compiled_once(folder: Path) -> None:
         rule: Any = compiled_rule(type(drawn.config.optimizer))
         assert sum(rule.stats.cache_hits.values()) == hits
         assert found.step == wanted.step
-        for place in params.places(drawn.net):
+        for place in params.param_slices(drawn.net):
             limit = bound("float32", 1000) * np.linalg.norm(wanted.params[place.start : place.stop])
             assert np.linalg.norm((found.params - wanted.params)[place.start : place.stop]) <= limit
     compiled_rule.cache_clear()

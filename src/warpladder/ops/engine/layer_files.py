@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from ... import nets
 from ...errors import RungError
 from ...files.python import home
 from ...nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
@@ -62,5 +61,5 @@ def others(net: Net) -> list[type[Layer]]:
 
 
 def _package(kind: type[Layer]) -> str:
-    """The package whose files compute a layer: of a class in nets.py, the folder here that has its name."""
-    return f"{OPS}.{kind.__name__.lower()}" if kind.__module__ == nets.__name__ else kind.__module__
+    """The package whose files compute a layer: of a class in nets/layers.py, the folder here that has its name."""
+    return f"{OPS}.{kind.__name__.lower()}" if kind.__module__ == Layer.__module__ else kind.__module__

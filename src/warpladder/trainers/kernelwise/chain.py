@@ -10,7 +10,7 @@ import numpy as np
 
 from ...device import Array, Device
 from ...nets import CrossEntropyLoss, Net, ReLU
-from ...nets.params import places
+from ...nets.params import param_slices
 from ...ops.engine.base import Buffers
 from ...ops.engine.chain import Slice
 from ...ops.engine.kernels import KernelUpdate, Launches, Log
@@ -158,7 +158,7 @@ class Chain:
     arrays : Arrays
         What lies between the segments.
     params, grads : mapping of str to Array
-        By the names of `params.places`; empty grads bind for prediction alone.
+        By the names of `params.param_slices`; empty grads bind for prediction alone.
     block_size : int
     samples : Samples, optional
         Where a segment gathers.
@@ -184,7 +184,9 @@ class Chain:
         self.updated: set[str] = set()
         labelled = isinstance(between.net.loss, CrossEntropyLoss)
         for number, (part, kind) in enumerate(between.cut):
-            names = [place.name for place in places(between.net) if int(place.name.partition(".")[0]) in part.layers_at]
+            names = [
+                place.name for place in param_slices(between.net) if int(place.name.partition(".")[0]) in part.layers_at
+            ]
             w, dw = (tuple(views[name] for name in names if name in views) for views in (params, grads))
             own = update(names) if update is not None and names and kind.updates(part) else None
             operands = Operands(

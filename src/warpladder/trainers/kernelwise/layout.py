@@ -10,7 +10,7 @@ import numpy as np
 
 from ...device import Array, Device
 from ...nets import Net
-from ...nets.params import places
+from ...nets.params import param_slices
 
 ALIGN = 32  # float32 numbers: 128 bytes, a line of the cache
 
@@ -23,7 +23,7 @@ class Layout:
 
     def __init__(self, net: Net) -> None:
         self.net = net
-        self.places = places(net)
+        self.places = param_slices(net)
         self.starts: list[int] = []
         self.size = 0
         for place in self.places:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....nets import Flatten, Linear, MaxPool2d, Net
-from ....nets.params import Place, places
+from ....nets.params import ParamSlice, param_slices
 from ..compiler.vectors import WIDTH
 
 GAPS_FROM = 128  # channels from which a gap follows each pixel (tensors.py)
@@ -64,8 +64,8 @@ class Layout:
 
     def __init__(self, net: Net) -> None:
         self.layers: dict[int, Stored] = {}
-        pairs: dict[int, list[Place]] = {}
-        for place in places(net):
+        pairs: dict[int, list[ParamSlice]] = {}
+        for place in param_slices(net):
             pairs.setdefault(place.layer, []).append(place)
         order = []
         start = 0
@@ -92,7 +92,7 @@ class Layout:
         native[self._real] = flat[self.place[self._real]]
 
 
-def _store(net: Net, index: int, weight: Place, start: int) -> tuple[Stored, np.ndarray]:
+def _store(net: Net, index: int, weight: ParamSlice, start: int) -> tuple[Stored, np.ndarray]:
     layer = net.layers[index]
     numbers = np.arange(weight.start, weight.stop).reshape(weight.shape)
     out = weight.shape[0]

@@ -1,0 +1,160 @@
+"""A net as data: a chain of layers and a loss, checked when it is made.
+
+Shapes leave out the batch. One multiply-add counts as two FLOPs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from ..errors import NetError
+from ..errors.arguments import wanted
+from ..show import as_html, as_text, dims
+from .layers import Layer, Shape
+
+
+@dataclass(frozen=True)
+class CrossEntropyLoss:
+    """Mean over the batch of -log softmax(x)[label], as `torch.nn.CrossEntropyLoss`."""
+
+    kind: ClassVar[str] = "classes"
+
+
+@dataclass(frozen=True)
+class MSELoss:
+    """Mean over the batch and all its elements of (x - target)^2, as `torch.nn.MSELoss`; the target is the input."""
+
+    kind: ClassVar[str] = "images"
+
+
+Loss = CrossEntropyLoss | MSELoss
+
+
+@dataclass(frozen=True, repr=False)
+class Net:
+    """Chain of layers and a loss: data only, checked when it is made.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables and files.
+    in_shape : tuple of int
+        Shape of one sample, (channels, height, width) or (features,).
+    layers : tuple of Layer
+    loss : CrossEntropyLoss or MSELoss
+
+    Raises
+    ------
+    NetError
+        A layer cannot take the output of the layer before it. The message names the layer's index, its input shape and
+        the shape that it needs.
+    """
+
+    name: str
+    in_shape: Shape
+    layers: tuple[Layer, ...]
+    loss: Loss
+
+    def __post_init__(self) -> None:
+        wanted("net's name", self.name, str, "text")
+        wanted(f"net {self.name!r}: in_shape", self.in_shape, (tuple, list), "a shape such as (3, 32, 32) or (4,)")
+        wanted(f"net {self.name!r}: layers", self.layers, (tuple, list), "a tuple of layers")
+        object.__setattr__(self, "in_shape", tuple(self.in_shape))
+        object.__setattr__(self, "layers", tuple(self.layers))
+        if len(self.in_shape) not in (1, 3) or not all(isinstance(d, int) and d > 0 for d in self.in_shape):
+            raise NetError(
+                f"net {self.name!r}: in_shape wants (features,) or (channels, height, width) of positive "
+                f"whole numbers, got {self.in_shape}"
+            )
+        for index, layer in enumerate(self.layers):
+            if not isinstance(layer, Layer):
+                raise NetError(f"net {self.name!r}, layer {index}: {layer!r} is not a layer")
+        if not isinstance(self.loss, (CrossEntropyLoss, MSELoss)):
+            raise NetError(f"net {self.name!r}: {self.loss!r} is not a loss")
+        shapes = self.shapes
+        for index, layer in enumerate(self.layers):
+            params = layer.param_shapes(shapes[index])
+            weight, bias = params.get("weight", ()), params.get("bias", ())
+            if params and not (list(params) == ["weight", "bias"] and len(weight) > 1 and bias == weight[:1]):
+                raise NetError(
+                    f"net {self.name!r}, layer {index}: {type(layer).__name__} has parameters {params}: "
+                    "a layer has none, or a weight (outputs, ...) and a bias (outputs,)"
+                )
+            if params and not layer.flops(shapes[index]) > 0:
+                raise NetError(
+                    f"net {self.name!r}, layer {index}: {type(layer).__name__} has parameters, "
+                    "but its flops() returns 0: it must count at least one FLOP"
+                )
+        if not any(layer.param_shapes(s) for layer, s in zip(self.layers, shapes, strict=False)):
+            raise NetError(f"net {self.name!r} has no layer with parameters: there is nothing to train")
+        if isinstance(self.loss, CrossEntropyLoss) and len(self.out_shape) != 1:
+            raise NetError(
+                f"net {self.name!r}: CrossEntropyLoss wants logits (classes,), "
+                f"the last layer gives {self.out_shape}: end with Flatten() and Linear()"
+            )
+        if isinstance(self.loss, MSELoss) and math.prod(self.out_shape) != math.prod(self.in_shape):
+            raise NetError(
+                f"net {self.name!r}: MSELoss compares the output with the input, "
+                f"but {self.out_shape} and {self.in_shape} differ in size"
+            )
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Per-sample shapes: shapes[i] enters layer i, shapes[-1] leaves the net."""
+        shapes = [self.in_shape]
+        for index, layer in enumerate(self.layers):
+            try:
+                shapes.append(layer.out_shape(shapes[-1]))
+            except NetError as error:
+                raise NetError(f"net {self.name!r}, layer {index}: {error}") from None
+        return tuple(shapes)
+
+    def __repr__(self) -> str:
+        return as_text(*self._table())
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._table())
+
+    def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], tuple[str, ...]]:
+        """Table that shows the net: title, heads, a row for each layer, and the sums."""
+        title = f"Net {self.name!r}: {dims(self.in_shape)} to {dims(self.out_shape)}, {type(self.loss).__name__}"
+        rows: list[tuple[str, ...]] = []
+        for index, layer in enumerate(self.layers):
+            count = sum(map(math.prod, layer.param_shapes(self.shapes[index]).values()))
+            rows.append((str(index), str(layer), dims(self.shapes[index + 1]), f"{count:,}" if count else ""))
+        return title, ("#", "layer", "output", "parameters"), rows, ("", "total", "", f"{self.param_count:,}")
+
+    @property
+    def out_shape(self) -> Shape:
+        """Shape of one sample's output."""
+        return self.shapes[-1]
+
+    @cached_property
+    def param_count(self) -> int:
+        """Number of parameters."""
+        return sum(
+            math.prod(shape)
+            for layer, s in zip(self.layers, self.shapes, strict=False)
+            for shape in layer.param_shapes(s).values()
+        )
+
+    @cached_property
+    def first_trained(self) -> int:
+        """Index of the first layer with parameters; neither it nor any before it needs an input gradient."""
+        return next(i for i, layer in enumerate(self.layers) if layer.param_shapes(self.shapes[i]))
+
+    @cached_property
+    def flops(self) -> int:
+        """FLOPs of one sample's forward pass."""
+        return sum(layer.flops(s) for layer, s in zip(self.layers, self.shapes, strict=False))
+
+    @cached_property
+    def train_flops(self) -> int:
+        """FLOPs of one sample's training: forward, weight gradients, and the input gradients that are needed."""
+        total = 0
+        for index, (layer, s) in enumerate(zip(self.layers, self.shapes, strict=False)):
+            total += layer.flops(s) * (1 + bool(layer.param_shapes(s)) + (index > self.first_trained))
+        return total
