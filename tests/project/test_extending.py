@@ -296,7 +296,7 @@ def test_a_checkpoint_says_which_layers_it_lacks_and_where_they_come_from(tmp_pa
         ("class Sharp(wl.ReLU): pass", "Sharp derives from one of warpladder's layers and would be computed as that layer"),
         ("class Sharp(Layer): pass\nSharp()", "put @dataclass(frozen=True) above class Sharp"),
         ("@dataclass(frozen=True)\nclass Sharp(Layer):\n    a: float = 1.0\nSharp(a='2')", "Sharp(a='2'): wants a finite number"),
-        ("@dataclass(frozen=True)\nclass Sharp(Layer):\n    a: tuple = ()\nSharp(a=(1, 2))", "wants a number, a truth value or a text"),
+        ("@dataclass(frozen=True)\nclass Sharp(Layer):\n    a: tuple = ()\nSharp(a=(1, 2))", "wants a number, a boolean or a text"),
         (
             "@dataclass(frozen=True)\nclass Sharp(Layer):\n    def param_shapes(self, s):\n        return {'weight': s}\n"
             "net = wl.Net('sharp', (3,), (Sharp(),), wl.CrossEntropyLoss())",
