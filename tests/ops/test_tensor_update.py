@@ -84,7 +84,7 @@ def test_the_same_bits_as_by_a_launch_of_its_own(
     fused = trained(drawn, device, precision)
     assert trained(drawn, device, precision, cuts=(1, 4)) == fused
     for kind in UPDATING:
-        monkeypatch.setattr(kind, "updates", classmethod(lambda cls, subgraph: False))
+        monkeypatch.setattr(kind, "updates_in_place", classmethod(lambda cls, subgraph: False))
     assert trained(drawn, device, precision) == fused
 
 
@@ -102,7 +102,7 @@ def test_a_later_step_packs_no_weights_where_sgd_has_one_rate(config: TrainConfi
     with GraphedTrainer(drawn.net, drawn.config, drawn.state, EmulatedDevice(), TABLE) as trainer:
         trainer.load(drawn.dataset)
         for part in trainer.parts():
-            first, later = (trainer.stages(part, again) for again in (False, True))
+            first, later = (trainer.stages(part, repeated) for repeated in (False, True))
             assert sum(len(stage.launches) for stage in first if stage.phase == "prepare") == 3
             assert sum(len(stage.launches) for stage in later if stage.phase == "prepare") == packs
             assert sum(len(stage.launches) for stage in later if stage.phase == "update") == updates
@@ -117,13 +117,13 @@ def test_the_least_that_a_step_must_do_has_each_update_once(monkeypatch: pytest.
     def floor() -> tuple[int, int]:
         with GraphedTrainer(drawn.net, drawn.config, drawn.state, EmulatedDevice(), TABLE) as trainer:
             trainer.load(drawn.dataset)
-            some = [stage for stage in trainer.stages(full(trainer), again=True) if stage.phase != "prepare"]
+            some = [stage for stage in trainer.stages(full(trainer), repeated=True) if stage.phase != "prepare"]
             found = [_floor(trainer, stage, trainer.batch) for stage in some]
             return sum(each.flops for each in found), sum(each.bytes for each in found)
 
     flops, size = floor()
     for kind in UPDATING:
-        monkeypatch.setattr(kind, "updates", classmethod(lambda cls, subgraph: False))
+        monkeypatch.setattr(kind, "updates_in_place", classmethod(lambda cls, subgraph: False))
     assert (flops, size + 4 * MLP.param_count) == floor()
 
 

@@ -81,9 +81,7 @@ class Bound:
         self.at = {name: placed(device, array, 0 if name == "dy" else asked.offset) for name, array in host.items()}
         buffers = Buffers(**self.at)
         nodes = replace(subgraph(layers, asked.in_shape, asked.n, device.limits), precision=asked.precision)
-        operands = Operands(
-            buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db), x_rectified=below, dy_rectified=cut
-        )
+        operands = Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db), masks_dx=below, dy_is_masked=cut)
         self.segment = Segment(device, nodes, operands, 256)
         assert isinstance(self.segment.way, FewPixels), f"{asked} is computed by {type(self.segment.way).__name__}"
         self.n, self.winner = asked.n, winner

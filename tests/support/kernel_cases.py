@@ -109,7 +109,7 @@ def _segments(table: KernelTable) -> Named:
 def _rivals(table: KernelTable) -> Named:
     """Of runs of layers that are more than one segment to a rival; alone its segments stand in their own table."""
     chains = [key for key in table.segments if {Conv2d, Linear} & {*key} and len(key) > 1 and _layers_alone(key)]
-    return [(_name((key, rival)), layer_cases(key, rival)) for rival in table.rivals for key in chains]
+    return [(_name((key, rival)), layer_cases(key, rival)) for rival in table.alternatives for key in chains]
 
 
 def segment_cases(entry: Entry) -> Runs:

@@ -35,9 +35,7 @@ def for_layers(
     params, grads = (
         tuple(a for a in pair if a is not None) for pair in ((buffers.w, buffers.b), (buffers.dw, buffers.db))
     )
-    return kind(
-        device, nodes, Operands(buffers, params, grads, x_rectified=rectified, dy_rectified=rectified), block_size
-    )
+    return kind(device, nodes, Operands(buffers, params, grads, masks_dx=rectified, dy_is_masked=rectified), block_size)
 
 
 def for_gather(

@@ -63,7 +63,7 @@ class UpdatingLinear(NaiveLinear):
             self.made_with = device.array(config.numbers(0, 1, 1).astype(np.float32))  # of every step
 
     @classmethod
-    def updates(cls, subgraph: Subgraph) -> bool:
+    def updates_in_place(cls, subgraph: Subgraph) -> bool:
         config = subgraph.config
         steady = config is not None and isinstance(config.optimizer, SGD) and config.steady
         return steady and subgraph.layers_at.start in cls.numbers

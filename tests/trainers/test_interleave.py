@@ -92,7 +92,7 @@ def kinds(drawn: Case, table: KernelTable, precision: str = "fp32") -> list[list
     device = Clockwork(lambda launch: 1e-5, hardware=None)
     with GraphedTrainer(drawn.net, drawn.config, drawn.state, device, table, precision=precision) as trainer:
         trainer.load(drawn.dataset)
-        return [trainer.stages(part, again=True) for part in trainer.parts()]
+        return [trainer.stages(part, repeated=True) for part in trainer.parts()]
 
 
 @pytest.mark.parametrize("batch", [1, 4, None])
@@ -190,4 +190,4 @@ def test_a_call_that_is_left_out_of_what_is_waited_for_is_seen() -> None:
 
 
 def test_only_the_rung_on_tensor_cores_interleaves_steps() -> None:
-    assert tensor.TABLE.interleaves and not graphed.TABLE.interleaves
+    assert tensor.TABLE.interleaves_steps and not graphed.TABLE.interleaves_steps

@@ -497,7 +497,7 @@ def test_every_kernel_is_foreseen_before_the_first_is_asked_for(
     loaded_with = set(asked)
     for part in trainer.parts():
         trainer.stages(part)
-        trainer.stages(part, again=True)
+        trainer.stages(part, repeated=True)
     assert set(asked) == loaded_with, (
         "an epoch asks for kernels that loading did not: its time counts what they take to compile"
     )

@@ -65,7 +65,7 @@ class GraphedTrainer(KernelTrainer):
         super()._load(dataset)
         start = perf_counter()
         assert self.chain is not None
-        self.tuned = tune(self.chain, self.table.rivals, self.tuned, self.say)
+        self.tuned = tune(self.chain, self.table.alternatives, self.tuned, self.say)
         self.seconds["tune"] = perf_counter() - start
 
     def _queue(self, feed: Feed, first: int, last: int, has_loss: bool) -> None:
@@ -76,7 +76,7 @@ class GraphedTrainer(KernelTrainer):
             self._send((self._size(full), has_loss), 1)
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
-        if self.chain is None or self.chain.ordered or self.epoch > 1:
+        if self.chain is None or self.chain.reads_order or self.epoch > 1:
             return super().run_epochs(orders)
         # A step on all samples that reads no order is the same in every epoch; the log has room for many, and is read
         # once.
@@ -113,8 +113,8 @@ class GraphedTrainer(KernelTrainer):
         if found is None:
             if kind not in self.steps:
                 parts = self._slices(*kind)
-                first, later = ([self.stages(part, again) for part in parts] for again in (False, True))
-                interleaving = [stage for stages in later for stage in stages] if self.table.interleaves else []
+                first, later = ([self.stages(part, repeated) for part in parts] for repeated in (False, True))
+                interleaving = [stage for stages in later for stage in stages] if self.table.interleaves_steps else []
                 self.steps[kind] = (
                     self._overlapped(first),
                     [] if interleaving else self._overlapped(later),

@@ -108,7 +108,7 @@ def test_the_update_has_the_bits_of_a_launch_of_its_own(net: Net, batch: int, mo
     ]
     fused = [trained(each, device, "fp32") for each in drawings]
     assert trained(drawings[0], device, "fp32", cuts=(1, 2)) == fused[0]
-    monkeypatch.setattr(TensorConv2d, "updates", classmethod(lambda cls, subgraph: False))
+    monkeypatch.setattr(TensorConv2d, "updates_in_place", classmethod(lambda cls, subgraph: False))
     assert [trained(each, device, "fp32") for each in drawings] == fused
 
 
@@ -155,7 +155,7 @@ def test_a_step_of_the_autoencoder_at_one_image_is_a_chain_of_ten_launches_and_s
     drawn_case = case(autoencoder(), TrainConfig(batch_size=1), seed=1, samples=3)
     with GraphedTrainer(autoencoder(), drawn_case.config, drawn_case.state, device, TABLE) as trainer:
         trainer.load(drawn_case.dataset)
-        stages = trainer.stages(trainer.parts()[0], again=True)
+        stages = trainer.stages(trainer.parts()[0], repeated=True)
         calls = [call for stage in stages for call in stage.launches]
         assert len(calls) == 17 and all(isinstance(call, Launch) for call in calls)
         assert sum(aside(stages, needs(calls))) == 7

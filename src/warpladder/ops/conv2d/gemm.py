@@ -26,7 +26,7 @@ class GemmConv2d(Segment):
     Where there is a ReLU, `backward` overwrites dy.
     """
 
-    rectifies = True
+    fuses_relu_backward = True
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -88,7 +88,7 @@ class GemmConv2d(Segment):
                 return False
         return True
 
-    def prepare(self, part: Slice) -> Launches:
+    def prepare(self, part: Slice, repeated: bool = False) -> Launches:
         if isinstance(self.forward_pass, FewConvolution):
             return []
         return [pack(part.n, self.buffers.w, self.forward_pass, self.backward_pass)]
@@ -102,7 +102,7 @@ class GemmConv2d(Segment):
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         to = Gradients(t.dw, t.db)
-        y = t.y if self.rectify and not self.operands.dy_rectified else None
+        y = t.y if self.rectify and not self.operands.dy_is_masked else None
         if isinstance(self.few, FewGradient):
             return self.few.launches(n, t.x, t.dy, y, to)
         if isinstance(self.few, WinnersGradient):
@@ -112,7 +112,5 @@ class GemmConv2d(Segment):
         read, other = (gradient, t.x) if self.folded else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, self.incoming.sums, slabs, to)
         if self.backward_pass is not None:
-            found += self.backward_pass.launches(
-                n, gradient, None, t.dx, below=t.x if self.operands.x_rectified else None
-            )
+            found += self.backward_pass.launches(n, gradient, None, t.dx, below=t.x if self.operands.masks_dx else None)
         return found

@@ -65,17 +65,17 @@ class Operands:
     log : Log or None
         For a segment with the loss.
     update : KernelUpdate or None
-        The optimizer's step on exactly the segment's parameters, where it `updates` them itself.
-    x_rectified : bool
-        x is the output of a ReLU, and dx shall be the gradient of what entered that, 0 where x is not above 0: given
-        where the segment `rectifies`.
-    dy_rectified : bool
-        y is the output of a ReLU, and dy is 0 already where y is not above 0: whoever computes dy rectifies. A segment
-        may save work that way.
-    before : Segment or None
-        Whose y is x, and whose dy is dx, where such a one computes layers. Two of a kind may agree on other forms of
-        these than the buffers. Nobody refers to a segment behind itself: two that refer to each other would keep their
-        memory until the garbage collector comes.
+        The optimizer's step on exactly the segment's parameters, if it `updates_in_place`.
+    masks_dx : bool
+        True if x is the output of a ReLU whose backward pass the segment computes: it sets dx to 0 where x is 0. Only
+        for a segment that `fuses_relu_backward`.
+    dy_is_masked : bool
+        True if y is the output of a ReLU, and the next segment has set dy to 0 where y is 0.
+    previous : Segment or None
+        Previous segment in the chain, if it computes layers. Its y is this segment's x, its dy this segment's dx. Two
+        segments of one class may exchange packed copies of these arrays: the later one asks the previous one for them
+        when it is bound. It passes arrays and never itself, because two segments that refer to each other would keep
+        their memory until the next garbage collection.
     """
 
     buffers: Buffers
@@ -85,13 +85,20 @@ class Operands:
     target: Array | None = None
     log: Log | None = None
     update: KernelUpdate | None = None
-    x_rectified: bool = False
-    dy_rectified: bool = False
-    before: Segment | None = None
+    masks_dx: bool = False
+    dy_is_masked: bool = False
+    previous: Segment | None = None
 
 
 class Segment(OnDevice, ABC):
     """Consecutive nodes as kernels, in as few launches as the idea allows.
+
+    A segment implements `forward` and `backward`, and `prepare` if it packs its parameters first. Three hooks let
+    neighbours save launches, and each has a default that saves none:
+
+    - `fuses_relu_backward`: the segment computes the backward pass of the ReLU that its input comes from.
+    - `updates_in_place`: the segment makes the optimizer's step on its own parameters.
+    - `Operands.previous`: the segment and the previous one exchange packed arrays.
 
     Parameters
     ----------
@@ -107,25 +114,23 @@ class Segment(OnDevice, ABC):
     ----------
     cost : float
         Of the class: launches in a step, about. A chain is cut so that the sum is least.
-    rectifies : bool
-        Of the class: whether it heeds x_rectified.
-    ordered : bool
-        Whether its launches read the order: sums over all samples need none.
+    fuses_relu_backward : bool
+        Of the class: True if the segment can compute the backward pass of the ReLU that x comes from (`masks_dx`).
+    reads_order : bool
+        True if its launches read the epoch's order; sums over all samples do not.
     setup : sequence of Call
         The launches that were sent when it was made, such as packing the samples.
     products : dict of str to Planned
         The products of matrices whose tiles a tuner may choose, by what they compute: "y", "dx" or "dw".
     factors : str or None
-        The precision whose numbers its tensor cores multiply, where that is another one than the chain's: its peak is
-        higher.
-    updating : bool
-        Whether it makes the step of the optimizer that it was given. One that finds a launch of its own better, when it
-        is bound, leaves that to others.
+        Precision of the factors that its tensor cores multiply, or None if it is the chain's precision.
+    update : KernelUpdate or None
+        The optimizer's step that the segment makes: `Operands.update`, or None if a separate launch is faster.
     """
 
     cost: ClassVar[float] = 3
-    rectifies: ClassVar[bool] = False
-    ordered = True
+    fuses_relu_backward: ClassVar[bool] = False
+    reads_order = True
     setup: tuple[Call, ...] = ()
     factors: str | None = None
 
@@ -133,7 +138,7 @@ class Segment(OnDevice, ABC):
         super().__init__(device, block_size)
         self.subgraph, self.operands = subgraph, operands
         self.layers, self.buffers = subgraph.layers, operands.buffers
-        self.updating = operands.update is not None
+        self.update = operands.update
         self.products: dict[str, Planned] = {}
 
     @classmethod
@@ -142,23 +147,19 @@ class Segment(OnDevice, ABC):
         return True
 
     @classmethod
-    def updates(cls, subgraph: Subgraph) -> bool:
-        """Whether the segment can also update its parameters, with the config's optimizer and schedule, where a batch
-        comes in one piece.
+    def updates_in_place(cls, subgraph: Subgraph) -> bool:
+        """True if the segment can update its parameters in `backward`, with the config's optimizer and schedule, when
+        the batch comes in one slice.
         """
         return False
 
-    def prepare(self, part: Slice) -> Launches:
-        """What depends on the parameters alone and has to be done, once they have changed, before a forward and a
-        backward of the slice.
+    def prepare(self, part: Slice, repeated: bool = False) -> Launches:
+        """Compute what depends on the parameters alone, such as packed weights, before the slice's forward pass.
+
+        repeated : True if the step before had the same slice. A segment whose `backward` has already prepared the
+        updated parameters then returns no launches.
         """
         return []
-
-    def renews(self, part: Slice) -> bool:
-        """Whether `backward` of such a slice leaves what `prepare` would make of the parameters that it has updated: a
-        next step needs no `prepare` then.
-        """
-        return False
 
     @abstractmethod
     def forward(self, part: Slice) -> Launches:
@@ -209,17 +210,17 @@ class KernelTable:
     segments : by the types of the nodes, one after another.
     update : the optimizer's step on all parameters that no segment updates.
     accumulate : adds gradients up, for batches that come in slices.
-    rivals : other segments for layers with parameters, which a tuner times beside the table's own.
-    unit : what of a GPU multiplies, a name of `peaks`, where that is not where such products usually go.
-    interleaves : whether a call of a graph of many steps may begin before the step before has ended.
+    alternatives : other segments for layers with parameters; a tuner times them against the table's own.
+    unit : the GPU's unit that computes the products, a name of `machine.peaks`; None for the usual one.
+    interleaves_steps : True if launches of a graph of many steps may begin before the previous step has ended.
     """
 
     segments: Mapping[tuple[type, ...], type[Segment]]
     update: type[KernelUpdate]
     accumulate: type[KernelAccumulate]
-    rivals: tuple[type[Segment], ...] = ()
+    alternatives: tuple[type[Segment], ...] = ()
     unit: str | None = None
-    interleaves: bool = False
+    interleaves_steps: bool = False
 
     def with_files(self, net: Net) -> KernelTable:
         """The table with the segments of the net's layers that no table lists, from their files `cuda.py`, where it has

@@ -20,7 +20,7 @@ class Apart(Segment):
     """
 
     table: ClassVar[KernelTable]
-    rectifies = True
+    fuses_relu_backward = True
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -41,9 +41,7 @@ class Apart(Segment):
             self.workspace += self.segments[-1].workspace
             x, dx = y, dy
         self.below = (
-            self._below(device, buffers, subgraph, block_size)
-            if buffers.dx is not None and operands.x_rectified
-            else None
+            self._below(device, buffers, subgraph, block_size) if buffers.dx is not None and operands.masks_dx else None
         )
 
     def _below(self, device: Device, t: Buffers, whole: Subgraph, block_size: int) -> Segment:
@@ -55,8 +53,8 @@ class Apart(Segment):
     def takes(cls, subgraph: Subgraph) -> bool:
         return cls.table.cut(subgraph) is not None
 
-    def prepare(self, part: Slice) -> Launches:
-        return [call for segment in self.segments for call in segment.prepare(part)]
+    def prepare(self, part: Slice, repeated: bool = False) -> Launches:
+        return [call for segment in self.segments for call in segment.prepare(part, repeated)]
 
     def forward(self, part: Slice) -> Launches:
         return [call for segment in self.segments for call in segment.forward(part)]

@@ -32,5 +32,5 @@ TABLE = replace(
         (Gather, Linear, CrossEntropyLoss): ThinChain,
         (Gather, Linear, ReLU, Linear, CrossEntropyLoss): ThinChain,
     },
-    rivals=(Tiled,),
+    alternatives=(Tiled,),
 )

@@ -35,5 +35,5 @@ TABLE = replace(
         (Upsample2d, Conv2d, MSELoss): TensorConv2dLoss,
     },
     unit=TENSOR,
-    interleaves=True,
+    interleaves_steps=True,
 )

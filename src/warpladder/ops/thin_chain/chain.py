@@ -30,7 +30,7 @@ class ThinChain(Segment):
             self, samples.stored, samples.scale, samples.labels, samples.order, log, batch, capacity, operands.params, operands.grads,
             operands.update,
         )  # fmt: skip
-        self.ordered = arrays.order is not None
+        self.reads_order = arrays.order is not None
         self.kernels = ChainLaunches(self, arrays, capacity)
         packed = self.kernels.many.packed if self.kernels.many is not None else None
         self.setup = tuple(packed.packing) if packed is not None else ()
@@ -40,7 +40,7 @@ class ThinChain(Segment):
         return all(layer.out_features <= MOST for layer in subgraph.layers if isinstance(layer, Linear))
 
     @classmethod
-    def updates(cls, subgraph: Subgraph) -> bool:
+    def updates_in_place(cls, subgraph: Subgraph) -> bool:
         return fuses(subgraph)
 
     def forward(self, part: Slice) -> Launches:

@@ -34,7 +34,7 @@ def parts(trainer: KernelTrainer) -> tuple[Part, ...]:
         launch.send()
     trainer.device.synchronize()
     slices = trainer.batch / part.n
-    stages = trainer.stages(part, again=True)
+    stages = trainer.stages(part, repeated=True)
     if isinstance(trainer.feed, StreamedFeed):  # a lane's launches are known when its turn comes: all lanes do the same
         stages = [Stage("feed", range(0), trainer.feed.lanes[0].launches(part)), *stages]
     return tuple(_part(trainer, stage, slices) for stage in stages if stage.launches)

@@ -78,11 +78,13 @@ class Between:
             return False
         return any(part.layers_at.stop > self.net.first_trained for part, _ in self.cut[:place])
 
-    def rectifies(self, number: int) -> bool:
-        """Whether a segment also computes, on its way out, the gradient of the ReLU that the segment before it ends
-        with.
-        """
-        return number > 0 and self.cut[number][1].rectifies and isinstance(self.cut[number - 1][0].nodes[-1], ReLU)
+    def fuses_relu(self, number: int) -> bool:
+        """True if a segment computes the backward pass of the ReLU at the end of the previous segment."""
+        return (
+            number > 0
+            and self.cut[number][1].fuses_relu_backward
+            and isinstance(self.cut[number - 1][0].nodes[-1], ReLU)
+        )
 
     def sizes(self, capacity: int, train: bool) -> dict[str, int]:
         """Bytes of the arrays for `capacity` samples, by what they are for; the segments' own scratch memory is not
@@ -188,15 +190,15 @@ class Chain:
                 place.name for place in param_slices(between.net) if int(place.name.partition(".")[0]) in part.layers_at
             ]
             w, dw = (tuple(views[name] for name in names if name in views) for views in (params, grads))
-            own = update(names) if update is not None and names and kind.updates(part) else None
+            own = update(names) if update is not None and names and kind.updates_in_place(part) else None
             operands = Operands(
                 self._buffers(number, w, dw), w, dw, samples if part.gathers else None,
                 arrays.labels if part.gathers or labelled else arrays.x if part.turns else None, log if part.turns else None, own,
-                between.rectifies(number), number + 1 < len(between.cut) and between.rectifies(number + 1),
+                between.fuses_relu(number), number + 1 < len(between.cut) and between.fuses_relu(number + 1),
                 self.segments[-1] if self.segments and self.segments[-1].layers else None,
             )  # fmt: skip
             self.segments.append(kind(device, part, operands, block_size))
-            self.updated.update(names if self.segments[-1].updating else ())
+            self.updated.update(names if self.segments[-1].update is not None else ())
 
     def _buffers(self, number: int, w: tuple[Array, ...], dw: tuple[Array, ...]) -> Buffers:
         """What a segment reads and writes, as `Operands` says."""
@@ -221,16 +223,14 @@ class Chain:
         return [number for number, (part, _) in enumerate(self.between.cut) if not part.turns]
 
     @property
-    def ordered(self) -> bool:
+    def reads_order(self) -> bool:
         """Whether a step's launches read the order."""
-        return all(segment.ordered for segment in self.segments)
+        return all(segment.reads_order for segment in self.segments)
 
-    def prepare(self, part: Slice, again: bool = False) -> list[Stage]:
-        """What segments make of their parameters before they see a slice's samples; `again`: those alone that a step
-        like this one, just before, has not renewed.
-        """
-        wanted = [segment for segment in self.segments if not (again and segment.renews(part))]
-        return [stage for segment in wanted if (stage := _stage("prepare", segment, segment.prepare(part))).launches]
+    def prepare(self, part: Slice, repeated: bool = False) -> list[Stage]:
+        """Launches that depend on the parameters alone, as `Segment.prepare`."""
+        stages = [_stage("prepare", segment, segment.prepare(part, repeated)) for segment in self.segments]
+        return [stage for stage in stages if stage.launches]
 
     def forward(self, part: Slice) -> list[Stage]:
         """All segments, for a slice."""

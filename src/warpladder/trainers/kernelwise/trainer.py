@@ -200,7 +200,7 @@ class KernelTrainer(Trainer):
             return StepLog(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
         if self.running != first:
             self._count_from(first)
-        if self.chain.ordered:
+        if self.chain.reads_order:
             self.feed.begin(order, first, last)
         if not self.config.steady:
             self._bring_numbers(first, last)
@@ -257,13 +257,14 @@ class KernelTrainer(Trainer):
             found = self.programs[part] = [launch for stage in self.stages(part) for launch in stage.launches]
         return found
 
-    def stages(self, part: Slice, again: bool = False) -> list[Stage]:
-        """All launches of a slice, in order, by what they are for; `again`: of one behind a step like it, which may
-        have prepared some of it.
+    def stages(self, part: Slice, repeated: bool = False) -> list[Stage]:
+        """Stages of a slice, in order.
+
+        repeated : True if the step before had the same slice; it may have prepared some of this one.
         """
         assert self.chain is not None and self.feed is not None
         no_layers = range(0)
-        out = self.chain.prepare(part, again)
+        out = self.chain.prepare(part, repeated)
         if not self.chain.between.gathers:
             out.append(Stage("feed", no_layers, self.feed.launches(part)))
         out += [*self.chain.forward(part), *self.chain.backward(part)]

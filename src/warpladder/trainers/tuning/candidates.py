@@ -98,7 +98,7 @@ class Choice(ABC, Generic[Way]):
         digests = sorted(used | {sources.read(path).digest for path in self.files})
         ways = [str(self.told(way)).partition(",")[2] for way in self.candidates()]  # without the layer's number
         op = self.op
-        asked = op.buffers.dx is not None, op.operands.x_rectified, op.operands.dy_rectified
+        asked = op.buffers.dx is not None, op.operands.masks_dx, op.operands.dy_is_masked
         what = hardware, repr(op.layers), op.buffers.x.shape[1:], asked, op.block_size, digests, ways
         return sha256(json.dumps(what).encode()).hexdigest()[:40]
 
@@ -182,7 +182,7 @@ class Segments(Choice[type[Segment]]):
         op = chain.segments[place]
         super().__init__(op.subgraph.layers_at.start, op, chain.capacity)
         self.chain, self.place = chain, place
-        able = (rival for rival in rivals if rival.rectifies or not op.operands.x_rectified)
+        able = (rival for rival in rivals if rival.fuses_relu_backward or not op.operands.masks_dx)
         self.rivals = [rival for rival in able if rival.takes(op.subgraph)]
         self.bound: dict[type[Segment], Segment] = {type(op): op}
 

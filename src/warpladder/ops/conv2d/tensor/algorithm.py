@@ -116,8 +116,8 @@ class Way(ABC):
         self.apart = False
         pooled = asked.pool and asked.trains
         self.winner = owner.scratch((asked.capacity, *owner.buffers.y.shape[1:]), np.uint8) if pooled else None
-        self.rectified = owner.buffers.y if asked.rectify and not owner.operands.dy_rectified else None
-        self.below = owner.buffers.x if owner.operands.x_rectified else None
+        self.rectified = owner.buffers.y if asked.rectify and not owner.operands.dy_is_masked else None
+        self.below = owner.buffers.x if owner.operands.masks_dx else None
 
     @classmethod
     @abstractmethod

@@ -24,7 +24,7 @@ class TensorConv2d(Segment):
     as `GemmConv2d` does and says. Where there is a ReLU, `backward` overwrites dy.
     """
 
-    rectifies = True
+    fuses_relu_backward = True
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -39,24 +39,25 @@ class TensorConv2d(Segment):
             rectify=any(isinstance(layer, ReLU) for layer in layers), pool=isinstance(layers[-1], MaxPool2d), capacity=capacity,
             trains=buffers.dy is not None, both=buffers.dx is not None, begins=begins, slight=begins and is_small(subgraph, FIRST, products=2),
         )  # fmt: skip
-        before = operands.before.way if isinstance(operands.before, TensorConv2d) else None
+        before = operands.previous.way if isinstance(operands.previous, TensorConv2d) else None
         self.way: Way = next(way for way in WAYS if way.takes(asked))(self, asked, before)
-        self.factors, self.updating = self.way.factors, self.updating and not self.way.apart
+        self.factors = self.way.factors
+        self.update = None if self.way.apart else operands.update
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
         return subgraph.precision in FORMATS and GemmConv2d.takes(subgraph)
 
     @classmethod
-    def updates(cls, subgraph: Subgraph) -> bool:
+    def updates_in_place(cls, subgraph: Subgraph) -> bool:
         return fuses(subgraph)
 
-    def prepare(self, part: Slice) -> Launches:
+    def prepare(self, part: Slice, repeated: bool = False) -> Launches:
         return self.way.prepare()
 
     def forward(self, part: Slice) -> Launches:
         return self.way.forward(part.n)
 
     def backward(self, part: Slice) -> Launches:
-        t, updated = self.buffers, settings(self.operands.update if self.updating else None, part)
+        t, updated = self.buffers, settings(self.update, part)
         return self.way.backward(part.n, Gradients(t.dw, t.db, updated))

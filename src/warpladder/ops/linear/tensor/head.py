@@ -16,5 +16,5 @@ class SmallHead(ThinHead):
         return super().takes(subgraph) and is_small(subgraph, HEAD, products=3)
 
     @classmethod
-    def updates(cls, subgraph: Subgraph) -> bool:
+    def updates_in_place(cls, subgraph: Subgraph) -> bool:
         return fuses(subgraph)

@@ -34,10 +34,10 @@ class TensorLinear(Segment):
 
     Attributes
     ----------
-    fed : bool
-        Whether the segment before packs x, and takes dy packed.
-    behind : bool
-        Whether the segment behind packs dy.
+    has_packed_x : bool
+        True if the previous segment packs x, and reads dx packed.
+    has_packed_dy : bool
+        True if the next segment packs dy.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
@@ -67,34 +67,41 @@ class TensorLinear(Segment):
         if passes:
             self.dx = TensorProduct(self, lambda n: (n, inputs, outputs), capacity, Formats.alike(kind))
             self.products["dx"] = self.dx.plan
-        self.behind, self.to_y, self.to_dx, self.gate = False, Outlet(), Outlet(), False
-        self.fed = isinstance(operands.before, TensorLinear) and operands.before.feed(self)
+        self.has_packed_dy, self.to_y, self.to_dx, self.masks_dx = False, Outlet(), Outlet(), False
+        self.has_packed_x = isinstance(operands.previous, TensorLinear)
+        if isinstance(operands.previous, TensorLinear):
+            self.to_dx, self.masks_dx = operands.previous.exchange(self.x, passes)
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
         return isinstance(subgraph.layers[0], Linear) and subgraph.precision in FORMATS
 
     @classmethod
-    def updates(cls, subgraph: Subgraph) -> bool:
+    def updates_in_place(cls, subgraph: Subgraph) -> bool:
         return fuses(subgraph)
 
-    def renews(self, part: Slice) -> bool:
-        return self.operands.update is not None and part.whole
+    def exchange(self, packed_y: Outlet, packs_dy: bool) -> tuple[Outlet, bool]:
+        """Pack y for the next segment from now on.
 
-    def feed(self, behind: TensorLinear) -> bool:
-        """Pack y for the segment behind from now on, and take dy as it packs it; what is kept of that one are arrays."""
-        self.to_y = behind.x
-        if behind.buffers.dx is not None:
-            self.behind, behind.to_dx, behind.gate = True, self.dy, self.rectify
-        return True
+        Returns where the next segment leaves dy, if it `packs_dy`, and True if it also applies the mask of this
+        segment's ReLU to dy.
+        """
+        self.to_y, self.has_packed_dy = packed_y, packs_dy
+        return (self.dy, self.rectify) if packs_dy else (Outlet(), False)
 
-    def prepare(self, part: Slice) -> Launches:
+    def repacks(self, part: Slice) -> bool:
+        """True if `backward` updates the weights and leaves them packed."""
+        return self.update is not None and part.whole
+
+    def prepare(self, part: Slice, repeated: bool = False) -> Launches:
+        if repeated and self.repacks(part):
+            return []
         return [pack(self, self.kind, self.buffers.w, self.outputs, self.inputs, self.w)]
 
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         assert self.w.along is not None and self.x.along is not None
-        found = [] if self.fed else self._packing(part)
+        found = [] if self.has_packed_x else self._packing(part)
         return [*found, self.y.launch(n, self.x.along, self.w.along, t.y, t.b, self.rectify, to=self.to_y)]
 
     def _packing(self, part: Slice) -> Launches:
@@ -115,12 +122,16 @@ class TensorLinear(Segment):
         t, n, dy = self.buffers, part.n, self.dy
         assert dy.across is not None and self.x.across is not None
         found: Launches = (
-            [] if self.behind else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.rectify else None)]
+            []
+            if self.has_packed_dy
+            else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.rectify else None)]
         )
         if dy.along is not None and self.w.across is not None:  # before dw, whose launch packs new weights
             dx = None if self.to_dx.across is not None else t.dx
-            found.append(self.dx.launch(n, dy.along, self.w.across, dx, gate=t.x if self.gate else None, to=self.to_dx))
-        update, packed = self.operands.update, self.w if self.renews(part) else NOWHERE
+            found.append(
+                self.dx.launch(n, dy.along, self.w.across, dx, gate=t.x if self.masks_dx else None, to=self.to_dx)
+            )
+        update, packed = self.update, self.w if self.repacks(part) else NOWHERE
         found.append(self.dw.launch(n, dy.across, self.x.across, t.dw, to=packed, updated=settings(update, part, t.dw)))
         bias = self.device.kernel(BIAS, "finish_bias")
         found.append(
