@@ -1,20 +1,23 @@
 """Training speed on the CPU beside PyTorch and scikit-learn, all in one run.
 
-    python benchmarks/cpu.py --data-dir DIR            # everything, some ten minutes; DIR has mnist/ and cifar10/
-    python benchmarks/cpu.py --case mlp --case cnn     # some of it
-    python benchmarks/cpu.py --processors 2            # on a machine with more, whose host has other guests: each case
-    on the two that multiply fastest python benchmarks/cpu.py --quick                   # two rounds, to see that it
-    works: nothing is stored
+    # everything, some ten minutes; DIR has mnist/ and cifar10/
+    python benchmarks/cpu.py --data-dir DIR
+    # some of it
+    python benchmarks/cpu.py --case mlp --case cnn
+    # on a machine with more, whose host has other guests: each case on the two that multiply fastest
+    python benchmarks/cpu.py --processors 2
+    # two rounds, to see that it works: nothing is stored
+    python benchmarks/cpu.py --quick
 
-Every trainer trains the same steps of the same data from the same weights, in a row, behind some that are not timed; of
-full batches, where an epoch is a step, as many epochs. Shuffling, gathering and conversion are part of the time;
+Every trainer trains the same steps of the same data from the same weights, in a row, behind some that are not timed;
+of full batches, where an epoch is a step, as many epochs. Shuffling, gathering and conversion are part of the time;
 loading and compiling are not. Trainers take turns, round by round, so that what disturbs the machine disturbs all of
 them, and a speed-up is the median of the rounds' ratios. A result during which other programs kept more than a
 twentieth of the cores busy is stored only where --out says so. How many cores the threads have is measured before and
-behind whatever is timed, since a hypervisor may put two processors of a guest on one core: a speed-up is also given for
-the rounds in which both trainers had cores of their own. Where cores have two threads each, native and PyTorch are
-timed with a thread for each core as well. Without the data set at hand the images are random bytes, and the result says
-so.
+behind whatever is timed, since a hypervisor may put two processors of a guest on one core: a speed-up is also given
+for the rounds in which both trainers had cores of their own. Where cores have two threads each, native and PyTorch are
+timed with a thread for each core as well. Without the data set at hand the images are random bytes, and the result
+says so.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The support vector machine by blocks of classes beside scikit-learn's SVC: seconds, memory, and whether decisions and
-labels are the same.
+"""The support vector machine by blocks of classes beside scikit-learn's SVC: seconds, memory, and whether decisions
+and labels are the same.
 
     warpladder features autoencoder.safetensors --layer 5 --data cifar10 --limit 5000 -o f.safetensors
     python benchmarks/svm.py f.safetensors [--tests 2000]

@@ -1,8 +1,8 @@
 """What a first start costs: `warpladder train` in a fresh process with an empty HOME, and once more when what was
 compiled and timed is kept.
 
-    python benchmarks/h200/cold.py --data-dir DIR        # DIR has mnist/, and cifar10/ or noise takes its place; half a
-    minute on an H200
+    # DIR has mnist/, and cifar10/ or noise takes its place; half a minute on an H200
+    python benchmarks/h200/cold.py --data-dir DIR
 
 A time is that of the whole command, one epoch and the test score included. What the command says of compiling and
 timing is printed with it.

@@ -2,7 +2,8 @@
 optimizer costs.
 
     git worktree add /tmp/old COMMIT
-    python benchmarks/h200/commits.py --old /tmp/old --data-dir DIR       # about two minutes on an H200
+    # about two minutes on an H200
+    python benchmarks/h200/commits.py --old /tmp/old --data-dir DIR
 
 Each state has a process of its own, with its own `src` and `benchmarks/h200/speed.py`; they take turns, repetition by
 repetition, and never train at the same time. The ratio is that of the medians. With --optimizers, this state's other

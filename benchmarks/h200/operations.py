@@ -1,7 +1,8 @@
 """What each library is worth by itself: the library rung's steps with none, one and all of its operations given to
 cuBLASLt and cuDNN.
 
-    python benchmarks/h200/operations.py --data-dir DIR --out DIR     # DIR has mnist/ and cifar10/; two minutes
+    # DIR has mnist/ and cifar10/; two minutes
+    python benchmarks/h200/operations.py --data-dir DIR --out DIR
 
 The rows of softmax are S5's: its own kernels, the products by cuBLAS, the loss by cuDNN too; then the graph that S5
 came to in the end. All take turns. Times are us a step, the log read back included, beside what resident and graph

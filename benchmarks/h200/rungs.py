@@ -1,7 +1,9 @@
 """The GPU rungs beside each other on the five nets: what each feed should give, and what it gives. One run, one GPU.
 
-    python benchmarks/h200/rungs.py --data-dir DIR --out DIR     # DIR has mnist/ and cifar10/; about four minutes
-    python benchmarks/h200/rungs.py --case mlp                   # one net
+    # DIR has mnist/ and cifar10/; about four minutes
+    python benchmarks/h200/rungs.py --data-dir DIR --out DIR
+    # one net
+    python benchmarks/h200/rungs.py --case mlp
 
 The prediction is made before the feeds are timed, from what their parts take alone:
 

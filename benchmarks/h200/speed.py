@@ -1,17 +1,19 @@
 """The fastest rungs and every peer on the training workloads, in one run on one GPU.
 
-    python benchmarks/h200/speed.py --data-dir DIR --out DIR            # DIR has mnist/ and cifar10/; about seven
-    minutes on an H200 python benchmarks/h200/speed.py --workloads W1,W4 --seconds 0.5     # some of it, with longer
-    repetitions python benchmarks/h200/speed.py --smoke                             # a few steps of each, to see that
-    it works
+    # DIR has mnist/ and cifar10/; about seven minutes on an H200
+    python benchmarks/h200/speed.py --data-dir DIR --out DIR
+    # some of it, with longer repetitions
+    python benchmarks/h200/speed.py --workloads W1,W4 --seconds 0.5
+    # a few steps of each, to see that it works
+    python benchmarks/h200/speed.py --smoke
 
 A time is that of `run`: the order of the samples, their gathering, the training and the log on the host. Loading,
 compilation and capture are outside it. All take turns, round by round. Where an epoch takes longer than --seconds its
 first steps are timed. Where it is one step, W3, a time is that of `run_epochs` of fifty, which waits once where the
-rung or peer can; "alone" beside it is that of `run` of each. The units are us a step (W1, W2, W4), us an iteration (W3)
-and ms an epoch of 50,000 images (W5), scaled from a step. The data are cut so that an epoch is whole blocks of steps
-and no partial batch, which saves every peer half of its compilations. Everyone's mean loss over the first timed steps
-stands beside the first one's: equal work has equal losses.
+rung or peer can; "alone" beside it is that of `run` of each. The units are us a step (W1, W2, W4), us an iteration
+(W3) and ms an epoch of 50,000 images (W5), scaled from a step. The data are cut so that an epoch is whole blocks of
+steps and no partial batch, which saves every peer half of its compilations. Everyone's mean loss over the first timed
+steps stands beside the first one's: equal work has equal losses.
 """
 
 from __future__ import annotations

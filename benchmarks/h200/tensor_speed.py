@@ -1,9 +1,11 @@
 """The rung tensor in every precision beside graph and the fastest peers of the same precision, in one run on one GPU.
 
-    python benchmarks/h200/tensor_speed.py --data-dir DIR --out DIR                 # DIR has mnist/ and cifar10/
-    python benchmarks/h200/tensor_speed.py --workloads cnn-64,autoencoder-256       # some of it
-    python benchmarks/h200/tensor_speed.py --smoke                                  # a few steps of each, to see that
-    it works
+    # DIR has mnist/ and cifar10/
+    python benchmarks/h200/tensor_speed.py --data-dir DIR --out DIR
+    # some of it
+    python benchmarks/h200/tensor_speed.py --workloads cnn-64,autoencoder-256
+    # a few steps of each, to see that it works
+    python benchmarks/h200/tensor_speed.py --smoke
 
 How times are taken is told in speed.py, which takes them. The loss of a coarse precision may be further from that of
 float32 than another order of sums brings it; further than speed.COARSE it is other work.

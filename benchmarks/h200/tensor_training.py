@@ -1,21 +1,21 @@
 """Training to the end on tensor cores, paired: each precision beside plain float32 (the rung graph), from the same
 seeds on the same batches.
 
-    python benchmarks/h200/tensor_training.py --data-dir DIR                              # DIR has mnist/, fashion/ and
-    cifar10/ python benchmarks/h200/tensor_training.py --data-dir DIR --only mlp-mnist --seeds 100
-    python benchmarks/h200/tensor_training.py --data-dir DIR --together 12                # as many processes share the
-    seeds, and the GPU python benchmarks/h200/tensor_training.py --picture error.svg                         # error
-    against time of what is stored; trains nothing
+    # DIR has mnist/, fashion/ and cifar10/
+    python benchmarks/h200/tensor_training.py --data-dir DIR
+    python benchmarks/h200/tensor_training.py --data-dir DIR --only mlp-mnist --seeds 100
+    # as many processes share the seeds, and the GPU
+    python benchmarks/h200/tensor_training.py --data-dir DIR --together 12
+    # error against time of what is stored; trains nothing
+    python benchmarks/h200/tensor_training.py --picture error.svg
 
-A seed draws the initial weights and the order of the samples, and all rungs train from it in turn, so that a difference
-between two of them is that of their arithmetic and of what training makes of it. What is stored is kept after every
-seed: the same command goes on where it was stopped, or where
---budget ended. Seconds are kept of trainings that had the GPU for themselves. It ends with an error where a loss is not
-finite, or where a precision misses its mark:
+A seed draws the initial weights and the order of the samples, and all rungs train from it in turn, so that a
+difference between two of them is that of their arithmetic and of what training makes of it. What is stored is kept
+after every seed: the same command goes on where it was stopped, or where --budget ended. Seconds are kept of trainings
+that had the GPU for themselves. It ends with an error where a loss is not finite, or where a precision misses its mark:
 
-    tensor in fp32 (split)     cannot be told from graph: by chance alone the mean difference would be as large in 1 %
-    of the cases at least tensor in tf32, bf16, fp16 0.15 points of accuracy, or 2 % of the mean squared error, from
-    graph at most, two standard errors included
+    tensor in fp32 (split)     cannot be told from graph: by chance alone the mean difference would be as large in 1 % of the cases at least
+    tensor in tf32, bf16, fp16 0.15 points of accuracy, or 2 % of the mean squared error, from graph at most, two standard errors included
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Every kernel behind every table, and of the ladder of matrix products, at ragged shapes, against the reference: cases
-that run on any device.
+"""Every kernel behind every table, and of the ladder of matrix products, at ragged shapes, against the reference:
+cases that run on any device.
 
 The cases follow the tables: whatever nodes a segment computes, alone or several in one pass, a chain of such nodes is
 made up for it. What a segment writes holds NaN before, and so does every row that it must not read.

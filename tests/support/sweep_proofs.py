@@ -1,10 +1,12 @@
 """Proofs over nets, data sets, batch sizes, seeds and rungs: no honest rung is refused, and every liar is caught.
 
-    python tests/support/sweep_proofs.py --seeds 20 --rungs numpy,native            # a line for each proof that is not
-    as it should be python tests/support/sweep_proofs.py --liars --batches 64,1000,full --nets mlp --jobs 8
-    python tests/support/sweep_proofs.py --rows light --seeds 2 --first-seed 14     # as scripts/nightly does: what
-    takes seconds, with seeds of its own, python tests/support/sweep_proofs.py --rows heavy --turn 7 --seeds 1
-     # and one of the rows that take minutes each
+    # a line for each proof that is not as it should be
+    python tests/support/sweep_proofs.py --seeds 20 --rungs numpy,native
+    python tests/support/sweep_proofs.py --liars --batches 64,1000,full --nets mlp --jobs 8
+    # as scripts/nightly does: what takes seconds, with seeds of its own,
+    python tests/support/sweep_proofs.py --rows light --seeds 2 --first-seed 14
+    # and one of the rows that take minutes each
+    python tests/support/sweep_proofs.py --rows heavy --turn 7 --seeds 1
 
 It exits with 1 where a proof is not as it should be. MNIST's shapes are images made here, unless --data-dir has MNIST
 itself.
