@@ -418,7 +418,7 @@ def test_the_page_shows_what_is_printed(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "smooth.cu").write_text(source)
     for command, shown in examples:
-        assert main(shlex.split(command)[1:]) == 1
+        assert main(shlex.split(command.replace("\\\n", ""))[1:]) == 1
         assert capsys.readouterr().out == shown
 
 

@@ -63,7 +63,7 @@ def test_links_lead_somewhere(page):
 def documented_commands():
     for page in PAGES:
         for block in code(page, "sh"):
-            for line in block.splitlines():
+            for line in block.replace("\\\n", "").splitlines():
                 yield named(page), line.partition("#")[0]
     for name, command in group.commands.items():
         assert "Example" in (command.help or ""), f"{name} --help shows no example"
