@@ -22,6 +22,8 @@ from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, StepLog, Trainer
 
 PAGE = Path(__file__).parent / "api.md"
+#: Columns of a line of the page.
+WIDTH = 120
 
 #: The parts of the page: a heading, how its names are reached, and what is described.
 PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
@@ -95,7 +97,39 @@ def page() -> str:
         lines += ["", f"## {title}"]
         for value in values:
             lines += _described(value, where, classes)
-    return "\n".join(lines) + "\n"
+    return "\n".join(_wrapped(lines)) + "\n"
+
+
+def _wrapped(lines: list[str]) -> list[str]:
+    """The lines with paragraphs and list entries wrapped at WIDTH columns, and with them signatures in code blocks."""
+    out: list[str] = []
+    language = None  # of the code block that a line is in
+    for line in lines:
+        if line.startswith("```"):
+            language = line[3:] if language is None else None
+            out.append(line)
+        elif language == "text":
+            out += _filled(line, "    ")
+        elif language is None and not line.startswith("#"):
+            out += _filled(line, "  " if line.startswith("- ") else "")
+        else:
+            out.append(line)
+    return out
+
+
+def _filled(line: str, indent: str) -> list[str]:
+    """A line in pieces of at most WIDTH columns. Code between backticks stays in one piece."""
+    words = re.findall(r"(?:`[^`]*`|[^\s`])+", line)
+    filled: list[str] = [] if words else [line]
+    for word in words:
+        if filled and len(filled[-1]) + 1 + len(word) <= WIDTH:
+            filled[-1] += f" {word}"
+        elif filled and re.fullmatch(r"[-+*=|>#]+|\d+[.)]", word):  # at the beginning of a line it would be markup
+            last, _, moved = filled[-1].rpartition(" ")
+            filled[-1:] = [last, f"{indent}{moved} {word}"]
+        else:
+            filled.append((indent if filled else "") + word)
+    return filled
 
 
 def _others() -> list[tuple[str, str, tuple[Any, ...]]]:

@@ -155,7 +155,11 @@ def spans(page):
 
 def is_path(text):
     """True if a piece of code is a path of this repository: a known suffix, or a slash at its end."""
-    if not re.fullmatch(r"[\w.*/-]+", text) or MADE.fullmatch(text.removeprefix("./")) or text.startswith(("/", "-", "*.", "runs/")):
+    if (
+        not re.fullmatch(r"[\w.*/-]+", text)
+        or MADE.fullmatch(text.removeprefix("./"))
+        or text.startswith(("/", "-", "*.", "runs/"))
+    ):
         return False
     if re.fullmatch(r"\.\w+", text):  # a suffix alone
         return False
