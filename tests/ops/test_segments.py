@@ -21,7 +21,7 @@ from warpladder.ops.tables import graph as graphed
 from warpladder.trainers.kernelwise.chain import Stage
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.trainers.kernelwise.where import open_device
-from warpladder.trainers.streams.overlap import beside
+from warpladder.trainers.streams import on_side_stream
 
 NET = Net(
     "small", (1, 7, 9), (nets.Conv2d(out_channels=2, kernel_size=3), nets.ReLU(), nets.MaxPool2d(2), nets.Flatten(), nets.Linear(out_features=3)),
@@ -90,12 +90,12 @@ def stages(net: Net, table: KernelTable, batch: int) -> list[Stage]:
 def test_what_runs_beside_other_launches_is_what_nobody_waits_for(batch: int) -> None:
     """The weights' gradients, but for the first layer's, the last launch of all; of the gradient that goes on, none."""
     found = stages(nets.autoencoder((3, 8, 8)), graphed.TABLE, batch)
-    names = {(call.name.partition("<")[0], aside) for stage, where in zip(found, beside(found), strict=True)
-             for call, aside in zip(stage.launches, where, strict=True) if stage.phase == "backward"}  # fmt: skip
+    names = {(call.name.partition("<")[0], is_side) for stage, where in zip(found, on_side_stream(found), strict=True)
+             for call, is_side in zip(stage.launches, where, strict=True) if stage.phase == "backward"}  # fmt: skip
     assert ("finish_weights", True) in names and ("sum_gradient", True) in names
     assert ("rectify_gradient", True) not in names and ("spread_gradient", True) not in names
     head = stages(nets.mlp(), graphed.TABLE, batch)
-    assert [where for stage, where in zip(head, beside(head), strict=True) if stage.phase == "backward"] == [
+    assert [where for stage, where in zip(head, on_side_stream(head), strict=True) if stage.phase == "backward"] == [
         [True],
         [False],
     ]
@@ -119,9 +119,9 @@ def test_launches_beside_others_may_come_last(net: Net, table: KernelTable) -> N
                 own = [stage for stage in found if stage.phase not in ("sum", "update")]
                 first: list[Call] = []
                 late: list[Call] = []
-                for stage, where in zip(own, beside(own), strict=True):
-                    for call, aside in zip(stage.launches, where, strict=True):
-                        behind = stage.phase == "backward" and (not aside if waited_for else aside)
+                for stage, where in zip(own, on_side_stream(own), strict=True):
+                    for call, is_side in zip(stage.launches, where, strict=True):
+                        behind = stage.phase == "backward" and (not is_side if waited_for else is_side)
                         (late if moved and behind else first).append(call)
                 rest = [call for stage in found if stage.phase in ("sum", "update") for call in stage.launches]
                 trainer.programs[part] = [*first, *late, *rest]

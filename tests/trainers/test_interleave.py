@@ -23,11 +23,10 @@ from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.ops.engine.segments import KernelTable
 from warpladder.ops.tables import graph as graphed
 from warpladder.ops.tables import tensor
+from warpladder.trainers import streams as scheduling
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise.chain import Stage
-from warpladder.trainers.streams import interleave
-from warpladder.trainers.streams.interleave import SIDES, Interleaved, aside, needs, placed
-from warpladder.trainers.streams.overlap import waits
+from warpladder.trainers.streams import SIDES, Interleaved, dependences, depends, on_side_of_steps, schedule
 
 CONFIG = TrainConfig(batch_size=4, learning_rate=0.05)
 DEEP = Net(
@@ -71,7 +70,7 @@ def sent(stages: Sequence[Stage], steps: int) -> tuple[list[Sent], Told]:
 def check_order(stages: Sequence[Stage], steps: int = 4) -> list[Sent]:
     """Every call has to begin after the end of all that were to be sent before it and that it has to wait for."""
     copies, main = sent(stages, steps)
-    meet = [[waits(one, other) for other in copies] for one in copies]
+    meet = [[depends(other, one) for other in copies] for one in copies]
     for step in range(steps):
         for j, call in enumerate(copies):
             assert len(call.times) == steps
@@ -128,7 +127,7 @@ def test_nor_whatever_they_touch(steps: int, touched: list[tuple[str, str]], str
     could run at once.
     """
     calls: list[Call] = [Named(f"call {i}", *both) for i, both in enumerate(touched)]
-    with mock.patch.object(interleave, "SIDES", streams):
+    with mock.patch.object(scheduling, "SIDES", streams):
         check_order([Stage("backward", range(i), calls[i : i + 3]) for i in range(0, len(calls), 3)], steps)
 
 
@@ -143,7 +142,7 @@ def test_the_samples_of_the_next_step_are_packed_while_gradients_are_computed() 
         "pack_samples", "pack_samples", "multiply", "multiply", "chain_forward_few", "chain_gradient_few", "pack", "multiply", "multiply", "finish_bias",
         "multiply", "finish_bias",
     ]  # fmt: skip
-    steps, needed = len(calls), needs(calls)
+    steps, needed = len(calls), dependences(calls)
     waited = [
         {(names[(i - back) % steps], back > i, (i - back) % steps) for back in found} for i, found in enumerate(needed)
     ]
@@ -152,7 +151,7 @@ def test_the_samples_of_the_next_step_are_packed_while_gradients_are_computed() 
     dx, dw, bias, of_first, its_bias = (waited[i] for i in range(7, 12))
     assert dx == {("pack", False, 6)} and dw == {("multiply", False, 7)} and bias == {("pack", False, 6)}
     assert of_first == {("multiply", False, 7), ("pack_samples", False, 1)} and its_bias == {("multiply", False, 7)}
-    main = [name for name, beside in zip(names, aside(stages, needed), strict=True) if not beside]
+    main = [name for name, beside in zip(names, on_side_of_steps(stages, needed), strict=True) if not beside]
     assert main == [
         "multiply",
         "multiply",
@@ -166,7 +165,7 @@ def test_the_samples_of_the_next_step_are_packed_while_gradients_are_computed() 
 
 def test_streams_are_used_again_and_calls_wait_for_others_once() -> None:
     calls = [Named("a", "x", "a"), Named("b", "x", "b"), Named("c", "a b", "c"), Named("d", "c", "x")]
-    places = placed(needs(calls), [False, True, False, False], 50)
+    places = schedule(dependences(calls), [False, True, False, False], 50)
     assert {place.stream for place in places} == {0, 1}
     assert [len(place.after) for place in places[4:8]] == [0, 1, 1, 0]
 
@@ -179,11 +178,11 @@ def test_a_call_that_is_left_out_of_what_is_waited_for_is_seen() -> None:
         Stage("backward", range(1), calls[2:]),
     ]
     check_order(stages)
-    honest = needs(calls)
+    honest = dependences(calls)
     for left_out in (0, 1):  # what only the order on the main stream keeps apart is kept apart all the same
         wrong = [[] if number == left_out else found for number, found in enumerate(honest)]
         with (
-            mock.patch.object(interleave, "needs", lambda of, wrong=wrong: wrong),
+            mock.patch.object(scheduling, "dependences", lambda of, wrong=wrong: wrong),
             pytest.raises(AssertionError, match="runs beside"),
         ):
             check_order(stages)

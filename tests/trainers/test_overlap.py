@@ -24,7 +24,7 @@ from warpladder.ops.tables import gemm, naive, tensor, tiled
 from warpladder.ops.tables import graph as graphed
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise.chain import Stage
-from warpladder.trainers.streams.overlap import Overlapped
+from warpladder.trainers.streams import Overlapped
 
 CONFIG = TrainConfig(batch_size=4, learning_rate=0.05, momentum=0.9)
 

@@ -17,8 +17,7 @@ from .base import State, StepLog, check_range, in_a_row
 from .kernelwise.chain import Stage
 from .kernelwise.feeds import Feed, ResidentFeed
 from .kernelwise.trainer import KernelTrainer
-from .streams.interleave import Interleaved
-from .streams.overlap import USING, Overlapped
+from .streams import USING, Interleaved, Overlapped
 from .tuning.tuner import tune
 
 if TYPE_CHECKING:

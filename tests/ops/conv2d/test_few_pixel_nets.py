@@ -23,7 +23,7 @@ from warpladder.ops.tables.tensor import TABLE
 from warpladder.optimizers import Adam
 from warpladder.proof import verify
 from warpladder.trainers.graphed import GraphedTrainer
-from warpladder.trainers.streams.interleave import aside, needs
+from warpladder.trainers.streams import dependences, on_side_of_steps
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -158,4 +158,4 @@ def test_a_step_of_the_autoencoder_at_one_image_is_a_chain_of_ten_launches_and_s
         stages = trainer.stages(trainer.parts()[0], repeated=True)
         calls = [call for stage in stages for call in stage.launches]
         assert len(calls) == 17 and all(isinstance(call, Launch) for call in calls)
-        assert sum(aside(stages, needs(calls))) == 7
+        assert sum(on_side_of_steps(stages, dependences(calls))) == 7
