@@ -2,7 +2,8 @@
 // tensor cores. A block of 256 threads makes 128 x 128 numbers of C, a warp 64 x 32 of them: 4 x 4 fragments of 16 x 8.
 // 32 terms of the sums come to shared memory at a time, rounded on the way, two neighbours along k in one word, as
 // fragments have them. One instruction of a warp multiplies 16 x 16 numbers of A by 16 x 8 of B: 2048 multiply-adds, as
-// many as 64 FMA instructions. arch: sm_80, sm_90, sm_100
+// many as 64 FMA instructions.
+// arch: sm_80, sm_90, sm_100
 #include "mma.cuh"
 #include "store.cuh"
 

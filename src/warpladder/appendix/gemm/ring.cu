@@ -4,7 +4,8 @@
 // holds what is copied. ldmatrix reads a fragment of A, or two of B, at once. More terms in fewer stages, in as much
 // shared memory, are fewer barriers; two stages under way are enough to hide the memory's latency. For 16 terms a warp
 // reads 4 KB of fragments and does 131,072 FLOPs. An H100's multiprocessor takes 32 cycles for either, so a smaller
-// part of the tile for each warp would make shared memory the limit. arch: sm_80, sm_90, sm_100
+// part of the tile for each warp would make shared memory the limit.
+// arch: sm_80, sm_90, sm_100
 #include "store.cuh"
 #include "tiles16.cuh"
 

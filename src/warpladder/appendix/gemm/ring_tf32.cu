@@ -2,7 +2,8 @@
 // holds what it always held. As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64, from a
 // ring of three stages, here of 32 terms. To ldmatrix a row of A is four floats instead of eight numbers of 16 bits,
 // and each lane gets one of them: just what a fragment of A wants in tf32. What it turns are numbers of 16 bits, so
-// fragments of B are read by plain loads, of 32 neighbouring banks. arch: sm_80, sm_90, sm_100
+// fragments of B are read by plain loads, of 32 neighbouring banks.
+// arch: sm_80, sm_90, sm_100
 // instance: product<1>
 // instance: product<4>
 #include "async.cuh"

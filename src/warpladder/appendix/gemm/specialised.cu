@@ -3,7 +3,8 @@
 // two multiply, 64 x 256 numbers of C each. They meet at barriers in shared memory, two for each stage: `arrived` says
 // that it can be multiplied, `read` that it can be filled again. So nobody waits for the whole block, and the ring goes
 // on filling while sums are written. Who only asks gives its registers to the others. Blocks stay: there are as many as
-// the GPU runs at once, and each makes one tile of C after the other, in an order that suits the cache. arch: sm_90a
+// the GPU runs at once, and each makes one tile of C after the other, in an order that suits the cache.
+// arch: sm_90a
 #include "stages.cuh"
 #include "store.cuh"
 #include "wgmma.cuh"

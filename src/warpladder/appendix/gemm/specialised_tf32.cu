@@ -2,7 +2,8 @@
 // it always held. As specialised.cu, with two differences. In tf32 wgmma takes only factors whose terms lie beside each
 // other. A's do; B's lie below each other, so a launch before this one writes B turned: 134 MB of traffic at 4096 x
 // 4096, about a tenth of the time of the product. And no thread rounds: the copy engine does, on the way to shared
-// memory, since the tensor maps say that their floats are to become tf32. arch: sm_90a
+// memory, since the tensor maps say that their floats are to become tf32.
+// arch: sm_90a
 #include "stages.cuh"
 #include "store.cuh"
 #include "wgmma.cuh"

@@ -7,7 +7,8 @@
 // brings its largest number to 2^14: then what is 2^-16 of that still has a low half above half's end. Sums are
 // multiplied back in the end; none of it rounds. Tensor cores cut off what they add (device/include/mma.cuh), and
 // errors of one sign grow with k. So after every 32 terms what is in their accumulator is added to a sum in a register,
-// by an addition that rounds, and begins from 0 again. arch: sm_80, sm_90, sm_100
+// by an addition that rounds, and begins from 0 again.
+// arch: sm_80, sm_90, sm_100
 #include "store.cuh"
 #include "tiles16.cuh"
 #include "warp.cuh"

@@ -3,7 +3,8 @@
 // A stage has both halves of both factors, and a step is three products for one, al bh, ah bl and ah bh: the small ones
 // first, so that less of them is cut off. Sums stay in the tensor cores for 64 terms, then are added to others by
 // additions that round. For that a thread has its numbers twice, so a warpgroup makes 64 x 128 of them and not 64 x
-// 256; while one of the two adds, the tensor cores multiply for the other. arch: sm_90a
+// 256; while one of the two adds, the tensor cores multiply for the other.
+// arch: sm_90a
 #include "stages.cuh"
 #include "store.cuh"
 #include "wgmma.cuh"

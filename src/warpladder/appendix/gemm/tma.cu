@@ -2,7 +2,8 @@
 // maps. As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64. But one thread asks for a
 // whole stage, by five instructions, and the copy engine does the rest: addresses, edges, and where in shared memory
 // each piece goes so that ldmatrix finds its rows in different banks. A barrier in shared memory (mbarrier) counts the
-// bytes, and everybody waits for that. What 256 threads spent on copies they now multiply. arch: sm_90, sm_100
+// bytes, and everybody waits for that. What 256 threads spent on copies they now multiply.
+// arch: sm_90, sm_100
 #include "mma.cuh"
 #include "stages.cuh"
 #include "store.cuh"

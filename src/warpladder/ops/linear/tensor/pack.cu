@@ -2,7 +2,8 @@
 // they are stored.
 //
 // A warp takes a block of 32 x 32 numbers. Bound by memory: 4 bytes read and 4 written for each copy of a number, 2
-// where the format has no low halves. arch: sm_80, sm_90, sm_100
+// where the format has no low halves.
+// arch: sm_80, sm_90, sm_100
 #include "four.cuh"
 #include "order.cuh"
 #include "tensor_pack.cuh"

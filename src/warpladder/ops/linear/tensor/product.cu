@@ -5,7 +5,8 @@
 // memory (device/include/pieces.cuh) while the tensor cores multiply, and no register holds what is copied. In fp32
 // three products make one, of which the fourth, 2^-22 of the whole, is left out. Tensor cores cut off what they add
 // (device/include/mma.cuh). So each 32 terms begin from 0 and are added to a sum in a register by an addition that
-// rounds. arch: sm_80, sm_90, sm_100
+// rounds.
+// arch: sm_80, sm_90, sm_100
 #include "finished.cuh"
 #include "pieces.cuh"
 

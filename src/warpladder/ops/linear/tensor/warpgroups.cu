@@ -6,7 +6,8 @@
 // has put them, in place of tensor.cu's 16 x 8 and the fragments that these want in registers. A thread of a warp of
 // its own asks for panels, as far ahead as the ring is long; warpgroups multiply, each at its own pace. Sums leave the
 // tensor cores after 32 terms where there are scales, which is when these are undone, and else after a record; they are
-// added to sums in registers by additions that round. arch: sm_90a
+// added to sums in registers by additions that round.
+// arch: sm_90a
 #include "finished.cuh"
 #include "turn.cuh"
 #include "wgmma.cuh"

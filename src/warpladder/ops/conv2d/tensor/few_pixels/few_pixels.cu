@@ -6,7 +6,8 @@
 // 16 channels with all taps, and 8 to 32 columns. It brings them, scales and splits them, waits once, and runs a short
 // loop over the taps. All groups that share sums are in one cluster: each of its blocks adds a part of the tile from
 // the shared memory of all, in the order of the channels, and finishes it. A line of x is 16 channels of a pixel, a
-// line of the weights all that meets 16 channels for an output: formats, scales: tensor_panels.cuh. arch: sm_90, sm_100
+// line of the weights all that meets 16 channels for an output: formats, scales: tensor_panels.cuh.
+// arch: sm_90, sm_100
 // instance: convolve_few_pixels<SPLIT, WINDOW, 4, false>
 // instance: convolve_few_pixels<SPLIT, WINDOW, 4, true>
 // instance: convolve_few_pixels<SPLIT, ENLARGED, 4, false>

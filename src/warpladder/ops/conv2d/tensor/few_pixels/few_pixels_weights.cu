@@ -6,7 +6,8 @@
 // pixels. A line is a channel's numbers in a tile: they stay in registers until its largest is known. Sums leave the
 // tensor cores after 32 pixels. The blocks of a cluster have the same channels and share the tiles; each then adds up a
 // part of the sums from the shared memory of all, in the order of the tiles, and finishes it. Formats, scales:
-// tensor_panels.cuh. arch: sm_90, sm_100
+// tensor_panels.cuh.
+// arch: sm_90, sm_100
 // instance: correlate_few_pixels<SPLIT, WINDOW, true>
 // instance: correlate_few_pixels<SPLIT, GATHERED, false>
 // local memory: correlate_few_pixels: on sm_100, behind an enlargement in fp32, a thread has 8 bytes beside its sums

@@ -1,5 +1,6 @@
 // A convolution's weights as `convolve` of tensor.cu copies them: panels of BN outputs by 32 terms, scaled and split,
-// in the order of shared memory. arch: sm_80, sm_90, sm_100
+// in the order of shared memory.
+// arch: sm_80, sm_90, sm_100
 #include "../folded.cuh"
 #include "tensor_pixels.cuh"
 

@@ -4,7 +4,8 @@
 // A stage is 32 channels of a tile's halo. Each pixel of it is read, scaled and split once, and then multiplied by the
 // panels of all taps, one after another: 32 outputs or 64 by 32 terms each, which tensor_pack.cu has scaled and split
 // already, so that they are copied as they lie. Formats, scales, and sums that leave the tensor cores every 32 terms:
-// tensor_panels.cuh, mma.cuh and docs/rungs/tensor.md. arch: sm_80, sm_90, sm_100
+// tensor_panels.cuh, mma.cuh and docs/rungs/tensor.md.
+// arch: sm_80, sm_90, sm_100
 #include "async.cuh"
 #include "pooled.cuh"
 #include "tensor_pixels.cuh"

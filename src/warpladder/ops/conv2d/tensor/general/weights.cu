@@ -3,7 +3,8 @@
 //
 // A stage is a tile of PIXELS pixels: 64 channels of dy, and 32 of x with their halo, each read, scaled and split once
 // and multiplied for all taps. Both lie channels last, so that ldmatrix turns them: terms are pixels here. A line,
-// which has one scale, is a channel's numbers in the stage. arch: sm_80, sm_90, sm_100
+// which has one scale, is a channel's numbers in the stage.
+// arch: sm_80, sm_90, sm_100
 #include "gemm_pixels.cuh"
 #include "tensor_pixels.cuh"
 

@@ -4,7 +4,8 @@
 // All channels of some rows of an image with their halo fit shared memory, and so do all weights. So a block brings
 // both once, waits once, and then runs a short loop over the taps: with so little to do, code that is long because it
 // is unrolled waits for itself to arrive. A line of x is a pixel's channels, or of what a pool sends back a window's; a
-// line of w is all that an output sums over. Formats, scales: tensor_panels.cuh. arch: sm_80, sm_90, sm_100
+// line of w is all that an output sums over. Formats, scales: tensor_panels.cuh.
+// arch: sm_80, sm_90, sm_100
 #include "async.cuh"
 #include "four.cuh"
 #include "narrow.cuh"

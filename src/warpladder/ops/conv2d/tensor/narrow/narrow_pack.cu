@@ -1,5 +1,6 @@
 // Weights of a convolution of few channels as `convolve_narrow` copies them: a row for each tap and output, its
-// channels scaled and split. arch: sm_80, sm_90, sm_100
+// channels scaled and split.
+// arch: sm_80, sm_90, sm_100
 #include "narrow.cuh"
 
 // of a block, at least as many as eights of an output's weights: 5 x 5 taps of 32 channels have 100

@@ -5,7 +5,8 @@
 // the pool's gradient and winners. Both lie channels last, and ldmatrix turns them: terms are pixels. A line is a
 // channel's numbers in the block's rows: they stay in registers until its largest is known. A block has 16 channels of
 // x, a warp up to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels; sums leave the tensor
-// cores after those 32 (tensor_panels.cuh). arch: sm_80, sm_90, sm_100
+// cores after those 32 (tensor_panels.cuh).
+// arch: sm_80, sm_90, sm_100
 #include "four.cuh"
 #include "narrow.cuh"
 

@@ -9,7 +9,8 @@
 // x, which is nearly all that there is to read, is read once, as it lies: 64 channels of an image are on their way in
 // registers while the 64 before them are multiplied. Blocks stay, and make one image after the other; a warpgroup has
 // 64 pixels of it. z stays in shared memory. bf16: sums stay in the tensor cores. SPLIT, fp32, and HALF, fp16: they
-// leave them after 64 channels, which have one scale, and are added up by additions that round. arch: sm_90a
+// leave them after 64 channels, which have one scale, and are added up by additions that round.
+// arch: sm_90a
 // instance: convolve_shifted<SPLIT>
 // instance: convolve_shifted<BF16>
 // instance: convolve_shifted<HALF>

@@ -9,7 +9,8 @@
 // gz, 64 numbers for each small pixel, is made in shared memory, from 12 kB of dy for an image; it is never in memory.
 // x is read once: for dw and, where it is a ReLU's output, for where dx is 0. Blocks stay: each leaves its sums of dw,
 // and of dy for the bias, over all of its images for finish_weights. bf16: sums stay in the tensor cores, those of dw
-// over all images. SPLIT, fp32: those of dw leave them after 64 pixels, and HALF, fp16: after an image. arch: sm_90a
+// over all images. SPLIT, fp32: those of dw leave them after 64 pixels, and HALF, fp16: after an image.
+// arch: sm_90a
 // instance: differentiate_shifted<SPLIT, false>
 // instance: differentiate_shifted<SPLIT, true>
 // instance: differentiate_shifted<BF16, false>

@@ -4,7 +4,8 @@
 // A piece has 64 channels, each with 64 columns: 16 numbers of the folded weights (folded.cuh) times four outputs, of
 // which those that are not there are zeros. Sums of y run down the rows of a piece, and those of dx along them. In bf16
 // one piece serves both; SPLIT and HALF have scales, of y one for an output, and of dx one for a channel, and so a
-// piece for each. arch: sm_80, sm_90, sm_100
+// piece for each.
+// arch: sm_80, sm_90, sm_100
 // instance: pack_shifted<SPLIT>
 // instance: pack_shifted<BF16>
 // instance: pack_shifted<HALF>

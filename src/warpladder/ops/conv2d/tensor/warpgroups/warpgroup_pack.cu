@@ -3,7 +3,8 @@
 //
 // bf16 rounds. SPLIT, fp32, makes two halves of each number, and HALF, fp16, one, times a power of two that brings the
 // largest to 2^14 or a little above: of 64 channels of an image, so that one scale serves all taps and sums over pixels
-// too; of weights, of all terms of an output. arch: sm_80, sm_90, sm_100
+// too; of weights, of all terms of an output.
+// arch: sm_80, sm_90, sm_100
 #include "../folded.cuh"
 #include "../halves.cuh"
 #include "../taps.cuh"

@@ -6,7 +6,8 @@
 // of x that the tap reads. Behind an enlargement by 2 the roles are exchanged: `gradient` is the small image x, and
 // `pixels` is dy by classes (GATHERED of taps.cuh). bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them
 // after each square, are scaled back, and added up by additions that round. HALF, fp16: likewise, but after all squares
-// of an image, which have one scale, or after nine. arch: sm_90a
+// of an image, which have one scale, or after nine.
+// arch: sm_90a
 #include "squares.cuh"
 
 // gradient: (n, h, w, o), pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones.

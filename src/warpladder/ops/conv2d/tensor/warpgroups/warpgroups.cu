@@ -8,7 +8,8 @@
 // are filled up while they are in the second-level cache. Of three warpgroups one asks for pieces, by one of its
 // threads; two multiply. Blocks stay, and make one tile after the other. bf16: sums stay in the tensor cores. SPLIT,
 // fp32: they leave them after each tap's 64 channels, are scaled back, and added up by additions that round. HALF,
-// fp16: likewise, but after all taps of 64 channels, which have one scale, or after eight of sixteen. arch: sm_90a
+// fp16: likewise, but after all taps of 64 channels, which have one scale, or after eight of sixteen.
+// arch: sm_90a
 #include "squares.cuh"
 #include "staged.cuh"
 
