@@ -337,7 +337,7 @@ def test_what_was_trained_is_kept_in_a_folder_of_its_own(run):
 
 def test_nothing_is_kept_where_nothing_shall_be(run):
     code, out, _ = run("train", "mlp10", *SMALL, "--no-checkpoint", "--no-progress")
-    assert (code, out.splitlines()[-1]) == (0, "Weights: not kept")
+    assert (code, out.splitlines()[-1]) == (0, "Weights: not saved")
     assert not list(Path().iterdir())
 
 
@@ -441,7 +441,7 @@ def test_another_optimizer_keeps_the_recipe_but_for_the_rate_and_says_so(run):
         "--checkpoint",
         "a",
     )
-    assert (code, err) == (0, "mlp10 is trained with --learning-rate 0.001, as nothing else was said\n")
+    assert (code, err) == (0, "mlp10 is trained with --learning-rate 0.001, by default\n")
     assert "Optimizer: Adam 0.001, betas 0.8 0.99; learning rate: cosine, warm-up 0.5 epochs" in out
     config = load_checkpoint("a").config
     assert config == RECIPES["mlp10"].but(
@@ -725,11 +725,11 @@ def test_climb_writes_results_and_a_page_and_says_where(run):
 def test_climb_makes_a_folder_of_its_own_below_runs(run, monkeypatch):
     asked = []
 
-    def climb(net, data, config, rungs, **options):
-        asked.append((net, data, config, [rung.name for rung in rungs], options))
+    def climb(task, rungs, settings, progress, found):
+        asked.append((task.net, task.data, task.config, [rung.name for rung in rungs], settings, progress))
         return example()
 
-    monkeypatch.setattr("warpladder.timing.climb", climb)
+    monkeypatch.setattr("warpladder.timing.run_climb", climb)
     code, out, err = run(
         "climb", "softmax", "--data", "digits", "--validation", "37", "--batch-size", "full", "--budget", "3"
     )
@@ -738,10 +738,10 @@ def test_climb_makes_a_folder_of_its_own_below_runs(run, monkeypatch):
     assert folder.name.startswith("softmax-digits-")
     assert sorted(path.name for path in folder.iterdir()) == ["report.html", "results.json"]
     assert f"Open this: {folder / 'report.html'}" in out
-    ((net, data, config, names, options),) = asked
+    ((net, data, config, names, settings, progress),) = asked
     assert (net.in_shape, len(data.train_x), config.batch_size) == ((1, 8, 8), 1400, None)
     assert names == [rung.name for rung in ladder.LADDER + ladder.PEERS]
-    assert (options["epochs"], options["repeats"], options["budget"], options["progress"]) == (20, 5, 3.0, None)
+    assert (config.epochs, settings.repeats, settings.budget, progress) == (20, 5, 3.0, None)
 
 
 def test_climb_refuses_to_time_a_rung_that_is_wrong_and_fails(run, monkeypatch):

@@ -13,7 +13,7 @@ import pytest
 from climbs import example
 
 from warpladder.cli import group, main
-from warpladder.cli.record import folder
+from warpladder.cli.shared.climb_record import folder
 from warpladder.errors import ResultsError
 from warpladder.results import load, sweep
 from warpladder.timing import kept
@@ -108,7 +108,7 @@ def test_an_error_nobody_foresaw_keeps_its_traceback_and_what_was_found(monkeypa
         found(example(stopped="nobody foresaw this, timing numpy"), None)
         raise KeyError("nobody foresaw this")
 
-    monkeypatch.setattr("warpladder.timing.climb", breaks)
+    monkeypatch.setattr("warpladder.timing.run_climb", breaks)
     with pytest.raises(KeyError):
         main([*CLIMB, "--out", "found"])
     assert "This climb did not come to its end: nobody foresaw this" in " ".join(capsys.readouterr().out.split())
@@ -122,7 +122,7 @@ def test_rungs_that_cannot_train_here_are_not_counted_among_those_without_a_time
         found(example(stopped="stopped, timing numpy"), None)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("warpladder.timing.climb", stops)
+    monkeypatch.setattr("warpladder.timing.run_climb", stops)
     assert main([*CLIMB, "--out", "found"]) == 130
     can_train = [rung for rung in there.rungs if rung.status != "unsupported"]
     assert len(can_train) < len(there.rungs)
@@ -210,17 +210,17 @@ def test_a_table_is_named_even_where_the_environment_named_it(monkeypatch):
 
 
 def test_quick_is_a_few_short_repetitions(monkeypatch, run):
-    asked: list[dict[str, Any]] = []
+    asked: list[Any] = []
 
-    def climb(*what: Any, **options: Any) -> Any:
-        asked.append(options)
+    def climb(task: Any, rungs: Any, settings: Any, **options: Any) -> Any:
+        asked.append(settings)
         return example()
 
-    monkeypatch.setattr("warpladder.timing.climb", climb)
+    monkeypatch.setattr("warpladder.timing.run_climb", climb)
     run("climb", "mlp", "--data", "digits", "--quick")
     run("climb", "mlp", "--data", "digits", "--quick", "--repeats", "4", "--budget", "1")
     run("climb", "mlp", "--data", "digits", "--no-kept")
-    told = [(each["quick"], each["repeats"], each["budget"], each["kept"]) for each in asked]
+    told = [(each.quick, each.repeats, each.budget, each.kept) for each in asked]
     assert told == [(True, 2, 0.5, True), (True, 4, 1.0, True), (False, 5, 2.0, False)]
     assert all(path.is_dir() for path in Path("runs").iterdir())
 
@@ -317,7 +317,7 @@ def test_a_file_of_one_task_is_a_sweep_of_one(run, tmp_path):
 def test_a_sweep_that_is_stopped_keeps_the_tasks_before(run, monkeypatch):
     import warpladder.timing
 
-    measure, count = warpladder.timing.climb, 0
+    measure, count = warpladder.timing.run_climb, 0
 
     def stopped(*what: Any, found: Any, **how: Any) -> Any:
         nonlocal count
@@ -330,7 +330,7 @@ def test_a_sweep_that_is_stopped_keeps_the_tasks_before(run, monkeypatch):
 
         return measure(*what, found=told, **how)
 
-    monkeypatch.setattr(warpladder.timing, "climb", stopped)
+    monkeypatch.setattr(warpladder.timing, "run_climb", stopped)
     code, out, err = run(*SWEEP, "--sweep", "batch_size=8,16,32", "--out", "found")
     assert code == 130
     assert "the climb was stopped: 3 of 4 rungs have a time, in 2 of 3 tasks" in err

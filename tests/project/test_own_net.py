@@ -226,7 +226,7 @@ def test_a_net_of_ones_own_trains_and_its_checkpoint_needs_no_file(run, words):
     written("own.toml", WHOLE)
     code, out, err = run("train", *words, *SMALL[:-2], "--checkpoint", "own.safetensors", "--no-progress")
     assert code == 0 and "own on the numpy rung" in out
-    assert err == f"{words[-1]} is trained with --batch-size 64, --learning-rate 0.01, as nothing else was said\n"
+    assert err == f"{words[-1]} is trained with --batch-size 64, --learning-rate 0.01, by default\n"
     Path("own.toml").unlink()
     code, out, _ = run("evaluate", "own.safetensors", "--data", "digits")
     assert code == 0 and out.startswith("own on digits: ")
@@ -299,4 +299,4 @@ def test_wrong_nets_on_the_command_line_are_one_line(run, arguments, words):
     code, out, err = run(*arguments)
     said = err.splitlines()[-1]
     assert (code, out) == (2, "") and said.startswith("warpladder: ") and words in said, err
-    assert len(err.splitlines()) == 1 or "as nothing else was said" in err
+    assert len(err.splitlines()) == 1 or ", by default" in err

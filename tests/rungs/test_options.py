@@ -17,7 +17,7 @@ import warpladder as wl
 from warpladder.checkpoint import load
 from warpladder.checkpoint.codec import decode, encode
 from warpladder.cli import group
-from warpladder.cli.keeping import again
+from warpladder.cli.shared.files import again
 from warpladder.errors import ArgumentError, CheckpointError, ConfigError, RungError, Stopped
 from warpladder.ladder import (
     LADDER,
@@ -254,14 +254,14 @@ def test_a_sweep_times_a_rung_once_for_each_value(run, monkeypatch):
 def test_the_command_that_repeats_a_climb_has_every_sweep():
     words = ["softmax", "--data", "digits", "--sweep", "block_size=64,96", "--sweep", "feed=sync"]
     context = group.commands["climb"].make_context("climb", list(words))
-    assert again(context, "net_name", "data_name", "asked") == words
+    assert again(context, "net_name", "data_name", "sweeps") == words
 
 
 def test_the_command_that_goes_on_takes_the_shared_options_again(run, monkeypatch):
     def stopped(*arguments: object, **more: object) -> None:
         raise Stopped("training stopped", 130)
 
-    monkeypatch.setattr("warpladder.train.train", stopped)
+    monkeypatch.setattr("warpladder.train.loop.train_run", stopped)
     code, _, err = run("train", "softmax", *SMALL, "--rung", "native", "--threads", "1", "--no-progress")
     assert code == 130 and "--rung native --threads 1 --resume runs/" in err.replace("\n", " ")
 

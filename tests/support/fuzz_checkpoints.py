@@ -16,7 +16,8 @@ from safetensors.numpy import load, save
 from warpladder.checkpoint import Checkpoint, EpochLog, Score, Sums, codec, decode, encode
 from warpladder.nets import Net
 from warpladder.nets.params import initial, views
-from warpladder.train.beginning import mark, to_state
+from warpladder.train.restore import to_state
+from warpladder.train.start import data_mark
 
 _EDGES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 2**31, 2**63, 10**400, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", "nan", "0x1p+5000",
@@ -26,7 +27,7 @@ _EDGES: tuple[Any, ...] = (
 
 def seeds() -> list[bytes]:
     """Of a run within an epoch, of a finished one, and of one that has just begun and has a tuner's plan."""
-    noise = mark(data())
+    noise = data_mark(data())
 
     def momentum(net: Net) -> dict[str, np.ndarray]:
         return views(net, np.linspace(-1, 1, net.param_count, dtype=np.float32))

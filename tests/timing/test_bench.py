@@ -1143,17 +1143,18 @@ def test_the_sources_of_a_proof_are_all_of_the_package(monkeypatch, tmp_path):
 )  # fmt: skip
 def test_a_climb_from_python_names_the_command_that_repeats_it(change, words):
     from warpladder.cli import group
-    from warpladder.cli.options import chosen_config
+    from warpladder.cli.shared.request import run_request
     from warpladder.config import RECIPES
     from warpladder.data import load as load_data
     from warpladder.timing.again import again
+    from warpladder.train.resolve import resolve_task
 
     digits = load_data("digits")
     config = RECIPES["softmax"].but(**change)
     command = again(Task(nets.softmax(digits.in_shape), digits, config, 1, 1, 2.0), [NUMPY])
     assert [word for word in words if word not in command] == []
     context = group.commands["climb"].make_context("climb", command.split()[2:])
-    assert chosen_config("softmax", context.params) == config.but(epochs=1)
+    assert resolve_task(run_request("softmax", context.params)).config == config.but(epochs=1)
 
 
 def test_a_climb_on_standardised_data_is_repeated_on_such_data():

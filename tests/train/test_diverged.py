@@ -20,7 +20,7 @@ from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, Net, ReLU
 from warpladder.nets.params import initial, views
 from warpladder.proof.reference import ReferenceTrainer
-from warpladder.train import loop, train
+from warpladder.train import epochs, train
 from warpladder.trainers.base import State, StepLog, Trainer
 
 rungs = pytest.mark.parametrize("rung", NAMES)
@@ -122,7 +122,7 @@ def test_every_rung_stops_with_the_place_and_a_hint(rung):
 
 
 def test_the_trace_starts_from_the_middle_of_an_epoch_too(monkeypatch):
-    monkeypatch.setattr(loop, "SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr(epochs, "SNAPSHOT_SECONDS", 0.0)
     some, config = data(samples=200), PLAIN.but(learning_rate=1e10)
     assert said(AUTOENCODER, some, config.but(log_every=1)) == said(AUTOENCODER, some, config)
 

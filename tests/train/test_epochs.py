@@ -26,7 +26,8 @@ from warpladder.optimizers import Adam
 from warpladder.optimizers.schedules import Cosine
 from warpladder.proof.tolerance import bound
 from warpladder.rungs.base import Rung
-from warpladder.train import Run, loop, train
+from warpladder.train import Run, train
+from warpladder.train import epochs as training_loop
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
@@ -184,7 +185,7 @@ def test_short_epochs_are_trained_together(
 ) -> None:
     config = CONFIG.but(epochs=23, batch_size=batch, log_every=log_every)
     wanted, one_by_one = trained(config.but(log_every=1), plain())
-    monkeypatch.setattr(loop, "CALL_SECONDS", 1000.0)
+    monkeypatch.setattr(training_loop, "CALL_SECONDS", 1000.0)
     found = asked(monkeypatch)
     weights, run = trained(config, plain())
     assert found == calls  # the first epoch is for itself, to see how long a step takes
@@ -208,7 +209,7 @@ def test_epochs_are_apart_where_something_is_done_between_them(tmp_path, monkeyp
 
 
 def test_a_loss_that_is_not_finite_is_traced_to_its_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "CALL_SECONDS", 1000.0)
+    monkeypatch.setattr(training_loop, "CALL_SECONDS", 1000.0)
     for rate in (1e3, 1e5, 1e10, 1e30):
         said = []
         for log_every in (1, 100):

@@ -28,7 +28,7 @@ from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
 from warpladder.nets.params import initial
 from warpladder.ops.jit.compile_time import compiling, listen
 from warpladder.proof.tolerance import bound
-from warpladder.train import Run, Score, loop, restore, score, scoring, train
+from warpladder.train import Run, Score, epochs, restore, saving, score, scoring, train
 from warpladder.trainers.base import State, StepLog, Trainer
 
 rungs = pytest.mark.parametrize("rung", NAMES)
@@ -122,7 +122,7 @@ def test_calls_end_at_the_log_interval_and_at_checkpoints(tmp_path):
 
 
 def test_slow_steps_are_taken_in_shorter_calls(monkeypatch):
-    monkeypatch.setattr(loop, "CALL_SECONDS", 0.0)
+    monkeypatch.setattr(epochs, "CALL_SECONDS", 0.0)
     calls: list[tuple[int, int]] = []
     train(
         MLP,
@@ -325,7 +325,7 @@ def test_a_checkpoint_replaces_no_file_but_the_one_that_is_resumed(tmp_path):
 def test_time_decides_when_checkpoints_are_written_but_not_at_the_end(tmp_path, monkeypatch):
     places: list[tuple] = []
     monkeypatch.setattr(
-        loop, "save", lambda path, checkpoint: places.append((checkpoint.epoch, checkpoint.step, checkpoint.finished))
+        saving, "save", lambda path, checkpoint: places.append((checkpoint.epoch, checkpoint.step, checkpoint.finished))
     )
     train(MLP, data(), CONFIG.but(epochs=4), checkpoint=tmp_path / "c", checkpoint_seconds=3600.0)
     assert places == [(4, 0, True)]

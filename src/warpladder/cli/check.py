@@ -11,7 +11,7 @@ import click
 
 from .faults import count, show
 from .kernels import listed
-from .options import console
+from .shared.console import console
 
 if TYPE_CHECKING:
     from ..checker.description import Description

@@ -1,4 +1,4 @@
-"""`warpladder climb`: every rung proven, timed beside the others, and written down."""
+"""`warpladder climb`: proves every rung, times it, and writes results and a page."""
 
 from __future__ import annotations
 
@@ -8,16 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .keeping import again, command
-from .options import config_options, data_options, net_argument, rung_options, split_options, with_shared
-from .record import Record, folder, shown, stoppable
-from .sweeps import check_trained, swept, tasks_of
+from .shared.climb_record import ClimbRecord, folder
+from .shared.files import again, command
+from .shared.net_argument import net_argument
+from .shared.options import (
+    config_options,
+    data_options,
+    out_option,
+    overwrite_option,
+    progress_option,
+    rung_options,
+    split_options,
+)
+from .shared.progress import shown, stoppable
+from .shared.request import SHARED
+from .shared.sweeps import check_trained, swept, tasks_of
 
 if TYPE_CHECKING:
     from ..rungs.base import Rung
 
-#: These say where results go and what is shown meanwhile: a command that repeats the climb leaves them out.
-_ASIDE = ("out", "overwrite", "progress")
+#: Parameters for output, which a command that repeats the climb leaves out.
+_OUTPUT = ("out", "overwrite", "progress")
 
 
 @click.command()
@@ -45,30 +56,23 @@ _ASIDE = ("out", "overwrite", "progress")
 @rung_options
 @click.option(
     "--sweep",
-    "asked",
+    "sweeps",
     metavar="KEY=A,B,C",
     multiple=True,
     help="Time every named rung that has the option once for each value, or train once with each: batch_size, learning_rate, limit, hidden, "
     "and whatever else is trained; may be given again.",
 )
 @config_options
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Where results.json and report.html go; runs/NET-D-TIME if not given.",
-)
-@click.option("--overwrite", is_flag=True, help="Replace the climb that DIR holds.")
-@click.option(
-    "--progress/--no-progress", default=None, help="Say on stderr what is being done; on a terminal if not given."
-)
+@out_option("DIR", "Where results.json and report.html go; runs/NET-D-TIME if not given.")
+@overwrite_option
+@progress_option
 @click.pass_context
 def climb(
     ctx: click.Context,
     net_name: str,
     rung_names: str | None,
     peers: bool,
-    asked: tuple[str, ...],
+    sweeps: tuple[str, ...],
     repeats: int | None,
     budget: float | None,
     quick: bool,
@@ -78,7 +82,7 @@ def climb(
     progress: bool | None,
     **options: Any,
 ) -> int:
-    """Prove that every rung trains NET right, time the rungs beside each other, and say which is fastest and why.
+    """Prove that every rung trains NET right, time the rungs in turns, and show which is fastest and why.
 
     A rung that fails the proof is not timed, and the exit code is 1. Settings that are not given are those of the net's
     report. Ctrl-C ends with what was found so far.
@@ -91,49 +95,31 @@ def climb(
       warpladder climb mlp --data mnist --rungs naive --sweep block_size=64,256
       warpladder climb mlp --data mnist --rungs native --sweep batch_size=64,full
     """
-    rungs, sweeps = swept(with_shared(_chosen(rung_names, peers), options), asked)
-    tasks = tasks_of(sweeps, net_name, options)
-    from ..timing import climb as measure
+    from ..timing import ClimbSettings, run_climb
+    from ..train.rung_choice import with_shared
 
+    shared = {name: options.get(name) for name in SHARED}
+    rungs, swept_settings = swept(with_shared(_chosen(rung_names, peers), shared), sweeps)
+    tasks = tasks_of(swept_settings, net_name, options)
     if rung_names is not None:
         check_trained(rungs, tasks)
     repeats = (2 if quick else 5) if repeats is None else repeats
     budget = (0.5 if quick else 2.0) if budget is None else budget
-    net, data = tasks[0].net, tasks[0].data
-    with stoppable(), folder(out, f"{net.name}-{data.name}", overwrite) as place:
-        record = Record(place, tuple(task.heading for task in tasks))
-        how: dict[str, Any] = {
-            "repeats": repeats,
-            "budget": budget,
-            "quick": quick,
-            "kept": kept,
-            "command": _again(ctx),
-        }
+    settings = ClimbSettings(None, repeats, budget, quick, kept, _again(ctx))
+    first = tasks[0].task
+    with stoppable(), folder(out, f"{first.net.name}-{first.data.name}", overwrite) as place:
+        record = ClimbRecord(place, tuple(each.heading for each in tasks))
         try:
-            for task in tasks:
-                record.begin(task.heading)
-                with shown(progress) as told:
-                    record.keep(
-                        measure(
-                            task.net,
-                            task.data,
-                            task.config,
-                            rungs,
-                            epochs=task.config.epochs,
-                            progress=told,
-                            found=record.note,
-                            **how,
-                        )
-                    )
+            for heading, task in tasks:
+                record.begin(heading)
+                with shown(progress) as report:
+                    record.keep(run_climb(task, rungs, settings, progress=report, found=record.note))
         except BaseException as error:
             record.rescue(error)
             raise
         record.end()
-    return (
-        1
-        if any(rung.status in ("failed", "refused", "unjudged") for results in record.tasks for rung in results.rungs)
-        else 0
-    )
+    statuses = {rung.status for results in record.tasks for rung in results.rungs}
+    return 1 if statuses & {"failed", "refused", "unjudged"} else 0
 
 
 def _chosen(names: str | None, peers: bool) -> list[Rung]:
@@ -151,7 +137,7 @@ def _chosen(names: str | None, peers: bool) -> list[Rung]:
 
 def _again(ctx: click.Context) -> str:
     """The command that repeats this climb, from the same folder on this machine."""
-    words = again(ctx, *(parameter.name for parameter in ctx.command.params if parameter.name not in _ASIDE))
+    words = again(ctx, *(parameter.name for parameter in ctx.command.params if parameter.name not in _OUTPUT))
     if ctx.params.get("data_name") == "csv" and "--data-dir" not in words:  # a table of one's own is nowhere else
         words += ["--data-dir", os.environ.get("WARPLADDER_DATA", "")]
     return command("climb", *words)

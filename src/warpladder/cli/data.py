@@ -9,7 +9,8 @@ import click
 
 from ..errors import DataError
 from ..show import dims
-from .options import console
+from .shared.console import console
+from .shared.options import data_dir_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,12 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--fetch", is_flag=True, help="Download the sets named, or 'all' of them, to have them without a network."
 )
-@click.option(
-    "--data-dir",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Folder with the data set's files, and nothing is downloaded; with --fetch, where they go.",
-)
+@data_dir_option("Folder with the data set's files, and nothing is downloaded; with --fetch, where they go.")
 def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None) -> int:
     """Show the data sets; check one and say what is in it; or fetch some for a machine without a network.
 

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ConfigError, DataError
-from .options import bring, chosen_data, console, data_options, net_file_option, percent
+from .shared.console import console, percent
+from .shared.net_argument import bring, net_file_option
+from .shared.options import computing_rung_option, data_options
+from .shared.request import load_requested
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @data_options
-@click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
+@computing_rung_option
 @net_file_option
 @click.option(
     "--per-class", is_flag=True, help="Show precision, recall and F1 of each class, and the confusion matrix."
@@ -39,7 +42,7 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
 
     bring(net_file)
     trained = load(checkpoint)
-    data = Run(trained).fit_to(chosen_data(options, standardize=bool(trained.data.mean)))
+    data = Run(trained).fit_to(load_requested(options, standardize=bool(trained.data.mean)))
     check_fit(trained.net, data)
     if per_class and not isinstance(trained.net.loss, CrossEntropyLoss):
         raise ConfigError(

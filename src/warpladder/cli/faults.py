@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .options import console
+from .shared.console import console
 
 if TYPE_CHECKING:
     from rich.console import Console

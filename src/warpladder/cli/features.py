@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
-from .keeping import as_file_name, check_place, fresh_folder, overwrite_option
-from .options import chosen_data, data_options
-from .record import shown, stoppable
+from .shared.files import as_file_name, check_place, fresh_folder
+from .shared.options import computing_rung_option, data_options, limit_options, overwrite_option, progress_option
+from .shared.progress import shown, stoppable
+from .shared.request import load_requested
 
 
 @click.command()
@@ -27,8 +28,7 @@ from .record import shown, stoppable
 @click.option(
     "--split", type=click.Choice(("train", "test", "both")), default="both", show_default=True, help="Which samples."
 )
-@click.option("--limit", metavar="N", type=int, help="Take a seeded subset of N training samples.")
-@click.option("--seed", type=int, help="Seed of that subset; 0 if not given.")
+@limit_options("Take a seeded subset of N training samples.")
 @click.option(
     "-o",
     "--out",
@@ -37,8 +37,8 @@ from .record import shown, stoppable
     help="Where they go: .safetensors for both parts with their labels; .npy or .csv for one part. A folder below runs/ if not given.",
 )
 @overwrite_option
-@click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
-@click.option("--progress/--no-progress", default=None, help="A bar on stderr; on a terminal if not given.")  # fmt: skip
+@computing_rung_option
+@progress_option
 def features(
     checkpoint: Path,
     layer: int,
@@ -72,18 +72,18 @@ def features(
             check_place(labels_path(out), overwrite, checkpoint)
     trained = load(checkpoint)
     layer_shape(trained.net, layer)
-    data = chosen_data(options, standardize=bool(trained.data.mean))
+    data = load_requested(options, standardize=bool(trained.data.mean))
     parts = parts_of(split, data)
     with (
         stoppable(),
         _place(out, f"{trained.net.name}-{data.name}-layer{layer}") as place,
         extract(trained, layer, data, rung) as source,
     ):
-        with shown(progress) as told:
+        with shown(progress) as progress_bar:
 
             def report(done: int, total: int) -> None:
-                if told is not None:
-                    told(f"layer {layer}, {source.width:,} numbers a sample", done, total, 0.0)
+                if progress_bar is not None:
+                    progress_bar(f"layer {layer}, {source.width:,} numbers a sample", done, total, 0.0)
 
             size = write_features(place, source, parts, report)
         samples = " and ".join(f"{source.samples(part):,} {part}" for part in parts)

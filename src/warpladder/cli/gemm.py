@@ -9,8 +9,9 @@ import click
 
 from ..errors import ConfigError, DeviceError
 from ..rungs.options import DEVICES
-from .keeping import again, check_place, command, overwrite_option
-from .options import console
+from .shared.console import console
+from .shared.files import again, check_place, command
+from .shared.options import out_option, overwrite_option
 
 if TYPE_CHECKING:
     from ..appendix.gemm.climb import Timed
@@ -46,7 +47,7 @@ TITLES = {
     type=click.Choice(DEVICES),
     help="Run the kernels on the CPU: that shows that they are right, not how fast they are.",
 )
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all samples as JSON.")
+@out_option("FILE", "Write all samples as JSON.")
 @overwrite_option
 @click.pass_context
 def gemm(

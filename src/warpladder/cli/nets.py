@@ -6,9 +6,11 @@ import math
 
 import click
 
-from ..nets import Flatten, Layer, Net, Shape
+from ..nets import Flatten, Layer, Net, Shape, is_net_file
 from ..show import dims
-from .options import NETS, ShapeOf, console, is_net_file, net_argument
+from .shared.console import console
+from .shared.net_argument import net_argument
+from .shared.types import NETS, ShapeOf
 
 
 @click.command()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from .keeping import check_place, overwrite_option, write
-from .options import bring, net_file_option
+from .shared.files import check_place, write
+from .shared.net_argument import bring, net_file_option
+from .shared.options import computing_rung_option, overwrite_option
 
 
 @click.command()
@@ -28,7 +29,7 @@ from .options import bring, net_file_option
     help="Write the net's outputs, logits or images, as a NumPy .npy file.",
 )
 @overwrite_option
-@click.option("--rung", metavar="R", help="Rung or peer that computes; the one that trained if not given.")
+@computing_rung_option
 @net_file_option
 def predict(
     checkpoint: Path,

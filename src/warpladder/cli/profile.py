@@ -9,23 +9,24 @@ import click
 
 from ..results.text.columns import fitting
 from ..results.text.words import rest_of_a_step, tensor_share
-from .keeping import check_place, overwrite_option
-from .options import (
-    chosen_config,
-    chosen_data,
+from .shared.console import console
+from .shared.files import check_place
+from .shared.net_argument import net_argument
+from .shared.options import (
     config_options,
-    console,
     data_options,
-    fitted,
-    net_argument,
+    out_option,
+    overwrite_option,
+    rung_option,
     rung_options,
     split_options,
-    with_shared,
 )
+from .shared.request import report_defaults, run_request
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ..rungs.base import Rung
     from ..timing.profile import Part, Profile
 
 
@@ -33,12 +34,10 @@ if TYPE_CHECKING:
 @net_argument()
 @data_options
 @split_options
-@click.option(
-    "--rung", metavar="R", default="numpy", show_default=True, help="Rung or peer to take apart, or a file with one."
-)
+@rung_option("Rung or peer to profile, or a file with one.", default="numpy")
 @rung_options
 @config_options
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write all of it as JSON.")
+@out_option("FILE", "Write all of it as JSON.")
 @overwrite_option
 def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **options: Any) -> None:
     """Show where the time and the memory of one training step of NET go.
@@ -53,18 +52,27 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
       warpladder profile cnn --data mnist --rung naive
       warpladder profile mlp10 --data mnist --rung numpy --out profile.json
     """
-    from ..ladder import find, outside
-    from ..timing.profile import profile as measure
+    from ..timing.profile import profile_run
+    from ..train.resolve import resolve
 
     if out is not None:
         check_place(out, overwrite)
-    (chosen,) = with_shared([find(rung)], options)
-    data = chosen_data(options).standardized()
-    found = measure(chosen, fitted(net_name, data), data, chosen_config(net_name, options))
+    run = resolve(run_request(net_name, options, rung=rung))
+    report_defaults(net_name, run.config, options)
+    found = profile_run(run)
     if out is not None:
         from ..results.profiled import save
 
         save(found, out)
+    _show(found, run.rung, rung)
+    if out is not None:
+        click.echo(f"All of it: {out}")
+
+
+def _show(found: Profile, rung: Rung, rung_name: str) -> None:
+    """Print a profile's tables."""
+    from ..ladder import outside
+
     show = console()
     show.print(
         f"{found.net} on the {found.rung} rung: {duration(found.step_seconds)} a step of {found.samples:,} samples, "
@@ -103,10 +111,10 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
     show.print(memory(found, show.width))
     if not found.memory:
         show.print("What the trainer holds is not known: its memory() says nothing")
-    if outside(chosen):
-        show.print(f"Nothing here is proven: 'warpladder climb' with --rungs {rung} proves that this rung trains right")
-    if out is not None:
-        click.echo(f"All of it: {out}")
+    if outside(rung):
+        show.print(
+            f"Nothing here is proven: 'warpladder climb' with --rungs {rung_name} proves that this rung trains right"
+        )
 
 
 def operations(found: Profile, width: int) -> Table:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import ResultsError
-from .keeping import check_place, overwrite_option
+from .shared.files import check_place
+from .shared.options import out_option, overwrite_option
 
 if TYPE_CHECKING:
     from ..appendix.reproduce.results import Reproduction
@@ -22,13 +23,7 @@ if TYPE_CHECKING:
 @click.argument(
     "files", metavar="RESULTS.json [MORE.json]...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
-@click.option(
-    "-o",
-    "--out",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Where the page goes; report.html beside the first file if not given.",
-)
+@out_option("FILE", "Where the page goes; report.html next to the first file if not given.", "-o")
 @overwrite_option
 def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
     """Make the page of a climb, or of a reproduced report, from its stored results: one file, which needs no network.

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import ConfigError, ResultsError, Stopped, WarpladderError
-from .keeping import command
-from .options import console
-from .record import PATIENCE, shown, stoppable
+from .shared.climb_record import PATIENCE
+from .shared.console import console
+from .shared.files import command
+from .shared.options import data_dir_option, out_option, progress_option
+from .shared.progress import shown, stoppable
 
 if TYPE_CHECKING:
     from ..appendix.reproduce import Course, Definition
@@ -34,26 +36,14 @@ PAGE, PICTURES = "report.html", "figures"
 )
 @click.option("--only", metavar="A,B", help="Only these experiments of one report; --list names them.")
 @click.option("--list", "listed", is_flag=True, help="Say what the reports' experiments are, and measure nothing.")
-@click.option(
-    "--data-dir",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Folder with the data sets' files, or with a folder for each of them; nothing is downloaded.",
-)
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Where results, page and pictures go; runs/reproduce, with -quick behind it, if not given.",
-)
+@data_dir_option("Folder with the data sets' files, or with a folder for each of them; nothing is downloaded.")
+@out_option("DIR", "Where results, page and pictures go; runs/reproduce, or runs/reproduce-quick, if not given.")
 @click.option(
     "--overwrite",
     is_flag=True,
     help="Begin anew, and throw away what DIR holds of these reports, or of the experiments that --only names.",
 )
-@click.option(
-    "--progress/--no-progress", default=None, help="Say on stderr what is being done; on a terminal if not given."
-)
+@progress_option
 def reproduce(
     reports: tuple[str, ...],
     quick: bool,

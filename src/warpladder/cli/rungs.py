@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..config import RECIPES, TrainConfig
-from ..nets import Net
-from .options import NETS, NetName, console, is_net_file
+from .shared.console import console
+from .shared.types import NetName
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ..config import TrainConfig
+    from ..nets import Net
     from ..rungs.base import Rung
 
 
@@ -38,14 +39,10 @@ def rungs(names: tuple[str, ...], net_name: str) -> None:
       warpladder rungs graph torch:device=cuda:mode=graph
     """
     from ..ladder import LADDER, PEERS, find
+    from ..train.resolve import resolve_config, resolve_net
 
     chosen = [find(name) for name in names]
-    if is_net_file(net_name):
-        from ..nets.file import load_net
-
-        net, config = load_net(net_name, (1, 28, 28)), TrainConfig()
-    else:
-        net, config = NETS[net_name](), RECIPES[net_name]
+    net, config = resolve_net(net_name, (1, 28, 28), 10), resolve_config(net_name)
     out = console()
     if chosen:
         for rung in chosen:

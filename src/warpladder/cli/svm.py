@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ConfigError
-from .keeping import again, check_place, command, fresh_folder, overwrite_option, write
-from .options import chosen_data, console, percent, place_options
-from .record import shown, stoppable
+from .shared.console import console, percent
+from .shared.files import again, check_place, command, fresh_folder, write
+from .shared.options import limit_options, out_option, overwrite_option, place_options, progress_option, rung_option
+from .shared.progress import shown, stoppable
+from .shared.request import load_requested
 
 if TYPE_CHECKING:
     from ..appendix.svm import Part
@@ -30,9 +32,8 @@ FILES = ("results.json", "confusion.svg", "confusion.png")
 @click.option("--layer", metavar="N", type=int, help="... the layer whose outputs are the features, ...")
 @click.option("--data", "data_name", metavar="D", help="... and the data set.")
 @place_options
-@click.option("--rung", metavar="R", help="Rung or peer that computes the features; the one that trained if not given.")
-@click.option("--limit", metavar="N", type=int, help="Train on a seeded subset of N samples.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of that subset.")
+@rung_option("Rung or peer that computes the features; the one that trained if not given.")
+@limit_options("Train on a seeded subset of N samples.", default=0)
 @click.option(
     "--C",
     "cost",
@@ -79,14 +80,9 @@ FILES = ("results.json", "confusion.svg", "confusion.png")
 )
 @click.option("--threads", type=int, help="CPU threads, and pairs of classes at a time; every core if not given.")
 @click.option("--memory", metavar="GB", type=float, help="Memory that all of it may take; what is free if not given.")
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Folder for results.json and the confusion matrix as a picture.",
-)
+@out_option("DIR", "Folder for results.json and the confusion matrix as a picture.")
 @overwrite_option
-@click.option("--progress/--no-progress", default=None, help="A bar on stderr; on a terminal if not given.")  # fmt: skip
+@progress_option
 @click.pass_context
 def svm(
     ctx: click.Context,
@@ -125,9 +121,9 @@ def svm(
         folder = stack.enter_context(_folder(out))
         parts = _parts(ctx, train, test, options, stack)
         limit = options["limit"] if train is not None else None  # a data set is limited where it is loaded
-        with shown(progress) as told:
+        with shown(progress) as report:
             found = classify(
-                *parts, settings, limit=limit, seed=options["seed"], progress=told, command=command("svm", *words)
+                *parts, settings, limit=limit, seed=options["seed"], progress=report, command=command("svm", *words)
             )
         found.save(folder / FILES[0])
         _show(found)
@@ -159,7 +155,7 @@ def _parts(
         raise click.UsageError(f"name a file of features, or {', '.join(lacking)}", ctx)
     trained = load(options["checkpoint"])
     layer_shape(trained.net, options["layer"])
-    data = chosen_data(options, standardize=bool(trained.data.mean))
+    data = load_requested(options, standardize=bool(trained.data.mean))
     source = stack.enter_context(extract(trained, options["layer"], data, options["rung"]))
     return of_extraction(source, "train"), of_extraction(source, "test")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,31 +14,28 @@ import click
 
 from ..errors import Stopped, UnsavedError
 from ..report.terminal import curve
-from .events import event_log
-from .keeping import again, as_file_name, command, fresh_folder, overwrite_option
-from .options import (
-    SHARED,
-    chosen_config,
-    chosen_data,
+from .shared.console import console, percent
+from .shared.events import event_log
+from .shared.files import again, as_file_name, command, fresh_folder
+from .shared.net_argument import net_argument
+from .shared.options import (
     config_options,
-    console,
     data_options,
-    fitted,
-    net_argument,
-    percent,
+    overwrite_option,
+    progress_option,
+    rung_option,
     rung_options,
     split_options,
-    with_shared,
 )
+from .shared.request import SHARED, report_defaults, run_request
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ..checkpoint import Checkpoint
-    from ..rungs.base import Rung
     from ..train import Run
+    from ..train.resolve import ResolvedRun
 
-SECONDS = 30.0  # between two checkpoints that nobody asked for
+SECONDS = 30.0  # between two checkpoints in a folder below runs/
 ROWS = 25  # of a table of epochs; where there are more, some are left out
 
 
@@ -45,11 +43,7 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
 @net_argument()
 @data_options
 @split_options
-@click.option(
-    "--rung",
-    metavar="R",
-    help="Rung or peer that trains, as native or naive:block_size=512; numpy if not given, or that of the checkpoint.",
-)
+@rung_option("Rung or peer that trains, as native or naive:block_size=512; numpy if not given, or the checkpoint's.")
 @rung_options
 @config_options
 @click.option(
@@ -82,7 +76,7 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
     type=click.Path(path_type=Path),
     help="Write each epoch's figures as event files for TensorBoard into this folder.",
 )
-@click.option("--progress/--no-progress", default=None, help="A bar on stderr; on a terminal if not given.")
+@progress_option
 @click.pass_context
 def train(
     ctx: click.Context,
@@ -112,34 +106,24 @@ def train(
       warpladder train cnn --data digits --from cnn.safetensors --lr 0.001
       warpladder train mlp --data mnist --optimizer adam --schedule cosine
     """
-    from ..checkpoint import load
     from ..ops.jit.compile_time import compiling
-    from ..train import train as run_training
-    from ..train.kept_epochs import epoch_path
+    from ..train.loop import train_run
+    from ..train.resolve import resolve
+    from ..train.saving import Saving
 
-    before = None if resume is None else load(resume)
-    config = chosen_config(net_name, options, None if before is None else before.config)
-    scaled = options["scale_features"] or (before is not None and bool(before.data.mean))
-    data = chosen_data(options | {"seed": config.seed, "scale_features": scaled})
-    net = fitted(net_name, data)
+    request = run_request(net_name, options, rung=rung, resume=resume, weights=weights)
+    run = resolve(request)
+    if resume is None:
+        report_defaults(net_name, run.config, options)
+    if run.advice is not None:
+        warnings.warn(f"{run.data.name}: {run.advice}", stacklevel=1)
+    seconds = None if checkpoint or keep_epochs else SECONDS
     say = None if progress is False else partial(click.echo, err=True)
-    with event_log(log_dir) as each_epoch, _place(ctx, net.name, data.name) as place, compiling.told(say):
+    with event_log(log_dir) as each_epoch, _place(ctx, run) as place, compiling.told(say):
+        saving = Saving(place, checkpoint_every, seconds, keep_epochs, overwrite)
+        saving.check(resume)
         try:
-            run = run_training(
-                net,
-                data,
-                config,
-                rung=_rung(rung, before, options),
-                checkpoint=place,
-                checkpoint_every=checkpoint_every,
-                checkpoint_seconds=None if checkpoint or keep_epochs else SECONDS,
-                keep_epochs=keep_epochs,
-                overwrite=overwrite,
-                resume=resume,
-                weights=weights,
-                progress=sys.stderr.isatty() if progress is None else progress,
-                each_epoch=each_epoch,
-            )
+            trained = train_run(run, saving, sys.stderr.isatty() if progress is None else progress, each_epoch)
         except Stopped as stop:
             if place is None:
                 raise
@@ -148,23 +132,19 @@ def train(
                 f"{stop}: {command('train', net_name, *words, '--resume', str(place))}", stop.exit_code
             ) from None
         except UnsavedError as error:
-            _show(error.run, len(data.test_x))
+            _show(error.run, len(run.data.test_x))
             raise
-    _show(run, len(data.test_x))
-    click.echo("Weights: not kept" if place is None else f"Weights: {place}")
+    _show(trained, len(run.data.test_x))
+    _show_files(trained, place, keep_epochs)
+
+
+def _show_files(run: Run, place: Path | None, keep_epochs: bool) -> None:
+    from ..train.epoch_files import epoch_path
+
+    click.echo("Weights: not saved" if place is None else f"Weights: {place}")
     if keep_epochs and place is not None and run.history:
         first, last = epoch_path(place, 1), epoch_path(place, len(run.history))
         click.echo(f"Of every epoch: {first} to {last.name}")
-
-
-def _rung(name: str | None, before: Checkpoint | None, options: dict[str, Any]) -> str | Rung | None:
-    """The rung that is asked for, with the options that all rungs share; None for the one that goes without saying."""
-    from ..ladder import find
-    from ..train.beginning import DEFAULT_RUNG
-
-    if all(options.get(option) is None for option in SHARED):
-        return name
-    return with_shared([find(name or (DEFAULT_RUNG if before is None else before.rung))], options)[0]
 
 
 def _show(run: Run, samples: int) -> None:
@@ -180,8 +160,8 @@ def _show(run: Run, samples: int) -> None:
 
 
 @contextmanager
-def _place(ctx: click.Context, net: str, data: str) -> Iterator[Path | None]:
-    """The file that keeps the run: the one that is named, the one that is resumed, or a new one below runs/."""
+def _place(ctx: click.Context, run: ResolvedRun) -> Iterator[Path | None]:
+    """File of the run's checkpoint: the named one, the resumed one, or a new one below runs/."""
     named = ctx.params["checkpoint"]
     if ctx.params["no_checkpoint"]:
         if named or ctx.params["checkpoint_every"] or ctx.params["keep_epochs"]:
@@ -194,9 +174,9 @@ def _place(ctx: click.Context, net: str, data: str) -> Iterator[Path | None]:
         yield named or ctx.params["resume"]
     else:
         with fresh_folder(
-            f"{net}-{data}", "name a file with --checkpoint, or keep nothing with --no-checkpoint"
+            f"{run.net.name}-{run.data.name}", "name a file with --checkpoint, or keep nothing with --no-checkpoint"
         ) as folder:
-            yield folder / f"{as_file_name(net)}.safetensors"
+            yield folder / f"{as_file_name(run.net.name)}.safetensors"
 
 
 def _epochs(run: Run) -> Table:

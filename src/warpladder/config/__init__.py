@@ -251,7 +251,7 @@ def check_names(kind: type[Optimizer] | type[Schedule], names: Iterable[str]) ->
             )
 
 
-#: How each report trains its net: what `train` and `climb` use where nothing else is asked for.
+#: Settings with which each report trains its net: the defaults of `train` and `climb`.
 RECIPES = {
     "softmax": TrainConfig(epochs=20, batch_size=128, learning_rate=0.1),
     "mlp": TrainConfig(epochs=10, batch_size=64, learning_rate=0.01),
@@ -259,3 +259,8 @@ RECIPES = {
     "cnn": TrainConfig(epochs=5, batch_size=64, learning_rate=0.01),
     "autoencoder": TrainConfig(epochs=20, batch_size=1, learning_rate=0.001, clip_value=5.0),
 }
+
+
+def recipe(net: str) -> TrainConfig:
+    """Settings with which a report trains the net of this name; for any other net those of `TrainConfig()`."""
+    return RECIPES.get(net, TrainConfig())

@@ -8,6 +8,7 @@ from .ladder_nets import ZOO as ZOO
 from .ladder_nets import autoencoder as autoencoder
 from .ladder_nets import cnn as cnn
 from .ladder_nets import is_named as is_named
+from .ladder_nets import is_net_file as is_net_file
 from .ladder_nets import mlp as mlp
 from .ladder_nets import mlp10 as mlp10
 from .ladder_nets import named as named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from ..errors import NetError
@@ -79,6 +80,11 @@ def with_hidden(net: Net, width: int) -> Net:
         )
     layers = (Linear(out_features=width) if index in hidden else layer for index, layer in enumerate(net.layers))
     return Net(net.name, net.in_shape, tuple(layers), net.loss)
+
+
+def is_net_file(name: str) -> bool:
+    """True if a net's name is that of a file: it ends in .toml or .py, or has a folder in it."""
+    return name.endswith((".toml", ".py")) or "/" in name or os.sep in name
 
 
 def is_named(net: Net) -> bool:

@@ -18,7 +18,7 @@ from ..data.dataset import pixels
 from ..errors import ConfigError, DataError, NetError
 from ..nets import CrossEntropyLoss, Flatten, Net, Shape
 from ..rungs.base import Rung
-from .beginning import restore
+from .restore import restore
 from .scoring import SLICE_NUMBERS
 
 #: Gives (samples, width) float32 for samples (samples, *in_shape), uint8 or float32, and the scale that they are

@@ -21,9 +21,9 @@ from ..errors import ArgumentError, DataError
 from ..errors.arguments import wanted
 from ..nets import CrossEntropyLoss, Net
 from ..nets.params import views
-from .beginning import restore
 from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
+from .restore import restore
 from .samples import as_samples
 from .scoring import slices, squared_errors
 

@@ -19,16 +19,11 @@ from ..checkpoint.plan import NetPlan
 from ..config import TrainConfig
 from ..data.layout import nhwc_hint
 from ..data.order import Order
-from ..errors import ConfigError, DataError, OutOfMemoryError
-from ..machine.facts import memory
+from ..errors import ConfigError, DataError
 from ..nets import CrossEntropyLoss, Net
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
-
-
-#: Bytes that training holds for a parameter at least: the initial weights, the weights, gradients and momentum.
-HELD = 16
 
 
 @dataclass(frozen=True)
@@ -225,28 +220,6 @@ def check_fit(net: Net, dataset: Dataset) -> None:
             raise DataError(
                 f"net {net.name!r} has {net.out_shape[0]} outputs, but {dataset.name} has labels up to {dataset.classes - 1}"
             )
-
-
-def check_settings(net: Net, config: TrainConfig, samples: int) -> None:
-    """Raise where a training set of this size cannot be trained with these settings, or not on this machine.
-
-    Raises
-    ------
-    ConfigError
-        Every batch would be left out.
-    OutOfMemoryError
-        The net's weights alone are too large.
-    """
-    if config.drop_last and config.batch_size is not None and config.batch_size > samples:
-        raise ConfigError(
-            f"drop_last leaves out every sample: batch_size is {config.batch_size} and the training set has {samples}; take a batch of {samples} or less"
-        )
-    least, there = HELD * net.param_count, memory()
-    if there is not None and least > there:
-        raise OutOfMemoryError(
-            f"net {net.name!r} has {net.param_count:,} parameters, whose training takes {least / 1e9:,.1f} GB at least, and this machine has "
-            f"{there / 1e9:,.1f} GB: make its layers smaller"
-        )
 
 
 def check_range(config: TrainConfig, order: Order, samples: int, first: int, last: int) -> None:

@@ -12,8 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
-from ...config import RECIPES, TrainConfig
-from ...config.spelling import configured
+from ...config import TrainConfig
 from ...data import load as load_data
 from ...data.dataset import Dataset
 from ...errors import ConfigError, DataError, RungError
@@ -25,6 +24,7 @@ from ...results import RungResult, read_file
 from ...results.reader import LATER, read_json
 from ...results.reader import read as read_record
 from ...timing.again import WHOLE
+from ...train.resolve import resolve_config
 from .results import Classified, Photo, Reproduction, Value
 
 Kept = TypeVar("Kept")
@@ -265,7 +265,7 @@ class Task(Experiment):
     @cached_property
     def config(self) -> TrainConfig:
         """The settings."""
-        return configured(RECIPES.get(self.net, TrainConfig()), self.settings)
+        return resolve_config(self.net, settings=self.settings)
 
     def check(self, rung: str, measure: str) -> None:
         name = rung.partition("@")[0]

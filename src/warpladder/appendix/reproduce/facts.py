@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...config import RECIPES, TrainConfig
+from ...config import TrainConfig
 from ...data import arrays
 from ...device import Launch
 from ...device.idle import IdleStream
@@ -23,6 +23,7 @@ from ...errors import ConfigError
 from ...machine.peaks import Peaks
 from ...nets import Net, Shape
 from ...timing.profile import floor, transfers
+from ...train.resolve import resolve_config
 from ...trainers.base import State
 from ...trainers.kernelwise.trainer import KernelTrainer
 from .experiments import Bench, Experiment, Found, keep, kept, no_measure, optional
@@ -61,7 +62,7 @@ class Facts(Experiment):
 
     def measure(self, name: str, bench: Bench) -> None:
         net = bench.net_for(self.net, self.in_shape, self.classes)
-        config = RECIPES.get(self.net, TrainConfig()).but(batch_size=self.batch)
+        config = resolve_config(self.net, settings={"batch_size": self.batch})
         counted = Counted(
             flops={key: each.flops for key, each in floors(net, config, self.batch).items()},
             least={key: each.bytes for key, each in floors(net, config, self.batch).items()},

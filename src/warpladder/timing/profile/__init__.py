@@ -13,10 +13,8 @@ from typing import Any
 from ...config import TrainConfig
 from ...data.dataset import Dataset
 from ...data.order import Order
-from ...errors import RungError
 from ...machine import facts as machine
 from ...nets import CrossEntropyLoss, Net
-from ...nets.params import initial
 from ...results.profiled import KernelTime as KernelTime
 from ...results.profiled import Lane as Lane
 from ...results.profiled import LaunchShape as LaunchShape
@@ -24,7 +22,10 @@ from ...results.profiled import Part as Part
 from ...results.profiled import Profile as Profile
 from ...results.profiled import Tiles as Tiles
 from ...rungs.base import Rung
-from ...trainers.base import State, Trainer, check_fit, check_settings
+from ...train.request import RunRequest
+from ...train.resolve import ResolvedRun, resolve
+from ...train.restore import to_state
+from ...trainers.base import Trainer
 from ...trainers.kernelwise.trainer import KernelTrainer
 from ...trainers.layerwise import LayerwiseTrainer
 from ...trainers.native.trainer import NativeTrainer
@@ -39,27 +40,19 @@ FOREIGN = "the trainer of this rung is its own: its parts are not known, so whol
 
 
 def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile:
-    """Measure one rung on one net.
-
-    Parameters
-    ----------
-    rung : Rung
-    net : Net
-    data : Dataset
-        What its steps train on.
-    config : TrainConfig
-        For the batch size, and for what a step does.
+    """Measure the steps of one rung, and their parts.
 
     Raises
     ------
     RungError
         The rung cannot train this net here.
     """
-    check_fit(net, data)
-    check_settings(net, config, len(data.train_x))
-    if reason := rung.unsupported(net, config):
-        raise RungError(f"rung {rung.name!r} cannot train net {net.name!r}: {reason}")
-    start = State(initial(net, config.seed))
+    return profile_run(resolve(RunRequest(net, data, config, rung=rung)))
+
+
+def profile_run(run: ResolvedRun) -> Profile:
+    """Measure the steps of a resolved run, and their parts."""
+    rung, net, data, config, start = run.rung, run.net, run.data, run.config, to_state(run.start)
     with rung.build(net, config, start) as trainer:
         trainer.load(data)
         step_seconds = whole_steps(trainer, data, config)

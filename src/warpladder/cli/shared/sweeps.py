@@ -1,61 +1,49 @@
-"""`climb --sweep`: rungs once for each value of an option, and tasks once for each value of what is trained."""
+"""`climb --sweep`: rungs once for each value of an option, and tasks once for each value of a setting."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..config import TrainConfig
-from ..config.spelling import OWN
-from ..errors import RungError
-from ..nets import Net, with_hidden
-from .options import chosen_config, chosen_data, fitted
+from ...errors import RungError
+from .request import SETTINGS, report_defaults, run_request
 
 if TYPE_CHECKING:
-    from ..data.dataset import Dataset
-    from ..rungs.base import Rung
+    from ...rungs.base import Rung
+    from ...train.resolve import ResolvedTask
 
-#: Settings of training that have an option of the command line, by which they can be swept.
-SETTINGS = (*(field.name for field in fields(TrainConfig)), *OWN)
-
-#: What else is trained: how many samples there are, and how wide a net's hidden layers.
-BESIDES = ("limit", "hidden")
+#: Besides settings: the number of samples, and the width of a net's hidden layers.
+OTHERS = ("limit", "hidden")
 
 _YES = {"yes": True, "no": False}
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One task of a climb: what the sweeps changed, as "batch_size=32, limit=1000", empty without any; and what is
-    trained then, on what, and how.
-    """
+class SweepTask(NamedTuple):
+    """One task of a climb, with its heading: the swept values, as "batch_size=32, limit=1000"."""
 
     heading: str
-    net: Net
-    data: Dataset
-    config: TrainConfig
+    task: ResolvedTask
 
 
 def swept(rungs: list[Rung], sweeps: tuple[str, ...]) -> tuple[list[Rung], dict[str, list[str]]]:
-    """Rungs once for each value of the options that they have among those to be swept, and the sweeps of what is
-    trained: values by key.
+    """Rungs once for each value of their swept options, and the sweeps of settings: values by key.
 
     Raises
     ------
     click.UsageError
-        A sweep is none, or a key is swept twice.
+        A sweep is malformed, or a key is swept twice.
     RungError
-        A key is neither an option of these rungs nor what is trained.
+        A key is neither an option of these rungs nor a setting.
     """
     tasks: dict[str, list[str]] = {}
     seen = set()
     for sweep in sweeps:
-        key, equals, told = sweep.partition("=")
-        key, values = key.strip().replace("-", "_"), [value.strip() for value in told.split(",")]
+        key, equals, text = sweep.partition("=")
+        key, values = key.strip().replace("-", "_"), [value.strip() for value in text.split(",")]
         key = {"lr": "learning_rate"}.get(key, key)
         if not equals or not all(values):
             raise _usage(f"--sweep wants an option and its values, as block_size=128,256,512, got {sweep!r}")
@@ -68,13 +56,13 @@ def swept(rungs: list[Rung], sweeps: tuple[str, ...]) -> tuple[list[Rung], dict[
             rungs = [
                 variant for rung in rungs for variant in (_variants(rung, key, values) if rung.has(key) else [rung])
             ]
-        elif key in (*SETTINGS, *BESIDES):
+        elif key in (*SETTINGS, *OTHERS):
             tasks[key] = values
         else:
             known = ", ".join(dict.fromkeys(option for rung in rungs for option in rung.options.names()))
             raise RungError(
                 f"none of these rungs has an option {key!r} to be swept; they have {known or 'none'}; what is trained can be swept by "
-                f"{', '.join((*SETTINGS, *BESIDES))}"
+                f"{', '.join((*SETTINGS, *OTHERS))}"
             )
     return rungs, tasks
 
@@ -84,41 +72,41 @@ def _variants(rung: Rung, name: str, values: list[str]) -> list[Rung]:
     return [rung.but(**{name: kind.read(value)}) for value in values]
 
 
-def tasks_of(sweeps: dict[str, list[str]], net_name: str, options: dict[str, Any]) -> list[Asked]:
-    """What is to be trained for each combination of the values that are swept; one task where nothing is.
+def tasks_of(sweeps: dict[str, list[str]], net_name: str, options: dict[str, Any]) -> list[SweepTask]:
+    """A resolved task for each combination of the swept values; one task if nothing is swept.
 
     Raises
     ------
     click.UsageError
-        A value is none, or a key has an option beside its sweep.
+        A value is not possible, or a key has an option and a sweep.
     NetError, ConfigError, DataError
-        A task cannot be.
+        A task is not possible.
     """
+    from ...train.resolve import resolve_task
+
     for key in sweeps:
         if options.get(key) is not None:
             raise _usage(f"{key} has an option and a --sweep: leave one of them out")
-    data: dict[object, Dataset] = {}
+    loaded: dict[object, Any] = {}  # data sets by what chooses their samples
     out = []
     for chosen in product(*([(key, value) for value in values] for key, values in sweeps.items())):
         own = options | {key: _value(key, value) for key, value in chosen if key != "hidden"}
+        hidden = next((_whole(key, value) for key, value in chosen if key == "hidden"), None)
+        request = run_request(net_name, own, hidden=hidden)
         subset = own.get("limit"), own.get("seed")
-        if subset not in data:
-            data[subset] = chosen_data(own)
-        net = fitted(net_name, data[subset])
-        for key, value in chosen:
-            net = with_hidden(net, _whole(key, value)) if key == "hidden" else net
-        out.append(
-            Asked(", ".join(f"{key}={value}" for key, value in chosen), net, data[subset], chosen_config(net_name, own))
-        )
+        task = resolve_task(replace(request, data=loaded.get(subset, request.data)))
+        loaded[subset] = task.data
+        report_defaults(net_name, task.config, own)
+        out.append(SweepTask(", ".join(f"{key}={value}" for key, value in chosen), task))
     return out
 
 
-def check_trained(rungs: Iterable[Rung], tasks: list[Asked]) -> None:
-    """Raise `RungError` where a rung that was named can train none of the tasks here."""
+def check_trained(rungs: Iterable[Rung], tasks: list[SweepTask]) -> None:
+    """Raise `RungError` if a named rung can train none of the tasks here."""
     for rung in rungs:
-        reasons = [rung.unsupported(task.net, task.config) for task in tasks]
+        reasons = [rung.unsupported(task.net, task.config) for _, task in tasks]
         if all(reasons):
-            raise RungError(f"{rung.name} cannot train {tasks[0].net.name} here: {reasons[0]}")
+            raise RungError(f"{rung.name} cannot train {tasks[0].task.net.name} here: {reasons[0]}")
 
 
 def _value(key: str, text: str) -> Any:

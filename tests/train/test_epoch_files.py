@@ -9,7 +9,7 @@ from runs import CNN, CONFIG, data, facts
 from warpladder.checkpoint import load
 from warpladder.errors import CheckpointError, ConfigError
 from warpladder.train import train
-from warpladder.train.kept_epochs import epoch_path
+from warpladder.train.epoch_files import epoch_path
 
 
 def kept(tmp_path, **more):

@@ -1,4 +1,4 @@
-"""Where a command keeps what it made: in a folder of its own, and never silently in place of another file."""
+"""Files and folders that commands write, and the words of a command that repeats one."""
 
 from __future__ import annotations
 
@@ -13,23 +13,19 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from ..errors import WarpladderError
-
-#: One word for all commands that write files.
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace files that are there already.")
+from ...errors import WarpladderError
 
 
 def as_file_name(name: str) -> str:
-    """The same with dashes for what file systems or shells do not like."""
+    """A name with dashes in place of characters that file systems or shells do not like."""
     return re.sub(r"[^\w.+-]+", "-", name).lstrip(".-") or "net"
 
 
 @contextmanager
-def fresh_folder(name: str, way_out: str) -> Iterator[Path]:
-    """A new folder runs/NAME-TIME, made at once, so that a place that cannot be written is an error now; removed again
-    if nothing came of it.
+def fresh_folder(name: str, remedy: str) -> Iterator[Path]:
+    """A new folder runs/NAME-TIME. It is made at once, so that an error comes early, and removed if it stays empty.
 
-    The error says the way out.
+    remedy : for the error's message, how to write elsewhere.
     """
     path = Path("runs", f"{as_file_name(name)}-{datetime.now():%Y%m%d-%H%M%S}")
     number = 1
@@ -40,7 +36,7 @@ def fresh_folder(name: str, way_out: str) -> Iterator[Path]:
             break
         except OSError as error:
             if not (isinstance(error, FileExistsError) and folder.is_dir()):
-                raise WarpladderError(f"{folder}: cannot be made ({error.strerror or error}): {way_out}") from None
+                raise WarpladderError(f"{folder}: cannot be made ({error.strerror or error}): {remedy}") from None
             number += 1
     try:
         yield folder
@@ -68,7 +64,7 @@ def check_place(path: Path, overwrite: bool, *others: Path) -> None:
 
 def write(path: Path, content: bytes) -> None:
     """Write a file, whole or not at all; `WarpladderError` names it."""
-    from ..files.atomic import write_atomically
+    from ...files.atomic import write_atomically
 
     try:
         write_atomically(path, content)
@@ -77,8 +73,8 @@ def write(path: Path, content: bytes) -> None:
 
 
 def again(ctx: click.Context, *names: str | None) -> list[str]:
-    """The words of this command line that gave these parameters, options with their names; a net's file stands where a
-    net's name does.
+    """Words of this command line that gave these parameters: options with their names, and a net's file in place of
+    its name.
     """
     words: list[str] = []
     for parameter in (each for each in ctx.command.params if each.name in names):

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import WarpladderError
+from ...errors import WarpladderError
 
 if TYPE_CHECKING:
-    from ..checkpoint import EpochLog
+    from ...checkpoint import EpochLog
 
 #: TensorBoard's names of an epoch's figures: those with one beginning share a panel.
 TAGS = {

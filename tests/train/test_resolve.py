@@ -12,7 +12,7 @@ from runs import CONFIG, MLP, data
 
 import warpladder as wl
 from warpladder.errors import ArgumentError, ConfigError, DataError, NetError, RungError, WarpladderError
-from warpladder.train import asked
+from warpladder.train.resolve import resolve_config
 
 pytestmark = pytest.mark.usefixtures("small_climbs")
 
@@ -139,9 +139,7 @@ def test_a_climb_refuses_the_same_nets_data_and_settings():
 
 
 def test_a_recipe_stands_in_for_settings_that_are_not_given():
-    assert (
-        asked.asked_config(None, wl.nets.softmax()).epochs == 20 and asked.asked_config(None, MLP) == wl.TrainConfig()
-    )
+    assert resolve_config("softmax").epochs == 20 and resolve_config(MLP.name) == wl.TrainConfig()
 
 
 # Layers, called as no type checker would let them be

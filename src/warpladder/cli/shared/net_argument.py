@@ -1,0 +1,73 @@
+"""The NET argument of commands, or --net FILE in its place; and the .py file of a trained net."""
+
+from __future__ import annotations
+
+from functools import wraps
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from ...errors import NetError
+from ...files.python import run_file
+from ...nets import is_net_file
+from .options import Command, Decorator, together
+from .types import NetName
+
+
+def net_argument(required: bool = True) -> Decorator:
+    """NET by name, or --net FILE: both reach the command as `net_name`, the name or the file's path; None where neither
+    is given or required.
+    """
+
+    def keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+        ctx.meta[_NET_FILE] = value
+
+    def one(ctx: click.Context, argument: click.Parameter, value: str | None) -> str | None:
+        own = ctx.meta[_NET_FILE]
+        if value is not None and own is not None:
+            raise click.UsageError(f"there are two nets, {value} and --net {own}: leave one out", ctx)
+        if required and value is None and own is None:
+            raise click.MissingParameter(ctx=ctx, param=argument)
+        return own if value is None else value
+
+    def checked(command: Command) -> Command:
+        """Look for the file before anything is downloaded or computed for its net."""
+
+        @wraps(command)
+        def with_file(*arguments: Any, **options: Any) -> Any:
+            name = options["net_name"]
+            if name is not None and is_net_file(name) and not Path(name).is_file():
+                raise NetError(
+                    f"{name}: {'is a folder' if Path(name).is_dir() else 'there is no such file'}: --net wants a .toml or .py file"
+                )
+            bring(name)
+            return command(*arguments, **options)
+
+        return cast(Command, with_file)
+
+    return together(
+        click.argument("net_name", metavar="NET" if required else "[NET]", required=False, type=NetName(), callback=one),
+        click.option(
+            "--net", metavar="FILE", type=NetName(), is_eager=True, expose_value=False, callback=keep,
+            help="A net of your own in place of NET: a .toml or .py file.",
+        ),
+        checked,
+    )  # fmt: skip
+
+
+_NET_FILE = "warpladder.own net"
+
+
+def bring(net_file: str | None) -> None:
+    """Run a net's Python file: layers, optimizers and schedules of the user's own that it imports are known from then
+    on, to checkpoints too.
+    """
+    if net_file is not None and net_file.endswith(".py"):
+        run_file(net_file, NetError)
+
+
+#: The file of a trained net: a checkpoint says which layers the net has, and not how they are computed.
+net_file_option = click.option(
+    "--net", "net_file", metavar="FILE", help="The .py file of its net, where that has layers of your own."
+)

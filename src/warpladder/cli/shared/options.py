@@ -1,0 +1,141 @@
+"""Options that several commands share, as decorators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ...rungs.options import DEVICES
+from .types import BatchSize, ShapeOf
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
+
+
+def together(*options: Decorator) -> Decorator:
+    """Several decorators as one, in the order in which --help lists their options."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def data_dir_option(help: str) -> Decorator:
+    """--data-dir DIR, with a line of help that depends on the command."""
+    return click.option("--data-dir", metavar="DIR", type=click.Path(path_type=Path), help=help)
+
+
+#: Folder with the files of data sets, and their shape.
+place_options = together(
+    data_dir_option(
+        "Folder with the data set's files; nothing is downloaded. WARPLADDER_DATA names one for all commands."
+    ),
+    click.option("--shape", type=ShapeOf(), help="Shape of one sample, for csv only."),
+)
+
+#: Which data set, and where its files are.
+data_options = together(
+    click.option(
+        "--data",
+        "data_name",
+        metavar="D",
+        required=True,
+        help="Data set: digits, mnist, fashion, cifar10, csv, or a .py file of your own.",
+    ),
+    place_options,
+)
+
+#: Which of its rows train.
+split_options = together(
+    click.option("--limit", metavar="N", type=int, help="Train on a seeded subset of N samples."),
+    click.option("--validation", metavar="N", type=int, help="Split N training samples off, to validate with."),
+    click.option(
+        "--scale-features",
+        is_flag=True,
+        help="Give features, or channels, mean 0 and deviation 1; cells of a csv may then be any numbers.",
+    ),
+)
+
+#: Every setting of `TrainConfig`; what is not given is None.
+config_options = together(
+    click.option("--epochs", type=int, help="Passes over the training set."),
+    click.option("--batch-size", type=BatchSize(), help="Samples in a step, or 'full'."),
+    click.option(
+        "--optimizer", metavar="NAME", help="sgd, adam or adamw, and settings of it: adam:betas=0.9+0.99:eps=1e-7."
+    ),
+    click.option("--learning-rate", "--lr", type=float, help="Step size of the optimizer."),
+    click.option("--momentum", type=float, help="Momentum of sgd, 0 for none."),
+    click.option("--nesterov/--no-nesterov", default=None, help="Nesterov's form of the momentum."),
+    click.option(
+        "--weight-decay", type=float, help="Pull of the weights towards 0: an L2 penalty, or adamw's own; 0 for none."
+    ),
+    click.option(
+        "--schedule",
+        metavar="NAME",
+        help="How the rate goes: constant, step or cosine, as step:every=5:gamma=0.5, cosine:warmup=1:least=1e-5.",
+    ),
+    click.option("--clip-value", type=float, help="Clip every gradient element to +-this."),
+    click.option("--seed", type=int, help="Seed of initial weights, order and splits."),
+    click.option("--shuffle/--no-shuffle", default=None, help="A new order every epoch, or the stored one."),
+    click.option("--drop-last/--keep-last", default=None, help="Leave out a partial last batch, or train it."),
+    click.option(
+        "--log-every", type=int, help="Steps after which the host reads their losses; as seldom as it can if not given."
+    ),
+    click.option(
+        "--loss-every",
+        type=int,
+        help="Epochs of which one computes loss and accuracy of its batches: every one if not given.",
+    ),
+)
+
+
+#: Options of rungs that hold for every rung that is named and has them.
+SHARED = ("threads", "device", "block_size")
+
+
+rung_options = together(
+    click.option("--threads", type=int, help="CPU threads of every rung that has the option; every core if not given."),
+    click.option(
+        "--device", type=click.Choice(DEVICES), help="Run CUDA rungs without a GPU: their kernels on the CPU, slowly."
+    ),
+    click.option(
+        "--block-size", type=int, help="Threads in a block of CUDA kernels, 32 to 1024; each rung's own if not given."
+    ),
+)
+
+
+def rung_option(help: str, default: str | None = None) -> Decorator:
+    """--rung, with a line of help that depends on the command."""
+    return click.option("--rung", metavar="R", default=default, show_default=default is not None, help=help)
+
+
+#: --rung of commands that compute with a trained net.
+computing_rung_option = rung_option("Rung or peer that computes; the one that trained if not given.")
+
+
+def limit_options(help: str, default: int | None = None) -> Decorator:
+    """--limit and --seed of commands without settings of training."""
+    return together(
+        click.option("--limit", metavar="N", type=int, help=help),
+        click.option(
+            "--seed", type=int, default=default, show_default=True, help="Seed of that subset; 0 if not given."
+        ),
+    )
+
+
+def out_option(kind: str, help: str, *short: str) -> Decorator:
+    """--out FILE or --out DIR, with a line of help that depends on the command."""
+    return click.option(*short, "--out", metavar=kind, type=click.Path(path_type=Path), help=help)
+
+
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace files that are there already.")
+
+progress_option = click.option(
+    "--progress/--no-progress", default=None, help="Show progress on stderr; on a terminal if not given."
+)

@@ -1,0 +1,62 @@
+"""Progress of long commands, and SIGTERM."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import click
+
+from ...errors import Stopped
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Let SIGTERM end a command as Ctrl-C does. Python allows no handlers in other threads than the main one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise Stopped("stopped", 128 + signum)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def shown(wanted: bool | None) -> Iterator[Callable[[str, int, int, float], None] | None]:
+    """A function that shows progress: a bar on a terminal, lines elsewhere if requested; None to show nothing."""
+    terminal = sys.stderr.isatty()
+    if not (terminal if wanted is None else wanted):
+        yield None
+    elif not terminal:
+        yield lambda what, done, total, left: click.echo(f"{what} ({done} of {total}{_left(left)})", err=True)
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        # rows go through the bar's console only where they are for the same terminal
+        columns = TextColumn("{task.description:<32}"), BarColumn(), TextColumn("{task.fields[left]}")
+        bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+        with bar:
+            task = bar.add_task("starting", left="")
+            yield lambda what, done, total, left: bar.update(
+                task, description=what, completed=done, total=total, left=_left(left)[2:]
+            )
+
+
+def _left(seconds: float) -> str:
+    """Estimated time left, rounded to what an estimate is good for."""
+    if seconds <= 0:
+        return ""
+    if seconds < 90:
+        return f", about {max(5, round(seconds / 5) * 5)} s left"
+    return f", about {round(seconds / 60)} min left"

@@ -1,0 +1,62 @@
+"""Requests from a command's options: a data set, or a training run."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...config import TrainConfig, recipe
+from ...config.spelling import OWN
+from ...nets import is_net_file
+
+if TYPE_CHECKING:
+    from ...data.dataset import Dataset
+    from ...train.request import DataRequest, RunRequest
+
+#: Options of rungs that hold for every rung that is named and has them.
+SHARED = ("threads", "device", "block_size")
+
+#: Options that are settings of training.
+SETTINGS = (*(field.name for field in fields(TrainConfig)), *OWN)
+
+
+def run_request(net_name: str, options: dict[str, Any], **more: Any) -> RunRequest:
+    """The request for a run: net, data, settings and shared options of rungs; `more` are other fields of it."""
+    from ...train.request import RunRequest
+
+    settings = {name: options[name] for name in SETTINGS if options.get(name) is not None}
+    shared = {name: options.get(name) for name in SHARED}
+    return RunRequest(net_name, data_request(options), settings=settings, rung_options=shared, **more)
+
+
+def data_request(options: dict[str, Any]) -> DataRequest:
+    """The request for a data set: its name, part and place."""
+    from ...train.request import DataRequest
+
+    names = ("data_dir", "limit", "shape", "validation")
+    given = {name: options[name] for name in names if options.get(name) is not None}
+    return DataRequest(options["data_name"], given | ({"standardize": True} if options.get("scale_features") else {}))
+
+
+def load_requested(options: dict[str, Any], standardize: bool = False) -> Dataset:
+    """The data set that the options name, for a trained net; `standardize` is True for one of standardised samples."""
+    from ...train.resolve import resolve_data
+
+    return resolve_data(data_request(options), options.get("seed") or 0, standardize)
+
+
+def report_defaults(net_name: str, config: TrainConfig, options: dict[str, Any]) -> None:
+    """Print settings on stderr that neither the options nor a recipe gave.
+
+    A net from a file has no recipe, and an optimizer other than the recipe's has its own learning rate.
+    """
+    written = (options.get("optimizer") or "").replace(":", "=").replace("-", "_").split("=")
+    given = {*(name for name in SETTINGS if options.get(name) is not None), *written}
+    taken: dict[str, Any] = {"epochs": config.epochs, "batch_size": config.batch_size} if is_net_file(net_name) else {}
+    if taken or type(config.optimizer) is not type(recipe(net_name).optimizer):
+        taken["learning_rate"] = config.learning_rate
+    defaults = [f"--{name.replace('_', '-')} {value}" for name, value in taken.items() if name not in given]
+    if defaults:
+        click.echo(f"{net_name} is trained with {', '.join(defaults)}, by default", err=True)

@@ -1,0 +1,62 @@
+"""Types of command-line values: a batch size, a shape, a net's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...nets import ZOO, Net, Shape, is_net_file
+
+NETS: dict[str, Callable[..., Net]] = {make.__name__: make for make in ZOO}
+
+
+class BatchSize(click.ParamType):
+    """A whole number, or `full` for the whole training set at each step."""
+
+    name = "N|full"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
+        if value == "full" or isinstance(value, int):
+            return value
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"wants a whole number or 'full', got {value!r}", param, ctx)
+
+
+class ShapeOf(click.ParamType):
+    """A shape as 3x32x32."""
+
+    name = "CxHxW"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shape:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(part) for part in value.split("x"))
+        except ValueError:
+            self.fail(f"wants whole numbers with x between them, as 3x32x32, got {value!r}", param, ctx)
+
+
+class NetName(click.Choice[str]):
+    """The name of a net that there is, or a file with one of the user's own."""
+
+    def __init__(self) -> None:
+        super().__init__(tuple(NETS))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not is_net_file(value):
+            try:
+                return super().convert(value, param, ctx)
+            except click.BadParameter as error:
+                file = next((name for name in (f"{value}.toml", f"{value}.py") if Path(name).is_file()), None)
+                more = (
+                    f"did you mean the file, --net {file}?"
+                    if file
+                    else "a net of your own is a file: --net FILE.toml or FILE.py"
+                )
+                self.fail(f"{error.message.rstrip('.')}; {more}", param, ctx)
+        return str(value)

@@ -1,0 +1,242 @@
+"""`TrainingLoop`: the epochs of a run, in calls of limited length, with checkpoints between two steps."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ..checkpoint import Checkpoint, EpochLog, Score, Sums
+from ..data.order import Order
+from ..errors import CheckpointError, DivergedError, Stopped, UnsavedError
+from ..nets import CrossEntropyLoss
+from ..nets.params import views
+from ..ops.jit.compile_time import compiling
+from ..trainers.base import State, StepLog, Trainer
+from .diverged import Snapshot, explain_score, explain_state, explain_step
+from .interrupt import Interrupt
+from .resolve import ResolvedRun
+from .run import Run
+from .saving import Saver, Saving
+from .scoring import part_score
+
+if TYPE_CHECKING:
+    from .progress import Show
+
+T = TypeVar("T")
+
+CALL_SECONDS = 1.0  # longest call of the trainer, so that Ctrl-C and the progress bar stay alive
+REPORTED = 0.5  # seconds of compiling, from which on they are reported
+SNAPSHOT_SECONDS = 1.0  # between two copies of the state, from which a loss that is not finite is traced back
+
+
+def summed(sums: Sums, log: StepLog, seconds: float) -> Sums:
+    """An epoch's sums with the steps of a log, which took so many seconds."""
+    if not log.has_loss:
+        return sums.plus_without_loss(log.size, seconds)
+    return sums.plus(log.loss, log.correct, log.size, seconds)
+
+
+class TrainingLoop:
+    """A run in progress. `epoch`, `step`, `sums` and `history` are where it stands, as in `Checkpoint`."""
+
+    def __init__(
+        self,
+        run: ResolvedRun,
+        trainer: Trainer,
+        saving: Saving,
+        interrupt: Interrupt,
+        show: Show | None,
+        each_epoch: Callable[[EpochLog], None] | None,
+    ) -> None:
+        self.trainer, self.data, self.start, self.config = trainer, run.data, run.start, run.config
+        self.interrupt, self.show, self.each_epoch = interrupt, show, each_epoch
+        self.saver = Saver(saving, self._checkpoint)
+        self.steps = self.config.steps(len(run.data.train_x))
+        start = run.start
+        self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
+        self.reach = 1  # steps that fit into CALL_SECONDS; the first call finds out
+
+    def to_the_end(self) -> Run:
+        """Train all epochs, and score the test samples."""
+        while self.epoch < self.config.epochs:
+            together = self._together()
+            if together > 1:
+                self._train_epochs(together)
+            else:
+                self._train_steps()
+                self._close_epoch()
+        end = replace(self._checkpoint(), finished=True, test=self._score("test"))
+        try:
+            self.saver.save_end(end)
+        except CheckpointError as error:
+            raise UnsavedError(str(error), Run(end)) from None
+        if self.interrupt.signum is not None:
+            raise self._stopped()
+        return Run(end)
+
+    def _train_steps(self) -> None:
+        """Train the epoch's remaining steps."""
+        order = self._order(self.epoch)
+        snapshot = Snapshot(order, self.step, self._state())
+        while self.step < self.steps:
+            first, last = self.step, self._next_stop()
+            with np.errstate(over="ignore", invalid="ignore"):
+                log, seconds = self._timed(self.trainer.run, order, first, last)
+            self._look(log, first, snapshot)
+            self.sums = summed(self.sums, log, seconds)
+            self.step = last
+            self.reach = max(1, int(CALL_SECONDS * (last - first) / max(seconds, 1e-9)))
+            if self.show is not None:
+                self.show.steps(self.epoch + 1, self.step, self.sums)
+            if self.step < self.steps:
+                self.saver.save_step(self._place, self._all_steps)
+            self._heed()
+            if time.monotonic() - snapshot.taken > SNAPSHOT_SECONDS:
+                snapshot = Snapshot(order, self.step, self._state())
+
+    def _together(self) -> int:
+        """Epochs of the next call: several if nothing happens between them and their steps are few."""
+        if self.step or self.data.valid_x is not None or self.saver.has_every_epoch:
+            return 1
+        reach = self.reach if self.config.log_every is None else min(self.reach, self.config.log_every)
+        return min(self.config.epochs - self.epoch, reach // self.steps)
+
+    def _train_epochs(self, count: int) -> None:
+        """The next epochs in one call; each has an equal part of its time."""
+        orders = [self._order(self.epoch + i) for i in range(count)]
+        before = self._state()
+        with np.errstate(over="ignore", invalid="ignore"):
+            logs, seconds = self._timed(self.trainer.run_epochs, orders)
+            bad = next((i for i, log in enumerate(logs) if not np.isfinite(log.loss).all()), None)
+            if bad is not None:
+                self.trainer.set_state(before)
+                self.trainer.run_epochs(orders[:bad])
+                self._look(logs[bad], 0, Snapshot(orders[bad], 0, self.trainer.state()))
+        self.reach = max(1, int(CALL_SECONDS * count * self.steps / max(seconds, 1e-9)))
+        for log in logs:
+            sums = summed(Sums(), log, seconds / count)
+            self._note_epoch(sums, None)
+        self._state()
+        if self.show is not None:
+            self.show.steps(self.epoch, self.steps, sums)
+        self.saver.save_epoch(self._place)
+        self._heed()
+
+    def _timed(self, work: Callable[..., T], *arguments: Any) -> tuple[T, float]:
+        """The result of `work`, and its seconds without those of compiling code or fetching it from a cache, which are
+        no part of an epoch.
+        """
+        own, all_before, began = self.trainer.spans().get("compile", 0.0), compiling.seconds, time.perf_counter()
+        result = work(*arguments)
+        seconds, compiled = time.perf_counter() - began, compiling.seconds - all_before
+        if compiled > REPORTED and self.show is not None:
+            self.show.say(f"compiled in {compiled:.1f} s, which no epoch counts")
+        return result, max(seconds - max(compiled, self.trainer.spans().get("compile", 0.0) - own), 1e-9)
+
+    def _look(self, log: StepLog, first: int, snapshot: Snapshot) -> None:
+        """Stop where a loss is not finite; the log begins with step `first` of the snapshot's epoch."""
+        good = np.isfinite(log.loss)
+        if not good.all():
+            step = int(np.argmin(good))
+            raise DivergedError(
+                explain_step(self.trainer, self.start.rung, self.data, snapshot, first + step, float(log.loss[step]))
+            )
+
+    def _order(self, epoch: int) -> Order:
+        return Order(self.config.seed, epoch, len(self.data.train_x), self.config.shuffle)
+
+    def _next_stop(self) -> int:
+        """The step before which the next call ends: a look at the loss, a checkpoint, or as far as a call should reach."""
+        stops = [self.steps, self.step + self.reach]
+        if self.config.log_every is not None:
+            stops.append(self.step + self.config.log_every - self.step % self.config.log_every)
+        every = self.saver.policy.every
+        if every is not None:
+            stops.append(self.step + every - self._all_steps % every)
+        return min(stops)
+
+    @property
+    def _all_steps(self) -> int:
+        """Steps since the run began, over all epochs."""
+        return self.epoch * self.steps + self.step
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        return self.epoch, self.step
+
+    def _close_epoch(self) -> None:
+        self._state()
+        self._note_epoch(self.sums, self._score("valid"))
+        self.saver.save_epoch(self._place)
+        self._heed()
+
+    def _note_epoch(self, sums: Sums, valid: Score | None) -> None:
+        """Put an epoch into the history, and go on to the next."""
+        classes = isinstance(self.trainer.net.loss, CrossEntropyLoss)
+        accuracy = sums.correct / sums.samples if sums.correct is not None and classes else None
+        log = EpochLog(
+            epoch=self.epoch + 1,
+            train_loss=None if sums.loss is None else sums.loss / sums.samples,
+            train_accuracy=accuracy,
+            valid_loss=None if valid is None else valid.loss,
+            valid_accuracy=None if valid is None else valid.accuracy,
+            seconds=sums.seconds,
+        )
+        self.history.append(log)
+        self.epoch, self.step, self.sums = self.epoch + 1, 0, Sums()
+        if self.each_epoch is not None:
+            self.each_epoch(log)
+
+    def _score(self, part: str) -> Score | None:
+        result = part_score(self.trainer, self.data, part, between=self._heed)
+        if result is not None and not math.isfinite(result.loss):
+            raise DivergedError(explain_score(self.trainer, self.start.rung, self.data, part, self.epoch, result.loss))
+        return result
+
+    def _state(self) -> State:
+        """The trainer's state; a state that is not finite goes no further."""
+        state = self.trainer.state()
+        if not all(np.isfinite(array).all() for array in (state.params, *state.slots.values())):
+            raise DivergedError(explain_state(self.trainer, self.data, state, self.epoch, self.step))
+        return state
+
+    def _checkpoint(self) -> Checkpoint:
+        net, state = self.trainer.net, self._state()
+        return replace(
+            self.start,
+            params=views(net, state.params),
+            slots={name: views(net, state.slot(name)) for name in self.config.optimizer.slots},
+            epoch=self.epoch,
+            step=self.step,
+            sums=self.sums,
+            history=tuple(self.history),
+            tuned=self.trainer.tuned,
+        )
+
+    def _heed(self) -> None:
+        """Stop here if a signal requested it."""
+        if self.interrupt.signum is not None:
+            self.saver.save(self._place)
+            raise self._stopped()
+
+    def _stopped(self) -> Stopped:
+        where = (
+            f"after step {self.step} of {self.steps} in epoch {self.epoch + 1}"
+            if self.step
+            else f"after epoch {self.epoch}"
+        )
+        path = self.saver.policy.path
+        stored = (
+            "nothing is saved, for no checkpoint file was given" if path is None else f"resume from {os.fspath(path)!r}"
+        )
+        return Stopped(
+            f"training stopped {where} of {self.config.epochs}; {stored}",
+            128 + (self.interrupt.signum or signal.SIGINT),
+        )

@@ -1,0 +1,203 @@
+"""`resolve`: makes a request into a frozen value with everything that a run needs.
+
+Names are looked up and checks are made here, once. Training, climbs, profiles, the reports and the command line take
+the resolved value.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from ..checkpoint import Checkpoint, load
+from ..config import TrainConfig, recipe
+from ..config.spelling import configured
+from ..data import Dataset
+from ..data import load as load_data
+from ..errors import ArgumentError, ConfigError, OutOfMemoryError, RungError
+from ..errors.arguments import kind_of
+from ..machine.facts import memory
+from ..nets import ZOO, Net, Shape, is_net_file, named, with_hidden
+from ..nets.file import load_net
+from ..rungs.base import Rung
+from ..trainers.base import check_fit
+from .request import DataRequest, RunRequest
+from .rung_choice import choose_rung
+from .scale import advice
+from .start import data_mark, fresh_start, resumed_start
+
+#: Bytes that training holds for a parameter at least: the initial weight, the weight, its gradient and momentum.
+BYTES_PER_PARAMETER = 16
+
+
+@dataclass(frozen=True)
+class ResolvedTask:
+    """What is trained: a net, a data set that fits it, and settings that both can follow.
+
+    data : standardised, as trainers take it.
+    standardized : True if the data set was standardised here.
+    """
+
+    net: Net
+    data: Dataset
+    config: TrainConfig
+    standardized: bool
+
+
+@dataclass(frozen=True)
+class ResolvedRun(ResolvedTask):
+    """A task, the rung that trains it, and the state at which training begins.
+
+    rung : with its options.
+    reason : why this rung was taken, as "default".
+    start : a checkpoint with fresh, given or resumed weights.
+    advice : how to scale samples that are far from 1; None if they are not.
+    """
+
+    rung: Rung
+    reason: str
+    start: Checkpoint
+    advice: str | None
+
+
+def resolve(request: RunRequest) -> ResolvedRun:
+    """Look up and check everything that a training run needs.
+
+    Raises
+    ------
+    ArgumentError
+        An argument has the wrong type.
+    CheckpointError
+        A checkpoint or weights file is missing, damaged or does not fit; or the resumed run has other settings.
+    ConfigError, DataError, NetError, OutOfMemoryError, RungError
+        A name is unknown, the data do not fit the net, or the rung cannot train the net here.
+    """
+    if request.resume is not None and request.weights is not None:
+        raise ConfigError(
+            "a run goes on from a checkpoint (resume) or begins anew with its weights (from): give one of them"
+        )
+    before = None if request.resume is None else load(request.resume)
+    net, stored, config = _task_of(request, before)
+    task = _checked(net, stored, config)
+    choice = choose_rung(request.rung, request.rung_options, before)
+    here = data_mark(stored)
+    if before is None:
+        start = fresh_start(net, config, here, choice.rung, request.weights)
+    else:
+        assert request.resume is not None
+        start = resumed_start(before, os.fspath(request.resume), net, config, here, choice.rung)
+    if reason := choice.rung.unsupported(net, config):
+        raise RungError(f"rung {choice.rung.name!r} cannot train net {net.name!r}: {reason}")
+    scale = advice(stored) if stored.standard is None else None
+    return ResolvedRun(net, task.data, config, task.standardized, choice.rung, choice.reason, start, scale)
+
+
+def resolve_task(request: RunRequest) -> ResolvedTask:
+    """Look up and check net, data and settings, for several rungs.
+
+    Raises
+    ------
+    ArgumentError, ConfigError, DataError, NetError, OutOfMemoryError
+        As in `resolve`.
+    """
+    return _checked(*_task_of(request, None))
+
+
+def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Dataset, TrainConfig]:
+    """Net, stored data set and settings of a request; `before` is the checkpoint to resume, or None."""
+    name = request.net if isinstance(request.net, str) else getattr(request.net, "name", "")
+    given = request.config if request.config is not None or before is None else before.config
+    config = resolve_config(name, given, request.settings)
+    data = resolve_data(request.data, config.seed, standardize=before is not None and bool(before.data.mean))
+    net = resolve_net(request.net, data.in_shape, data.classes or 10)
+    return (net if request.hidden is None else with_hidden(net, request.hidden)), data, config
+
+
+def resolve_config(net: str, config: Any = None, settings: Any = None) -> TrainConfig:
+    """Settings of a training.
+
+    Parameters
+    ----------
+    net : str
+        Name of the net, whose recipe is taken if there is no `config`.
+    config : TrainConfig or None
+    settings : mapping or None
+        Values in place of those, as in `RunRequest`.
+
+    Raises
+    ------
+    ArgumentError
+        `config` is no `TrainConfig`.
+    ConfigError
+        A setting is unknown, or its value is not possible.
+    """
+    if isinstance(config, dict):
+        raise ArgumentError("config wants a TrainConfig, got a dict: write wl.TrainConfig(**config)")
+    if config is not None and not isinstance(config, TrainConfig):
+        raise ArgumentError(
+            f"config wants a TrainConfig, got {kind_of(config)}: write wl.TrainConfig(epochs=5, learning_rate=0.1)"
+        )
+    return configured(recipe(net) if config is None else config, settings or {})
+
+
+def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset:
+    """A data set, by itself or by its name; `standardize` and the seed are for one that is loaded by a `DataRequest`.
+
+    Raises
+    ------
+    ArgumentError
+        `data` is neither a data set nor a name.
+    DataError
+        There is no data set of this name, or its files are missing.
+    """
+    if isinstance(data, str):
+        return load_data(data)
+    if isinstance(data, DataRequest):
+        return load_data(data.name, seed=seed, **({"standardize": True} if standardize else {}), **data.options)
+    if not isinstance(data, Dataset):
+        raise ArgumentError(
+            f"data wants a Dataset or a name such as 'digits', got {kind_of(data)}: make one with wl.data.arrays(...)"
+        )
+    return data
+
+
+def resolve_net(net: Any, in_shape: Shape, classes: int) -> Net:
+    """A net, by itself, by its name or by the name of its file, for samples of this shape and so many classes.
+
+    Raises
+    ------
+    ArgumentError
+        `net` is neither a net nor a name.
+    NetError
+        There is no net of this name, or it cannot take these samples.
+    """
+    if isinstance(net, str):
+        return load_net(net, in_shape, classes) if is_net_file(net) else named(net, in_shape, classes)
+    if not isinstance(net, Net):
+        form = (
+            f"call it: wl.nets.{net.__name__}({in_shape})"
+            if any(net is make for make in ZOO)
+            else "make one with wl.Net(...)"
+        )
+        raise ArgumentError(f"net wants a Net or a name such as 'mlp', got {kind_of(net)}: {form}")
+    return net
+
+
+def _checked(net: Net, stored: Dataset, config: TrainConfig) -> ResolvedTask:
+    """The task, if the data set fits the net and the settings can be followed on this machine."""
+    check_fit(net, stored.but(standard=None))
+    samples = len(stored.train_x)
+    if config.drop_last and config.batch_size is not None and config.batch_size > samples:
+        raise ConfigError(
+            f"drop_last leaves out every sample: batch_size is {config.batch_size} and the training set has "
+            f"{samples}; take a batch of {samples} or less"
+        )
+    least, free = BYTES_PER_PARAMETER * net.param_count, memory()
+    if free is not None and least > free:
+        raise OutOfMemoryError(
+            f"net {net.name!r} has {net.param_count:,} parameters, whose training takes {least / 1e9:,.1f} GB at "
+            f"least, and this machine has {free / 1e9:,.1f} GB: make its layers smaller"
+        )
+    data = stored.standardized()
+    return ResolvedTask(net, data, config, standardized=data is not stored)

@@ -1,0 +1,123 @@
+"""The choice of a rung: by its name, as a default, or from a checkpoint; and options that several rungs share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .. import ladder
+from ..checkpoint import Checkpoint
+from ..errors import ArgumentError, RungError
+from ..errors.arguments import kind_of
+from ..rungs.base import Rung
+
+DEFAULT_RUNG = "numpy"
+
+
+class RungChoice(NamedTuple):
+    """A rung with its options, and the reason why it was taken."""
+
+    rung: Rung
+    reason: str
+
+
+def choose_rung(rung: Any, options: Mapping[str, Any], before: Checkpoint | None) -> RungChoice:
+    """The rung of a run.
+
+    Parameters
+    ----------
+    rung : Rung, str or None
+        As requested; None takes the rung that trained `before`, or the default.
+    options : mapping
+        Options in addition to those of the rung's name, as `with_shared` takes them.
+    before : Checkpoint or None
+        The run to continue.
+    """
+    if rung is not None:
+        choice = RungChoice(resolve_rung(rung), "requested")
+    elif before is not None:
+        choice = RungChoice(rung_of(before), "it trained the checkpoint")
+    else:
+        choice = RungChoice(ladder.find(DEFAULT_RUNG), "default")
+    return choice._replace(rung=with_shared([choice.rung], options)[0])
+
+
+def resolve_rung(rung: Any) -> Rung:
+    """A rung, by itself or by its name.
+
+    Raises
+    ------
+    ArgumentError
+        `rung` is neither a rung nor a name.
+    RungError
+        There is no rung or peer of this name.
+    """
+    if isinstance(rung, str):
+        return ladder.find(rung)
+    if not isinstance(rung, Rung):
+        raise ArgumentError(
+            f"rung wants a Rung or a name such as 'native', got {kind_of(rung)}: wl.ladder.LADDER has them"
+        )
+    return rung
+
+
+def resolve_rungs(rungs: Any) -> list[Rung]:
+    """Rungs, by themselves or by their names.
+
+    Raises
+    ------
+    ArgumentError
+        `rungs` is no list, or an entry is neither a rung nor a name.
+    RungError
+        There is no rung or peer of a name.
+    """
+    if isinstance(rungs, (str, Rung)) or not isinstance(rungs, Iterable):
+        name = rungs if isinstance(rungs, str) else getattr(rungs, "name", DEFAULT_RUNG)
+        form = ", ".join(repr(part.strip()) for part in name.split(","))
+        raise ArgumentError(f"rungs wants a list of rungs or of their names, got {kind_of(rungs)}: write [{form}]")
+    return [resolve_rung(rung) for rung in rungs]
+
+
+def rung_of(checkpoint: Checkpoint) -> Rung:
+    """The rung that trained a checkpoint; `RungError` if it came from a file."""
+    try:
+        return ladder.find(checkpoint.rung)
+    except RungError:
+        raise RungError(
+            f"the checkpoint was trained by the rung {checkpoint.rung!r}, which is none of warpladder's: "
+            "name its file, as --rung ./mine.py, or another rung, as --rung numpy"
+        ) from None
+
+
+def with_shared(rungs: Sequence[Rung], options: Mapping[str, Any]) -> list[Rung]:
+    """Rungs with options that hold for all of them, each set on the rungs that have it and do not set it by their name.
+
+    options : threads, device and block_size by name; None if not given.
+
+    Raises
+    ------
+    RungError
+        None of the rungs has an option that was given.
+    """
+    out = list(rungs)
+    for name, value in options.items():
+        if value is None:
+            continue
+        if not any(_accepts(rung, name) for rung in out):
+            having = ", ".join(rung.name for rung in ladder.LADDER if _accepts(rung, name))
+            subject = f"rung {out[0].name!r} has" if len(out) == 1 else "these rungs have"
+            raise RungError(f"{subject} no choice of {name}: leave it out, or take one of those that have it, {having}")
+        out = [
+            rung.but(**{name: value}) if _accepts(rung, name) and name not in rung.options.chosen() else rung
+            for rung in out
+        ]
+    return out
+
+
+def _accepts(rung: Rung, name: str) -> bool:
+    """True if a shared option is one of this rung's. A peer's device is another option, and a peer on a GPU has no
+    threads.
+    """
+    if name == "threads":
+        return rung.threaded
+    return rung.has(name) and (name != "device" or rung.has("block_size"))

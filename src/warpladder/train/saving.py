@@ -1,0 +1,105 @@
+"""`Saving`: where and when a run writes checkpoints; `Saver`: writes them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..checkpoint import Checkpoint, check_free, check_writable, clean_leftovers, save
+from ..errors import ConfigError
+from .epoch_files import epoch_path, prepare_epochs
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Policy of a run's checkpoints.
+
+    path : file of the run's checkpoint, or None to write none.
+    every : steps between two checkpoints within an epoch, counted over all epochs.
+    seconds : between two checkpoints, in place of one at the end of each epoch.
+    keep_epochs : True if each epoch's checkpoint is written to a file of its own too.
+    overwrite : True if existing files may be replaced.
+    """
+
+    path: str | os.PathLike[str] | None = None
+    every: int | None = None
+    seconds: float | None = None
+    keep_epochs: bool = False
+    overwrite: bool = False
+
+    def check(self, resumed: str | os.PathLike[str] | None) -> None:
+        """Raise if the policy contradicts itself, or its file cannot be written; remove what a killed process left.
+
+        resumed : checkpoint of the run that is continued, which may be replaced.
+
+        Raises
+        ------
+        ConfigError, CheckpointError
+        """
+        every = self.every
+        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+            raise ConfigError(f"checkpoint_every wants a whole number of at least 1, got {every!r}")
+        if self.path is None:
+            if every is not None:
+                raise ConfigError("checkpoint_every says when to write a checkpoint, but no checkpoint file is given")
+            if self.keep_epochs:
+                raise ConfigError(
+                    "keep_epochs keeps the checkpoint of every epoch beside checkpoint, but no checkpoint file is given"
+                )
+            return
+        check_writable(self.path)
+        if not self.overwrite:
+            check_free(self.path, resumed)
+        clean_leftovers(Path(self.path))
+
+    def prepare_epochs(self, first: int, last: int) -> None:
+        """Make way for the files of epochs first to last, counted from 1."""
+        if self.keep_epochs and self.path is not None:
+            prepare_epochs(self.path, first, last, self.overwrite)
+
+
+class Saver:
+    """Writes the checkpoints of a run.
+
+    checkpoint : gives the run's checkpoint as it stands.
+    """
+
+    def __init__(self, policy: Saving, checkpoint: Callable[[], Checkpoint]) -> None:
+        self.policy, self.checkpoint = policy, checkpoint
+        self.saved: tuple[int, int] | None = None  # epoch and step of the last checkpoint
+        self.written = time.monotonic()  # time of the last checkpoint, or when the run began
+
+    @property
+    def has_every_epoch(self) -> bool:
+        """True if a checkpoint is written at the end of every epoch."""
+        return self.policy.keep_epochs or (self.policy.path is not None and self.policy.seconds is None)
+
+    def save(self, place: tuple[int, int]) -> None:
+        """Write a checkpoint, unless that of this epoch and step is written."""
+        if self.policy.path is not None and self.saved != place:
+            save(self.policy.path, self.checkpoint())
+            self.saved, self.written = place, time.monotonic()
+
+    def save_step(self, place: tuple[int, int], steps: int) -> None:
+        """Write a checkpoint within an epoch, after so many steps of the run, if it is due."""
+        if (self.policy.every is not None and steps % self.policy.every == 0) or self._is_overdue():
+            self.save(place)
+
+    def save_epoch(self, place: tuple[int, int]) -> None:
+        """Write the checkpoints at the end of an epoch that are due."""
+        if self.policy.keep_epochs and self.policy.path is not None:
+            save(epoch_path(self.policy.path, place[0]), self.checkpoint())
+        if self.policy.seconds is None or self._is_overdue():
+            self.save(place)
+
+    def save_end(self, end: Checkpoint) -> None:
+        """Write the checkpoint of a finished run."""
+        if self.policy.path is not None:
+            save(self.policy.path, end)
+
+    def _is_overdue(self) -> bool:
+        """True if time decides when checkpoints are written, and the time has come."""
+        return self.policy.seconds is not None and time.monotonic() - self.written >= self.policy.seconds

@@ -1,0 +1,86 @@
+"""Start of a run, as a checkpoint: fresh weights, given ones, or those of a run to continue."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..checkpoint import Checkpoint, DataMark, differences, flat_weights, read_weights
+from ..checkpoint.content import param_shapes
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..data.foreign import to_numpy
+from ..errors import CheckpointError
+from ..machine.precision import named
+from ..nets import Net
+from ..nets.params import initial, views
+from ..rungs.base import Rung
+from .request import Weights
+from .restore import converted
+
+
+def fresh_start(net: Net, config: TrainConfig, data: DataMark, rung: Rung, weights: Weights | None) -> Checkpoint:
+    """Start of a new run, with weights drawn by the seed or given.
+
+    Raises
+    ------
+    CheckpointError
+        The weights' file is missing or damaged, or the weights do not fit the net.
+    """
+    element = named(rung.precision).element
+    if weights is None:
+        flat = initial(net, config.seed).astype(element)
+    elif isinstance(weights, Mapping):
+        flat = flat_weights(net, {name: to_numpy(array, str(name)) for name, array in weights.items()}, dtype=element)
+    else:
+        flat = read_weights(weights, net, element)
+    return Checkpoint(net, config, data, rung.name, params=views(net, flat))
+
+
+def resumed_start(
+    before: Checkpoint, path: str, net: Net, config: TrainConfig, data: DataMark, rung: Rung
+) -> Checkpoint:
+    """Start of a run that continues a checkpoint.
+
+    Raises
+    ------
+    CheckpointError
+        The checkpoint's run differs in more than its length, or holds float64 numbers that the rung would round.
+    """
+    if unlike := differences(before, net, config, data):
+        fits = param_shapes(net) == param_shapes(before.net)
+        remedy = "; its weights can begin a new run with settings of its own: --from FILE, in Python weights=FILE"
+        raise CheckpointError(f"{path!r} belongs to another run: {'; '.join(unlike)}{remedy if fits else ''}")
+    element = named(rung.precision).element
+    if before.element == "float64" != element:
+        raise CheckpointError(
+            f"{path!r} holds float64 numbers, which rung {rung.name!r} would round to float32: go on on a rung in "
+            "fp64, as --rung numpy:precision=fp64, or begin a new run with its weights: --from FILE, in Python "
+            "weights=FILE"
+        )
+    before = converted(before, element)
+    finished = before.finished and before.epoch == config.epochs
+    return replace(
+        before,
+        net=net,
+        config=config,
+        data=data,
+        rung=rung.name,
+        finished=finished,
+        test=before.test if finished else None,
+        tuned=before.tuned if rung.name == before.rung else None,
+    )
+
+
+def data_mark(data: Dataset) -> DataMark:
+    """Identity of a data set in a checkpoint: sizes, types and checksums of its parts."""
+    parts = {}
+    for name in ("train_x", "train_y", "valid_x", "valid_y", "test_x", "test_y"):
+        array = getattr(data, name)
+        if array is not None:
+            shape, checksum = "x".join(map(str, array.shape)), zlib.crc32(array.data) if array.size else 0
+            parts[name] = f"{array.dtype} {shape} crc32 {checksum:08x}"
+    standard = data.standard
+    mean, std = ((), ()) if standard is None else (standard.mean, standard.std)
+    return DataMark(data.name, len(data.train_x), float(data.scale), parts, data.class_names, mean, std)
