@@ -38,7 +38,7 @@ import warpladder as wl
 from warpladder.checkpoint import Checkpoint, load, save
 from warpladder.config import TrainConfig
 from warpladder.data import load as load_data
-from warpladder.train import loop
+from warpladder.train import saving
 
 EVERY = 3  # steps between two checkpoints
 CONFIG = TrainConfig(epochs=4, batch_size=32, learning_rate=0.05, momentum=0.9, nesterov=True, seed=7, log_every=5)
@@ -132,7 +132,7 @@ class KillTest:
         self.train(folder / "warm-up.safetensors")
         self.undisturbed: dict[tuple, Facts] = {}
         began = time.perf_counter()
-        with patch.object(loop, "save", self._save_and_note):
+        with patch.object(saving, "save", self._save_and_note):
             self.train(folder / "undisturbed.safetensors")
         self.seconds = time.perf_counter() - began
         self.end = facts(load(folder / "undisturbed.safetensors"))
