@@ -485,7 +485,7 @@ def test_what_is_foreseen_is_compiled_with_the_first_that_has_to_be(
         return [(path, f"scaled<{n}>") for n in (1, 2, 3, 2)]
 
     device = OfflineDevice("sm_90")
-    with device.expecting(foreseen, lines.append):
+    with device.precompiling(foreseen, lines.append):
         device.kernel(path, "scaled<2>")
         assert len(compilations) == 3 and asked == [0]
         for n in (1, 2, 3):
@@ -499,7 +499,7 @@ def test_what_is_foreseen_is_compiled_with_the_first_that_has_to_be(
         and end.startswith("Compiled in ")
     )
     fresh(monkeypatch)
-    with OfflineDevice("sm_90").expecting(foreseen, lines.append):
+    with OfflineDevice("sm_90").precompiling(foreseen, lines.append):
         OfflineDevice("sm_90").kernel(path, "scaled<3>")
     assert (
         len(compilations) == 4 and asked == [0] and len(lines) == 2
@@ -513,7 +513,7 @@ def test_what_is_kept_is_not_compiled_ahead(
     OfflineDevice("sm_90").kernel(path, "scaled<1>")
     fresh(monkeypatch)
     device = OfflineDevice("sm_90")
-    with device.expecting(lambda: [(path, f"scaled<{n}>") for n in (1, 2, 3)]):
+    with device.precompiling(lambda: [(path, f"scaled<{n}>") for n in (1, 2, 3)]):
         device.kernel(path, "scaled<1>")
         assert len(compilations) == 1
         device.kernel(path, "scaled<2>")
@@ -531,16 +531,16 @@ def test_kernels_are_compiled_on_as_many_threads_as_there_are_cores(
         return real(source, names, arch)
 
     monkeypatch.setattr(cache, "compile", together)
-    monkeypatch.setattr("warpladder.device.ahead.cores", lambda: 3)
+    monkeypatch.setattr("warpladder.device.precompile.cores", lambda: 3)
     device = OfflineDevice("sm_90")
-    with device.expecting(lambda: [(path, f"scaled<{n}>") for n in (1, 2, 3)]):
+    with device.precompiling(lambda: [(path, f"scaled<{n}>") for n in (1, 2, 3)]):
         assert device.kernel(path, "scaled<1>").resources.registers
 
 
 def test_a_kernel_that_does_not_compile_is_an_error_where_it_is_asked_for(tmp_path: Path) -> None:
     wrong = write(tmp_path, "template <int N> __global__ void broken(float* x) { *x = nothing; }", "wrong.cu")
     path, device = write(tmp_path, FAMILY), OfflineDevice("sm_90")
-    with device.expecting(lambda: [(wrong, "broken<1>"), (path, "scaled<1>"), (path, "scaled<2>")]):
+    with device.precompiling(lambda: [(wrong, "broken<1>"), (path, "scaled<1>"), (path, "scaled<2>")]):
         device.kernel(path, "scaled<1>")
         with pytest.raises(KernelError, match=r'wrong\.cu:1: identifier "nothing" is undefined'):
             device.kernel(wrong, "broken<1>")

@@ -9,7 +9,7 @@ from typing import Any
 
 from warpladder.device import Event, Kernel, Launch, Limits, Source, Stream
 from warpladder.device import source as sources
-from warpladder.device.idle import IdleDevice
+from warpladder.device.dry_run import IdleDevice
 from warpladder.device.limits import Dim3, Resources
 from warpladder.device.signature import Signature, signature
 

@@ -29,7 +29,6 @@ from warpladder.ops.engine.segments import KernelTable
 from warpladder.ops.tables.graph import TABLE, Tiled
 from warpladder.ops.tables.tensor import TABLE as TENSOR
 from warpladder.trainers.graphed import GraphedTrainer
-from warpladder.trainers.kernelwise.foresight import of_predicting, of_training
 from warpladder.trainers.tuning import plan_cache, tuner
 from warpladder.trainers.tuning.candidates import MOST, Tiles, products
 from warpladder.trainers.tuning.tuner import MARGIN, fastest
@@ -486,7 +485,7 @@ def test_every_kernel_is_foreseen_before_the_first_is_asked_for(
 
     blind = Clockwork(lambda launch: 1 / 0)
     before = dict(plan_cache.found)
-    wanted = of_training(trainer_on(blind), drawn.dataset)
+    wanted = trainer_on(blind).kernels_of_training(drawn.dataset)
     assert plan_cache.found == before and blind.sent == 0
     asked: list[tuple[Path, str]] = []
     device = Clockwork(by_name(0))
@@ -504,6 +503,6 @@ def test_every_kernel_is_foreseen_before_the_first_is_asked_for(
     monkeypatch.setattr(device, "download", lambda host, array, stream=None: None)
     before_predicting = len(asked)
     trainer.predict(drawn.dataset.test_x, drawn.dataset.scale)
-    told = set(of_predicting(trainer, drawn.dataset.test_x, drawn.dataset.scale))
+    told = set(trainer.kernels_of_predicting(drawn.dataset.test_x, drawn.dataset.scale))
     assert set(asked[before_predicting:]) <= told <= set(asked)
     assert len(wanted) == len(set(wanted)) and set(wanted) == set(asked)

@@ -18,6 +18,10 @@ from .kernel import Call, Kernel
 from .limits import Limits
 from .tensormap import ROW, WORDS, TensorMap, check_map
 
+#: A function that returns kernels by file and name; and a function that shows a line of text, or None.
+FindKernels = Callable[[], Iterable[tuple[Path, str]]]
+Say = Callable[[str], None] | None
+
 
 class Event(ABC):
     """A point in a stream's work."""
@@ -93,18 +97,16 @@ class Device(ABC):
         """
 
     @contextmanager
-    def expecting(
-        self, foreseen: Callable[[], Iterable[tuple[Path, str]]], say: Callable[[str], None] | None = None
-    ) -> Iterator[None]:
-        """While this lasts, the first kernel that has to be compiled may be compiled together with others.
+    def precompiling(self, find: FindKernels, say: Say = None) -> Iterator[None]:
+        """Context in which the first kernel that is not compiled yet may be compiled concurrently with others.
 
         Parameters
         ----------
-        foreseen : callable
-            Gives the kernels, by file and name, that will be asked for; called at most once, and only where one has to
-            be compiled.
+        find : callable
+            Returns the kernels, by file and name, that will be requested. Called at most once, and only if a kernel is
+            not compiled yet.
         say : callable, optional
-            Told what is being compiled.
+            Gets a line for each message about compilation.
         """
         yield
 

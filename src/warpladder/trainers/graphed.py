@@ -56,7 +56,7 @@ class GraphedTrainer(KernelTrainer):
         self.steps: dict[Kind, tuple[list[Call], list[Call], list[Stage]]] = {}
         self.most: dict[Kind, int] = {}
 
-    def twin(self, device: Device) -> GraphedTrainer:
+    def on_device(self, device: Device) -> GraphedTrainer:
         start = State(np.zeros(self.net.param_count, np.float32))
         return GraphedTrainer(self.net, self.config, start, device, self.table, self.block_size, self.precision)
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpladder.device.emulator import EmulatedDevice, ahead, toolchain
+from warpladder.device.emulator import EmulatedDevice, toolchain
+from warpladder.device.emulator import device as emulated
 from warpladder.errors import ConfigError, DeviceError, KernelError, LaunchError, OutOfMemoryError
 
 HERE = Path(__file__).parent
@@ -190,7 +191,7 @@ def nothing_kept(tmp_path, monkeypatch):
     toolchain.runtime("fast")
     kept = tmp_path / "kept"
     kept.mkdir()
-    for place in (toolchain, ahead):
+    for place in (toolchain, emulated):
         monkeypatch.setattr(place, "folder", lambda: kept)
     toolchain._parsed.cache_clear()
     yield kept
@@ -214,9 +215,9 @@ def test_what_is_foreseen_is_compiled_at_the_same_time(device, tmp_path, monkeyp
             (path, name) for name in ("scaled<2>", "one", "scaled<3>", "two", "scaled<2>")
         ]  # two and one are compiled together
 
-    monkeypatch.setattr("warpladder.device.ahead.cores", lambda: 3)
+    monkeypatch.setattr("warpladder.device.precompile.cores", lambda: 3)
     monkeypatch.setattr(toolchain, "_made", made)
-    with device.expecting(foreseen, lines.append):
+    with device.precompiling(foreseen, lines.append):
         device.kernel(path, "two")
     monkeypatch.setattr(toolchain, "_made", None)  # nothing is compiled any more
     for name in ("one", "two", "scaled<2>", "scaled<3>"):
@@ -226,7 +227,7 @@ def test_what_is_foreseen_is_compiled_at_the_same_time(device, tmp_path, monkeyp
         "Compiled in "
     )
     fresh = EmulatedDevice()
-    with fresh.expecting(foreseen, lines.append):
+    with fresh.precompiling(foreseen, lines.append):
         fresh.kernel(path, "scaled<2>")
     assert len(lines) == 2 and asked == [1]  # all are kept: nothing is foreseen, and nothing said
 
@@ -235,7 +236,7 @@ def test_a_kernel_that_cannot_be_translated_is_told_whoever_asks_for_it(device, 
     wrong = tmp_path / "wrong.cu"
     wrong.write_text("template <int N> __global__ void broken(float* x) { *x = nothing; }")
     path = written(tmp_path, FAMILY)
-    with device.expecting(lambda: [(wrong, "broken<1>"), (path, "scaled<1>"), (path, "scaled<2>")]):
+    with device.precompiling(lambda: [(wrong, "broken<1>"), (path, "scaled<1>"), (path, "scaled<2>")]):
         device.kernel(path, "scaled<1>")
         with pytest.raises(KernelError, match=r"wrong\.cu:1: .*nothing"):
             device.kernel(wrong, "broken<1>")

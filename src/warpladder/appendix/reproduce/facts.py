@@ -16,9 +16,8 @@ import numpy as np
 from ...config import TrainConfig
 from ...data import arrays
 from ...device import Launch
-from ...device.idle import IdleStream
+from ...device.dry_run import IdleStream, RecordingDevice
 from ...device.limits import Limits
-from ...device.scout import Scout
 from ...errors import ConfigError
 from ...machine.peaks import Peaks
 from ...nets import Net, Shape
@@ -150,13 +149,13 @@ def tensors(net: Net, batch: int) -> dict[str, int]:
     return out | {"parameters": number * net.param_count}
 
 
-class Noting(Scout):
+class Noting(RecordingDevice):
     """A device that is none: it has the limits of a usual GPU, and notes what it is asked for."""
 
     def __init__(self) -> None:
         self.name, self.limits, self.hardware = "no GPU", Limits("no GPU"), None
         self.stream = IdleStream()
-        self.held, self.asked = {}, {}
+        self.held, self.requested = {}, {}
 
     def free_memory(self) -> int:
         return 1 << 50

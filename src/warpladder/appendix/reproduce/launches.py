@@ -59,7 +59,7 @@ class Launching(Task):
         with rung.build(net, self.config, State(initial(net, self.config.seed))) as built:
             if not isinstance(built, KernelTrainer):
                 raise WarpladderError(f"{rung.name} has no launches to look at")
-            with built if here else built.twin(_offline()) as trainer:
+            with built if here else built.on_device(_offline()) as trainer:
                 trainer.load(data)
                 stages = trainer.stages(trainer.parts()[0])
                 calls = [

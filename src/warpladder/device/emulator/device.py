@@ -14,16 +14,15 @@ from ...errors import ConfigError, DeviceError, LaunchError, OutOfMemoryError
 from ...machine.facts import cores
 from .. import Array, Event, Launch, Limits, Source, Stream
 from .. import source as sources
-from ..ahead import CompilesAhead
+from ..precompile import PrecompilingDevice
 from ..signature import signature
 from ..tensormap import WORDS, axes
 from . import memory
-from .ahead import ahead
 from .kernel import ORDERS, EmulatedKernel, EmulatedLaunch
 from .memory import EmulatedAllocation
-from .module import function, runtime_of, unit
+from .module import EmulatedUnit, function, runtime_of, unit
 from .reports import Report, read
-from .toolchain import MODES, compiler
+from .toolchain import MODES, compiler, folder
 
 #: Attempts to find where a running launch is.
 ATTEMPTS = 20
@@ -58,7 +57,7 @@ class EmulatedStream(Stream):
         pass
 
 
-class EmulatedDevice(CompilesAhead):
+class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
     """Device that runs .cu files on the CPU: a fiber for each waiting thread, blocks spread over the cores.
 
     Parameters
@@ -125,12 +124,23 @@ class EmulatedDevice(CompilesAhead):
         takes = signature(source, name)
         key = source.digest, takes.name
         if key not in self._kernels:
-            if self.expects and not unit(source, takes.name).kept(self.mode, self.local):
-                wanted, say = self.foreseen()
-                ahead(wanted, self.mode, self.local, say)
+            self.precompile(source, takes.name)
             compiled = function(source, takes.name, self.mode, self.local)
             self._kernels[key] = EmulatedKernel(self, source, takes, compiled)
         return self._kernels[key]
+
+    def unit(self, source: Source, name: str) -> EmulatedUnit:
+        return unit(source, name)
+
+    def is_compiled(self, unit: EmulatedUnit) -> bool:
+        return unit.kept(self.mode, self.local)
+
+    def compile_unit(self, unit: EmulatedUnit) -> Path:
+        return unit.library(self.mode, self.local)
+
+    @property
+    def compiled_folder(self) -> Path | None:
+        return folder()
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
         sizes, kind = tuple(map(int, shape)), np.dtype(dtype)

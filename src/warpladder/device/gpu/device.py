@@ -12,19 +12,19 @@ from cuda.bindings import driver as cuda
 
 from ...errors import DeviceError, LaunchError, OutOfMemoryError
 from .. import Array, Call, Stream
-from .ahead import Compiler
 from .architecture import native
 from .attributes import capability, limits
 from .driver import call, error
 from .graph import GpuGraph
 from .kernel import GpuKernel, GpuLaunch
 from .memory import Allocation, PinnedMemory
+from .program import NvrtcDevice
 from .stream import GpuStream
 from .support import why_not
 from .tiles import encoded
 
 
-class GpuDevice(Compiler):
+class GpuDevice(NvrtcDevice):
     """A GPU of this machine, through its primary context, which other libraries of the process share.
 
     Parameters

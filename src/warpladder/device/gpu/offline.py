@@ -7,10 +7,10 @@ from typing import Any
 
 from ...errors import DeviceError
 from .. import Kernel, Launch, Limits, Stream
-from ..idle import IdleDevice, IdleStream
+from ..dry_run import IdleDevice, IdleStream
 from ..limits import Dim3
-from .ahead import Compiler
 from .architecture import Capability
+from .program import NvrtcDevice
 
 #: A GPU of each architecture, as NVIDIA documents its compute capability.
 LIMITS = {
@@ -52,7 +52,7 @@ class OfflineKernel(Kernel):
         return OfflineLaunch(self, grid, block, shared, cooperative, cluster)
 
 
-class OfflineDevice(Compiler, IdleDevice):
+class OfflineDevice(NvrtcDevice, IdleDevice):
     """Compiles kernels for an architecture, counts memory, and checks launches, on a machine without a GPU.
 
     Parameters

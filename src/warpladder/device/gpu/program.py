@@ -10,9 +10,10 @@ from pathlib import Path
 
 from .. import Resources, Source
 from .. import source as sources
+from ..precompile import PrecompilingDevice
 from ..signature import Signature, names, signature, templates
 from .architecture import Capability, target
-from .cache import cached, compiled
+from .cache import CUBINS, cached, compiled
 from .compile import Binary
 
 
@@ -87,6 +88,35 @@ def unit(source: Source, name: str, capability: Capability, arch: str) -> Unit:
     """Kernels that are no templates are compiled all at once, instances of templates one by one."""
     found = signature(source, name)
     return Unit(source, (found.name,) if "<" in found.name else plain(source), target(source, capability, arch))
+
+
+class NvrtcDevice(PrecompilingDevice[Unit]):
+    """A device whose kernels NVRTC compiles.
+
+    capability : compute capability.
+    arch : the device's own architecture, "sm_90a" for instance.
+    """
+
+    capability: Capability
+    arch: str
+
+    def program(self, path: Path | str, name: str) -> Program:
+        """The compiled kernel `name` of a file; `KernelError` with the compiler's error."""
+        self.precompile(sources.read(path), name)
+        return program(path, name, self.capability, self.arch)
+
+    def unit(self, source: Source, name: str) -> Unit:
+        return unit(source, name, self.capability, self.arch)
+
+    def is_compiled(self, unit: Unit) -> bool:
+        return not unit.missing
+
+    def compile_unit(self, unit: Unit) -> Binary:
+        return unit.compiled()
+
+    @property
+    def compiled_folder(self) -> Path | None:
+        return CUBINS.folder()
 
 
 def plain(source: Source) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from ...config import TrainConfig
 from ...data.order import Order
 from ...device import Array, Device, Launch
+from ...device.dry_run import kernels_of
 from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
 from ...ops.engine.chain import Gather, Slice, chain
@@ -23,7 +24,6 @@ from ...optimizers import NUMBERS
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .chain import Between, Chain, Stage, allocate
 from .feeds import FEEDS, Feed, ResidentFeed, taking_rows
-from .foresight import of_predicting, of_training
 from .layout import Layout
 
 if TYPE_CHECKING:
@@ -97,15 +97,31 @@ class KernelTrainer(Trainer):
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
-        with self.device.expecting(partial(of_training, self, dataset), self.say):
+        with self.device.precompiling(partial(self.kernels_of_training, dataset), self.say):
             self._load(dataset)
             start = perf_counter()
             for part in self.parts():  # asks for the kernels of an epoch, so that none is compiled in an epoch's time
                 self.program(part)
             self.seconds["load"] += perf_counter() - start
 
-    def twin(self, device: Device) -> KernelTrainer:
-        """A trainer like this one, from zero weights, on another device."""
+    def kernels_of_training(self, dataset: Dataset) -> list[tuple[Path, str]]:
+        """Kernels of an epoch on a data set and of its test predictions, found by a dry run."""
+
+        def work(device: Device) -> None:
+            dry = self.on_device(device)
+            dry.tuned = self.tuned
+            dry.load(dataset)
+            rest = len(dataset.test_x) % dry.PREDICTED  # the last predictions are of fewer samples than the others
+            dry.predict(dataset.test_x[: dry.PREDICTED + rest], dataset.scale)
+
+        return kernels_of(self.device, work)
+
+    def kernels_of_predicting(self, x: np.ndarray, scale: float) -> list[tuple[Path, str]]:
+        """Kernels of the predictions of samples, found by a dry run."""
+        return kernels_of(self.device, lambda device: self.on_device(device).predict(x, scale))
+
+    def on_device(self, device: Device) -> KernelTrainer:
+        """A trainer like this one on another device, from zero weights."""
         start = State(np.zeros(self.net.param_count, np.float32))
         return KernelTrainer(
             self.net, self.config, start, device, self.table, self.feed_name, self.block_size, self.precision
@@ -316,7 +332,7 @@ class KernelTrainer(Trainer):
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
-        with self.device.expecting(partial(of_predicting, self, x, scale), self.say):
+        with self.device.precompiling(partial(self.kernels_of_predicting, x, scale), self.say):
             return self._predict(x, scale)
 
     def _predict(self, x: np.ndarray, scale: float) -> np.ndarray:

@@ -15,7 +15,7 @@ from time import perf_counter
 
 from ...checkpoint.plan import NetPlan, Record, net_plan
 from ...device import Call, Device
-from ...device.scout import Scout
+from ...device.dry_run import RecordingDevice
 from ...device.timing import in_turn
 from ...errors import OutOfMemoryError
 from ...ops.engine.chain import timed
@@ -65,7 +65,7 @@ def tune(
         stored = None
     if device.hardware is None:
         return None
-    tuner = (Foresight if isinstance(device, Scout) else Tuner)(chain, device.hardware, stored, say)
+    tuner = (DryTuner if isinstance(device, RecordingDevice) else Tuner)(chain, device.hardware, stored, say)
     # A segment that is known takes its place first, so that only tiles of segments that are used are asked for; the
     # others compete with their best.
     every = [choice for choice in segments(chain, rivals) if choice.work >= WORTH]
@@ -159,8 +159,8 @@ class Tuner:
         return way
 
 
-class Foresight(Tuner):
-    """Asks for the kernels of all candidates, and times none of them."""
+class DryTuner(Tuner):
+    """A tuner for dry runs: it requests the kernels of all candidates, and times none of them."""
 
     def settle(self, choice: Choice[Way]) -> None:
         if choice.work < WORTH or self.follow(choice):
