@@ -213,9 +213,11 @@ def test_code_that_a_page_shows_is_found_in_the_source(page):
         lines = path.read_text(encoding="utf-8").splitlines()
         first = [at for at, line in enumerate(lines) if options["start-at"] in line]
         assert first, f"{path.name} has no line with {options['start-at']!r}"
-        last = [at for at in range(first[0], len(lines)) if options["end-at"] in lines[at]]
-        assert last, f"{path.name} has no line with {options['end-at']!r} after {options['start-at']!r}"
-        assert last[0] - first[0] < 30, f"{page.name} shows {last[0] - first[0] + 1} lines of {path.name}"
+        end = options.get("end-at", options.get("end-before"))
+        after = [at for at in range(first[0], len(lines)) if end is not None and end in lines[at]]
+        assert after or end is None, f"{path.name} has no line with {end!r} after {options['start-at']!r}"
+        count = (after[0] if after else len(lines)) - first[0] + ("end-at" in options)
+        assert count <= 30, f"{page.name} shows {count} lines of {path.name}"
         link = os.path.relpath(path.resolve(), page.parent).replace(os.sep, "/")
         assert f"({link})" in text, f"{page.name} shows {path.name} without a link to it"
 
