@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpladder.data import Dataset, arrays, load, table, write_submission
+from warpladder.data.convert import looks_nhwc
 from warpladder.data.csv import read
-from warpladder.data.layout import looks_nhwc
 from warpladder.data.reader import from_bytes
 from warpladder.data.samples import load_samples
 from warpladder.errors import DataError

@@ -18,7 +18,7 @@ import requests
 
 from warpladder import data
 from warpladder.cli import main
-from warpladder.data import cifar10, fashion, fetch, load, mnist, mnist_like
+from warpladder.data import cifar10, fetch, load, mnist
 from warpladder.errors import DataError
 
 CONTENT = bytes(range(256)) * 2000
@@ -188,8 +188,9 @@ def test_a_data_set_is_downloaded_whole(server, tmp_path, monkeypatch):
     x, _ = write_mnist(tmp_path / "origin", ZIPPED, ".gz")
     for path in (tmp_path / "origin").iterdir():
         Mirrors.files[path.name] = path.read_bytes()
-    sums = [hashlib.sha256(Mirrors.files[f"{name}.gz"]).hexdigest() for name in mnist_like.NAMES]
-    monkeypatch.setattr(mnist, "REMOTES", mnist_like.remotes((f"{server}/missing/", f"{server}/good/"), sums))
+    sums = [hashlib.sha256(Mirrors.files[f"{name}.gz"]).hexdigest() for name in mnist.FILES]
+    remotes = mnist.remotes((f"{server}/missing/", f"{server}/good/"), sums)
+    monkeypatch.setitem(mnist.REMOTES, "mnist", remotes)
     assert (load("mnist", progress=False).train_x[:, 0] == x).all()
     monkeypatch.setenv("WARPLADDER_DATA", str(tmp_path / "cache"))
     assert (load("mnist", progress=False).train_x[:, 0] == x).all()
@@ -202,8 +203,8 @@ def served(server, tmp_path, monkeypatch) -> np.ndarray:
 
     x, _ = write_mnist(tmp_path / "origin", ZIPPED, ".gz")
     Mirrors.files = {path.name: path.read_bytes() for path in (tmp_path / "origin").iterdir()}
-    sums = [hashlib.sha256(Mirrors.files[f"{name}.gz"]).hexdigest() for name in mnist_like.NAMES]
-    remotes = mnist_like.remotes((f"{server}/good/",), sums)
+    sums = [hashlib.sha256(Mirrors.files[f"{name}.gz"]).hexdigest() for name in mnist.FILES]
+    remotes = mnist.remotes((f"{server}/good/",), sums)
     sources = [
         replace(source, remotes=remotes if source.name in ("mnist", "fashion") else ()) for source in data.SOURCES
     ]
@@ -214,8 +215,8 @@ def served(server, tmp_path, monkeypatch) -> np.ndarray:
 
 def test_what_is_fetched_is_what_is_loaded():
     for source, remotes in (
-        (mnist.SOURCE, mnist.REMOTES),
-        (fashion.SOURCE, fashion.REMOTES),
+        (mnist.MNIST, mnist.REMOTES["mnist"]),
+        (mnist.FASHION, mnist.REMOTES["fashion"]),
         (cifar10.SOURCE, (cifar10.REMOTE,)),
     ):
         assert source.remotes == remotes
@@ -251,7 +252,7 @@ def test_a_damaged_file_is_fetched_again(served):
 
 
 def test_a_set_that_cannot_be_fetched_does_not_keep_the_others_from_it(served, server, monkeypatch, capsys):
-    broken = replace(mnist.SOURCE, remotes=(remote(server, "missing"),))
+    broken = replace(mnist.MNIST, remotes=(remote(server, "missing"),))
     monkeypatch.setattr(data, "SOURCES", (broken, *data.SOURCES[2:]))
     assert main(["data", "--fetch", "mnist", "fashion", "digits"]) == 2
     out, err = capsys.readouterr()
@@ -282,7 +283,7 @@ def test_a_folder_to_fetch_into_that_cannot_be_made(served, capsys):
 
 def test_a_folder_that_lacks_the_set_is_an_error_only_if_named_for_this_call(server, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
-    monkeypatch.setattr(fashion, "REMOTES", [remote(server, "missing")])
+    monkeypatch.setitem(mnist.REMOTES, "fashion", (remote(server, "missing"),))
     monkeypatch.setenv("WARPLADDER_DATA", str(tmp_path / "empty"))
     with pytest.raises(DataError, match="could not be downloaded"):
         load("fashion", progress=False)
@@ -293,6 +294,6 @@ def test_a_folder_that_lacks_the_set_is_an_error_only_if_named_for_this_call(ser
 def test_every_set_that_is_downloaded_has_two_mirrors_on_different_hosts():
     from urllib.parse import urlsplit
 
-    for each in (*mnist.REMOTES, *fashion.REMOTES, cifar10.REMOTE):
+    for each in (*mnist.REMOTES["mnist"], *mnist.REMOTES["fashion"], cifar10.REMOTE):
         assert len({urlsplit(url).hostname for url in each.urls}) >= 2
         assert len(each.sha256) == 64 and all(url.endswith("/" + each.name) for url in each.urls)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpladder.data import Dataset, cifar10, load, mnist_like, reader
+from warpladder.data import Dataset, cifar10, load, mnist, reader
 from warpladder.errors import DataError
 
 HTML = b"<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head></html>\n"
@@ -34,7 +34,7 @@ def write_mnist(
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
     parts = [(rng.integers(0, 256, (n, 28, 28), np.uint8), rng.integers(0, 10, n, np.uint8)) for n in (train, 8)]
-    for name, values in zip(mnist_like.NAMES, [array for part in parts for array in part], strict=True):
+    for name, values in zip(mnist.FILES, [array for part in parts for array in part], strict=True):
         (folder / ((name.replace("-idx", ".idx") if dot else name) + end)).write_bytes(pack(idx(values)))
     return parts[0]
 
@@ -106,7 +106,7 @@ def test_one_set_is_not_taken_for_another_of_the_same_file_names(tmp_path, monke
     import hashlib
 
     _, y = write_mnist(tmp_path)
-    monkeypatch.setitem(mnist_like._LABELS, "mnist", hashlib.sha256(y.tobytes()).hexdigest())
+    monkeypatch.setitem(mnist._LABELS, "mnist", hashlib.sha256(y.tobytes()).hexdigest())
     load("mnist", data_dir=tmp_path)
     assert "labels of mnist, not of fashion" in refusal("fashion", tmp_path)
 

@@ -35,7 +35,7 @@ import numpy as np
 from climbs import example
 
 from warpladder.data import cifar10, table
-from warpladder.data.cifar_bin import parse_batch
+from warpladder.data.cifar10 import parse_batch
 from warpladder.data.idx import read_images, read_labels
 from warpladder.data.reader import from_bytes
 from warpladder.errors import CheckpointError, DataError, ResultsError

@@ -1,5 +1,7 @@
-"""Data sets: `load` by name or from a file, `arrays` from memory. A data set is one file here and one line in
-`SOURCES`, or a file of a user's.
+"""Data sets: `load` by name or from a file, `arrays` from memory.
+
+It imports errors, files and show. Begin with dataset.py; a set is a `Source` (source.py) and one entry of `SOURCES`.
+order.py has the shuffled order of samples that every rung follows.
 """
 
 from __future__ import annotations
@@ -9,23 +11,22 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ..errors import DataError
-from . import cifar10, csv, digits, fashion, mnist
+from . import cifar10, csv, digits, mnist
 from .arrays import arrays
 from .csv import write_submission
 from .dataset import Dataset, pixels
 from .fetch import fetch_all
 from .local import root
-from .own import source as own_source
-from .source import Request, Source
+from .source import Request, Source, read_source
 from .standard import Standard
 from .subset import split
 
-SOURCES: tuple[Source, ...] = (digits.SOURCE, mnist.SOURCE, fashion.SOURCE, cifar10.SOURCE, csv.SOURCE)
+SOURCES: tuple[Source, ...] = (digits.SOURCE, mnist.MNIST, mnist.FASHION, cifar10.SOURCE, csv.SOURCE)
 NAMES: tuple[str, ...] = tuple(source.name for source in SOURCES)
 
 __all__ = [
-    "NAMES", "SOURCES", "Dataset", "Request", "Source", "Standard", "arrays", "download", "label_names", "load", "pixels", "split",
-    "write_submission",
+    "NAMES", "SOURCES", "Dataset", "Request", "Source", "Standard",
+    "arrays", "download", "label_names", "load", "pixels", "split", "write_submission",
 ]  # fmt: skip
 
 
@@ -45,10 +46,10 @@ def load(
     Parameters
     ----------
     name : str
-        One of `NAMES`, or a Python file of one's own that defines a `SOURCE`, as "./mine.py".
+        One of `NAMES`, or a Python file that defines a `SOURCE`, for instance "./mine.py".
     data_dir : path or None
-        A folder that holds the files, gzipped or not, in any usual layout; it is an error if they are not
-        there. None looks into the folder that WARPLADDER_DATA names, if any, before it downloads.
+        Folder of the files, gzipped or not, in any usual layout; missing files are an error. None looks into the
+        folder that WARPLADDER_DATA names, if any, then downloads.
     limit : int or None
         Keep this many training rows, chosen by the seed.
     validation : int
@@ -59,14 +60,13 @@ def load(
     shape : tuple of int or None
         Shape of one sample, for csv only.
     standardize : bool
-        Train on (x - mean) / std of each feature, or of each channel of an image, taken from the rows that train. Cells
-        of a csv may then be any finite numbers. A checkpoint keeps mean and std, so that predictions take samples as
-        files hold them.
+        Train on (x - mean) / std of each feature, or of each channel of an image, of the training rows. Cells of a csv
+        may then be any finite numbers. A checkpoint stores mean and std, so that predictions take raw samples.
 
     Raises
     ------
     DataError
-        Where files are missing, damaged or of the wrong kind; one line that says what to do.
+        Files are missing, damaged or of the wrong kind. The message is one line and names the remedy.
     """
     source = _source(name)
     if source is None:
@@ -86,24 +86,21 @@ def load(
 
 
 def label_names(dataset: Dataset) -> tuple[str, ...]:
-    """What class 0, 1, ... of a data set is called in a table: its own names, or those that its authors gave; empty
-    where there are none.
-    """
+    """Names of class 0, 1, ... in tables: the data set's own, else those of its authors; empty if there are none."""
     source = next((source for source in SOURCES if source.name == dataset.name), None)
     return dataset.class_names or (() if source is None else source.label_names)
 
 
 def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progress: bool = True) -> list[Path]:
-    """Have the files of a data set here, to be used without a network: what is missing or damaged is downloaded, and
-    every sum is checked.
+    """Download the missing and damaged files of a data set, for use without a network. Every checksum is verified.
 
     Parameters
     ----------
     name : str
-        A data set that is downloaded.
+        Data set with downloads.
     data_dir : path or None
-        Where they go, into a folder of the data set's name: `load` finds them by the same `data_dir`, also in a copy of
-        the folder on another machine. It is made where it is missing. None is the user's cache folder.
+        Parent of the folder for the files, which is made if missing: `load` finds them by the same `data_dir`, also in
+        a copy of it on another machine. None is the user's cache folder.
     progress : bool
         Show the progress of downloads on stderr.
 
@@ -114,7 +111,7 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progr
     Raises
     ------
     DataError
-        The set needs no download; or no mirror serves a file; or the folder cannot be written.
+        The set needs no download, no mirror serves a file, or the folder cannot be written.
     """
     source = _source(name)
     if source is None:
@@ -122,14 +119,15 @@ def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progr
         raise DataError(f"there is no data set {name!r} to fetch; there are {served}")
     if not source.remotes:
         raise DataError(
-            f"{name}: {'comes with scikit-learn' if name == 'digits' else 'these are files of your own'}: there is nothing to fetch"
+            f"{name}: {'comes with scikit-learn' if name == 'digits' else 'these are files of your own'}: "
+            "there is nothing to fetch"
         )
     folder = None if data_dir is None else Path(data_dir).expanduser() / source.name
     return fetch_all(source.name, source.remotes, folder=folder, progress=progress)
 
 
 def _source(name: str | os.PathLike[str]) -> Source | None:
-    """The data set of a name, or that of a file; None where there is none."""
+    """Data set of a name or file; None if there is none."""
     if str(name).endswith(".py"):
-        return own_source(name, NAMES)
+        return read_source(name, NAMES)
     return next((source for source in SOURCES if source.name == name), None)

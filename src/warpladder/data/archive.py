@@ -1,7 +1,7 @@
-"""Reading single files out of a tar archive, without unpacking anything to the disk.
+"""Reading of single files from a tar archive, without unpacking anything to the disk.
 
-Nothing of the archive's own paths is used but the last part of a regular file's name, to compare
-it with the names wanted; so paths that climb out, links and devices are harmless.
+Of the archive's own paths only the last part of a regular file's name is used, for comparison with the wanted names: so
+paths that leave the folder, links and devices are harmless.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ def members(reader: Reader, wanted: Collection[str], limit: int) -> Iterator[tup
     wanted : collection of str
         File names without folders; each must be there exactly once.
     limit : int
-        Most bytes that a wanted file may have.
+        Most bytes of a wanted file.
     """
     head = reader.peek(300)
     if not head:
         reader.fail("is empty where a tar archive is wanted: fetch the file again")
     left = set(wanted)
     try:
-        with tarfile.open(fileobj=reader, mode="r|") as archive:  # type: ignore[call-overload]  # it wants no more than read()
+        with tarfile.open(fileobj=reader, mode="r|") as archive:  # type: ignore[call-overload]  # read() is enough
             for number, member in enumerate(archive):
                 name = member.name.rsplit("/", 1)[-1]
-                # Before the next step, which would crawl for ages to the end of what the size claims.
+                # A check before the next step, which would read to the end of a false size.
                 if not 0 <= member.size <= LIMIT or number >= _MOST_MEMBERS:
                     reader.fail(
                         f"its entry {number}, {name!r}, claims {member.size:,} bytes: it is damaged or no data archive"

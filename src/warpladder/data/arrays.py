@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from .convert import looks_nhwc, names_in, numbered, to_numpy
 from .dataset import Dataset
-from .foreign import to_numpy
-from .labels import names_in, numbered
-from .layout import looks_nhwc
 from .standard import Standard
 
 
@@ -27,31 +25,30 @@ def arrays(
     layout: str | None = None,
     name: str = "arrays",
 ) -> Dataset:
-    """A data set from arrays, or what NumPy turns into arrays: lists, tensors, data frames.
+    """Data set from arrays, or from lists, tensors and data frames.
 
     Parameters
     ----------
     train_x, test_x, valid_x : array
-        (samples, features), (samples, height, width) or (samples, channels, height, width). uint8 is
-        kept as it is, floats become float32, other whole numbers must be 0 to 255 and become uint8.
+        (samples, features), (samples, height, width) or (samples, channels, height, width). uint8 stays, floats become
+        float32, other integers must be 0 to 255 and become uint8.
     train_y, test_y, valid_y : array or None
-        (samples,) whole numbers from 0, names of classes, or None for none. Names become numbers in sorted order, and
-        the data set's `class_names`: a checkpoint keeps them, and predictions are given in them.
+        (samples,) integers from 0, names of classes, or None. Names become numbers in sorted order, and the data set's
+        `class_names`: a checkpoint stores them, and predictions are returned as names.
     scale : float or None
-        What a network sees is x * scale; None takes 1/255 for bytes and 1 for floats.
+        The input of a net is x * scale; None is 1/255 for bytes and 1 for floats.
     standardize : bool
-        Train on (x - mean) / std of each feature, or of each channel of an image, taken from the training set. A
-        checkpoint keeps them, so that predictions take x as it is given here.
+        Train on (x - mean) / std of each feature, or of each channel of an image, of the training set. A checkpoint
+        stores both, so that predictions take raw x.
     layout : {"NCHW", "NHWC"} or None
-        Where the channels of images (4 axes) are: "NHWC" moves them to the front. None takes them to be in front, and
-        refuses shapes that look otherwise.
+        Axis of the channels of images (4 axes): "NHWC" moves them to the front. None expects them in front, and refuses
+        shapes that look otherwise.
     name : str
 
     Raises
     ------
     DataError
-        Where parts disagree, values are not finite, shapes or types are none of these, or images have their channels
-        last.
+        Parts disagree, values are not finite, a shape or type is not supported, or images have their channels last.
     """
     if layout not in (None, "NCHW", "NHWC"):
         raise DataError(f"{name}: layout wants 'NCHW' or 'NHWC', got {layout!r:.40}")
@@ -68,27 +65,31 @@ def arrays(
         scale = 1 / 255 if pixels["train"].dtype == np.uint8 else 1.0
     if not isinstance(scale, (int, float, np.number)) or not (np.isfinite(scale) and scale > 0):
         raise DataError(f"{name}: scale must be a finite number above 0, got {scale!r:.40}")
-    given = (("train", train_y), ("test", test_y), ("valid", valid_y))
-    found = {part: to_numpy(y, f"{name}: {part} labels") for part, y in given if y is not None}
-    names = names_in(found["train"]) if "train" in found else ()
-    labels = {part: numbered(y, names, f"{name}: {part} labels") for part, y in found.items()}
+    labels, names = _labels(name, {"train": train_y, "test": test_y, "valid": valid_y})
     for part in labels:
         if pixels[part] is None:
             raise DataError(f"{name}: there are {part} labels, but no {part} samples")
-    train_y, test_y, valid_y = (labels.get(part) for part in parts)
-    made = Dataset(
-        name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, names
-    )
+    samples = {f"{part}_x": x for part, x in pixels.items()} | {f"{part}_y": labels.get(part) for part in parts}
+    made = Dataset(name, **samples, scale=float(scale), class_names=names)
     return made.but(standard=Standard.fit(made.train_x)) if standardize else made
 
 
+def _labels(name: str, given: dict[str, Any]) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    """Labels of each labelled part as numbers, and the names of classes."""
+    found = {part: to_numpy(y, f"{name}: {part} labels") for part, y in given.items() if y is not None}
+    names = names_in(found["train"]) if "train" in found else ()
+    return {part: numbered(y, names, f"{name}: {part} labels") for part, y in found.items()}, names
+
+
 def _pixels(name: str, part: str, values: Any, layout: str | None, standardize: bool) -> np.ndarray:
+    """Samples of a part as uint8 or float32, channels first."""
     x = to_numpy(values, f"{name}: {part} samples")
     if x.ndim == 3:
         x = x[:, np.newaxis]
     elif layout is None and looks_nhwc(x.shape):
         raise DataError(
-            f"{name}: {part} samples have shape {x.shape}, which looks like NHWC (n, h, w, c): layout='NHWC' moves the channels, 'NCHW' insists"
+            f"{name}: {part} samples have shape {x.shape}, which looks like NHWC (n, h, w, c): "
+            "layout='NHWC' moves the channels, 'NCHW' insists"
         )
     elif layout == "NHWC" and x.ndim == 4:
         x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
@@ -103,7 +104,8 @@ def _pixels(name: str, part: str, values: Any, layout: str | None, standardize: 
     if np.issubdtype(x.dtype, np.integer):
         if x.min() < 0 or x.max() > 255:
             raise DataError(
-                f"{name}: {part} samples hold whole numbers outside 0 to 255 ({x.min()} to {x.max()}): give bytes or floats"
+                f"{name}: {part} samples hold whole numbers outside 0 to 255 ({x.min()} to {x.max()}): "
+                "give bytes or floats"
             )
         return x.astype(np.uint8)
     raise DataError(f"{name}: {part} samples must be numbers, got {x.dtype}")

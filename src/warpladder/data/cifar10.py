@@ -1,4 +1,7 @@
-"""CIFAR-10: 60,000 colour photographs of 32 x 32 pixels (Krizhevsky 2009), the binary version."""
+"""CIFAR-10: 60,000 colour photographs of 32 x 32 pixels (Krizhevsky 2009), the binary version.
+
+A batch is a file of records: one label byte, then 3,072 pixel bytes in three planes of 32 x 32.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,16 @@ import numpy as np
 
 from ..errors import DataError
 from .archive import members
-from .cifar_bin import RECORD, SHAPE, parse_batch
 from .dataset import Dataset
 from .fetch import Remote, fetch_all
 from .local import find, find_all
 from .reader import Reader, opened
+from .sniff import looks_like
 from .source import Request, Source
+
+SHAPE = (3, 32, 32)
+CLASSES = 10
+RECORD = 1 + 3 * 32 * 32
 
 FOLDERS = ("cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", "cifar10", "cifar-10", "CIFAR10", ".")
 TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
@@ -22,7 +29,7 @@ ARCHIVE = "cifar-10-binary.tar.gz"
 _PICKLED = ("cifar-10-python.tar.gz", "cifar-10-batches-py")
 _MOST = 2**28  # bytes of one batch; the published ones have 30,730,000
 
-# The home of the set, the last address, has been throttled to some 50 kB/s since June 2026.
+# The set's own server, the last address, has been throttled to some 50 kB/s since June 2026.
 REMOTE = Remote(
     ARCHIVE,
     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
@@ -35,7 +42,7 @@ REMOTE = Remote(
 
 
 def load(request: Request) -> Dataset:
-    """50,000 training and 10,000 test images, (3, 32, 32) uint8."""
+    """Load 50,000 training and 10,000 test images, (3, 32, 32) uint8."""
     if request.root:
         if found := _at_hand(request.root):
             return read_archive(found[0]) if len(found) == 1 else read_batches(found)
@@ -44,7 +51,8 @@ def load(request: Request) -> Dataset:
             hint = f"; {pickled} is the Python version, a pickle, which is never loaded" if pickled else ""
             wanted = f"{ARCHIVE} or data_batch_1.bin to data_batch_5.bin and {TEST}"
             raise DataError(
-                f"{request.root}: holds no cifar10: {wanted} are wanted there or in {', '.join(FOLDERS[:-1])} below it{hint}"
+                f"{request.root}: holds no cifar10: {wanted} are wanted there "
+                f"or in {', '.join(FOLDERS[:-1])} below it{hint}"
             )
     return read_archive(fetch_all("cifar10", [REMOTE], progress=request.progress)[0])
 
@@ -68,14 +76,47 @@ def read_archive(path: Path) -> Dataset:
 
 
 def archived_batches(reader: Reader) -> dict[str, np.ndarray]:
-    """The six batches of an archive by name, each (records, 3073) uint8."""
+    """Six batches of an archive by name, each (records, 3073) uint8."""
     return {
         name: parse_batch(content, f"{reader.name}, {name}") for name, content in members(reader, (*TRAIN, TEST), _MOST)
     }
 
 
+def parse_batch(content: bytes | bytearray | memoryview, name: str) -> np.ndarray:
+    """Records (records, 3073) uint8, a view of `content`: the label, then the pixels in the order of `SHAPE`.
+
+    Raises
+    ------
+    DataError
+        The content is not whole records with labels 0 to 9. `name` is the file's name in the message.
+    """
+    if not content:
+        raise DataError(f"{name}: is empty where a CIFAR-10 batch is wanted: fetch the file again")
+    if len(content) % RECORD:
+        raise DataError(f"{name}: {_wrong_size(content)}")
+    records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
+    labels = records[:, 0]
+    if not labels.max() < CLASSES:
+        first = int(np.argmax(labels >= CLASSES))
+        raise DataError(
+            f"{name}: label {labels[first]} of record {first} is out of range: labels are 0 to 9, "
+            "so this is no CIFAR-10 batch"
+        )
+    return records
+
+
+def _wrong_size(content: bytes | bytearray | memoryview) -> str:
+    size = len(content)
+    if size % (RECORD + 1) == 0:
+        return f"{size:,} bytes are whole records of 3,074: this is CIFAR-100, CIFAR-10 has records of 3,073"
+    words = looks_like(bytes(content[:300]))
+    if not words.startswith("unknown"):
+        return f"looks like {words} where a CIFAR-10 batch (cifar-10-binary.tar.gz) is wanted"
+    return f"{size:,} bytes are not whole records of 3,073: it is cut off or no CIFAR-10 batch, fetch it again"
+
+
 def _at_hand(root: Path) -> list[Path] | None:
-    """The six batches; or the archive alone, where the batches are not all there; or None."""
+    """The six batches; else the archive alone, if batches are missing; else None."""
     names = (ARCHIVE, ARCHIVE.removesuffix(".gz"))
     archive = next((path for folder in FOLDERS if (path := find(root / folder, names))), None)
     try:
@@ -93,7 +134,7 @@ def _dataset(train: list[np.ndarray], test: np.ndarray) -> Dataset:
     y = np.empty(rows, np.int32)
     start = 0
     while train:
-        # Each batch is let go once it is copied: at no time are there two whole copies.
+        # Each batch is freed once it is copied: there are never two whole copies.
         batch = train.pop(0)
         stop = start + len(batch)
         x[start:stop].reshape(-1, RECORD - 1)[:] = batch[:, 1:]

@@ -1,11 +1,12 @@
-"""csv: tables of pixels as Kaggle's digit-recognizer has them, or of features, and the file of predictions.
+"""Data set csv: tables of pixels in the form of Kaggle's digit-recognizer, or of features; and the file of predictions.
 
-The label, a whole number or a name, stands first in train.csv. test.csv has the same columns, or lacks the label.
+The label, a whole number or a name, is the first column of train.csv. test.csv has the same columns, or no label.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import math
 import os
 from pathlib import Path
@@ -13,12 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
+from ..files.atomic import write_atomically
+from .convert import is_text, names_in, numbered
 from .dataset import Dataset
-from .labels import is_text, names_in, numbered
 from .local import find_all
 from .reader import opened
 from .source import Request, Source
-from .table import Table, read_table
+from .table import CsvTable, read_table
 
 FOLDERS = ("digit-recognizer", "csv", ".")
 _NAMES = (
@@ -30,10 +32,11 @@ _MOST_CLASSES = 2**20
 
 
 def load(request: Request) -> Dataset:
-    """train.csv and test.csv of a folder as uint8 images; the folder must be named, there is no download."""
+    """Load train.csv and test.csv of a folder as uint8 images. The folder must be named: there is no download."""
     if request.root is None:
         raise DataError(
-            "csv: there is no download: give the folder that holds train.csv and test.csv with --data-dir or WARPLADDER_DATA"
+            "csv: there is no download: "
+            "give the folder that holds train.csv and test.csv with --data-dir or WARPLADDER_DATA"
         )
     paths = find_all(request.root, FOLDERS, _NAMES)
     if paths is None:
@@ -50,12 +53,12 @@ def read(train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers:
     Parameters
     ----------
     train, test : Path
-        Cells are whole numbers 0 to 255; a header is taken as such if its first cell is no number. Labels may be names.
+        Cells are whole numbers 0 to 255. A first line is a header if its first cell is no number. Labels may be names.
     shape : tuple of int or None
         Shape of one sample: (features,) or (channels, height, width). None makes square images
         (1, side, side) where the pixels of a row allow it, and (features,) otherwise.
     numbers : bool
-        Cells are features in any finite numbers: float32 of scale 1, and no pictures unless a shape says so.
+        True if cells are features of any finite numbers: float32 of scale 1, and no pictures unless shape is given.
     """
     train_table = _table(train, numbers)
     features = train_table.columns - 1
@@ -66,7 +69,8 @@ def read(train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers:
     test_table = _table(test, numbers)
     if test_table.columns not in (features, features + 1):
         raise DataError(
-            f"{test}: has {test_table.columns} columns, {train} has {features + 1}: want as many, or one less without labels"
+            f"{test}: has {test_table.columns} columns, {train} has {features + 1}: "
+            "want as many, or one less without labels"
         )
     labelled = test_table.columns == features + 1
     if labelled:
@@ -75,11 +79,12 @@ def read(train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers:
         raise DataError(f"{test}: has a label and {test_table.columns - 1} pixels, but {train} has {features} pixels")
     elif test_table.names is not None:
         raise DataError(
-            f"{test}: column 1 holds names, {str(test_table.names[0])!r:.40} first, where {features} columns of numbers are wanted"
+            f"{test}: column 1 holds names, {str(test_table.names[0])!r:.40} first, "
+            f"where {features} columns of numbers are wanted"
         )
     names = () if train_table.names is None else names_in(train_table.names)
 
-    def samples(table: Table) -> np.ndarray:
+    def samples(table: CsvTable) -> np.ndarray:
         cells = table.cells[:, table.cells.shape[1] - features :]
         return np.ascontiguousarray(cells).reshape(len(cells), *shape)
 
@@ -96,8 +101,8 @@ def read(train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers:
     )
 
 
-def _labels(path: Path, table: Table, names: tuple[str, ...]) -> np.ndarray:
-    """(rows,) int32: the first column."""
+def _labels(path: Path, table: CsvTable, names: tuple[str, ...]) -> np.ndarray:
+    """Labels (rows,) int32: the first column."""
     if table.names is not None:
         return numbered(table.names, names, f"{path}: labels")
     if names:
@@ -105,14 +110,15 @@ def _labels(path: Path, table: Table, names: tuple[str, ...]) -> np.ndarray:
             f"{path}: labels are numbers, but in the training table they are names, {names[0]!r:.40} among them"
         )
     column = table.cells[:, 0]
-    if not ((column >= 0) & (column <= _MOST_CLASSES) & (column == np.floor(column))).all():
-        odd = column[~((column >= 0) & (column <= _MOST_CLASSES) & (column == np.floor(column)))][0]
+    is_label = (column >= 0) & (column <= _MOST_CLASSES) & (column == np.floor(column))
+    if not is_label.all():
+        odd = column[~is_label][0]
         raise DataError(f"{path}: the first column is the label: whole numbers from 0, or names; it holds {odd:g}")
     return column.astype(np.int32)
 
 
 def write_submission(path: str | os.PathLike[str], labels: np.ndarray) -> None:
-    """Write Kaggle's ImageId,Label table, ids from 1; the file appears whole or not at all.
+    """Write Kaggle's ImageId,Label table, ids from 1, whole or not at all.
 
     Parameters
     ----------
@@ -123,25 +129,20 @@ def write_submission(path: str | os.PathLike[str], labels: np.ndarray) -> None:
     labels = np.asarray(labels)
     if labels.ndim != 1 or not (np.issubdtype(labels.dtype, np.integer) or is_text(labels)):
         raise DataError(
-            f"{path}: a submission wants names or whole numbers of shape (images,), got {labels.dtype} of shape {labels.shape}"
+            f"{path}: a submission wants names or whole numbers of shape (images,), "
+            f"got {labels.dtype} of shape {labels.shape}"
         )
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("ImageId", "Label"))
+    table.writerows(enumerate(labels.tolist(), start=1))
     try:
-        with open(draft, "x", encoding="utf-8", newline="\n") as file:
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(("ImageId", "Label"))
-            table.writerows(enumerate(labels.tolist(), start=1))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
+        write_atomically(path, text.getvalue())
     except OSError as error:
-        raise DataError(f"{target}: cannot be written ({error.strerror or error})") from None
-    finally:
-        draft.unlink(missing_ok=True)
+        raise DataError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-def _table(path: Path, numbers: bool) -> Table:
+def _table(path: Path, numbers: bool) -> CsvTable:
     with opened(path, _LIMIT) as reader:
         return read_table(reader, names=True, numbers=numbers)
 
@@ -150,7 +151,7 @@ def _lower(header: tuple[str, ...]) -> list[str]:
     return [name.lower() for name in header]
 
 
-def _check_label_first(path: Path, table: Table) -> None:
+def _check_label_first(path: Path, table: CsvTable) -> None:
     if table.header and "label" in _lower(table.header)[1:]:
         raise DataError(
             f"{path}: column {_lower(table.header).index('label') + 1} is the label where the first column is wanted"

@@ -1,4 +1,4 @@
-"""`Dataset`: arrays in memory, pixels kept as they are stored (uint8 or float32)."""
+"""`Dataset`: arrays in memory, pixels in their stored type (uint8 or float32)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .standard import Standard
 
 @dataclass(frozen=True, repr=False)
 class Dataset:
-    """A training set, a test set and, if asked for, a validation set.
+    """Training set, test set and optional validation set.
 
     Parameters
     ----------
@@ -21,16 +21,15 @@ class Dataset:
     train_x, test_x : ndarray
         uint8 or float32, (samples, channels, height, width) or (samples, features), C-contiguous.
     train_y, test_y : ndarray or None
-        int32 labels, (samples,); None where there are none (then only nets with MSELoss can train).
+        int32 labels, (samples,); None without labels (then only nets with MSELoss can train).
     scale : float
-        What a network sees is x * scale in float32: 1/255 for bytes, 1/16 for digits, 1 for floats.
+        The input of a net is x * scale in float32: 1/255 for bytes, 1/16 for digits, 1 for floats.
     valid_x, valid_y : ndarray or None
-        A part split off the training set.
+        Validation part, split off the training set.
     class_names : tuple of str
-        What label 0, 1, ... is called; empty where labels are numbers.
+        Names of label 0, 1, ...; empty if labels are numbers.
     standard : Standard or None
-        Means and deviations that `standardized` is going to apply: `train` and `climb` do so, and a checkpoint keeps
-        them.
+        Means and deviations that `standardized` applies: `train` and `climb` call it, and a checkpoint stores them.
     """
 
     name: str
@@ -51,13 +50,15 @@ class Dataset:
                 continue
             if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray | None):
                 raise DataError(
-                    f"{self.name}: {part}_x and {part}_y must be NumPy arrays: wl.data.arrays makes a data set of anything else"
+                    f"{self.name}: {part}_x and {part}_y must be NumPy arrays: "
+                    "wl.data.arrays makes a data set of anything else"
                 )
             if x.dtype not in (np.uint8, np.float32):
                 raise DataError(f"{self.name}: {part} pixels must be uint8 or float32, got {x.dtype}")
             if x.ndim not in (2, 4):
                 raise DataError(
-                    f"{self.name}: {part} pixels must have shape (samples, features) or (samples, channels, height, width), got {x.shape}"
+                    f"{self.name}: {part} pixels must have shape (samples, features) "
+                    f"or (samples, channels, height, width), got {x.shape}"
                 )
             if not x.flags.c_contiguous:
                 object.__setattr__(self, part + "_x", np.ascontiguousarray(x))
@@ -75,7 +76,8 @@ class Dataset:
                 object.__setattr__(self, part + "_y", np.ascontiguousarray(y, np.int32))
         if self.class_names and max((int(y.max()) for y in self._labels()), default=0) >= len(self.class_names):
             raise DataError(
-                f"{self.name}: there are {len(self.class_names)} names of classes, and labels above {len(self.class_names) - 1}"
+                f"{self.name}: there are {len(self.class_names)} names of classes, "
+                f"and labels above {len(self.class_names) - 1}"
             )
         if len(self.train_x) == 0:
             raise DataError(f"{self.name}: the training set is empty")
@@ -87,10 +89,13 @@ class Dataset:
         return as_html(*self._table())
 
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
-        """What is shown of a data set: title, heads, and a row for each part."""
+        """Table that shows the data set: title, heads, and a row for each part."""
         sees = f"x * {self.scale:.4g}" if self.standard is None else "(x - mean) / std"
         named = f" ({', '.join(self.class_names)!r:.60})" if self.class_names else ""
-        title = f"Dataset {self.name!r}: samples of {dims(self.in_shape)} {self.train_x.dtype}, {self.classes} classes{named}, a net sees {sees}"
+        title = (
+            f"Dataset {self.name!r}: samples of {dims(self.in_shape)} {self.train_x.dtype}, "
+            f"{self.classes} classes{named}, a net sees {sees}"
+        )
         rows: list[tuple[str, ...]] = []
         for part in ("train", "valid", "test"):
             x, y = getattr(self, part + "_x"), getattr(self, part + "_y")
@@ -106,18 +111,16 @@ class Dataset:
 
     @property
     def classes(self) -> int:
-        """Number of classes: of their names, or else one more than the largest label of the labelled parts; 0 without
-        labels.
-        """
+        """Number of classes: of the names, else one more than the largest label of all parts; 0 without labels."""
         return len(self.class_names) or max((int(y.max()) + 1 for y in self._labels()), default=0)
 
     def _labels(self) -> list[np.ndarray]:
         return [y for y in (self.train_y, self.valid_y, self.test_y) if y is not None and y.size]
 
     def standardized(self) -> Dataset:
-        """The data set with every part standardised, as float32 of scale 1; itself where nothing was asked for.
+        """Data set with every part standardised, as float32 of scale 1; the data set itself if `standard` is None.
 
-        A new array for each part: samples are converted once, and not wherever they are read.
+        Each part is a new array, so samples are converted once.
         """
         if self.standard is None:
             return self
@@ -128,10 +131,10 @@ class Dataset:
         )
 
     def but(self, **changes: object) -> Dataset:
-        """A copy with these fields changed."""
+        """Copy with these fields changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
 def pixels(x: np.ndarray, scale: float) -> np.ndarray:
-    """What a network sees: float32 x * scale, a new array. Every rung computes exactly this product."""
+    """Input of a net: float32 x * scale, a new array. Every rung computes exactly this product."""
     return np.multiply(x, np.float32(scale), dtype=np.float32)

@@ -16,7 +16,7 @@ TRAIN_ROWS = 1437
 
 
 def load(request: Request | None = None) -> Dataset:
-    """1,437 training and 360 test images, (1, 8, 8) uint8 with values 0 to 16; nothing is downloaded."""
+    """Load 1,437 training and 360 test images, (1, 8, 8) uint8 with values 0 to 16, without a download."""
     values, labels = _stored()
     x = values.astype(np.uint8).reshape(-1, 1, 8, 8)
     y = labels.astype(np.int32)
@@ -24,13 +24,11 @@ def load(request: Request | None = None) -> Dataset:
 
 
 def _stored() -> tuple[np.ndarray, np.ndarray]:
-    """Values (1797, 64) and labels (1797,), as scikit-learn's `load_digits` reads them, but without a second spent on
-    importing it.
-    """
+    """Values (1797, 64) and labels (1797,) of scikit-learn, without its import, which takes a second."""
     package = find_spec("sklearn")
-    places = package.submodule_search_locations if package is not None else None
-    file = Path(next(iter(places or ("",))), "datasets", "data", "digits.csv.gz")
-    if not file.is_file():  # another version may keep it elsewhere
+    folders = package.submodule_search_locations if package is not None else None
+    file = Path(next(iter(folders or ("",))), "datasets", "data", "digits.csv.gz")
+    if not file.is_file():  # another version of scikit-learn may store it elsewhere
         from sklearn.datasets import load_digits
 
         return load_digits(return_X_y=True)

@@ -1,7 +1,7 @@
-"""Downloads: mirrors in turn, sha256 checked, kept in the user's cache.
+"""Downloads: mirrors in turn, sha256 checked, stored in the user's cache.
 
-pooch writes to a temporary file and renames it when its sum is right, so the cache never holds
-half a file; it checks the sum again at every use.
+pooch writes to a temporary file and renames it once its checksum is right, so the cache never holds half a file. It
+checks the sum again at every use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..errors import DataError
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-#: A mirror slower than this many bytes a second after this many seconds is left while there are others.
+#: A mirror below this rate (bytes per second) after this time (seconds) is left, if there is another one.
 SLOW_RATE = 100_000
 PATIENCE = 20.0
 _TIMEOUT = (10, 30)  # seconds to connect, seconds of silence
@@ -29,7 +29,7 @@ _CHUNK = 2**16
 
 @dataclass(frozen=True)
 class Remote:
-    """A file to download: its name in the cache, its sha256 and every address that serves it, best first."""
+    """File to download: its name in the cache, its sha256 and the addresses that serve it, best first."""
 
     name: str
     sha256: str
@@ -37,11 +37,11 @@ class Remote:
 
 
 class _TooSlow(Exception):
-    """A mirror was left because others remain."""
+    """A slow mirror was left, because others remain."""
 
 
 def cache_folder(dataset: str) -> Path:
-    """Where the downloads of a data set are kept: the user's cache folder of this system."""
+    """Folder of a data set's downloads in the user's cache."""
     import pooch
 
     return Path(pooch.os_cache("warpladder")) / dataset
@@ -50,7 +50,7 @@ def cache_folder(dataset: str) -> Path:
 def fetch_all(
     dataset: str, remotes: Sequence[Remote], *, folder: Path | None = None, progress: bool = True
 ) -> list[Path]:
-    """Paths of a data set's files in `folder`, or else the cache; what is missing or damaged there is downloaded."""
+    """Paths of a data set's files in `folder`, else in the cache. Missing and damaged files are downloaded."""
     with _display(progress) as display:
         return [_fetch(dataset, remote, folder or cache_folder(dataset), display) for remote in remotes]
 
@@ -73,7 +73,7 @@ def _fetch(dataset: str, remote: Remote, folder: Path, display: Progress | None)
             troubles.append(f"{host}: {_reason(error)}")
         except _TooSlow:
             troubles.append(f"{host}: too slow")
-        except ValueError:  # pooch's word for a sum that differs
+        except ValueError:  # pooch reports a wrong sum
             troubles.append(f"{host}: sent something else (wrong sha256)")
         except OSError as error:
             raise DataError(
@@ -81,11 +81,11 @@ def _fetch(dataset: str, remote: Remote, folder: Path, display: Progress | None)
             ) from None
         bar.remove()
     with suppress(OSError):
-        folder.rmdir()  # made for nothing
+        folder.rmdir()  # it is empty
     raise DataError(
-        f"{dataset}: {remote.name} could not be downloaded ({'; '.join(troubles)}). Three ways out: get online and try again; where there is a "
-        f"network, 'warpladder data --fetch {dataset} --data-dir FOLDER', and name a copy of that folder here with --data-dir or WARPLADDER_DATA; "
-        "or use --data digits, which is embedded"
+        f"{dataset}: {remote.name} could not be downloaded ({'; '.join(troubles)}). Three ways out: get online and try "
+        f"again; where there is a network, 'warpladder data --fetch {dataset} --data-dir FOLDER', and name a copy of "
+        "that folder here with --data-dir or WARPLADDER_DATA; or use --data digits, which is embedded"
     )
 
 
@@ -105,7 +105,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """pooch's own lines about a download are left out: the progress bar says the same."""
+    """Suppress pooch's own lines about a download: the progress bar shows the same."""
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -116,7 +116,7 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 @contextmanager
 def _display(shown: bool) -> Iterator[Progress | None]:
-    """Progress bars on stderr, which appear with the first byte; None where none are wanted."""
+    """Progress bars on stderr, which appear with the first byte; None if they are not shown."""
     if not shown:
         yield None
         return
@@ -134,10 +134,10 @@ def _display(shown: bool) -> Iterator[Progress | None]:
 
 
 class _Bar:
-    """What pooch tells of a download: shows it, and leaves a slow mirror.
+    """Progress bar that pooch drives, and that leaves a slow mirror.
 
-    pooch sets `total` when the answer begins, calls `update` for each chunk, and fills the bar at
-    the end by `reset`, `update(total)` and `close`.
+    pooch sets `total` when the answer begins, calls `update` for each chunk, and fills the bar at the end by `reset`,
+    `update(total)` and `close`.
     """
 
     def __init__(self, display: Progress | None, title: str, *, leave_if_slow: bool) -> None:
@@ -151,7 +151,7 @@ class _Bar:
 
     @property
     def total(self) -> int:
-        """Bytes to come, as the server says; 0 where it does not."""
+        """Size of the download in bytes by the server's header; 0 if unknown."""
         return self._total
 
     @total.setter
@@ -164,7 +164,7 @@ class _Bar:
             self._task = self._display.add_task(self._title, total=total or None)
 
     def update(self, count: int) -> None:
-        """`count` more bytes came."""
+        """Count bytes that arrived."""
         self._done += count
         if self._display is not None and self._task is not None:
             self._display.update(self._task, completed=self._done)
@@ -173,15 +173,15 @@ class _Bar:
             raise _TooSlow
 
     def reset(self) -> None:
-        """The download is complete; what follows only fills the bar."""
+        """Note that the download is complete: later updates only fill the bar."""
         self._done = 0
         self._leave_if_slow = False
 
     def close(self) -> None:
-        """Called by pooch at the end of a download, before it checks the sum."""
+        """End a download: pooch calls this before it checks the sum."""
 
     def remove(self) -> None:
-        """The mirror failed: its bar goes."""
+        """Remove the bar of a failed mirror."""
         if self._display is not None and self._task is not None:
             self._display.remove_task(self._task)
             self._task = None

@@ -1,7 +1,7 @@
-"""The IDX format of MNIST: a big-endian header and unsigned bytes.
+"""IDX, the file format of MNIST: a big-endian header and unsigned bytes.
 
-Bytes 0-1 are zero, byte 2 is the type (0x08: unsigned byte), byte 3 the number of dimensions; then
-one 32-bit size for each dimension, then the values, the last dimension fastest.
+Bytes 0-1 are zero, byte 2 is the type (0x08: unsigned byte), byte 3 the number of dimensions. One 32-bit size for each
+dimension follows, then the values, the last dimension fastest.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _KINDS = {1: "labels", 3: "images"}
 
 
 def read_images(reader: Reader) -> np.ndarray:
-    """(images, height, width) uint8; `DataError` where the file is anything but that."""
+    """Images (images, height, width) uint8; `DataError` if the file is anything else."""
     return _read(reader, 3)
 
 
 def read_labels(reader: Reader, classes: int = 10) -> np.ndarray:
-    """(labels,) uint8, all below `classes`; `DataError` where the file is anything but that."""
+    """Labels (labels,) uint8, all below `classes`; `DataError` if the file is anything else."""
     labels = _read(reader, 1)
     if labels.size and not labels.max() < classes:
         first = int(np.argmax(labels >= classes))

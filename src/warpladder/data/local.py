@@ -1,4 +1,4 @@
-"""Finding the files of a data set in a folder that the user names."""
+"""Search for the files of a data set in a folder that the user names."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ VARIABLE = "WARPLADDER_DATA"
 
 
 def root(data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """The folder to look in: `data_dir`, else what WARPLADDER_DATA names, else None."""
+    """Folder of data sets: `data_dir`, else the folder in WARPLADDER_DATA, else None."""
     chosen = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
     if chosen is None:
         return None
-    whence = "--data-dir" if data_dir is not None else VARIABLE
+    option = "--data-dir" if data_dir is not None else VARIABLE
     folder = Path(chosen).expanduser()
     try:
         if not folder.is_dir():
             what = "is a file, not a folder" if folder.exists() else "does not exist"
-            raise DataError(f"{folder}: {what}: {whence} wants the folder that holds the data files")
+            raise DataError(f"{folder}: {what}: {option} wants the folder that holds the data files")
     except OSError as error:
         raise DataError(
-            f"{folder}: cannot be opened ({error.strerror or error}): {whence} wants a folder that may be read"
+            f"{folder}: cannot be opened ({error.strerror or error}): {option} wants a folder that may be read"
         ) from None
     return folder
 
 
 def find(folder: Path, names: Sequence[str]) -> Path | None:
-    """The first of these names in a folder, plain or with .gz after it.
+    """Path of the first of these names in a folder, plain or with the suffix .gz; None if there is none.
 
-    Some archives unpack each file into a folder of its own name; the file inside it is found too.
-    A folder alone is returned as it is, so that opening it says what is wrong.
+    Some archives unpack each file into a folder of its own name: the file inside it is found too. A folder alone is
+    returned, so that opening it reports what is wrong.
     """
-    spelt = [name + end for name in names for end in ("", ".gz")]
-    candidates = [folder / name for name in spelt]
-    nested = [folder / outer / inner for outer in spelt for inner in spelt]
+    spellings = [name + end for name in names for end in ("", ".gz")]
+    candidates = [folder / name for name in spellings]
+    nested = [folder / outer / inner for outer in spellings for inner in spellings]
     try:
         for path in (*candidates, *nested):
             if path.exists() and not path.is_dir():
@@ -49,25 +49,25 @@ def find(folder: Path, names: Sequence[str]) -> Path | None:
 
 
 def find_all(root: Path, folders: Sequence[str], files: Sequence[Sequence[str]]) -> list[Path] | None:
-    """All files of a data set from one folder below `root`.
+    """Paths of all files of a data set, from one folder below `root`.
 
     Parameters
     ----------
     root : Path
     folders : sequence of str
-        Where the set usually lies, most particular first; "." is `root` itself.
+        Usual folders of the set, most particular first; "." is `root` itself.
     files : sequence of sequence of str
-        For each file the names that it goes by.
+        Possible names of each file.
 
     Returns
     -------
     list of Path or None
-        In the order of `files`, all from the first folder that has them; None where no folder has any.
+        In the order of `files`, all from the first folder that has them; None if no folder has any.
 
     Raises
     ------
     DataError
-        Where folders have some of the files, but none has all.
+        Folders have some of the files, but none has all.
     """
     partial: DataError | None = None
     for name in folders:

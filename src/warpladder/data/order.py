@@ -1,8 +1,8 @@
 """`Order`: the seeded order of the samples in an epoch, computable index by index.
 
-A Feistel network over 2h bits is a bijection whatever its round function; walking along its
-cycle until the value is below n makes it a bijection of 0..n-1. The same 32-bit integer
-arithmetic runs on the host and on a GPU, so that shuffling costs no transfer.
+A Feistel network over 2h bits is a bijection for any round function. Following its cycle until the value is below n
+makes it a bijection of 0..n-1. The same 32-bit integer arithmetic runs on the host and on a GPU, so shuffling costs no
+transfer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 
 ROUNDS = 6
 ORDER_WORDS = ROUNDS + 3
-TABLED = 6  # bits in each half up to which the network's values are kept
+#: Most bits in each half for which the network's values are tabled.
+TABLED = 6
 _MASK32 = 0xFFFFFFFF
 
 
@@ -28,12 +29,12 @@ def mix32(x: int) -> int:
 
 @dataclass(frozen=True)
 class Order:
-    """The permutation of one epoch.
+    """Permutation of the samples of one epoch.
 
     Parameters
     ----------
     seed, epoch : int
-        Name the permutation; both below 2^32.
+        Key of the permutation; both below 2^32.
     n : int
         Number of samples, 1 to 2^31.
     shuffle : bool
@@ -56,7 +57,7 @@ class Order:
 
     @cached_property
     def keys(self) -> np.ndarray:
-        """(ROUNDS,) uint32: the round keys."""
+        """Round keys (ROUNDS,) uint32."""
         key = mix32(self.seed ^ 0x9E3779B9)
         key = mix32(key ^ self.epoch)
         out = []
@@ -67,13 +68,11 @@ class Order:
 
     @property
     def words(self) -> np.ndarray:
-        """(ORDER_WORDS,) uint32: all that a device needs to compute positions of this order: the keys, half_bits, n and
-        shuffle.
-        """
+        """Words (ORDER_WORDS,) uint32 from which a device computes this order: the keys, half_bits, n and shuffle."""
         return np.array([*self.keys, self.half_bits, self.n, self.shuffle], np.uint32)
 
     def indices(self, first: int, last: int) -> np.ndarray:
-        """(last - first,) int64: which samples stand at positions first..last-1."""
+        """Samples (last - first,) int64 at the positions first..last-1."""
         if not 0 <= first <= last <= self.n:
             raise IndexError(f"positions {first}..{last} are outside an order of {self.n}")
         position = np.arange(first, last, dtype=np.uint32)
@@ -89,8 +88,8 @@ class Order:
 
     @cached_property
     def _table(self) -> np.ndarray:
-        """(2^(2 half_bits),) uint32: what the network makes of each value. Of few samples most are sent through it
-        several times.
+        """Table (2^(2 half_bits),) uint32 of the network's outputs. If there are few samples, most of them pass through
+        the network several times.
         """
         return self._network(np.arange(1 << 2 * self.half_bits, dtype=np.uint32))
 

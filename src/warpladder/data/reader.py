@@ -1,4 +1,4 @@
-"""`Reader`: the bytes of one file, gunzipped where its content, not its name, says gzip."""
+"""`Reader`: the bytes of one file, unpacked if its content (not its name) is gzip."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ import numpy as np
 
 from ..errors import DataError
 
-#: Most bytes that one file may hold when unpacked, against gzip bombs: several times the largest set.
+#: Most bytes of one unpacked file, against gzip bombs: several times the largest set.
 LIMIT = 2**30
 _BLOCK = 2**20
 
 
 class Reader:
-    """A stream of bytes that turns every failure into a `DataError` naming the file.
+    """Stream of bytes that turns every failure into a `DataError` with the file's name.
 
     Parameters
     ----------
     raw : BinaryIO
         Seekable; read from its start.
     name : str
-        What error messages call the file.
+        Name of the file in error messages.
     limit : int
         Unpacked bytes above which reading stops with an error.
     """
@@ -54,12 +54,12 @@ class Reader:
         raise DataError(f"{self.name}: {what}")
 
     def peek(self, count: int) -> bytes:
-        """The next `count` bytes, which stay to be read."""
+        """Next `count` bytes, which are read again later."""
         self._ahead = self.read(count)
         return self._ahead
 
     def read(self, count: int) -> bytes:
-        """The next `count` bytes; fewer only at the end of the file."""
+        """Next `count` bytes; fewer only at the end of the file."""
         ahead, self._ahead = self._ahead[:count], self._ahead[count:]
         return ahead + self._pull(count - len(ahead)) if ahead else self._pull(count)
 
@@ -78,10 +78,9 @@ class Reader:
         return block
 
     def take(self, count: int) -> np.ndarray:
-        """Up to `count` bytes as uint8, read block by block: a count that lies costs no memory.
+        """Up to `count` bytes as uint8, read block by block: a false count costs no memory.
 
-        NumPy puts a large array on large pages, where samples in a shuffled order are found sooner
-        (docs/notes/native.md).
+        NumPy puts a large array on large pages, which makes shuffled access faster (docs/notes/native.md).
         """
         blocks: deque[bytes] = deque()
         size = 0
@@ -90,25 +89,25 @@ class Reader:
             size += len(block)
         out = np.empty(size, np.uint8)
         start = 0
-        while blocks:  # each block is let go once it is copied: at no time are there two whole copies
+        while blocks:  # each block is freed once it is copied: there are never two whole copies
             block = blocks.popleft()
             out[start : start + len(block)] = np.frombuffer(block, np.uint8)
             start += len(block)
         return out
 
     def rest(self) -> memoryview:
-        """All bytes that are left."""
+        """All remaining bytes."""
         return self.take(self._left + len(self._ahead) + 1).data
 
 
 def from_bytes(content: bytes, name: str = "input", limit: int = LIMIT) -> Reader:
-    """A reader of bytes in memory."""
+    """Reader of bytes in memory."""
     return Reader(io.BytesIO(content), name, limit)
 
 
 @contextmanager
 def opened(path: Path, limit: int = LIMIT) -> Iterator[Reader]:
-    """Open a file for reading; `DataError` where it is no regular file or may not be read."""
+    """Open a file for reading; `DataError` if it is no regular file or may not be read."""
     try:
         mode = os.stat(path).st_mode
         if stat.S_ISDIR(mode):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
-from .cifar_bin import SHAPE, parse_batch
+from .cifar10 import SHAPE, parse_batch
 from .idx import read_images
 from .reader import opened
 from .table import read_table
@@ -19,16 +19,16 @@ _IDX_IMAGES = b"\x00\x00\x08\x03"
 
 
 def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...], numbers: bool = False) -> np.ndarray:
-    """The samples of a file for a net that takes samples of this shape.
+    """Samples of a file for a net that takes samples of this shape.
 
     Parameters
     ----------
     path : path
-        Plain or gzipped; content decides what it is. A label column of a table, the first one, is left out.
+        Plain or gzipped; the content decides the format. The label column of a table, the first one, is left out.
     shape : tuple of int
-        Of one sample.
+        Shape of one sample.
     numbers : bool
-        Cells of a table may be any finite numbers.
+        True if cells of a table may be any finite numbers.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...], numbers: 
     Raises
     ------
     DataError
-        Where the file is missing, damaged, or holds samples of another size.
+        The file is missing, damaged, or holds samples of another size.
     """
     path = Path(path)
     with opened(path, _LIMIT) as reader:
@@ -52,7 +52,8 @@ def load_samples(path: str | os.PathLike[str], shape: tuple[int, ...], numbers: 
             if table.names is None and x.shape[1] == math.prod(shape) + 1:
                 if table.header and table.header[0].lower() != "label":
                     reader.fail(
-                        f"has {x.shape[1]} columns where {x.shape[1] - 1} pixels are wanted, and the first is {table.header[0]!r}, not the label"
+                        f"has {x.shape[1]} columns where {x.shape[1] - 1} pixels are wanted, "
+                        f"and the first is {table.header[0]!r}, not the label"
                     )
                 x = x[:, 1:]
     fits = math.prod(x.shape[1:]) == math.prod(shape) and (x.ndim == 2 or len(shape) == 1 or x.shape[1:] == shape[1:])

@@ -1,8 +1,8 @@
-"""What a file looks like, for error messages: a name for its first bytes."""
+"""Kind of a file by its first bytes, for error messages."""
 
 from __future__ import annotations
 
-#: (first bytes, what has them), the first match counts.
+#: (first bytes, kind of file): the first match counts.
 _SIGNATURES = (
     (b"\x1f\x8b", "gzip data (compressed twice?)"),
     (b"PK\x03\x04", "a zip archive (unpack it first)"),
@@ -24,7 +24,7 @@ _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
 def looks_like(head: bytes) -> str:
-    """A few words for what starts with these bytes (some 300 are enough), e.g. "an HTML page"."""
+    """Kind of a file that begins with these bytes (some 300 are enough), for instance "an HTML page"."""
     if not head:
         return "an empty file"
     for signature, words in _SIGNATURES:

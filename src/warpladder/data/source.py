@@ -1,31 +1,35 @@
-"""`Source`: a data set that can be loaded by name, and what its loader is asked."""
+"""`Source`: a data set that can be loaded by name, or from a user's Python file that defines `SOURCE`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..errors import DataError
+from ..files.python import call, run_file
 from .dataset import Dataset
 from .fetch import Remote
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a loader is asked.
+    """Request to a loader.
 
     Parameters
     ----------
     root : Path or None
-        A folder of files at hand.
+        Folder of files at hand.
     explicit : bool
-        The folder was named for this call: what it lacks is an error, not a reason to download.
+        True if the folder was named for this call: missing files are then an error, not a reason to download.
     progress : bool
         Show the progress of downloads on stderr.
     shape : tuple of int or None
-        Shape of one sample, where the files do not say it.
+        Shape of one sample, if the files do not state it.
     numbers : bool
-        Samples are features in any finite numbers, to be standardised: a table then is no picture.
+        True if samples are features of any finite numbers, to be standardised: a table is then no picture.
     """
 
     root: Path | None = None
@@ -37,10 +41,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its name, a line about it, its loader, and the files that are downloaded for it, if any.
+    """Data set: name, a line about it, loader, and its downloads, if any.
 
-    label_names : what its authors call class 0, 1, ..., for tables; labels stay numbers. Empty where classes are their
-    numbers.
+    label_names : names of class 0, 1, ... in tables; labels stay numbers. Empty if classes have no names.
     """
 
     name: str
@@ -49,3 +52,47 @@ class Source:
     remotes: tuple[Remote, ...] = ()
     takes_shape: bool = False
     label_names: tuple[str, ...] = ()
+
+
+def read_source(path: str | os.PathLike[str], taken: Collection[str]) -> Source:
+    """Data set that a user's Python file defines.
+
+    Parameters
+    ----------
+    path : path
+        File that ends in .py.
+    taken : collection of str
+        Names of other data sets, which are refused.
+
+    Raises
+    ------
+    DataError
+        One line with the file, the position in it and what is wrong. The set's `load` raises such an error too.
+    """
+    name = os.fspath(path)
+    module = run_file(path, DataError)
+    if not hasattr(module, "SOURCE"):
+        raise DataError(
+            f"{name}: defines no SOURCE: end it with SOURCE = Source(name, about, load), as docs/data.md shows"
+        )
+    found = module.SOURCE
+    if not isinstance(found, Source):
+        raise DataError(f"{name}: SOURCE wants to be a warpladder.data.Source, got {type(found).__name__}")
+    if not isinstance(found.name, str) or not re.fullmatch(r"[\w.-]{1,40}", found.name):
+        raise DataError(f"{name}: SOURCE: name wants letters, digits, - and _, at most 40, got {found.name!r:.80}")
+    if found.name in taken:
+        raise DataError(
+            f"{name}: SOURCE: the name {found.name!r} is that of a data set which 'warpladder data' shows: "
+            "give this one its own"
+        )
+
+    def load(request: Request) -> Dataset:
+        made = call(module, name, DataError, lambda: found.load(request))
+        if not isinstance(made, Dataset):
+            raise DataError(
+                f"{name}: load of SOURCE wants to return a warpladder.Dataset, as warpladder.data.arrays makes it, "
+                f"got {type(made).__name__}"
+            )
+        return made.but(name=found.name)
+
+    return replace(found, load=load)

@@ -12,19 +12,17 @@ import numpy as np
 
 from ..errors import DataError
 
-_ROWS = 2**12  # converted at a time, so that float64 copies stay small
+_ROWS = 2**12  # rows converted at a time, so that float64 copies stay small
 
 
 @dataclass(frozen=True)
 class Standard:
-    """What is subtracted from samples, and what they are divided by: one number for each entry of a sample's first
-    axis.
+    """Means and standard deviations: one of each for every feature, or every channel of an image.
 
     Parameters
     ----------
     mean, std : tuple of float
-        In the units of the samples as they are stored. std holds 1 where all values are equal, as scikit-learn's
-        `StandardScaler` has it.
+        In the units of the stored samples. std is 1 where all values are equal, as in scikit-learn's `StandardScaler`.
 
     Raises
     ------
@@ -45,8 +43,8 @@ class Standard:
 
     @classmethod
     def fit(cls, x: np.ndarray) -> Standard:
-        """Mean and standard deviation of samples (n, features) or (n, channels, height, width), in float64; the
-        deviation divides by n.
+        """Mean and standard deviation, dividing by n, of samples (n, features) or (n, channels, height, width), in
+        float64.
         """
         width = x.shape[1]
         each = x.size // width
@@ -57,12 +55,12 @@ class Standard:
         for part in _parts(x):
             square += np.square(part - mean[:, None]).sum(axis=(0, 2))
         std = np.sqrt(square / each)
-        # what rounding of so long a sum may do to the mean is no deviation
+        # A deviation as small as the rounding error of the mean counts as 0.
         std[~(std > each * np.finfo(np.float64).eps * np.abs(mean))] = 1.0
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
     def apply(self, x: np.ndarray) -> np.ndarray:
-        """(x - mean) / std, a new float32 array of the shape of x, computed in float64.
+        """Standardised samples (x - mean) / std: a new float32 array of the shape of x, computed in float64.
 
         Raises
         ------
@@ -89,7 +87,7 @@ class Standard:
 
 
 def _parts(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Samples, some at a time, as (some, features, numbers of each) float64."""
+    """Blocks of samples as float64 (block, features, numbers of each)."""
     each = math.prod(x.shape[2:])
     for first in range(0, len(x), _ROWS):
         yield x[first : first + _ROWS].astype(np.float64).reshape(-1, x.shape[1], each)

@@ -9,15 +9,15 @@ from .dataset import Dataset
 
 
 def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, seed: int = 0) -> Dataset:
-    """Split `validation` rows off the training set, then keep `limit` of those that are left.
+    """Split `validation` rows off the training set, then keep `limit` of the remaining rows.
 
-    The same seed gives the same rows on every platform, a smaller limit gives a part of the rows of
-    a larger one, and no row is in both sets. Chosen rows keep their stored order; the test set stays whole.
+    One seed gives the same rows on every platform. A smaller limit gives a subset of the rows of a larger one. No row
+    is in both sets. Chosen rows keep their stored order; the test set stays whole.
 
     Raises
     ------
     DataError
-        Where there are fewer rows than asked for, or the seed is not a 32-bit number from 0.
+        There are too few rows, or the seed is not a 32-bit number from 0.
     """
     if not isinstance(dataset, Dataset):
         raise DataError(f"split wants a Dataset, got {dataset!r:.40}")
@@ -32,7 +32,8 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
             raise DataError(f"{dataset.name}: {what} must be {least} to {rows:,} (the training rows), got {number:,}")
     if validation + (limit or 1) > rows:
         raise DataError(
-            f"{dataset.name}: {validation:,} rows for validation leave {rows - validation:,} for training, {limit or 1:,} are wanted"
+            f"{dataset.name}: {validation:,} rows for validation leave {rows - validation:,} for training, "
+            f"{limit or 1:,} are wanted"
         )
     if validation and dataset.valid_x is not None:
         raise DataError(f"{dataset.name}: has a validation set already, another cannot be split off")
@@ -52,5 +53,5 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
 
 
 def permutation(n: int, seed: int) -> np.ndarray:
-    """(n,) the numbers below n in an order drawn from Philox's raw bits, which NumPy promises never to change."""
+    """Permutation (n,) of the numbers below n, drawn from Philox's raw bits, which NumPy promises never to change."""
     return np.argsort(np.random.Philox(key=[seed, n]).random_raw(n), kind="stable")

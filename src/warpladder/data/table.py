@@ -1,37 +1,37 @@
-"""Tables in CSV with an optional header: whole numbers 0 to 255, or where they are asked for any numbers, and names of
-classes.
+"""Tables in CSV with an optional header: whole numbers 0 to 255 or any finite numbers, and names of classes.
 
-Clean text is parsed block by block as arrays; a block with anything unusual in it is read again
-line by line, which accepts what is harmless (spaces, quotes, "7.0") and names the line otherwise.
+Clean text is parsed block by block as arrays. A block with anything unusual is read again line by line, which accepts
+harmless forms (spaces, quotes, "7.0") and names the line of any other.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 
-from .heading import NUMBER, counts_columns, is_header
 from .reader import Reader
 from .sniff import looks_like
 
 _BLOCK = 2**20
 _LONGEST_LINE = 2**20
 _LARGEST = float(np.finfo(np.float32).max)
-_NUMBER = re.compile(rb"\+?([0-9]{1,20})(?:\.0*)?")
+_WHOLE = re.compile(rb"\+?([0-9]{1,20})(?:\.0*)?")
+#: A finite number in a table of features.
+NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
 
 @dataclass(frozen=True)
-class Table:
-    """What a file holds.
+class CsvTable:
+    """Content of a file.
 
     header : names of the columns, or None.
-    cells : (rows, columns) uint8, or float32 where any numbers were asked for.
-    names : (rows,) str, the first column where it holds text: it is then not among the cells. None where it holds
-    numbers.
+    cells : (rows, columns) uint8, or float32 for any numbers.
+    names : (rows,) str: the first column if it holds text, which is then not among the cells; None if it holds numbers.
     """
 
     header: tuple[str, ...] | None
@@ -40,20 +40,20 @@ class Table:
 
     @property
     def columns(self) -> int:
-        """Columns of the file."""
+        """Number of columns of the file."""
         return self.cells.shape[1] + (self.names is not None)
 
 
-def read_table(reader: Reader, *, names: bool = False, numbers: bool = False) -> Table:
-    """Read a whole table; `DataError` names the line of the first cell that is none of what is wanted.
+def read_table(reader: Reader, *, names: bool = False, numbers: bool = False) -> CsvTable:
+    """Read a whole table; `DataError` names the line of the first wrong cell.
 
     Parameters
     ----------
     reader : Reader
     names : bool
-        The first column may hold names of classes: text in every row.
+        True if the first column may hold names of classes: text in every row.
     numbers : bool
-        Cells may be any finite numbers, not only whole ones from 0 to 255.
+        True if cells may be any finite numbers, not only whole numbers from 0 to 255.
     """
     rows = _Rows(reader, names, numbers)
     text = reader.read(_BLOCK).removeprefix(b"\xef\xbb\xbf")
@@ -76,21 +76,21 @@ def read_table(reader: Reader, *, names: bool = False, numbers: bool = False) ->
     rows.finish()
     if not rows.blocks:
         reader.fail("has a header but no rows")
-    return Table(rows.header, np.concatenate(rows.blocks), np.array(rows.names) if rows.named else None)
+    return CsvTable(rows.header, np.concatenate(rows.blocks), np.array(rows.names) if rows.named else None)
 
 
 class _Rows:
-    """Collects rows. `line` is the number, from 1, of the next line to come."""
+    """Rows of a table, collected block by block. line : number, from 1, of the next line."""
 
     def __init__(self, reader: Reader, may_name: bool, numbers: bool) -> None:
         self.reader, self.may_name, self.numbers = reader, may_name, numbers
         self.header: tuple[str, ...] | None = None
-        self.columns = 0  # of cells: a column of names is not counted
+        self.columns = 0  # of numbers: a column of names is not counted
         self.blocks: list[np.ndarray] = []
         self.names: list[str] = []
         self.named = False
-        self.doubtful: tuple[str, ...] | None = None  # the first row, where it is a header unless its name comes again
-        self.held = b""  # the first line, until the second one tells whether it is a header
+        self.doubtful: tuple[str, ...] | None = None  # first row, a header unless its name occurs again
+        self.held = b""  # first line, until the second one decides whether it is a header
         self.line = 1
 
     def parse(self, text: bytes) -> None:
@@ -102,19 +102,19 @@ class _Rows:
         self._add(text)
 
     def _add(self, text: bytes) -> None:
-        """Keep the rows of whole lines, where they hold any: blank lines do not."""
+        """Store the rows of whole lines, if they hold any: blank lines do not."""
         if text and len(block := self._block(text)):
             self.blocks.append(block)
 
     def finish(self) -> None:
-        """After the last line."""
+        """End the table after its last line."""
         if self.held:
             self._add(self._start(self.held, last=True))
         if self.doubtful and len(self.names) > 1 and self.names[0] not in self.names[1:]:
             self.header, self.names, self.blocks[0] = self.doubtful, self.names[1:], self.blocks[0][1:]
 
     def _start(self, text: bytes, last: bool) -> bytes:
-        """Count the columns of the first line that is not blank; take it away where it is a header."""
+        """Count the columns of the first line that is not blank; return the text without it if it is a header."""
         blank = text[: len(text) - len(text.lstrip())]
         self.line += blank.count(b"\n")
         first, _, after = text[len(blank) :].partition(b"\n")
@@ -125,7 +125,7 @@ class _Rows:
         if other is not None:
             self.reader.fail(f"line {self.line} has {other.decode()!r} where commas are wanted between the cells")
         cells = [_bare(cell) for cell in first.split(b",")]
-        whole = NUMBER if self.numbers else _NUMBER
+        whole = NUMBER if self.numbers else _WHOLE
         if not cells[0] or whole.fullmatch(cells[0]):
             self.columns = len(cells)
             return text[len(blank) :]
@@ -138,15 +138,15 @@ class _Rows:
         )
         self.columns = len(cells) - self.named
         header = tuple(cell.decode("utf-8", "replace") for cell in cells)
-        if self.named and not is_header(cells, second):
-            self.doubtful = header if counts_columns(cells) else None
+        if self.named and not _is_header(cells, second):
+            self.doubtful = header if _counts_columns(cells) else None
             return text[len(blank) :]
         self.header = header
         self.line += 1
         return after
 
     def _block(self, text: bytes) -> np.ndarray:
-        """(lines, columns) of whole lines; names go to `names`."""
+        """Cells (lines, columns) of whole lines; names go to `names`."""
         if self.named:
             return self._named(text)
         block = None if self.numbers else self._fast(text)
@@ -166,13 +166,14 @@ class _Rows:
         return np.array(rows, self._dtype).reshape(-1, self.columns)
 
     def _name(self, cell: bytes) -> str:
-        """A label that is text; all of them have to be."""
+        """Label that is text, as all labels have to be."""
         where = f"line {self.line}, column 1"
         if not cell:
             self.reader.fail(f"{where}: the cell is empty where the name of a class is wanted")
         if NUMBER.fullmatch(cell):
             self.reader.fail(
-                f"{where}: {cell[:40].decode()!r} is a number where a row before has a name: labels are all names or all numbers"
+                f"{where}: {cell[:40].decode()!r} is a number where a row before has a name: "
+                "labels are all names or all numbers"
             )
         try:
             return cell.decode("utf-8")
@@ -184,7 +185,7 @@ class _Rows:
         return np.float32 if self.numbers else np.uint8
 
     def _fast(self, text: bytes) -> np.ndarray | None:
-        """(lines, columns) uint8 where every cell is one to three digits, at most 255; None otherwise."""
+        """Cells (lines, columns) uint8, or None if any cell is not one to three digits of at most 255."""
         chars = np.frombuffer(text, np.uint8)
         newline = chars == 10
         ends = np.flatnonzero(newline | (chars == 44))
@@ -199,7 +200,7 @@ class _Rows:
         length = np.diff(ends, prepend=-1) - 1
         if not (length.min() >= 1 and length.max() <= 3):
             return None
-        # The places before a short cell belong to its neighbour: they count times 0.
+        # The digits before a short cell belong to its neighbour: they count times 0.
         value = digits[ends - 1].astype(np.uint16)
         value += digits[ends - 2] * (length > 1) * np.uint16(10)
         value += digits[ends - 3] * (length > 2) * np.uint16(100)
@@ -228,7 +229,7 @@ class _Rows:
         return values
 
     def _refuse(self, cell: bytes, number: int) -> NoReturn:
-        """Say what is wrong with a cell; `number` counts columns from 0."""
+        """Report what is wrong with a cell; `number` counts columns from 0."""
         wanted = "finite number" if self.numbers else "whole number 0 to 255"
         column = f"column {number + 1}" + (
             f" ({self.header[number][:40]!r})" if self.header and number < len(self.header) else ""
@@ -246,17 +247,36 @@ class _Rows:
 
 
 def _whole(cell: bytes) -> int | None:
-    match = _NUMBER.fullmatch(cell)
+    match = _WHOLE.fullmatch(cell)
     return int(match[1]) if match and int(match[1]) <= 255 else None
 
 
 def _number(cell: bytes) -> float | None:
-    """A number that float32 can hold; None where the cell is none."""
+    """Number of a cell, or None if it is no finite float32."""
     value = float(cell) if NUMBER.fullmatch(cell) else math.inf
     return value if abs(value) <= _LARGEST else None
 
 
 def _bare(cell: bytes) -> bytes:
-    """A cell without the spaces and quotes around it."""
+    """Cell without surrounding spaces and quotes."""
     cell = cell.strip()
     return cell[1:-1].strip() if len(cell) > 1 and cell[:1] == cell[-1:] == b'"' else cell
+
+
+def _is_header(first: Sequence[bytes], second: Sequence[bytes] | None) -> bool:
+    """True if a table's first line names its columns.
+
+    first, second : bare cells of the first two lines; second is None for a single line. The first cell of the first
+    line is no number.
+    """
+    if second is not None and (not second[0] or NUMBER.fullmatch(second[0])):
+        return True  # the labels below it are numbers
+    return first[0].lower() == b"label" or not all(map(NUMBER.fullmatch, first[1:]))
+
+
+def _counts_columns(first: Sequence[bytes]) -> bool:
+    """True if the cells after the first are 0, 1, 2, ... or 1, 2, 3, ..., as pandas names the columns of an array."""
+    others = list(first[1:])
+    return len(others) > 1 and others in [
+        [b"%d" % (number + start) for number in range(len(others))] for start in (0, 1)
+    ]

@@ -13,9 +13,8 @@ import numpy as np
 
 from ..checkpoint import Checkpoint, DataMark, flat_weights, save
 from ..config import TrainConfig
+from ..data.convert import is_text, numbered, to_numpy
 from ..data.dataset import Dataset, pixels
-from ..data.foreign import to_numpy
-from ..data.labels import is_text, numbered
 from ..data.standard import Standard
 from ..errors import ArgumentError, DataError
 from ..errors.arguments import wanted

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..checkpoint import Checkpoint, flat_weights
 from ..config import TrainConfig
-from ..data.foreign import to_numpy
+from ..data.convert import to_numpy
 from ..errors import CheckpointError, ConfigError
 from ..nets.params import param_slices, views
 from ..optimizers import SGD, Adam, AdamW, Optimizer

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import DataMark
+from ..data.convert import nhwc_hint, to_numpy
 from ..data.dataset import Dataset
-from ..data.foreign import to_numpy
-from ..data.layout import nhwc_hint
 from ..errors import ArgumentError, DataError
 from ..nets import Net
 

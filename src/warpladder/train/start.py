@@ -10,7 +10,7 @@ from ..checkpoint import Checkpoint, DataMark, differences, flat_weights, read_w
 from ..checkpoint.content import param_shapes
 from ..config import TrainConfig
 from ..data.dataset import Dataset
-from ..data.foreign import to_numpy
+from ..data.convert import to_numpy
 from ..errors import CheckpointError
 from ..machine.precision import named
 from ..nets import Net

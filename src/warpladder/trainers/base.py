@@ -17,7 +17,7 @@ import numpy as np
 
 from ..checkpoint.plan import NetPlan
 from ..config import TrainConfig
-from ..data.layout import nhwc_hint
+from ..data.convert import nhwc_hint
 from ..data.order import Order
 from ..errors import ConfigError, DataError
 from ..nets import CrossEntropyLoss, Net

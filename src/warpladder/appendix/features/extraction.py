@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...checkpoint import Checkpoint
+from ...data.convert import nhwc_hint
 from ...data.dataset import Dataset
-from ...data.layout import nhwc_hint
 from ...errors import DataError
 from ...rungs.base import Rung
 from ...train import Run

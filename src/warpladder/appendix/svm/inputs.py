@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...data import label_names
-from ...data.foreign import to_numpy
-from ...data.labels import names_in, numbered
+from ...data.convert import names_in, numbered, to_numpy
 from ...errors import DataError
 from ..features import Extraction, FeatureFile
 
