@@ -9,8 +9,8 @@ from dataclasses import replace
 from ..checkpoint import Checkpoint, DataMark, differences, flat_weights, read_weights
 from ..checkpoint.content import param_shapes
 from ..config import TrainConfig
-from ..data.dataset import Dataset
 from ..data.convert import to_numpy
+from ..data.dataset import Dataset
 from ..errors import CheckpointError
 from ..machine.precision import named
 from ..nets import Net
