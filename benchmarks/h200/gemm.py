@@ -31,7 +31,8 @@ from warpladder.device.gpu.program import program
 from warpladder.nets import Net, params
 from warpladder.ops.conv2d.gradients import WeightGradient
 from warpladder.ops.conv2d.products import Convolution, Geometry
-from warpladder.ops.cost.tiles import Plan, Planned
+from warpladder.ops.cost.plans import Planner
+from warpladder.ops.cost.tiles import TilePlan
 from warpladder.ops.engine.chain import whole
 from warpladder.ops.engine.kernels import OnDevice
 from warpladder.ops.linear.products import Product
@@ -88,15 +89,15 @@ class Names:
         return None
 
 
-def best_tiles(planned: Planned, n: int) -> list[Plan]:
+def best_tiles(planned: Planner[TilePlan], n: int) -> list[TilePlan]:
     """The best plan of each of the model's first tiles."""
-    found: dict[Any, Plan] = {}
+    found: dict[Any, TilePlan] = {}
     for plan in planned.options(n):
         found.setdefault(plan.tile, plan)
     return list(found.values())[:TILES]
 
 
-def row(name: str, flops: float, planned: Planned, n: int, calls: Callable[[], list[Call]], peer: float | None) -> None:
+def row(name: str, flops: float, planned: Planner[TilePlan], n: int, calls: Callable[[], list[Call]], peer: float | None) -> None:
     """One product, with several tiles."""
     shown = []
     for plan in best_tiles(planned, n):

@@ -20,7 +20,8 @@ from warpladder.ops.conv2d.few_inputs.few_inputs import WinnersGradient
 from warpladder.ops.conv2d.gemm import GemmConv2d
 from warpladder.ops.conv2d.gradients import TILES, Gradients, WeightGradient
 from warpladder.ops.conv2d.products import Convolution, Geometry, pack
-from warpladder.ops.cost.tiles import CANDIDATES, Plan, Planned, Tile, cycles, plans
+from warpladder.ops.cost.plans import Planner, ranked
+from warpladder.ops.cost.tiles import CANDIDATES, GemmProblem, Tile, TilePlan, gemm
 from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import subgraph, whole
 from warpladder.ops.engine.kernels import OnDevice
@@ -108,12 +109,13 @@ def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int
     check(device, GemmLinear, (Linear(out_features=outputs), *after), (inputs,), capacity, n, True, 256)
 
 
-def using(planned: Planned, n: int, tile: Tile, parts: int) -> None:
+def using(planner: Planner[TilePlan], n: int, tile: Tile, parts: int) -> None:
     """Compute by this tile, in about so many parts."""
-    _, _, k = planned.shape(n)
-    terms = k(tile) if callable(k) else k
+    problem = planner.problem(n)
+    assert isinstance(problem, GemmProblem)
+    terms = dict(problem.terms)[tile]
     depth = -(-terms // parts // tile.bk) * tile.bk
-    planned.use(n, Plan(tile, depth, -(-terms // depth)))
+    planner.use(n, TilePlan(tile, depth, -(-terms // depth)))
 
 
 @emulated
@@ -292,19 +294,23 @@ def test_winners_are_read_only_where_a_thread_can_keep_all_weights() -> None:
     [(1, 1, 1), (64, 256, 784), (4096, 4096, 4096), (128, 65536, 2304), (10, 784, 59000), (3, 5, 10**6)],
 )
 def test_plans_cover_the_sums(m: int, n: int, k: int) -> None:
-    found = plans(m, n, k, H200, room=10**7)
+    problem = gemm((m, n, k), H200)
+    planner = Planner(lambda _: problem, 1)
+    planner.partials = 10**7
+    found = planner.options(1)
     assert found
     for plan in found:
         assert plan.depth % plan.tile.bk == 0
         assert (plan.parts - 1) * plan.depth < k <= plan.parts * plan.depth
         assert plan.parts == 1 or plan.parts * m * n <= 10**7
-    assert [cycles(plan, m, n, 132) for plan in found] == sorted(cycles(plan, m, n, 132) for plan in found)
+    assert [problem.cycles(plan) for plan in found] == sorted(problem.cycles(plan) for plan in found)
 
 
 def test_plans_keep_to_the_device() -> None:
     small = Limits("a small GPU", shared_opt_in=24 << 10, multiprocessors=4)
-    assert 0 < len({plan.tile for plan in plans(512, 512, 512, small)}) < len(CANDIDATES)
-    assert all(plan.tile.shared <= 24 << 10 for plan in plans(512, 512, 512, small))
+    found = ranked(gemm((512, 512, 512), small))
+    assert 0 < len({plan.tile for plan in found}) < len(CANDIDATES)
+    assert all(plan.tile.shared <= 24 << 10 for plan in found)
 
 
 @pytest.mark.parametrize("tile", CANDIDATES, ids=str)
@@ -313,10 +319,10 @@ def test_a_tile_is_whole_warps_and_fits_every_gpu(tile: Tile) -> None:
     assert tile.shared <= 64 << 10  # sm_75 has no more
 
 
-def test_room_is_what_every_batch_needs() -> None:
-    planned = Planned(lambda n: (128, 64 * n, 1152), H200, 100)
+def test_partials_are_what_every_batch_needs() -> None:
+    planner = Planner(lambda n: gemm((128, 64 * n, 1152), H200), 100)
     for n in range(1, 101):
-        plan = planned(n)
-        assert plan.parts == 1 or plan.parts * 128 * 64 * n <= planned.room
-    with_every_sum = Planned(lambda n: (32, 144, 576 * n), H200, 64, whole=False)
-    assert all(with_every_sum(n).parts * 32 * 144 <= with_every_sum.room for n in range(1, 65))
+        plan = planner(n)
+        assert plan.parts == 1 or plan.parts * 128 * 64 * n <= planner.partials
+    with_every_sum = Planner(lambda n: gemm((32, 144, 576 * n), H200, whole=False), 64)
+    assert all(with_every_sum(n).parts * 32 * 144 <= with_every_sum.partials for n in range(1, 65))

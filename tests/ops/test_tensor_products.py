@@ -26,7 +26,7 @@ from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ops.engine.kernels import OnDevice, ceil_div
 from warpladder.ops.linear.tensor.packed import FORMATS, Formats, Outlet, PackedFactor, pack
-from warpladder.ops.linear.tensor.tiles import TILES, PackedPlanned
+from warpladder.ops.linear.tensor.tiles import TILES, packed_planner
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -219,15 +219,15 @@ def test_the_model_cuts_every_product_into_whole_records(processors: int) -> Non
             (59_000, 10, 784),
             (10, 784, 59_000),
         ):
-            planned = PackedPlanned(lambda _, shape=(m, n, k): shape, limits, 1, Formats.alike(kind))  # type: ignore[misc]
+            planned = packed_planner(lambda _, shape=(m, n, k): shape, limits, 1, Formats.alike(kind))  # type: ignore[misc]
             for plan in planned.options(1):
                 assert plan.parts == ceil_div(ceil_div(k, kind.terms), plan.depth)
                 tiles = ceil_div(m, plan.tile.bm) * ceil_div(n, plan.tile.bn)
                 assert plan.parts == 1 or (
-                    tiles <= planned.counters and tiles * plan.parts * plan.tile.bm * plan.tile.bn <= planned.room
+                    tiles <= planned.counters and tiles * plan.parts * plan.tile.bm * plan.tile.bn <= planned.partials
                 )
             assert any(plan.parts == 1 for plan in planned.options(1))
-    large = PackedPlanned(
+    large = packed_planner(
         lambda n: (n, 1024, 1024), Limits("a large GPU", multiprocessors=132), 512, Formats.alike(FORMATS["fp32"])
     )
     blocks = {

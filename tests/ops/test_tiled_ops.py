@@ -30,7 +30,7 @@ from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.tiled import THREADS, Plan, fit
 from warpladder.ops.conv2d.tiled import Shape as Correlated
 from warpladder.ops.conv2d.tiled_shapes import cut, pitch
-from warpladder.ops.cost.launch import cycles, parts
+from warpladder.ops.cost.launch import launch_cycles, parts_of_sums
 from warpladder.ops.cross_entropy import reference as cross_entropy
 from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import whole
@@ -288,11 +288,11 @@ def test_sides_of_tiles() -> None:
 
 def test_the_model_divides_long_sums_of_few_blocks() -> None:
     limits = Limits("a GPU", multiprocessors=100)
-    assert cycles(100, 4, 8, 1000, 0, limits) < cycles(101, 4, 8, 1000, 0, limits) <= cycles(200, 4, 8, 1000, 0, limits)
+    assert launch_cycles(100, 4, 8, 1000, 0, limits) < launch_cycles(101, 4, 8, 1000, 0, limits) <= launch_cycles(200, 4, 8, 1000, 0, limits)
     long, short = (lambda count: (1e6 / count, 0.0)), (lambda count: (100 / count, 0.0))
-    assert 50 <= parts(2, 1000, 100, 4, 8, long, limits) <= 256
-    assert parts(2, 1000, 100, 4, 8, short, limits) == 1
-    assert parts(2, 7, 100, 4, 8, long, limits) == 7
+    assert 50 <= parts_of_sums(2, 1000, 100, 4, 8, long, limits) <= 256
+    assert parts_of_sums(2, 1000, 100, 4, 8, short, limits) == 1
+    assert parts_of_sums(2, 7, 100, 4, 8, long, limits) == 7
 
 
 @pytest.mark.nvrtc

@@ -35,7 +35,7 @@ from warpladder.ops.linear.tensor.tiles import (
     SOURCE,
     TILES,
     WARPGROUPS,
-    PackedPlanned,
+    packed_planner,
     WarpgroupTile,
     tiles_of,
 )
@@ -213,7 +213,7 @@ def test_the_model_keeps_both_kernels_and_whole_clusters() -> None:
     limits = Limits("a large GPU", multiprocessors=132)
     for kind in FORMATS.values():
         for m, n, k in ((512, 1024, 784), (1000, 10, 512), (1, 1, 1), (10, 784, 59_000)):
-            planned = PackedPlanned(
+            planned = packed_planner(
                 lambda _, shape=(m, n, k): shape, limits, 1, Formats.alike(kind), (*TILES, *OF_WARPGROUPS)
             )  # type: ignore[misc]
             kinds = {type(plan.tile) for plan in planned.options(1)}
@@ -221,7 +221,7 @@ def test_the_model_keeps_both_kernels_and_whole_clusters() -> None:
             for tile in OF_WARPGROUPS:
                 blocks, (down, across) = tile.blocks(m, n), tile.cluster
                 assert blocks % (down * across) == 0 and blocks * tile.bm * tile.bn >= m * n
-    wide = PackedPlanned(
+    wide = packed_planner(
         lambda n: (n, 1024, 1024), limits, 512, Formats.alike(FORMATS["bf16"]), (*TILES, *OF_WARPGROUPS)
     )
     assert isinstance(wide(512).tile, WarpgroupTile)

@@ -19,7 +19,7 @@ from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice
 from warpladder.device.emulator.kernel import EmulatedKernel
 from warpladder.machine.precision import named
-from warpladder.ops.cost.tiles import Plan
+from warpladder.ops.cost.tiles import TilePlan
 from warpladder.ops.engine.chain import Slice
 from warpladder.ops.engine.kernels import OnDevice, ceil_div
 from warpladder.ops.engine.segments import Samples
@@ -128,7 +128,7 @@ def multiplied(
         tile, records = asked.tile, ceil_div(k, kind.terms)
         depth = ceil_div(records, asked.parts)
         tiles = tile.blocks(m, n)
-        product.plan.use(1, Plan(tile, depth, ceil_div(records, depth)))
+        product.plan.use(1, TilePlan(tile, depth, ceil_div(records, depth)))
         product.parts = device.array(np.full(tiles * asked.parts * tile.bm * tile.bn, np.nan, np.float32))
         product.arrived = device.zeros((tiles,), np.uint32)
     c = placed(device, np.full((m, n), np.nan, np.float32), asked.offset)

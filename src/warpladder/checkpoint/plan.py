@@ -18,7 +18,7 @@ class ProductPlan:
     product : what is computed, "y", "dx" or "dw".
     samples : how many at a time.
     tile : bm, bn, bk, tm, tn and stages of `ops.tiles.Tile`.
-    depth, parts : as `ops.tiles.Plan` has them.
+    depth, parts : as `ops.cost.tiles.TilePlan` has them.
     """
 
     layer: int

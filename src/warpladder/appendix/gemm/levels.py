@@ -17,7 +17,8 @@ import numpy as np
 from ...device import Array, Device, Launch
 from ...machine.peaks import CORES
 from ...machine.precision import Precision, named
-from ...ops.cost.tiles import plans
+from ...ops.cost.plans import best
+from ...ops.cost.tiles import gemm
 from ...ops.engine.kernels import ceil_div
 
 HERE = Path(__file__).parent
@@ -90,7 +91,7 @@ class Pipelined(Level):
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         (m, k), n = a.shape, b.shape[1]
-        plan = plans(m, n, k, device.limits)[0]
+        plan = best(gemm((m, n, k), device.limits))
         tile, parts = plan.tile, plan.parts
         kernel = device.kernel(PIPELINED, f"gemm<{tile}, 0, 4>")  # A along k, B across it by four
         blocks = ceil_div(m, tile.bm) * ceil_div(n, tile.bn)

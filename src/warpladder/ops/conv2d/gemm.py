@@ -1,77 +1,58 @@
-"""Convolutions as products of matrices: with the enlargement before them, and the ReLU and the pool after them, in one
-op.
-"""
+"""Convolutions as products of matrices in fp32, each with the layers fused with it."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ...device import Array, Device
-from ...nets import Conv2d, MaxPool2d, ReLU, Upsample2d
+from ...nets import Conv2d, MaxPool2d, Upsample2d
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import Launches
 from ..engine.segments import Operands, Segment
-from .few_inputs.few_inputs import FewConvolution, FewGradient, WinnersGradient
+from .few_inputs.few_inputs import FewConvolution, FewGradient, PooledGradient
 from .gradients import Gradients, IncomingGradient, WeightGradient
-from .products import Convolution, Geometry, pack
+from .problem import FusedConv
+from .products import GemmConvolution, Geometry, pack
 
 
 class GemmConv2d(Segment):
-    """Conv2d, Conv2d + ReLU [+ MaxPool2d(2)], or Upsample2d + Conv2d [+ ReLU].
+    """[Upsample2d] Conv2d [ReLU [MaxPool2d(2)]] (`FusedConv`).
 
-    An enlargement and a convolution become one transposed convolution of the small image, with folded weights: the
-    pixels of one phase of the large image all see the same numbers of the small one. 3 x 3 after an enlargement by 2 is
-    four convolutions of 2 x 2, 4/9 of the FLOPs, in all three directions.
-
-    Where there is a ReLU, `backward` overwrites dy.
+    A ReLU's `backward` overwrites dy.
     """
 
     fuses_relu_backward = True
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        layers, buffers = subgraph.layers, operands.buffers
-        conv = next(layer for layer in layers if isinstance(layer, Conv2d))
-        fold = layers[0].scale_factor if isinstance(layers[0], Upsample2d) else 1
-        self.rectify = any(isinstance(layer, ReLU) for layer in layers)
-        self.pool = isinstance(layers[-1], MaxPool2d)
-        capacity, c, h, w = buffers.x.shape
-        small, large = (c, h, w), (c, h * fold, w * fold)
-        o, high, wide = conv.out_shape(large)
-        written = o, high, wide
-        self.folded = folded = fold > 1
-        k = conv.kernel_size
-        # The transposed convolution's window reaches over every pixel that an enlarged one touches.
-        window = (k + fold - 1, fold, k - 1 - conv.padding) if folded else (k, conv.stride, conv.padding)
-        self.winner: Array | None = None
-        self.few: FewGradient | WinnersGradient | None = None
-        self.forward_pass: Convolution | FewConvolution
-        if not folded and buffers.dx is None and FewConvolution.takes(small, k, conv.stride):
-            self.forward_pass = FewConvolution(self, small, written, k, conv.padding)
+        buffers = operands.buffers
+        capacity = len(buffers.x)
+        self.conv = conv = FusedConv.of(subgraph.layers, buffers.x.shape[1:])
+        is_first = not conv.upsamples and buffers.dx is None
+        self.argmax: Array | None = None
+        self.few: FewGradient | PooledGradient | None = None
+        self.forward_pass: GemmConvolution | FewConvolution
+        if is_first and FewConvolution.supports(conv):
+            self.forward_pass = FewConvolution(self, conv)
         else:
-            geometry = Geometry(small, written, *window, transposed=folded, fold=fold, pool=self.pool)
-            self.forward_pass = Convolution(self, geometry, capacity)
+            self.forward_pass = GemmConvolution(self, Geometry.of(conv), capacity)
             self.products["y"] = self.forward_pass.plan
-        self.backward_pass: Convolution | None = None
+        self.backward_pass: GemmConvolution | None = None
         if buffers.dy is None:
             return
-        if self.pool:
-            self.winner = self.scratch((capacity, *buffers.y.shape[1:]), np.uint8)
-        if not folded and buffers.dx is None:
-            if self.pool and WinnersGradient.takes(small, *window, device.limits):
-                self.few = WinnersGradient(self, small, written, k, conv.padding, capacity)
-            elif not self.pool and FewGradient.takes(small, k):
-                self.few = FewGradient(self, small, written, *window, capacity)
-            if self.few is not None:
-                return
-        self.incoming = IncomingGradient(self, written, capacity, self.pool)
-        self.weight_gradient = WeightGradient(
-            self, written if folded else small, small if folded else written, *window, fold, capacity
-        )
+        if conv.pool:
+            self.argmax = self.scratch((capacity, *buffers.y.shape[1:]), np.uint8)
+        if is_first and conv.pool and PooledGradient.supports(conv, device.limits):
+            self.few = PooledGradient(self, conv, capacity)
+        elif is_first and not conv.pool and FewGradient.supports(conv):
+            self.few = FewGradient(self, conv, capacity)
+        if self.few is not None:
+            return
+        self.incoming = IncomingGradient(self, conv.written, capacity, conv.pool)
+        self.weight_gradient = WeightGradient(self, conv, capacity)
         self.products["dw"] = self.weight_gradient.plan
         if buffers.dx is not None:
-            transpose = Geometry(written, small, *window, transposed=not folded, fold=fold, swapped=True)
-            self.backward_pass = Convolution(self, transpose, capacity)
+            self.backward_pass = GemmConvolution(self, Geometry.back(conv), capacity)
             self.products["dx"] = self.backward_pass.plan
 
     @classmethod
@@ -96,21 +77,22 @@ class GemmConv2d(Segment):
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         if isinstance(self.forward_pass, FewConvolution):
-            return self.forward_pass.launches(n, t.x, t.w, t.b, t.y, self.rectify, self.pool, self.winner)
-        return self.forward_pass.launches(n, t.x, t.b, t.y, self.rectify, self.winner)
+            return self.forward_pass.launches(n, t.x, t.w, t.b, t.y, self.argmax)
+        return self.forward_pass.launches(n, t.x, t.b, t.y, self.conv.relu, self.argmax)
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         to = Gradients(t.dw, t.db)
-        y = t.y if self.rectify and not self.operands.dy_is_masked else None
+        y = t.y if self.conv.relu and not self.operands.dy_is_masked else None
         if isinstance(self.few, FewGradient):
             return self.few.launches(n, t.x, t.dy, y, to)
-        if isinstance(self.few, WinnersGradient):
-            assert self.winner is not None
-            return self.few.launches(n, t.x, t.dy, self.winner, to)
-        found, gradient, slabs = self.incoming.launches(n, t.dy, y, self.winner)
-        read, other = (gradient, t.x) if self.folded else (t.x, gradient)
-        found += self.weight_gradient.launches(n, read, other, self.incoming.sums, slabs, to)
+        if isinstance(self.few, PooledGradient):
+            assert self.argmax is not None
+            return self.few.launches(n, t.x, t.dy, self.argmax, to)
+        found, gradient, rows = self.incoming.launches(n, t.dy, y, self.argmax)
+        read, other = (gradient, t.x) if self.conv.upsamples else (t.x, gradient)
+        found += self.weight_gradient.launches(n, read, other, self.incoming.sums, rows, to)
         if self.backward_pass is not None:
-            found += self.backward_pass.launches(n, gradient, None, t.dx, below=t.x if self.operands.masks_dx else None)
+            mask = t.x if self.operands.masks_dx else None
+            found += self.backward_pass.launches(n, gradient, None, t.dx, mask=mask)
         return found

@@ -1,6 +1,4 @@
-"""What a convolution's backward pass needs besides its input gradient: the gradient that comes in, and that of the
-weights.
-"""
+"""Gradients of a convolution besides that of its input: the gradient of its output, and those of weights and biases."""
 
 from __future__ import annotations
 
@@ -8,18 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...device import Array, Device, Launch
-from ..cost.tiles import ALONG, CANDIDATES, Planned, Tile
+from ..cost.plans import Planner
+from ..cost.tiles import ALONG, CANDIDATES, Tile, TilePlan, gemm
 from ..engine.kernels import Launches, OnDevice, ceil_div
 from ..update.fused import NOTHING
-from .products import Image, turns
+from .problem import FusedConv, Image
+from .products import turns
 
 WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
 GRADIENT = Path(__file__).with_name("gradient.cu")
 
+#: Threads of a block.
 THREADS = 256
 
-#: Tiles for `correlate`, whose threads keep more than those of other products: in the others it would not have
-#: registers enough. The last one is as wide as the nine taps of 16 channels, of which no other width is a divisor.
+#: Tiles of `correlate`, whose threads hold more than those of other products: the tiles that are left out would have too
+#: few registers. The last tile is as wide as the nine taps of 16 channels, which no other width divides.
 TILES = (
     *(tile for tile in CANDIDATES if tile.bn <= 2 * tile.threads and (tile.threads, tile.tm * tile.tn) != (256, 64)),
     Tile(32, 144, 8, 4, 12),
@@ -28,10 +29,10 @@ TILES = (
 
 @dataclass(frozen=True)
 class Gradients:
-    """Where a convolution's gradients of its weights and biases go.
+    """Arrays for the gradients of a convolution's weights and biases.
 
-    updated : arguments of the update in the launch that finishes the gradients, as `fused.settings` gives them; NOTHING
-    where parameters stay as they are.
+    updated : arguments of the optimizer's step in the launch that finishes the gradients (`fused.settings`); NOTHING
+    if that launch leaves the parameters as they are.
     """
 
     dw: Array
@@ -40,102 +41,80 @@ class Gradients:
 
 
 class IncomingGradient:
-    """The gradient of a convolution's own output from that of what follows it, and sums of it for the bias.
+    """Gradient of a convolution's own output, from that of the layers fused after it, and partial sums of it for the
+    bias.
 
-    image : (channels, height, width) of the convolution's output.
-    pool : whether a 2 x 2 pool follows; then the gradient is as large as the pool's output, and is spread to `spread`.
+    image : (channels, rows, columns) of the convolution's output.
+    pool : True if a 2 x 2 pool follows. The incoming gradient then has the pool's shape, and is spread to `spread`.
     """
 
     def __init__(self, owner: OnDevice, image: Image, capacity: int, pool: bool) -> None:
         self.device, self.image, self.pool = owner.device, image, pool
-        self.slabs = min(capacity, ceil_div(8 * self.device.limits.multiprocessors, image[0]))
-        self.sums = owner.scratch((self.slabs, image[0]))
+        self.most = min(capacity, ceil_div(8 * self.device.limits.multiprocessors, image[0]))
+        self.sums = owner.scratch((self.most, image[0]))
         self.spread = owner.scratch((capacity, *image)) if pool else None
 
-    def launches(self, n: int, dy: Array, y: Array | None, winner: Array | None) -> tuple[Launches, Array, int]:
-        """The launches, the gradient that they leave, and how many rows of `sums` are to be added up. y: of a ReLU,
-        None without one.
+    def launches(self, n: int, dy: Array, y: Array | None, argmax: Array | None) -> tuple[Launches, Array, int]:
+        """The launches, the gradient that they leave, and the number of rows of `sums` that db is the sum of.
+
+        y : output of a ReLU that dy is not masked by yet, else None.
         """
         channels, high, wide = self.image
-        slab = ceil_div(n, self.slabs)
-        slabs = ceil_div(n, slab)
+        each = ceil_div(n, self.most)
+        parts = ceil_div(n, each)
+        grid = channels, parts
         if self.spread is not None:
-            kernel = self.device.kernel(GRADIENT, "spread_gradient")
-            launch = kernel.bind(
-                (channels, slabs), THREADS, dy, winner, self.spread, self.sums, n, channels, high, wide, slab
-            )
-            return [launch], self.spread, slabs
-        shape, grid = (n, channels, high * wide, slab), (channels, slabs)
-        if y is None:
-            return [self.device.kernel(GRADIENT, "sum_gradient").bind(grid, THREADS, dy, self.sums, *shape)], dy, slabs
-        return (
-            [self.device.kernel(GRADIENT, "rectify_gradient").bind(grid, THREADS, dy, y, self.sums, *shape)],
-            dy,
-            slabs,
-        )
+            arrays, found = (dy, argmax, self.spread, self.sums), self.spread
+            kernel, shape = "spread_gradient", (n, channels, high, wide, each)
+        else:
+            arrays, found = (dy, self.sums) if y is None else (dy, y, self.sums), dy
+            kernel, shape = "sum_gradient" if y is None else "rectify_gradient", (n, channels, high * wide, each)
+        return [self.device.kernel(GRADIENT, kernel).bind(grid, THREADS, *arrays, *shape)], found, parts
 
 
 class WeightGradient:
-    """dw and db of a convolution for up to `capacity` images.
+    """dw and db of a convolution as a matrix product in fp32, for up to `capacity` images."""
 
-    read : (c, h, w), the image whose pixels are read through the window.
-    written : (o, oh, ow), what that convolution writes, whose gradient is known.
-    k, stride, padding : of the window.
-    fold : as `Geometry`; then read is the large image's gradient, and written the small image itself.
-    """
-
-    def __init__(
-        self, owner: OnDevice, read: Image, written: Image, k: int, stride: int, padding: int, fold: int, capacity: int
-    ) -> None:
-        self.device, self.read, self.written = owner.device, read, written
-        self.window, self.fold = (k, stride, padding), fold
-        self.columns = across = columns(read[0], k)
-        outputs, high, wide = written
-        self.plan = Planned(
-            lambda n: (outputs, across, n * high * wide), self.device.limits, capacity, False, TILES, (ALONG, ALONG)
+    def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
+        self.device, self.upsample, (self.read, self.written) = owner.device, conv.upsample, conv.correlated
+        self.window, limits = conv.small_window, owner.device.limits
+        self.columns = across = columns(self.read[0], self.window.k)
+        outputs, high, wide = self.written
+        self.plan: Planner[TilePlan] = Planner(
+            lambda n: gemm((outputs, across, n * high * wide), limits, False, TILES, (ALONG, ALONG)), capacity
         )
-        self.parts = owner.scratch((self.plan.room,))
+        self.partials = owner.scratch((self.plan.partials,))
 
-    def launches(self, n: int, read: Array, gradient: Array, sums: Array, slabs: int, to: Gradients) -> Launches:
-        """dw from the two images, and db from the first `slabs` rows of sums."""
+    def launches(self, n: int, read: Array, gradient: Array, sums: Array, rows: int, to: Gradients) -> Launches:
+        """dw from the two images, and db from the first `rows` rows of sums."""
         plan, outputs = self.plan(n), self.written[0]
-        tile = plan.tile
+        tile, by_terms = plan.tile, "true" if self.read[0] < 4 else "false"
         tiles = ceil_div(outputs, tile.bm) * ceil_div(self.columns, tile.bn)
-        product = self.device.kernel(WEIGHTS, f"correlate<{tile}, {'true' if self.read[0] < 4 else 'false'}>").bind(
-            (tiles, plan.parts), tile.threads, read, gradient, self.parts, n, *self.read, *self.written, *self.window, plan.depth,
+        product = self.device.kernel(WEIGHTS, f"correlate<{tile}, {by_terms}>").bind(
+            (tiles, plan.parts), tile.threads, read, gradient, self.partials, n, *self.read, *self.written, *self.window, plan.depth,
             shared=tile.shared,
         )  # fmt: skip
-        shape = outputs, self.read[0], self.window[0], self.fold
-        return self.plan.mark([product, finish(self.device, self.parts, plan.parts, sums, slabs, shape, to)])
+        shape = outputs, self.read[0], self.window.k, self.upsample
+        return self.plan.mark([product, finish(self.device, (self.partials, plan.parts), (sums, rows), shape, to)])
 
 
 def columns(channels: int, k: int) -> int:
-    """Columns of a weight gradient's parts: taps, and channels rounded up to a multiple of 4."""
+    """Columns of a weight gradient's partials: taps, and channels rounded up to a multiple of 4."""
     return k * k * ceil_div(channels, 4) * 4
 
 
 def finish(
-    device: Device, part: Array, parts: int, sums: Array, slabs: int, shape: tuple[int, int, int, int], to: Gradients
-) -> Launch:
-    """dw from the sums of parts, and db from those of the first `slabs` rows of sums; shape: o, c, k and fold of
-    finish_weights.
+    device: Device, partials: tuple[Array, int], sums: tuple[Array, int], shape: tuple[int, int, int, int], to: Gradients
+) -> Launch:  # fmt: skip
+    """Adds the partials of dw, and the rows of sums to db.
+
+    partials, sums : array, and the number of its parts or rows.
+    shape : outputs, channels, side of the window and factor of the upsampling, as `finish_weights` takes them.
     """
-    o, c, k, fold = shape
+    (part, parts), (rows_of, rows), (o, c, k, fold) = partials, sums, shape
     groups = o * (k - fold + 1) ** 2 * ceil_div(c, 4) + to.db.size
     each = turns(groups, parts, 32, device.limits)
     kernel = device.kernel(WEIGHTS, f"finish_weights<{fold}>")
     return kernel.bind(
-        ceil_div(groups, THREADS // each),
-        (THREADS // each, each),
-        part,
-        to.dw,
-        sums,
-        to.db,
-        parts,
-        slabs,
-        o,
-        c,
-        k,
-        to.db.size,
-        *to.updated,
-    )
+        ceil_div(groups, THREADS // each), (THREADS // each, each), part, to.dw, rows_of, to.db, parts, rows, o, c, k, to.db.size, *to.updated
+    )  # fmt: skip

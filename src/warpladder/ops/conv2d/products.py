@@ -1,13 +1,15 @@
-"""A convolution in one direction, as launches: weights packed, the product, and the sum of its parts."""
+"""Convolutions in one direction as matrix products in fp32: weights packed, the product, and the sum of its partials."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...device import Array, Launch, Limits
-from ..cost.tiles import ACROSS, CANDIDATES, PATCHES, Planned, Shape, Tile
+from ...device import Array, Device, Launch, Limits
+from ..cost.plans import Planner
+from ..cost.tiles import ACROSS, CANDIDATES, PATCHES, Tile, TilePlan, gemm
 from ..engine.kernels import Launches, OnDevice, ceil_div
+from .problem import FusedConv, Image, Window
 
 GEMM = Path(__file__).with_name("gemm.cu")
 PACK = Path(__file__).with_name("pack.cu")
@@ -18,8 +20,10 @@ FEW = 8
 #: Up to this many numbers for each pixel of the small image a transpose computes all classes at once.
 MERGED = 16
 
+#: Directions of a product, as gemm.cu numbers them.
 WAYS = ("FORWARD", "TRANSPOSED", "MERGED")
 
+#: What follows a convolution in its kernel, as gemm.cu numbers it.
 AFTER = ("PLAIN", "RECTIFY", "POOL")
 
 #: Of a block of add_parts: fours of pixels, and threads for each at most.
@@ -28,19 +32,18 @@ ADDING, TURNS = 64, 16
 #: Of a block of pack.cu: input and output channels, and bytes of shared memory for where taps go.
 INPUTS, OUTPUTS, ENTRIES = 8, 32, 8 << 10
 
-Image = tuple[int, int, int]
-
 
 @dataclass(frozen=True)
 class Geometry:
-    """Which image is read, which is written, and how.
+    """One direction of a convolution: the image that is read, the one that is written, and how.
 
-    read, written : (channels, height, width).
+    read, written : (channels, rows, columns).
     k, stride, padding : of the convolution; where `transposed`, of that from the written image to the read one.
-    fold : of the enlargement that is folded into the weights, which are then (k - fold + 1) x (k - fold + 1); 1 for
-    none.
-    swapped : whether the weights are stored as (read channels, written channels, ...), not the other way round.
-    pool : whether a 2 x 2 pool follows.
+    transposed : True if each pixel that is read is spread over a window of written ones.
+    fold : factor of the upsampling that is folded into the weights, which are then (k - fold + 1) x (k - fold + 1); 1
+    for none.
+    swapped : True if the weights are stored as (read channels, written channels, ...), not the other way round.
+    pool : True if a 2 x 2 pool follows.
     """
 
     read: Image
@@ -55,36 +58,54 @@ class Geometry:
 
     @property
     def way(self) -> str:
-        """FORWARD, TRANSPOSED or MERGED, as gemm.cu has them."""
+        """Direction of the product: FORWARD, TRANSPOSED or MERGED."""
         if not self.transposed:
             return "FORWARD"
         return "MERGED" if self.stride > 1 and self.stride**2 * self.written[0] <= MERGED else "TRANSPOSED"
 
+    @classmethod
+    def of(cls, conv: FusedConv) -> Geometry:
+        """Geometry of y."""
+        return cls(
+            conv.read, conv.written, *conv.small_window, transposed=conv.upsamples, fold=conv.upsample, pool=conv.pool
+        )
+
+    @classmethod
+    def back(cls, conv: FusedConv) -> Geometry:
+        """Geometry of dx, from the gradient of the convolution's own output."""
+        window, transposed = conv.small_window, not conv.upsamples
+        return cls(conv.written, conv.read, *window, transposed=transposed, fold=conv.upsample, swapped=True)
+
+    @property
+    def window(self) -> Window:
+        return Window(self.k, self.stride, self.padding)
+
     @property
     def few(self) -> bool:
+        """True if the product's rows are (channel, tap), without padding."""
         return self.read[0] < FEW and self.read[0] * self.taps <= 512
 
     @property
     def classes(self) -> int:
-        """Sets of written pixels that are computed apart from one another."""
+        """Sets of written pixels that are computed as separate products."""
         return self.stride**2 if self.way == "TRANSPOSED" else 1
 
     @property
     def taps(self) -> int:
-        """Pixels that a written one, or those that are computed together, read in each channel, at most."""
+        """Pixels of a channel that a written pixel, or all those that are computed together, read at most."""
         if self.way == "MERGED":
             reach = [self._reach(phase) for phase in range(min(self.stride, self.k))]
             return (max(last for _, last in reach) - min(first for first, _ in reach)) ** 2
         return ceil_div(self.k, self.stride) ** 2 if self.transposed else self.k**2
 
     def _reach(self, phase: int) -> tuple[int, int]:
-        """The taps of a phase, from the first to beyond the last (transposed_axis in gemm_patches.cuh)."""
+        """First tap of a phase, and the one after its last (transposed_axis in gemm_patches.cuh)."""
         taps, begin = ceil_div(self.k - phase, self.stride), (phase - self.padding) % self.stride
         last = (begin + self.padding - phase) // self.stride + 1
         return last - taps, last
 
     def rows(self, tile: Tile) -> int:
-        """Terms of each sum, those included that are there to fill up a tile."""
+        """Terms of each sum, with those that pad it to whole steps of a tile."""
         channels = self.read[0]
         return self.taps * (channels if self.few else ceil_div(channels, tile.bk) * tile.bk)
 
@@ -95,7 +116,7 @@ class Geometry:
 
     @property
     def pixels(self) -> int:
-        """Pixels of an image, as the product counts them; of classes, those of the largest."""
+        """Pixels of an image that the product computes; of the largest class, if there are several."""
         _, high, wide = self.written
         if self.pool:
             return (high // 2) * (wide // 2) * 4
@@ -110,70 +131,57 @@ class Geometry:
         return self.rows(tile) * ceil_div(self.columns, 4) * 4
 
 
-class Convolution:
-    """One direction of a convolution for up to `capacity` images.
+class GemmConvolution:
+    """One direction of a convolution as a matrix product for up to `capacity` images.
 
     Parameters
     ----------
     owner : OnDevice
-        Whose scratch memory is taken.
+        Takes the scratch memory.
     geometry : Geometry
     capacity : int
     """
 
     def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int) -> None:
-        self.device, self.geometry = owner.device, geometry
-
-        def shape(n: int) -> Shape:
-            return geometry.columns, geometry.classes * geometry.pitch(n), geometry.rows
-
-        self.plan = Planned(shape, self.device.limits, capacity, copies=(ACROSS, PATCHES))
-        self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
+        self.device, self.geometry, limits = owner.device, geometry, owner.device.limits
+        self.plan: Planner[TilePlan] = Planner(
+            lambda n: gemm(
+                (geometry.columns, geometry.classes * geometry.pitch(n), geometry.rows), limits, copies=(ACROSS, PATCHES)
+            ),
+            capacity,
+        )
+        self.partials = owner.scratch((self.plan.partials,)) if self.plan.partials else None
         self.packed = owner.scratch((geometry.classes * max(geometry.class_size(tile) for tile in CANDIDATES),))
 
     def launches(
-        self,
-        n: int,
-        x: Array,
-        bias: Array | None,
-        y: Array,
-        rectify: bool = False,
-        winner: Array | None = None,
-        below: Array | None = None,
-    ) -> Launches:
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool where they are wanted; 0 where
-        below is not above 0.
+        self, n: int, x: Array, bias: Array | None, y: Array, relu: bool = False, argmax: Array | None = None,
+        mask: Array | None = None,
+    ) -> Launches:  # fmt: skip
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any. y is 0 where
+        mask is not above 0.
         """
         geometry, plan = self.geometry, self.plan(n)
-        tile, whole, pitch, window = (
-            plan.tile,
-            plan.parts == 1,
-            geometry.pitch(n),
-            (geometry.k, geometry.stride, geometry.padding),
-        )
-        after = "POOL" if geometry.pool else "RECTIFY" if rectify else "PLAIN"
+        tile, whole, pitch = plan.tile, plan.parts == 1, geometry.pitch(n)
+        after, outputs = "POOL" if geometry.pool else "RECTIFY" if relu else "PLAIN", (bias, mask, y, argmax)
         done = after if whole else "POOLED_PARTS" if geometry.pool else "PARTS"
-        kernel = self.device.kernel(
-            GEMM, f"convolve<{tile}, {geometry.way}, {'true' if geometry.few else 'false'}, {done}>"
-        )
+        few = "true" if geometry.few else "false"
+        kernel = self.device.kernel(GEMM, f"convolve<{tile}, {geometry.way}, {few}, {done}>")
         tiles = ceil_div(geometry.columns, tile.bm) * geometry.classes * ceil_div(n * geometry.pixels, tile.bn)
         table = 8 * geometry.rows(tile) if geometry.few else 0
         product = kernel.bind(
-            (tiles, plan.parts), tile.threads, x, self.packed, bias if whole else None, below if whole else None, y if whole else self.parts,
-            winner if whole else None, n, *geometry.read, *geometry.written, *window, geometry.class_size(tile), plan.depth, pitch,
+            (tiles, plan.parts), tile.threads, x, self.packed, *(outputs if whole else (None, None, self.partials, None)), n,
+            *geometry.read, *geometry.written, *geometry.window, geometry.class_size(tile), plan.depth, pitch,
             shared=tile.shared + table,
         )  # fmt: skip
         if whole:
             return self.plan.mark([product])
-        fours = geometry.classes * geometry.columns * (pitch // 4)
-        add = self.device.kernel(GEMM, "add_parts").bind(
-            ceil_div(fours, ADDING), (ADDING, turns(fours, plan.parts, TURNS, self.device.limits)), self.parts, bias, below, y, winner,
-            plan.parts, pitch, n, *geometry.written, *window, WAYS.index(geometry.way), AFTER.index(after),
-        )  # fmt: skip
+        add = add_partials(self.device, geometry, n, (self.partials, plan.parts), outputs, AFTER.index(after))
         return self.plan.mark([product, add])
 
     def packing(self, n: int) -> tuple[Array, int, int, int]:
-        """How the product of n images reads the weights: where, which way, channels of a step, numbers of a class."""
+        """Arguments of `pack_weights` for n images: the packed weights, the direction, channels of a step, numbers of a
+        class.
+        """
         geometry, tile = self.geometry, self.plan(n).tile
         return self.packed, WAYS.index(geometry.way), 0 if geometry.few else tile.bk, geometry.class_size(tile)
 
@@ -184,9 +192,26 @@ class Convolution:
         return ceil_div(inputs, INPUTS) * ceil_div(geometry.written[0] + -geometry.columns % 4, OUTPUTS)
 
 
+def add_partials(
+    device: Device, geometry: Geometry, n: int, partials: tuple[Array | None, int], outputs: tuple[Array | None, ...], after: int
+) -> Launch:  # fmt: skip
+    """Adds the partials of n images, and writes y.
+
+    partials : array (parts, ...), and the number of parts.
+    outputs : bias, mask, y and argmax, as `GemmConvolution.launches` takes them.
+    after : index in `AFTER`.
+    """
+    (array, parts), (bias, mask, y, argmax), pitch = partials, outputs, geometry.pitch(n)
+    fours = geometry.classes * geometry.columns * (pitch // 4)
+    return device.kernel(GEMM, "add_parts").bind(
+        ceil_div(fours, ADDING), (ADDING, turns(fours, parts, TURNS, device.limits)), array, bias, mask, y, argmax,
+        parts, pitch, n, *geometry.written, *geometry.window, WAYS.index(geometry.way), after,
+    )  # fmt: skip
+
+
 def turns(sums: int, parts: int, most: int, limits: Limits) -> int:
-    """Threads that share a sum of parts: few sums are shared by many, so that all of the device reads, and each thread
-    little.
+    """Threads that share a sum of partials: where sums are few, many threads share each, so that the whole device reads
+    and each thread reads little.
     """
     found = 1
     while found < min(most, parts) and 2 * found * sums <= 1024 * limits.multiprocessors:
@@ -194,8 +219,8 @@ def turns(sums: int, parts: int, most: int, limits: Limits) -> int:
     return found
 
 
-def pack(n: int, w: Array, forward: Convolution, backward: Convolution | None) -> Launch:
-    """Packs a layer's weights for n images: for its forward pass, and for its input gradient where there is one."""
+def pack(n: int, w: Array, forward: GemmConvolution, backward: GemmConvolution | None) -> Launch:
+    """Packs a layer's weights for n images: for y, and for dx if there is one."""
     geometry, half = forward.geometry, forward.packers(n)
     others = backward.packing(n) if backward is not None else (None, 0, 0, 0)
     blocks = half + (backward.packers(n) if backward is not None else 0)

@@ -9,7 +9,7 @@ from ...device import Array, Device, Launch, Resources
 from ...device.occupancy import blocks_per_multiprocessor
 from ...errors import LaunchError
 from ...nets import Conv2d
-from ..cost.launch import cycles, parts
+from ..cost.launch import launch_cycles, parts_of_sums
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import Launches, OnDevice, ceil_div
 from ..engine.segments import Operands, Segment
@@ -93,7 +93,7 @@ def plan(device: Device, shape: Shape, capacity: int, block_size: int) -> Plan:
         across, down = found.grid(shape, capacity)
         room = Resources(registers=device.limits.registers_per_block // THREADS[found.each] // 8 * 8)
         resident = blocks_per_multiprocessor((found.threads, 1, 1), found.shared, room, device.limits)
-        return cycles(across * down, resident, found.threads // 32, *found.work(shape), device.limits)
+        return launch_cycles(across * down, resident, found.threads // 32, *found.work(shape), device.limits)
 
     plans = []
     for each in (each for each in THREADS if each < 2 * shape.filters or each == min(THREADS)):
@@ -192,7 +192,7 @@ class WeightGradient(OnDevice):
             return ceil_div(tiles, count) * each + 4 * sums, ceil_div(tiles, count) * ARRIVING
 
         resident = blocks_per_multiprocessor((threads, 1, 1), self.shared, self.kernel.resources, limits)
-        return parts(self.groups * self.slots, tiles, self.size, resident, self.warps, work, limits)
+        return parts_of_sums(self.groups * self.slots, tiles, self.size, resident, self.warps, work, limits)
 
     def _fit(self) -> None:
         """The largest tile, and then the most warps, for which shared memory is enough."""

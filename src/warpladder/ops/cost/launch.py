@@ -1,53 +1,74 @@
-"""How long a launch takes, roughly: a model that orders the ways to divide work among blocks, and does no more than
-that.
-"""
+"""Time of a launch, roughly: the arithmetic that all cost models share, and the model of a kernel without tensor cores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ...device import Limits
+from ...device.occupancy import SHARED_PER_BLOCK
 from ..engine.kernels import ceil_div
 
 #: Instructions that a multiprocessor issues in a cycle, one for each of its four schedulers.
 ISSUED = 4
 
-#: Cycles from one instruction of a warp to the next where no other warp is there to fill the gap.
-ALONE = 3
+#: Cycles between two instructions of a warp where no other warp fills the gap.
+DEPENDENT = 3
 
-#: Cycles that a launch takes besides its work; bytes a cycle that go to the device's memory and come back.
+#: Cycles of a launch besides its work; bytes a cycle that the device's memory writes and reads back.
 LAUNCH, BYTES = 3000, 2000
 
 #: Parts of a sum at most.
-MOST = 256
+MOST_PARTS = 256
 
 
-def cycles(blocks: int, resident: int, warps: int, instructions: float, waits: float, limits: Limits) -> float:
+def blocks_each(blocks: int, limits: Limits) -> int:
+    """Blocks of the multiprocessor that has most."""
+    return ceil_div(blocks, limits.multiprocessors)
+
+
+def blocks_by_shared(shared: int, capacity: int) -> int:
+    """Blocks of so many bytes of shared memory that fit a multiprocessor of this capacity, which may be none."""
+    return capacity // (shared + SHARED_PER_BLOCK)
+
+
+def overlapped(first: float, second: float) -> float:
+    """Cycles of two kinds of work at the same time, neither of which quite hides the other."""
+    return max(first, second) + min(first, second) / 4
+
+
+def adding_partials(parts: int, numbers: int) -> float:
+    """Cycles of a second launch that reads the partials of so many sums, as they were written, and writes the sums."""
+    return LAUNCH + 4 * (2 * parts + 1) * numbers / BYTES
+
+
+def launch_cycles(
+    blocks: int, resident: int, warps: int, instructions: float, waits: float, limits: Limits
+) -> float:
     """Cycles until the last block of a launch is done.
 
     blocks, warps : of the launch, and of each block.
     resident : blocks that a multiprocessor holds at once.
     instructions, waits : of each warp, and cycles that it waits for memory; other blocks can be busy meanwhile.
     """
-    each = ceil_div(blocks, limits.multiprocessors)  # of the multiprocessor that has most
+    each = blocks_each(blocks, limits)
     issuing = each * warps * instructions / ISSUED
-    waiting = ceil_div(each, max(1, resident)) * (ALONE * instructions + waits)
-    return max(issuing, waiting) + min(issuing, waiting) / 4  # neither hides quite behind the other
+    waiting = ceil_div(each, max(1, resident)) * (DEPENDENT * instructions + waits)
+    return overlapped(issuing, waiting)
 
 
-def parts(
+def parts_of_sums(
     blocks: int, most: int, size: int, resident: int, warps: int, work: Callable[[int], tuple[float, float]], limits: Limits
 ) -> int:  # fmt: skip
-    """Into how many parts each sum should be cut, so that more blocks can share it; a second launch adds the parts up.
+    """Number of parts into which each sum is split, so that more blocks share it; a second launch adds the parts.
 
     blocks : of the launch while sums are whole.
     most : parts, at most.
-    size : sums.
-    work : instructions and waits of a warp, as `cycles` takes them, with this many parts.
+    size : number of sums.
+    work : instructions and waits of a warp, as `launch_cycles` takes them, with this many parts.
     """
 
     def total(count: int) -> float:
         adding = LAUNCH + 8 * count * size / BYTES if count > 1 else 0.0
-        return cycles(blocks * count, resident, warps, *work(count), limits) + adding
+        return launch_cycles(blocks * count, resident, warps, *work(count), limits) + adding
 
-    return min(range(1, max(1, min(most, MOST)) + 1), key=total)
+    return min(range(1, max(1, min(most, MOST_PARTS)) + 1), key=total)

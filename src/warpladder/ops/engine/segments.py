@@ -23,7 +23,8 @@ from .kernels import KernelAccumulate, KernelUpdate, Launches, Log, OnDevice
 from .layer_files import form, others
 
 if TYPE_CHECKING:
-    from ..cost.tiles import Planned
+    from ..cost.plans import Planner
+    from ..cost.tiles import TilePlan
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Segment(OnDevice, ABC):
         True if its launches read the epoch's order; sums over all samples do not.
     setup : sequence of Call
         The launches that were sent when it was made, such as packing the samples.
-    products : dict of str to Planned
+    products : dict of str to Planner
         The products of matrices whose tiles a tuner may choose, by what they compute: "y", "dx" or "dw".
     factors : str or None
         Precision of the factors that its tensor cores multiply, or None if it is the chain's precision.
@@ -139,7 +140,7 @@ class Segment(OnDevice, ABC):
         self.subgraph, self.operands = subgraph, operands
         self.layers, self.buffers = subgraph.layers, operands.buffers
         self.update = operands.update
-        self.products: dict[str, Planned] = {}
+        self.products: dict[str, Planner[TilePlan]] = {}
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...device import Array, Device, Launch
-from ..cost.tiles import ACROSS, ALONG, Planned
+from ..cost.plans import Planner
+from ..cost.tiles import ACROSS, ALONG, gemm
 from ..engine.base import Buffers
 from ..engine.kernels import Launches, OnDevice, ceil_div
 
@@ -34,8 +35,9 @@ class Product:
     ) -> None:  # fmt: skip
         self.device, self.shape, self.a_along, self.b_along = owner.device, shape, a_along, b_along
         copies = ALONG if a_along else ACROSS, ALONG if b_along else ACROSS
-        self.plan = Planned(shape, self.device.limits, capacity, copies=copies)
-        self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
+        limits = self.device.limits
+        self.plan = Planner(lambda n: gemm(shape(n), limits, copies=copies), capacity)
+        self.parts = owner.scratch((self.plan.partials,)) if self.plan.partials else None
 
     def product(
         self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False

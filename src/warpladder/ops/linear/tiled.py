@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...device import Array, Device
 from ...device.occupancy import blocks_per_multiprocessor
-from ..cost.launch import parts
+from ..cost.launch import parts_of_sums
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import Launches, ceil_div
 from ..engine.segments import Operands, Segment
@@ -69,7 +69,7 @@ class TiledLinear(Segment):
             return steps * INSTRUCTIONS, steps * WAITS
 
         resident = blocks_per_multiprocessor((threads, 1, 1), 0, self.along.resources, limits)
-        return parts(self._tiles(m, n), ceil_div(k, LEAST), m * n, resident, threads // 32, work, limits)
+        return parts_of_sums(self._tiles(m, n), ceil_div(k, LEAST), m * n, resident, threads // 32, work, limits)
 
     def forward(self, part: Slice) -> Launches:
         """y = x w^T + b."""

@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 from ...checkpoint.plan import OpPlan, ProductPlan, Record
 from ...device import Call, Launch
 from ...device import source as sources
-from ...ops.cost.tiles import Plan, Planned
+from ...ops.cost.plans import Planner
+from ...ops.cost.tiles import TilePlan
 from ...ops.engine.chain import timed
 from ...ops.engine.segments import Segment
 from ..kernelwise.chain import Chain
@@ -103,7 +104,7 @@ class Choice(ABC, Generic[Way]):
         return sha256(json.dumps(what).encode()).hexdigest()[:40]
 
 
-class Tiles(Choice[Plan]):
+class Tiles(Choice[TilePlan]):
     """The tiles and parts of one product of an op.
 
     product : "y", "dx" or "dw".
@@ -114,15 +115,15 @@ class Tiles(Choice[Plan]):
         self.product = product
 
     @property
-    def planned(self) -> Planned:
+    def planned(self) -> Planner[TilePlan]:
         return self.op.products[self.product]
 
-    def ways(self) -> list[Plan]:
+    def ways(self) -> list[TilePlan]:
         return self.planned.options(self.n)
 
-    def candidates(self) -> list[Plan]:
+    def candidates(self) -> list[TilePlan]:
         taken: Counter[object] = Counter()
-        found: list[Plan] = []
+        found: list[TilePlan] = []
         for plan in self.ways():
             alike = any(plan.tile.kind == other.tile.kind for other in found)
             if alike and self.planned.cycles(self.n, plan) > WITHIN * self.planned.cycles(self.n, found[0]):
@@ -132,7 +133,7 @@ class Tiles(Choice[Plan]):
                 found.append(plan)
         return found[:MOST]
 
-    def calls(self, way: Plan) -> list[Call]:
+    def calls(self, way: TilePlan) -> list[Call]:
         self.settle(way)
         part = timed(self.n)
         calls = self.op.forward(part) if self.product == "y" else self.op.backward(part)
@@ -142,14 +143,14 @@ class Tiles(Choice[Plan]):
     def files(self) -> set[Path]:
         return {plan.tile.source for plan in self.candidates() if plan.tile.source is not None}
 
-    def settle(self, way: Plan) -> None:
+    def settle(self, way: TilePlan) -> None:
         self.planned.use(self.n, way)
 
     @property
-    def now(self) -> Plan:
+    def now(self) -> TilePlan:
         return self.planned(self.n)
 
-    def told(self, way: Plan) -> ProductPlan:
+    def told(self, way: TilePlan) -> ProductPlan:
         return ProductPlan(
             self.layer, type(self.op).__name__, self.product, self.n, astuple(way.tile), way.depth, way.parts
         )
@@ -163,8 +164,7 @@ class Tiles(Choice[Plan]):
 
     @property
     def work(self) -> int:
-        m, columns, k = self.planned.shape(self.n)
-        return m * columns * (k(self.ways()[0].tile) if callable(k) else k)
+        return self.planned.problem(self.n).work(self.ways()[0])
 
     @property
     def name(self) -> str:

@@ -1,213 +1,187 @@
-"""Convolutions of few inputs, a picture's colours: kernels that keep all that an output needs in a thread's registers."""
+"""Convolutions of few inputs, a picture's colours, by multiply-adds in fp32: a thread holds all weights of an output, or
+all pixels that it sees, in registers.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ....device import Array, Limits
 from ...engine.kernels import Launches, OnDevice, ceil_div
 from ..gradients import Gradients, columns, finish
-from ..products import Image
+from ..problem import FusedConv, Image
 
 FEW = Path(__file__).with_name("few.cu")
 PACKED = Path(__file__).with_name("few_packed.cu")
 SPARSE = Path(__file__).with_name("sparse.cu")
 IMAGES = Path(__file__).with_name("few_images.cu")
 
-#: Weights of an output at most: a thread keeps them all.
+#: Weights of an output at most: a thread holds them all.
 MOST = 32
 
 #: Outputs of a block at most and at least, threads of a block.
 OUTPUTS, LEAST, THREADS = 64, 8, 128
 
-#: As in few_images.cu: outputs and threads of a block; and images of a batch, at most, whose windows so few blocks go
-#: through.
+#: As in few_images.cu: outputs and threads of a block; and images of a batch at most, so few that a block goes through
+#: the windows of all.
 TOGETHER, WINDOWS, IMAGES_AT_MOST = 2, 256, 4
 
-#: Windows of a range of `WinnersGradient`, at least, and as a multiple: half as many as a warp keeps.
+#: Windows of a range of `PooledGradient`, at least, and as a multiple: half as many as a warp holds.
 SHORTEST = 16
 
 
-class FewConvolution:
-    """The forward pass of a convolution of stride 1 with at most MOST weights for each output."""
+def is_short(conv: FusedConv, any_stride: bool = False) -> bool:
+    """True if a sum has at most MOST terms, and the window moves by one pixel."""
+    k, stride, _ = conv.window
+    return (any_stride or stride == 1) and conv.read[0] * k * k <= MOST
 
-    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int) -> None:
-        self.device, self.read, self.written, self.k, self.padding = owner.device, read, written, k, padding
+
+def lines_of(written: Image, k: int, windows: int) -> int:
+    """Lines of a padded image that consecutive 2 x 2 windows of y see, at most."""
+    down, across = written[1] // 2, written[2] // 2
+    rows = windows // across if windows % across == 0 else 1 if across % windows == 0 else (windows - 2) // across + 2
+    return 2 * min(rows, down) + k - 1
+
+
+class FewConvolution:
+    """y of a convolution of stride 1 with at most MOST weights for each output."""
+
+    def __init__(self, owner: OnDevice, conv: FusedConv) -> None:
+        self.device, self.conv = owner.device, conv
 
     @staticmethod
-    def takes(read: Image, k: int, stride: int) -> bool:
-        return stride == 1 and read[0] * k * k <= MOST
+    def supports(conv: FusedConv) -> bool:
+        return is_short(conv)
 
     def launches(
-        self,
-        n: int,
-        x: Array,
-        w: Array,
-        bias: Array,
-        y: Array,
-        rectify: bool,
-        pool: bool,
-        winner: Array | None,
-        packed: Array | None = None,
+        self, n: int, x: Array, w: Array, bias: Array, y: Array, argmax: Array | None, packed: Array | None = None
     ) -> Launches:
-        """y[:n] from x[:n], + bias, then ReLU and a 2 x 2 pool where they are wanted.
+        """y[:n] from x[:n], + bias, then the ReLU and the pool, if there are any.
 
-        packed : uint16, of the shape of y with the channels last, a multiple of LEAST, where y goes in bf16 as well.
+        packed : uint16, of the shape of y with the channels last, a multiple of LEAST: a copy of y in bf16. None for
+        no copy.
         """
-        (c, h, width), (o, high, wide) = self.read, self.written
-        windows = n * ((high // 2) * (wide // 2) if pool else ceil_div(high, 2) * ceil_div(wide, 2))
-        chunk = OUTPUTS
-        while (
-            chunk > LEAST and ceil_div(windows, THREADS) * ceil_div(o, chunk) < 4 * self.device.limits.multiprocessors
-        ):
+        (c, h, width), (o, high, wide), (k, _, padding) = self.conv.read, self.conv.written, self.conv.window
+        windows = n * ((high // 2) * (wide // 2) if self.conv.pool else ceil_div(high, 2) * ceil_div(wide, 2))
+        blocks, enough, chunk = ceil_div(windows, THREADS), 4 * self.device.limits.multiprocessors, OUTPUTS
+        while chunk > LEAST and blocks * ceil_div(o, chunk) < enough:
             chunk //= 2
-        after = "POOL" if pool else "RECTIFY" if rectify else "PLAIN"
-        grid, shape = (
-            (ceil_div(windows, THREADS), ceil_div(o, chunk)),
-            (n, h, width, o, high, wide, self.padding, chunk),
-        )
-        if packed is None:
-            return [
-                self.device.kernel(FEW, f"convolve_few<{c}, {self.k}, {after}>").bind(
-                    grid, THREADS, x, w, bias, y, winner, *shape
-                )
-            ]
-        kernel = self.device.kernel(PACKED, f"convolve_few_packed<{c}, {self.k}, {after}>")
-        return [kernel.bind(grid, THREADS, x, w, bias, y, winner, packed, *shape)]
+        path, name = (FEW, "convolve_few") if packed is None else (PACKED, "convolve_few_packed")
+        arrays = (x, w, bias, y, argmax) if packed is None else (x, w, bias, y, argmax, packed)
+        kernel = self.device.kernel(path, f"{name}<{c}, {k}, {self.conv.after}>")
+        grid = blocks, ceil_div(o, chunk)
+        return [kernel.bind(grid, THREADS, *arrays, n, h, width, o, high, wide, padding, chunk)]
 
 
 class FewGradient:
     """dw and db of a convolution with at most MOST weights for each output, and of the ReLU after it, if there is one."""
 
-    def __init__(
-        self, owner: OnDevice, read: Image, written: Image, k: int, stride: int, padding: int, capacity: int
-    ) -> None:
-        self.device, self.read, self.written, self.window = owner.device, read, written, (k, stride, padding)
-        self.slabs = min(capacity, ceil_div(4 * owner.device.limits.multiprocessors, written[0]))
-        self.parts = owner.scratch((self.slabs * written[0] * columns(read[0], k),))
-        self.sums = owner.scratch((self.slabs, written[0]))
+    def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
+        self.device, self.conv, outputs = owner.device, conv, conv.written[0]
+        self.most = min(capacity, ceil_div(4 * owner.device.limits.multiprocessors, outputs))
+        self.partials = owner.scratch((self.most * outputs * columns(conv.read[0], conv.window.k),))
+        self.sums = owner.scratch((self.most, outputs))
 
     @staticmethod
-    def takes(read: Image, k: int) -> bool:
-        return read[0] * k * k <= MOST
+    def supports(conv: FusedConv) -> bool:
+        return is_short(conv, any_stride=True)
 
     def launches(self, n: int, x: Array, dy: Array, y: Array | None, to: Gradients) -> Launches:
-        """Fill dw and db. y: of a ReLU, None without one."""
-        (c, h, w), (o, high, wide), (k, stride, padding) = self.read, self.written, self.window
-        slab = ceil_div(n, self.slabs)
-        slabs = ceil_div(n, slab)
+        """Fill dw and db. y: output of a ReLU, None without one."""
+        (c, h, w), (o, high, wide), (k, stride, padding) = self.conv.read, self.conv.written, self.conv.window
+        each = ceil_div(n, self.most)
+        parts = ceil_div(n, each)
         kernel = self.device.kernel(FEW, f"correlate_few<{c}, {k}>")
         product = kernel.bind(
-            (o, slabs), 256, x, dy, y, self.parts, self.sums, n, h, w, o, high, wide, stride, padding, slab
+            (o, parts), 256, x, dy, y, self.partials, self.sums, n, h, w, o, high, wide, stride, padding, each
         )
-        return [product, finish(self.device, self.parts, slabs, self.sums, slabs, (o, c, k, 1), to)]
+        return [product, finish(self.device, (self.partials, parts), (self.sums, parts), (o, c, k, 1), to)]
 
 
-class WinnersGradient:
-    """dw and db of a convolution with few inputs, a ReLU and a 2 x 2 pool, straight from the pool's gradient.
+class PooledPlan(NamedTuple):
+    """Warps of a block, images of a part, ranges of windows of an image, windows of a range, and parts."""
 
-    read : (c, h, w), its input.
-    written : (o, oh, ow), its own output, before the pool.
+    warps: int
+    images: int
+    ranges: int
+    windows: int
+    parts: int
+
+
+class PooledGradient:
+    """dw and db of a convolution of few inputs, a ReLU and a 2 x 2 pool, straight from the pool's gradient: only the
+    windows of argmax pixels are read.
     """
 
-    @dataclass(frozen=True)
-    class Cut:
-        """Warps in a block, images in a part, and how many ranges of how many windows an image is cut into."""
-
-        warps: int
-        slab: int
-        ranges: int
-        windows: int
-
-    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int, capacity: int) -> None:
-        self.device, self.read, self.written, self.k, self.padding = owner.device, read, written, k, padding
-        most = max(
-            self._parts(n) for n in {*range(1, min(capacity, 2 * self.device.limits.multiprocessors) + 1), capacity}
-        )
-        self.parts = owner.scratch((most * written[0] * columns(read[0], k),))
-        self.sums = owner.scratch((most, written[0]))
+    def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
+        self.device, self.conv = owner.device, conv
+        many = 2 * self.device.limits.multiprocessors
+        most = max(self._plan(n).parts for n in {*range(1, min(capacity, many) + 1), capacity})
+        self.partials = owner.scratch((most * conv.written[0] * columns(conv.read[0], conv.window.k),))
+        self.sums = owner.scratch((most, conv.written[0]))
 
     @staticmethod
-    def takes(read: Image, k: int, stride: int, padding: int, limits: Limits) -> bool:
-        """Whether a thread can keep an output's weights, and a block an image."""
-        return (
-            stride == 1
-            and read[0] * k * k <= MOST
-            and _shared(read, padding, read[1] + 2 * padding, 8) <= limits.shared_opt_in
-        )
+    def supports(conv: FusedConv, limits: Limits) -> bool:
+        """True if a thread holds an output's weights, and a block an image."""
+        lines = conv.read[1] + 2 * conv.window.padding
+        return is_short(conv) and _shared(conv, lines, 8) <= limits.shared_opt_in
 
-    def _cut(self, n: int) -> Cut:
-        processors, (o, high, wide) = self.device.limits.multiprocessors, self.written
+    def _plan(self, n: int) -> PooledPlan:
+        processors, (o, high, wide) = self.device.limits.multiprocessors, self.conv.written
         windows, warps = (high // 2) * (wide // 2), ceil_div(o, 32)  # of an image
         ranges = min(ceil_div(windows, SHORTEST), ceil_div(8 * processors, n * warps))
         each = ceil_div(ceil_div(windows, ranges), SHORTEST) * SHORTEST
         ranges = ceil_div(windows, each)
-        most = max(
-            1, min(8, n * warps * ranges // processors)
-        )  # that share an image and leave a block for each multiprocessor
-        return self.Cut(ceil_div(warps, ceil_div(warps, most)), ceil_div(n, 2 * processors), ranges, each)
+        # Warps that share an image and leave a block for each multiprocessor.
+        most = max(1, min(8, n * warps * ranges // processors))
+        images = ceil_div(n, 2 * processors)
+        return PooledPlan(ceil_div(warps, ceil_div(warps, most)), images, ranges, each, ceil_div(n, images) * ranges)
 
-    def _lines(self, cut: Cut) -> int:
-        """Lines of an image with its padding that a range sees at most."""
-        across, down = self.written[2] // 2, self.written[1] // 2
-        rows = (
-            cut.windows // across
-            if cut.windows % across == 0
-            else 1
-            if across % cut.windows == 0
-            else (cut.windows - 2) // across + 2
-        )
-        return 2 * min(rows, down) + self.k - 1
-
-    def _parts(self, n: int) -> int:
-        cut = self._cut(n)
-        return ceil_div(n, cut.slab) * cut.ranges
-
-    def launches(self, n: int, x: Array, dy: Array, winner: Array, to: Gradients) -> Launches:
-        """Fill dw and db; dy and winner are the pool's."""
-        cut, parts, o = self._cut(n), self._parts(n), self.written[0]
-        lines = self._lines(cut)
-        kernel = self.device.kernel(SPARSE, f"correlate_winners<{self.read[0]}, {self.k}>")
+    def launches(self, n: int, x: Array, dy: Array, argmax: Array, to: Gradients) -> Launches:
+        """Fill dw and db; dy and argmax are the pool's."""
+        plan, (c, h, w), written, (k, _, padding) = self._plan(n), self.conv.read, self.conv.written, self.conv.window
+        lines = lines_of(written, k, plan.windows)
+        kernel = self.device.kernel(SPARSE, f"correlate_winners<{c}, {k}>")
         product = kernel.bind(
-            (parts, ceil_div(o, 32 * cut.warps)), 32 * cut.warps, x, dy, winner, self.parts, self.sums, n, *self.read[1:], *self.written,
-            self.padding, cut.slab, cut.ranges, cut.windows, lines, shared=_shared(self.read, self.padding, lines, cut.warps),
+            (plan.parts, ceil_div(written[0], 32 * plan.warps)), 32 * plan.warps, x, dy, argmax, self.partials, self.sums, n, h, w, *written,
+            padding, plan.images, plan.ranges, plan.windows, lines, shared=_shared(self.conv, lines, plan.warps),
         )  # fmt: skip
-        return [product, finish(self.device, self.parts, parts, self.sums, parts, (o, self.read[0], self.k, 1), to)]
+        sums = self.sums, plan.parts
+        return [product, finish(self.device, (self.partials, plan.parts), sums, (written[0], c, k, 1), to)]
 
 
 class FewImagesGradient:
-    """As `WinnersGradient`, for a batch of an image or a few: complete sums in one launch, which may update their
-    parameters as well.
+    """dw and db as of `PooledGradient`, for a batch of at most IMAGES_AT_MOST images: complete sums in one launch, which
+    may update their parameters as well.
     """
 
-    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int) -> None:
-        self.device, self.read, self.written, self.k, self.padding = owner.device, read, written, k, padding
+    def __init__(self, owner: OnDevice, conv: FusedConv) -> None:
+        self.device, self.conv = owner.device, conv
 
     @staticmethod
-    def takes(read: Image, k: int, stride: int, padding: int, capacity: int, limits: Limits) -> bool:
-        """Whether the images are few enough, and an image has room."""
-        room = 4 * read[0] * (read[1] + 2 * padding) * (read[2] + 2 * padding)
-        return (
-            stride == 1
-            and read[0] * k * k <= MOST
-            and capacity <= IMAGES_AT_MOST
-            and room <= limits.shared_per_block // 2
-        )
+    def supports(conv: FusedConv, capacity: int, limits: Limits) -> bool:
+        """True if the images are few enough, and a block holds one."""
+        return is_short(conv) and capacity <= IMAGES_AT_MOST and _padded(conv) <= limits.shared_per_block // 2
 
-    def launches(self, n: int, x: Array, dy: Array, winner: Array, to: Gradients) -> Launches:
-        """Fill dw and db; dy and winner are the pool's."""
-        c, h, w = self.read
-        room = 4 * c * (h + 2 * self.padding) * (w + 2 * self.padding)
-        kernel = self.device.kernel(IMAGES, f"correlate_few_images<{c}, {self.k}>")
+    def launches(self, n: int, x: Array, dy: Array, argmax: Array, to: Gradients) -> Launches:
+        """Fill dw and db; dy and argmax are the pool's."""
+        (c, h, w), written, (k, _, padding) = self.conv.read, self.conv.written, self.conv.window
+        kernel = self.device.kernel(IMAGES, f"correlate_few_images<{c}, {k}>")
         return [
             kernel.bind(
-                ceil_div(self.written[0], TOGETHER), WINDOWS, x, dy, winner, to.dw, to.db, n, h, w, *self.written, self.padding, *to.updated,
-                shared=room,
+                ceil_div(written[0], TOGETHER), WINDOWS, x, dy, argmax, to.dw, to.db, n, h, w, *written, padding, *to.updated,
+                shared=_padded(self.conv),
             )
         ]  # fmt: skip
 
 
-def _shared(read: Image, padding: int, lines: int, warps: int) -> int:
-    """Bytes of shared memory of a block of `correlate_winners` that keeps so many lines of an image."""
-    return 4 * read[0] * lines * (read[2] + 2 * padding) + warps * 32 * 33 * 5
+def _padded(conv: FusedConv) -> int:
+    """Bytes of an image with its padding."""
+    (c, h, w), padding = conv.read, conv.window.padding
+    return 4 * c * (h + 2 * padding) * (w + 2 * padding)
+
+
+def _shared(conv: FusedConv, lines: int, warps: int) -> int:
+    """Bytes of shared memory of a block of `correlate_winners` that holds so many lines of an image."""
+    return 4 * conv.read[0] * lines * (conv.read[2] + 2 * conv.window.padding) + warps * 32 * 33 * 5

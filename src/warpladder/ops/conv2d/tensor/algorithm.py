@@ -1,4 +1,4 @@
-"""A way to compute a convolution on tensor cores: what it is asked, and what it answers."""
+"""Interface of a convolution on tensor cores: the problem, and an algorithm that computes it."""
 
 from __future__ import annotations
 
@@ -8,123 +8,115 @@ from typing import ClassVar
 
 import numpy as np
 
-from ....device import Array, Device
+from ....device import Array, Device, Limits
+from ....machine.peaks import HOPPER
+from ...engine.chain import Subgraph
 from ...engine.kernels import Launches
 from ...engine.segments import Segment
+from ...engine.tensor_limits import FIRST, is_small
 from ..gradients import Gradients
-from ..products import Image
-from .shifted.shifted import GradientBelow
-from .warpgroups.warpgroups import PackedImages
+from ..problem import FusedConv
+from .formats import HALF_FORMATS
+from .warpgroups.images import GradientBelow, PackedImages
 
-#: A precision whose factors some ways multiply as another one's, which has as many bits.
+#: Precisions whose factors some algorithms multiply as those of another precision with as many bits.
 HALVES = {"tf32": "fp16"}
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A convolution, with what stands before and behind it.
+class ConvProblem:
+    """A convolution on a device, as an algorithm has to know it.
 
-    small, written : what it reads, before an enlargement, and what it writes, before a pool; (channels, rows, columns).
-    k, stride, padding : of its window.
-    fold : by how much its image is enlarged before the window; 1 where it is not.
-    rectify, pool : whether a ReLU follows, and a 2 x 2 pool behind that.
+    conv : shapes, window, and the fused neighbours (upsampling before it, ReLU and 2 x 2 max-pool after it).
+    precision : of the chain.
     capacity : images of a whole batch.
-    trains, both : whether there is a backward pass, and whether that has an input gradient.
-    begins : whether it is a net's first layer, with no dx and no enlargement.
-    slight : whether it is a net's first layer, and its products few beside the net's (ops/engine/tensor_limits.py).
+    limits : of the device.
+    has_wgmma : True if the device runs Hopper's warpgroup products.
+    trains, has_dx : True if there is a backward pass, and if it computes dx.
+    is_slight : True if this is a net's first layer and its products are a small share of the net's
+    (ops/engine/tensor_limits.py).
     """
 
-    device: Device
+    conv: FusedConv
     precision: str
-    small: Image
-    written: Image
-    k: int
-    stride: int
-    padding: int
-    fold: int
-    rectify: bool
-    pool: bool
     capacity: int
-    trains: bool
-    both: bool
-    begins: bool
-    slight: bool
+    limits: Limits
+    has_wgmma: bool = False
+    trains: bool = True
+    has_dx: bool = True
+    is_slight: bool = False
+
+    @classmethod
+    def of(
+        cls, subgraph: Subgraph, capacity: int, device: Device | None = None, trains: bool = True, has_dx: bool = True
+    ) -> ConvProblem:
+        """The problem of the layers of a subgraph. Without a device it has no warpgroup products."""
+        conv = FusedConv.of(subgraph.layers, subgraph.shapes[0])
+        slight = not conv.upsamples and not has_dx and is_small(subgraph, FIRST, products=2)
+        wgmma = device is not None and device.capability in (None, HOPPER)
+        limits = subgraph.limits if device is None else device.limits
+        return cls(conv, subgraph.precision, capacity, limits, wgmma, trains, has_dx, slight)
 
     @property
-    def window(self) -> tuple[int, int, int]:
-        """Kernel size, stride and padding."""
-        return self.k, self.stride, self.padding
+    def is_first(self) -> bool:
+        """True if this is a net's first layer: it has no dx and no upsampling."""
+        return not self.conv.upsamples and not self.has_dx
 
     @property
-    def folded(self) -> bool:
-        """Whether an enlargement stands in front."""
-        return self.fold > 1
-
-    @property
-    def transposed(self) -> tuple[int, int, int]:
-        """The window of the small image's own convolution: behind an enlargement a transposed one, which reaches over
-        every pixel that an enlarged one touches.
-        """
-        return (self.k + self.fold - 1, self.fold, self.k - 1 - self.padding) if self.folded else self.window
-
-    @property
-    def after(self) -> str:
-        """What follows the convolution in its kernel: a key of `products.AFTER`."""
-        return "POOL" if self.pool else "RECTIFY" if self.rectify else "PLAIN"
+    def is_same_3x3(self) -> bool:
+        """True if the window is 3 x 3 with its padding, alone or after an upsampling by 2, in a known precision."""
+        return self.conv.window == (3, 1, 1) and self.conv.upsample <= 2 and self.precision in HALF_FORMATS
 
 
-class Way(ABC):
-    """One way to compute a convolution: its y, dx, dw and db as launches.
+class ConvAlgorithm(ABC):
+    """An algorithm for convolutions: y, dx, dw and db as launches.
 
     Parameters
     ----------
     owner : Segment
-        The segment whose arrays are read and written, and whose scratch memory is taken. A way does not refer to it
-        afterwards.
-    asked : Asked
-        The convolution, which `takes` has agreed to.
-    before : Way or None
-        The way of the convolution in front, whose y is x and whose dy is dx, if there is one. The two may agree on
-        other forms of these than arrays of floats.
+        Its arrays are read and written, and it takes the scratch memory. An algorithm holds no reference to it.
+    problem : ConvProblem
+        One that the algorithm `supports`.
+    before : ConvAlgorithm or None
+        Algorithm of the previous convolution in the chain, or None. The two may exchange x and dx in other forms than
+        arrays of floats.
 
     Attributes
     ----------
     factors : str or None
-        The precision in which factors are multiplied, where that is another than the net's; as `Segment.factors`.
-    winner : Array or None
-        uint8, which pixel of each window a pool has taken, for its gradient; None without a pool, or without a backward
-        pass.
+        Precision in which factors are multiplied, where it is another than the net's (`Segment.factors`).
+    argmax : Array or None
+        uint8, the pixel of each window that a pool has taken, for its gradient. None without a pool or a backward pass.
     rectified : Array or None
-        y, where a ReLU has written it and dy does not know of that yet.
+        y, if it is the output of a ReLU that dy is not masked by yet.
     below : Array or None
-        x, where dx shall be 0 where that is not above 0.
+        x, if dx must be 0 where x is not above 0.
     packed : Array or None
-        uint16, a second copy of y, packed for the layer behind; None where that layer packs its image itself.
+        uint16, a second copy of y, packed for the next layer. None if that layer packs its image itself.
     apart : bool
-        Whether the optimizer's step is better a launch of its own: the one that fills dw then need not wait until dx
+        True if the optimizer's step is better a launch of its own: the launch that fills dw then need not wait until dx
         has read the weights.
     """
 
+    #: True if y can be packed in bf16 for the next layer.
     packs: ClassVar[bool] = False
-    #: Whether factors of tf32, 11 bits, are multiplied as halves with a scale, which have as many.
+    #: True if tf32's factors, of 11 bits, are multiplied as halves with a scale, which have as many bits.
     halves: ClassVar[bool] = False
 
-    def __init__(self, owner: Segment, asked: Asked, before: Way | None) -> None:
-        self.asked, self.buffers = asked, owner.buffers
-        self.factors = HALVES.get(asked.precision) if self.halves else None
+    def __init__(self, owner: Segment, problem: ConvProblem, before: ConvAlgorithm | None) -> None:
+        self.problem, self.buffers = problem, owner.buffers
+        self.factors = HALVES.get(problem.precision) if self.halves else None
         self.packed: Array | None = None
         self.apart = False
-        pooled = asked.pool and asked.trains
-        self.winner = owner.scratch((asked.capacity, *owner.buffers.y.shape[1:]), np.uint8) if pooled else None
-        self.rectified = owner.buffers.y if asked.rectify and not owner.operands.dy_is_masked else None
+        pooled = problem.conv.pool and problem.trains
+        self.argmax = owner.scratch((problem.capacity, *owner.buffers.y.shape[1:]), np.uint8) if pooled else None
+        self.rectified = owner.buffers.y if problem.conv.relu and not owner.operands.dy_is_masked else None
         self.below = owner.buffers.x if owner.operands.masks_dx else None
 
     @classmethod
     @abstractmethod
-    def takes(cls, asked: Asked) -> bool:
-        """Whether the way computes such a convolution; it is asked only where none before it in `tensor_ways.WAYS`
-        does.
-        """
+    def supports(cls, problem: ConvProblem) -> bool:
+        """True if the algorithm computes the problem. `dispatch.ALGORITHMS` says which is taken if several do."""
 
     def prepare(self) -> Launches:
         """What depends on the weights alone."""
@@ -136,17 +128,17 @@ class Way(ABC):
 
     @abstractmethod
     def backward(self, n: int, to: Gradients) -> Launches:
-        """dw, db and, where it is wanted, dx[:n]."""
+        """dw, db and, if the problem has one, dx[:n]."""
 
     def feed(self, images: PackedImages) -> bool:
-        """Whether y is packed for the layer behind from now on; what is kept of that one is an array."""
+        """Write a packed copy of y for the next layer from now on. Returns False if this algorithm cannot."""
         if images.scaled or not self.packs:
             return False
         self.packed = images.halves.high
         return True
 
     def fed_back(self) -> GradientBelow | None:
-        """Where the layer behind leaves the gradient of y from now on, packed and summed up for the bias; None where it
-        shall fill dy.
+        """Packed buffer into which the next layer writes dy (already reduced over pixels for the bias gradient), or None
+        if the next layer must write the float32 array dy.
         """
         return None

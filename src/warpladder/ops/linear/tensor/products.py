@@ -11,7 +11,7 @@ from ....device import Array, Launch
 from ...engine.kernels import OnDevice, ceil_div
 from ...update.fused import NOTHING
 from .packed import Formats, Outlet, PackedFactor
-from .tiles import PackedPlanned, PackedTile, tiles_of
+from .tiles import PackedTile, packed_planner, tiles_of
 
 NOWHERE = Outlet()
 
@@ -30,7 +30,7 @@ class TensorProduct:
 
     Attributes
     ----------
-    plan : PackedPlanned
+    plan : PackedPlanner
         The tile, and the parts that sums are cut into: by the model, or as a tuner has found.
     parts, arrived : Array or None
         Where blocks leave parts of sums, and count themselves, where sums of some number of samples are cut.
@@ -40,9 +40,9 @@ class TensorProduct:
         self, owner: OnDevice, shape: Callable[[int], tuple[int, int, int]], capacity: int, formats: Formats
     ) -> None:
         self.device, self.shape, self.formats = owner.device, shape, formats
-        self.plan = PackedPlanned(shape, owner.device.limits, capacity, formats, tiles_of(owner.device))
-        self.parts = owner.scratch((self.plan.room,)) if self.plan.room else None
-        self.arrived = owner.scratch((self.plan.counters,), np.uint32) if self.plan.room else None
+        self.plan = packed_planner(shape, owner.device.limits, capacity, formats, tiles_of(owner.device))
+        self.parts = owner.scratch((self.plan.partials,)) if self.plan.partials else None
+        self.arrived = owner.scratch((self.plan.counters,), np.uint32) if self.plan.partials else None
         if self.arrived is not None:
             self.device.fill(self.arrived, 0)
 

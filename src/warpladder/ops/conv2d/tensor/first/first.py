@@ -1,200 +1,180 @@
-"""A net's first convolution on tensor cores: few inputs, a picture's colours, many outputs, and a ReLU and a 2 x 2 pool
-after it.
-"""
+"""A net's first convolution on tensor cores: few inputs (a picture's colours), many outputs, a ReLU and a 2 x 2 pool."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from .....device import Array, Limits
+from .....device import Array
 from ....engine.kernels import Launches, OnDevice, ceil_div
+from ....engine.segments import Segment
+from ...few_inputs.few_inputs import lines_of
 from ...gradients import Gradients, columns, finish
-from ...products import Image
+from ...problem import FusedConv
+from ..algorithm import ConvAlgorithm, ConvProblem
+from ..formats import HALF_FORMATS, FactorFormat
 
 FORWARD = Path(__file__).with_name("first.cu")
 WEIGHTS = Path(__file__).with_name("first_weights.cu")
 
 #: Terms of a sum at most, two steps of the tensor cores; outputs come in sixteens, and below LEAST of them the
-#: multiply-adds of few.py are as fast.
+#: multiply-adds of few_inputs are as fast.
 MOST, SIXTEEN, LEAST = 32, 16, 32
-#: Threads of a block, its warps, and the bytes of a stage of gradients and winners in `correlate_first`.
+#: Threads of a block, its warps, and the bytes of a stage of gradients and argmax indices in `correlate_first`.
 THREADS, WARPS, STAGE = 256, 8, 40960
 #: Outputs of a warp of `correlate_first`, and windows that it multiplies at a time; outputs of a block of
 #: `convolve_first` at most.
 OF_WARP, WINDOWS, CHUNK = 64, 16, 256
 
 
-@dataclass(frozen=True)
-class FirstFormat:
-    """What the kernels make of factors.
-
-    name : as tensor_panels.cuh calls it.
-    copies : numbers of 16 bits that a factor's number becomes.
-    windows : windows of 2 x 2 pixels of a block of `convolve_first`.
-    """
-
-    name: str
-    copies: int
-    windows: int
-
-
-#: By the precision that products are asked for in. A half with a scale keeps tf32's 11 bits, at twice the speed.
-FORMATS = {
-    "fp32": FirstFormat("SPLIT", 2, 128),
-    "tf32": FirstFormat("HALF", 1, 256),
-    "bf16": FirstFormat("BF16", 1, 256),
-    "fp16": FirstFormat("HALF", 1, 256),
-}
-
-
-def fits(read: Image, written: Image, window: tuple[int, int, int], precision: str, limits: Limits) -> bool:
-    """Whether a first layer with a ReLU and a pool is computed here: short sums, stride 1, outputs in whole sixteens,
-    and blocks that have room for a picture.
-
-    read, written : what it reads and what it writes, before the pool; (channels, rows, columns).
-    window : kernel size, stride and padding.
-    """
-    k, stride, padding = window
-    if stride != 1 or read[0] * k * k > MOST or written[0] % SIXTEEN or written[0] < LEAST:
+def fits(problem: ConvProblem) -> bool:
+    """True if sums are short, the stride is 1, outputs come in whole sixteens, and a block holds a picture's lines."""
+    conv = problem.conv
+    (k, stride, _), (o, high, wide) = conv.window, conv.written
+    if stride != 1 or conv.read[0] * k * k > MOST or o % SIXTEEN or o < LEAST:
         return False
-    if (written[1] // 2) * (
-        written[2] // 2
-    ) < 4:  # a lane of convolve_first has up to four windows, of two pictures at most
+    if (high // 2) * (wide // 2) < 4:  # a lane of convolve_first has up to four windows, of two pictures at most
         return False
-    kind, lines = FORMATS[precision], written[1] // 2 * 2 + k - 1
-    shared = max(
-        _shared_forward(read, padding, lines, 1, SIXTEEN, kind),
-        _shared_weights(read, padding, k, lines, written, kind, 2),
-    )
-    return shared <= limits.shared_opt_in
+    kind, lines = HALF_FORMATS[problem.precision], high // 2 * 2 + k - 1
+    shared = max(_shared_forward(conv, lines, 1, SIXTEEN, kind), _shared_weights(conv, lines, kind, 2))
+    return shared <= problem.limits.shared_opt_in
 
 
-def _shared_forward(read: Image, padding: int, lines: int, images: int, chunk: int, kind: FirstFormat) -> int:
-    """Bytes of shared memory of a block of `convolve_first`: weights, biases and scales of its outputs, and so many
-    lines of images.
+def _shared_forward(conv: FusedConv, lines: int, images: int, chunk: int, kind: FactorFormat) -> int:
+    """Bytes of shared memory of a block of `convolve_first`: weights, biases and scales of its outputs, and lines of
+    images.
     """
-    return (64 * kind.copies + 8) * chunk + 4 * images * read[0] * lines * (read[2] + 2 * padding)
+    (c, _, wide), padding = conv.read, conv.window.padding
+    return (64 * kind.copies + 8) * chunk + 4 * images * c * lines * (wide + 2 * padding)
 
 
-def _pitches(read: Image, padding: int, k: int, lines: int) -> tuple[int, int]:
-    """Words of a line and of a channel of pairs, so that terms of neighbouring numbers are in neighbouring banks: k and
-    k k more than a multiple of 8.
+def _pitches(conv: FusedConv, lines: int) -> tuple[int, int]:
+    """Words of a line and of a channel of pairs: k and k k more than a multiple of 8, so that terms of neighbouring
+    numbers are in neighbouring banks.
     """
-    wide = read[2] + 2 * padding
+    k, wide = conv.window.k, conv.read[2] + 2 * conv.window.padding
     pitch = wide + (k - wide) % 8
     plane = lines * pitch
     return pitch, plane + (k * k - plane) % 8
 
 
-def _shared_weights(
-    read: Image, padding: int, k: int, lines: int, written: Image, kind: FirstFormat, stages: int
-) -> int:
+def _shared_weights(conv: FusedConv, lines: int, kind: FactorFormat, stages: int) -> int:
     """Bytes of shared memory of a block of `correlate_first`: its ring, pairs, a picture, and where windows begin."""
-    _, plane = _pitches(read, padding, k, lines)
-    corners = ceil_div((written[1] // 2) * (written[2] // 2), WINDOWS) * WINDOWS
-    return stages * STAGE + 4 * (kind.copies * read[0] * plane + read[0] * lines * (read[2] + 2 * padding) + corners)
-
-
-def _lines(written: Image, k: int, windows: int) -> int:
-    """Lines of a picture with its padding that so many windows of 2 x 2 pixels, one after another, see at most."""
-    down, across = written[1] // 2, written[2] // 2
-    rows = windows // across if windows % across == 0 else 1 if across % windows == 0 else (windows - 2) // across + 2
-    return 2 * min(rows, down) + k - 1
+    (c, _, wide), (_, high, across), padding = conv.read, conv.written, conv.window.padding
+    _, plane = _pitches(conv, lines)
+    corners = ceil_div((high // 2) * (across // 2), WINDOWS) * WINDOWS
+    return stages * STAGE + 4 * (kind.copies * c * plane + c * lines * (wide + 2 * padding) + corners)
 
 
 class FirstConvolution:
-    """The forward pass: y after ReLU and pool, and who won.
+    """y after ReLU and pool, and the pool's argmax."""
 
-    read, written : what it reads and what it writes, before the pool; (channels, rows, columns).
-    """
-
-    def __init__(self, owner: OnDevice, read: Image, written: Image, k: int, padding: int, precision: str) -> None:
-        self.device, self.read, self.written, self.k, self.padding = owner.device, read, written, k, padding
-        self.kind = FORMATS[precision]
+    def __init__(self, owner: OnDevice, conv: FusedConv, precision: str) -> None:
+        self.device, self.conv, self.kind = owner.device, conv, HALF_FORMATS[precision]
 
     def launches(
-        self, n: int, x: Array, w: Array, bias: Array, y: Array, winner: Array | None, packed: Array | None = None
+        self, n: int, x: Array, w: Array, bias: Array, y: Array, argmax: Array | None, packed: Array | None = None
     ) -> Launches:  # fmt: skip
-        """y[:n] and winner[:n], the pool's, from x[:n]. packed : uint16, of the shape of y with the channels last,
-        where y goes in bf16 as well.
+        """y[:n] and argmax[:n], the pool's, from x[:n].
+
+        packed : uint16, of the shape of y with the channels last: a copy of y in bf16. None for no copy.
         """
-        (c, h, width), (o, high, wide) = self.read, self.written
-        windows, most, limits = (high // 2) * (wide // 2), self.kind.windows, self.device.limits
+        conv, (o, high, wide), limits = self.conv, self.conv.written, self.device.limits
+        windows, most = (high // 2) * (wide // 2), 256 // self.kind.copies  # windows of a picture, and of a block
         images, ranges = max(1, min(n, most // windows)), ceil_div(windows, most)
-        lines = _lines(self.written, self.k, min(windows, most))
+        lines = lines_of(conv.written, conv.window.k, min(windows, most))
         chunk = min(o, CHUNK)
-        while images > 1 and self._shared(lines, images, chunk) > limits.shared_opt_in // 2:
+        while images > 1 and _shared_forward(conv, lines, images, chunk, self.kind) > limits.shared_opt_in // 2:
             images //= 2
         blocks, slots = ceil_div(n, images) * ranges, 2 * limits.multiprocessors  # two blocks to a multiprocessor
         # Halves of the outputs have the same fragments to build: only where half of the slots would be empty.
         while chunk > SIXTEEN and (
-            2 * blocks * ceil_div(o, chunk) <= slots or self._shared(lines, images, chunk) > limits.shared_opt_in
+            2 * blocks * ceil_div(o, chunk) <= slots
+            or _shared_forward(conv, lines, images, chunk, self.kind) > limits.shared_opt_in
         ):
             chunk = ceil_div(chunk // 2, SIXTEEN) * SIXTEEN
         kernel = self.device.kernel(FORWARD, f"convolve_first<{self.kind.name}>")
         return [
             kernel.bind(
-                (blocks, ceil_div(o, chunk)), THREADS, x, w, bias, y, winner, packed, n, c, h, width, o, high, wide, self.k, self.padding,
-                images, ranges, lines, chunk, shared=self._shared(lines, images, chunk),
+                (blocks, ceil_div(o, chunk)), THREADS, x, w, bias, y, argmax, packed, n, *conv.read, *conv.written, conv.window.k,
+                conv.window.padding, images, ranges, lines, chunk, shared=_shared_forward(conv, lines, images, chunk, self.kind),
             )
         ]  # fmt: skip
 
-    def _shared(self, lines: int, images: int, chunk: int) -> int:
-        return _shared_forward(self.read, self.padding, lines, images, chunk, self.kind)
+
+class FirstPlan(NamedTuple):
+    """Sixty-fours of outputs of a block, images of a part, ranges of windows of an image, windows of a range, and parts."""
+
+    groups: int
+    images: int
+    ranges: int
+    windows: int
+    parts: int
 
 
 class FirstGradient:
     """dw and db, straight from the pool's gradient, for up to `capacity` images."""
 
-    @dataclass(frozen=True)
-    class Cut:
-        """Sixty-fours of outputs in a block, images in a part, ranges that their windows are cut into, windows of a
-        range, and parts.
-        """
+    def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int, precision: str) -> None:
+        self.device, self.conv, self.kind = owner.device, conv, HALF_FORMATS[precision]
+        many = 2 * self.device.limits.multiprocessors
+        most = max(self._plan(n).parts for n in {*range(1, min(capacity, many) + 1), capacity})
+        self.partials = owner.scratch((most * conv.written[0] * columns(conv.read[0], conv.window.k),))
+        self.sums = owner.scratch((most, conv.written[0]))
 
-        groups: int
-        slab: int
-        ranges: int
-        windows: int
-        parts: int
-
-    def __init__(
-        self, owner: OnDevice, read: Image, written: Image, k: int, padding: int, capacity: int, precision: str
-    ) -> None:
-        self.device, self.read, self.written, self.k, self.padding = owner.device, read, written, k, padding
-        self.kind = FORMATS[precision]
-        most = max(
-            self._cut(n).parts for n in {*range(1, min(capacity, 2 * self.device.limits.multiprocessors) + 1), capacity}
-        )
-        self.parts = owner.scratch((most * written[0] * columns(read[0], k),))
-        self.sums = owner.scratch((most, written[0]))
-
-    def _cut(self, n: int) -> Cut:
-        """A block for each multiprocessor, where there are pictures or windows enough."""
-        o, high, wide = self.written
+    def _plan(self, n: int) -> FirstPlan:
+        """A block for each multiprocessor, if there are pictures or windows enough."""
+        o, high, wide = self.conv.written
         groups = min(4, 1 << (ceil_div(o, OF_WARP) - 1).bit_length())
         blocks = ceil_div(o, OF_WARP * groups)  # of a part
         processors = max(1, self.device.limits.multiprocessors // blocks)
-        slab, windows = ceil_div(n, processors), (high // 2) * (wide // 2)
-        slabs, each = ceil_div(n, slab), WINDOWS * WARPS // groups  # windows that the block's warps multiply at a time
-        turns = ceil_div(ceil_div(windows, each), max(1, processors // slabs))
+        images, windows = ceil_div(n, processors), (high // 2) * (wide // 2)
+        parts, each = ceil_div(n, images), WINDOWS * WARPS // groups  # windows that a block multiplies at a time
+        turns = ceil_div(ceil_div(windows, each), max(1, processors // parts))
         ranges = ceil_div(windows, turns * each)
-        return self.Cut(groups, slab, ranges, turns * each, slabs * ranges)
+        return FirstPlan(groups, images, ranges, turns * each, parts * ranges)
 
-    def launches(self, n: int, x: Array, dy: Array, winner: Array, to: Gradients) -> Launches:
-        """Fill dw and db; dy and winner are the pool's."""
-        cut, (c, h, w), o = self._cut(n), self.read, self.written[0]
-        lines = _lines(self.written, self.k, min(cut.windows, (self.written[1] // 2) * (self.written[2] // 2)))
-        pitch, plane = _pitches(self.read, self.padding, self.k, lines)
-        shared = {
-            stages: _shared_weights(self.read, self.padding, self.k, lines, self.written, self.kind, stages)
-            for stages in (2, 3)
-        }
+    def launches(self, n: int, x: Array, dy: Array, argmax: Array, to: Gradients) -> Launches:
+        """Fill dw and db; dy and argmax are the pool's."""
+        plan, conv, (o, high, wide), k = self._plan(n), self.conv, self.conv.written, self.conv.window.k
+        lines = lines_of(conv.written, k, min(plan.windows, (high // 2) * (wide // 2)))
+        shared = {stages: _shared_weights(conv, lines, self.kind, stages) for stages in (2, 3)}
         stages = 3 if shared[3] <= self.device.limits.shared_opt_in else 2
         kernel = self.device.kernel(WEIGHTS, f"correlate_first<{self.kind.name}, {stages}>")
         product = kernel.bind(
-            (cut.parts, ceil_div(o, OF_WARP * cut.groups)), THREADS, x, dy, winner, self.parts, self.sums, n, c, h, w, *self.written, self.k,
-            self.padding, cut.slab, cut.ranges, cut.windows, lines, pitch, plane, cut.groups, shared=shared[stages],
+            (plan.parts, ceil_div(o, OF_WARP * plan.groups)), THREADS, x, dy, argmax, self.partials, self.sums, n, *conv.read, *conv.written, k,
+            conv.window.padding, plan.images, plan.ranges, plan.windows, lines, *_pitches(conv, lines), plan.groups, shared=shared[stages],
         )  # fmt: skip
-        return [product, finish(self.device, self.parts, cut.parts, self.sums, cut.parts, (o, c, self.k, 1), to)]
+        shape = o, conv.read[0], k, 1
+        return [product, finish(self.device, (self.partials, plan.parts), (self.sums, plan.parts), shape, to)]
+
+
+class First(ConvAlgorithm):
+    """A first layer of few inputs and many outputs with a pool: lanes build fragments of windows in registers.
+
+    With fewer pictures than a quarter of the multiprocessors multiply-adds are faster: most of the GPU is idle, and a
+    lane takes long to build its fragments.
+    """
+
+    packs = True
+    halves = True
+
+    @classmethod
+    def supports(cls, problem: ConvProblem) -> bool:
+        enough = 4 * problem.capacity >= problem.limits.multiprocessors
+        return enough and problem.is_first and problem.conv.pool and fits(problem)
+
+    def __init__(self, owner: Segment, problem: ConvProblem, before: ConvAlgorithm | None) -> None:
+        super().__init__(owner, problem, before)
+        self.y_pass = FirstConvolution(owner, problem.conv, problem.precision)
+        if problem.trains:
+            self.gradient = FirstGradient(owner, problem.conv, problem.capacity, problem.precision)
+
+    def forward(self, n: int) -> Launches:
+        t = self.buffers
+        return self.y_pass.launches(n, t.x, t.w, t.b, t.y, self.argmax, self.packed)
+
+    def backward(self, n: int, to: Gradients) -> Launches:
+        t = self.buffers
+        assert self.argmax is not None
+        return self.gradient.launches(n, t.x, t.dy, self.argmax, to)

@@ -1,0 +1,78 @@
+"""A convolution as a problem of kernels: its images, its window, and the layers that are fused with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...nets import Conv2d, Layer, MaxPool2d, ReLU, Shape, Upsample2d
+
+#: Channels, rows and columns.
+Image = tuple[int, int, int]
+
+
+class Window(NamedTuple):
+    """Kernel size, stride and zero padding, along rows and columns alike."""
+
+    k: int
+    stride: int
+    padding: int
+
+
+@dataclass(frozen=True)
+class FusedConv:
+    """A convolution and the layers fused with it: [Upsample2d] Conv2d [ReLU [MaxPool2d(2)]].
+
+    An upsampling and a convolution become one transposed convolution of the small image, with folded weights: the
+    pixels of one phase of the large image all see the same numbers of the small one. 3 x 3 after an upsampling by 2 is
+    four convolutions of 2 x 2, 4/9 of the FLOPs, in all three directions.
+
+    read : image that is read, before the upsampling.
+    written : image that the convolution writes, before the pool.
+    window : of the convolution.
+    upsample : factor of the upsampling; 1 if there is none.
+    relu, pool : True if a ReLU, and a 2 x 2 pool after it, follow.
+    """
+
+    read: Image
+    written: Image
+    window: Window
+    upsample: int = 1
+    relu: bool = False
+    pool: bool = False
+
+    @classmethod
+    def of(cls, layers: tuple[Layer, ...], in_shape: Shape) -> FusedConv:
+        """The fused convolution of consecutive layers, for images (channels, rows, columns)."""
+        (c, h, w), first = in_shape, layers[0]
+        conv = next(layer for layer in layers if isinstance(layer, Conv2d))
+        upsample = first.scale_factor if isinstance(first, Upsample2d) else 1
+        o, high, wide = conv.out_shape((c, h * upsample, w * upsample))
+        relu = any(isinstance(layer, ReLU) for layer in layers)
+        window = Window(conv.kernel_size, conv.stride, conv.padding)
+        return cls((c, h, w), (o, high, wide), window, upsample, relu, isinstance(layers[-1], MaxPool2d))
+
+    @property
+    def upsamples(self) -> bool:
+        """True if an upsampling precedes the convolution."""
+        return self.upsample > 1
+
+    @property
+    def small_window(self) -> Window:
+        """Window over the image that is read. After an upsampling it is that of a transposed convolution, which reaches
+        every pixel that the upsampled one touches.
+        """
+        k, _, padding = self.window
+        return Window(k + self.upsample - 1, self.upsample, k - 1 - padding) if self.upsamples else self.window
+
+    @property
+    def after(self) -> str:
+        """What the kernel does to y: a name in `products.AFTER`."""
+        return "POOL" if self.pool else "RECTIFY" if self.relu else "PLAIN"
+
+    @property
+    def correlated(self) -> tuple[Image, Image]:
+        """The images whose correlation is dw: the one seen through the window, and the one seen pixel by pixel. After an
+        upsampling the gradient is the larger one, and is seen through the window.
+        """
+        return (self.written, self.read) if self.upsamples else (self.read, self.written)

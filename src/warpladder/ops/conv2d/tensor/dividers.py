@@ -1,0 +1,8 @@
+"""Division by multiplication: what device code's `Divider` (narrow.cuh) multiplies by."""
+
+from __future__ import annotations
+
+
+def inverse(number: int) -> int:
+    """2^32 / number, rounded up; 0 for 1, whose inverse does not fit 32 bits."""
+    return 0 if number == 1 else (2**32 - 1) // number + 1

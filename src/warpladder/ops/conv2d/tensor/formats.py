@@ -1,0 +1,39 @@
+"""Formats in which tensor cores multiply factors, by the precision of the chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FactorFormat:
+    """How kernels store a factor of a product.
+
+    name : of the template argument in device/include/tensor_panels.cuh.
+    work : time of a product on tensor cores, in units of one in bf16.
+    bytes : of a number in shared memory.
+    scaled : True if each line of numbers is scaled by a power of two of its own.
+    """
+
+    name: str
+    work: int
+    bytes: int
+    scaled: bool
+
+    @property
+    def copies(self) -> int:
+        """Numbers of 16 bits for each number: a high and a low half where it is split, else one."""
+        return 2 if self.name == "SPLIT" else 1
+
+
+#: By precision: fp32 is split into two halves, the others are rounded.
+FORMATS = {
+    "fp32": FactorFormat("SPLIT", 3, 4, True),
+    "tf32": FactorFormat("TF32", 2, 4, False),
+    "bf16": FactorFormat("BF16", 1, 2, False),
+    "fp16": FactorFormat("HALF", 1, 2, True),
+}
+
+#: The same for kernels that multiply tf32 as halves with a scale: a half has tf32's 11 bits, at twice the speed. Below
+#: 2^-28 of the largest number of its line a number keeps fewer bits.
+HALF_FORMATS = FORMATS | {"tf32": FORMATS["fp16"]}

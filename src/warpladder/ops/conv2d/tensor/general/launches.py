@@ -1,0 +1,111 @@
+"""Launches of the general kernels: weights packed, y or dx, and dw with db."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from .....device import Array, Launch
+from ....cost.plans import Planner
+from ....engine.kernels import Launches, OnDevice, ceil_div
+from ...gradients import Gradients, finish
+from ...problem import FusedConv
+from ...products import AFTER, GEMM, WAYS, Geometry, add_partials
+from ..formats import FORMATS
+from .plan import THREADS, WIDE_THREADS, ConvolveForm, ConvolveProblem, CorrelateProblem, GeneralPlan
+
+SOURCE = Path(__file__).with_name("product.cu")
+PACK = Path(__file__).with_name("pack.cu")
+WEIGHTS = Path(__file__).with_name("weights.cu")
+
+#: Threads of a block of pack.cu.
+PACKING = 512
+
+
+class GeneralConvolution:
+    """y or dx of a convolution on tensor cores for up to `capacity` images.
+
+    Parameters
+    ----------
+    owner : OnDevice
+        Takes the scratch memory.
+    geometry : Geometry
+    capacity : int
+    precision : str
+        A key of `FORMATS`.
+    """
+
+    def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int, precision: str) -> None:
+        self.device, self.geometry, self.kind = owner.device, geometry, FORMATS[precision]
+        self.form, kind, limits = ConvolveForm.of(geometry), self.kind, owner.device.limits
+        self.plan: Planner[GeneralPlan] = Planner(lambda n: ConvolveProblem(n, geometry, kind, limits), capacity)
+        self.partials = owner.scratch((self.plan.partials,)) if self.plan.partials else None
+        self.packed = owner.scratch((self.panels * self.form.panel_bytes(self.kind) // 4,), np.uint32)
+
+    @property
+    def panels(self) -> int:
+        """Panels of packed weights, and blocks that pack them."""
+        return self.geometry.classes * ceil_div(self.geometry.columns, self.form.bn) * self.form.panels
+
+    def packing(self) -> tuple[Array, int, int, int, int]:
+        """Arguments of `pack_weights`: the packed weights, the direction, True if by terms, outputs of a panel, panels
+        of a class and tile.
+        """
+        return self.packed, WAYS.index(self.geometry.way), int(self.form.few), self.form.bn, self.form.panels
+
+    def launches(
+        self, n: int, x: Array, bias: Array | None, y: Array, relu: bool = False, argmax: Array | None = None,
+        mask: Array | None = None,
+    ) -> Launches:  # fmt: skip
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any. y is 0 where
+        mask is not above 0.
+        """
+        geometry, plan, form = self.geometry, self.plan(n), self.form
+        problem = ConvolveProblem(n, geometry, self.kind, self.device.limits)
+        tile, whole, pitch = plan.tile, plan.parts == 1, geometry.pitch(n)
+        after = AFTER.index("POOL" if geometry.pool else "RECTIFY" if relu else "PLAIN")
+        done, outputs = after if whole else 4 if geometry.pool else 3, (bias, mask, y, argmax)
+        kernel = self.device.kernel(SOURCE, f"convolve<{self.kind.name}, {form.bn}, {'true' if form.few else 'false'}>")
+        product = kernel.bind(
+            (problem.blocks(tile), plan.parts), THREADS, x, self.packed, *(outputs if whole else (None, None, self.partials, None)), n,
+            *geometry.read, *geometry.written, *geometry.window, WAYS.index(geometry.way), tile.images, tile.rows, tile.columns,
+            tile.tap_rows, tile.tap_columns, form.panels, plan.depth, pitch, done, shared=problem.shared(tile),
+        )  # fmt: skip
+        if whole:
+            return [product]
+        return [product, add_partials(self.device, geometry, n, (self.partials, plan.parts), outputs, after)]
+
+
+def pack(w: Array, forward: GeneralConvolution, backward: GeneralConvolution | None) -> Launch:
+    """Packs a layer's weights for y, and for dx if there is one."""
+    geometry, first = forward.geometry, forward.panels
+    others = backward.packing() if backward is not None else (None, 0, 0, 0, 0)
+    kernel = forward.device.kernel(PACK, f"pack_weights<{forward.kind.name}>")
+    return kernel.bind(
+        first + (backward.panels if backward is not None else 0), PACKING, w, geometry.written[0], geometry.read[0], geometry.k,
+        geometry.fold, geometry.stride, geometry.padding, *forward.packing(), *others, first,
+    )  # fmt: skip
+
+
+class GeneralWeightGradient:
+    """dw and db of a convolution on tensor cores for up to `capacity` images."""
+
+    def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int, precision: str) -> None:
+        self.device, self.upsample = owner.device, conv.upsample
+        kind, limits, read_written, window = FORMATS[precision], owner.device.limits, conv.correlated, conv.small_window
+        self.problem = lambda n: CorrelateProblem(n, *read_written, window, kind, limits)
+        self.plan: Planner[GeneralPlan] = Planner(self.problem, capacity)
+        self.partials = owner.scratch((self.plan.partials,))
+
+    def launches(self, n: int, read: Array, gradient: Array, sums: Array, rows: int, to: Gradients) -> Launches:
+        """Fill dw from the two images, and db from the first `rows` rows of sums."""
+        plan, problem = self.plan(n), self.problem(n)
+        tile, (c, h, w), written, kind = plan.tile, problem.read, problem.written, problem.kind
+        kernel = self.device.kernel(WEIGHTS, f"correlate<{kind.name}, {'true' if problem.few else 'false'}>")
+        product = kernel.bind(
+            (problem.blocks(tile), plan.parts), WIDE_THREADS, read, gradient, self.partials, n, c, h, w, *written, *problem.window,
+            tile.images, tile.rows, tile.columns, tile.tap_rows, tile.tap_columns, plan.depth, shared=problem.shared(tile),
+        )  # fmt: skip
+        shape = written[0], c, problem.window.k, self.upsample
+        return [product, finish(self.device, (self.partials, plan.parts), (sums, rows), shape, to)]

@@ -1,0 +1,292 @@
+"""Plans of the general kernels: the tile of pixels of a block, the taps of a stage, split-K; and their cost models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from .....device import Limits
+from ....cost.launch import LAUNCH, MOST_PARTS, adding_partials, blocks_by_shared, blocks_each
+from ....cost.plans import Problem, depths
+from ....engine.kernels import ceil_div
+from ...gradients import columns
+from ...problem import Image, Window
+from ...products import Geometry
+from ..formats import FactorFormat
+
+#: As in product.cu: terms of a stage, pixels and threads of a block, and panels of weights that it has space for.
+DEPTH, PIXELS, THREADS, RING = 32, 128, 128, 3
+
+#: As in weights.cu: outputs and channels of a block, its threads, its taps, and sums of a thread.
+OUTPUTS, CHANNELS, WIDE_THREADS, TAPS, SUMS = 64, 32, 384, 9, 48
+
+#: Outputs of a block of `convolve`, the widest first.
+WIDTHS = (64, 32, 16)
+
+#: Blocks of `convolve` that fit a multiprocessor by registers.
+RESIDENT = 3
+
+#: Cycles of the tensor cores for an mma of 16 bits, at 63 % of their peak (docs/tensor.md); of a stage and a panel at
+#: least, while a block waits; and of a multiprocessor to bring 32 numbers to shared memory: all but the first assumed.
+MMA, STAGE, PANEL, BRING = 1.6, 1500, 250, 2.5
+
+
+@dataclass(frozen=True)
+class PixelTile:
+    """Pixels of a block, images by rows by columns, and the box of taps of a stage, rows by columns: whole rows of
+    taps, or part of one.
+    """
+
+    images: int
+    rows: int
+    columns: int
+    tap_rows: int
+    tap_columns: int
+
+    @property
+    def pixels(self) -> int:
+        return self.images * self.rows * self.columns
+
+    def halo(self, stride: int) -> int:
+        """Pixels that are read for the tile, rounded up to a multiple of 16."""
+        high, wide = (self.rows - 1) * stride + self.tap_rows, (self.columns - 1) * stride + self.tap_columns
+        return ceil_div(self.images * high * wide, 16) * 16
+
+    def tiles(self, n: int, high: int, wide: int) -> int:
+        """Tiles that cover n images of this size."""
+        return ceil_div(n, self.images) * ceil_div(high, self.rows) * ceil_div(wide, self.columns)
+
+
+def tiles(n: int, high: int, wide: int, windows: bool, boxes: tuple[tuple[int, int], ...]) -> Iterator[PixelTile]:
+    """Tiles of at most PIXELS pixels that cover n images; with `windows`, tiles of whole 2 x 2 windows."""
+    step = 2 if windows else 1
+    high, wide, most = high // step, wide // step, PIXELS // step**2
+    for pieces in range(1, wide + 1):
+        across = ceil_div(wide, pieces)
+        if across > most or (pieces > 1 and across * step < 4):
+            continue
+        down = ceil_div(high, ceil_div(high, min(high, most // across)))
+        images = min(n, most // (down * across)) if (down, across) == (high, wide) else 1
+        for box in boxes:
+            yield PixelTile(images, step * down, step * across, *box)
+
+
+@dataclass(frozen=True)
+class GeneralPlan:
+    """A tile, and the parts into which each sum is split: all of `depth` stages, but for the last."""
+
+    tile: PixelTile
+    depth: int
+    parts: int
+
+
+@dataclass(frozen=True)
+class ConvolveForm:
+    """What `convolve` is compiled and packed for.
+
+    few : True if a stage's terms are (channel, tap), not channels.
+    bn : outputs of a block.
+    taps : rows and columns of taps, of the class that has most.
+    stages : of 32 channels or terms, for one box of taps.
+    """
+
+    few: bool
+    bn: int
+    taps: tuple[int, int]
+    stages: int
+
+    @classmethod
+    def of(cls, geometry: Geometry) -> ConvolveForm:
+        """The form for a geometry: the narrowest block that has all outputs, else the widest."""
+        side = round(geometry.taps**0.5)
+        bn = next((width for width in reversed(WIDTHS) if width >= geometry.columns), WIDTHS[0])
+        terms = geometry.read[0] * (side * side if geometry.few else 1)
+        return cls(geometry.few, bn, (side, side), ceil_div(terms, DEPTH))
+
+    @property
+    def panels(self) -> int:
+        """Panels of a class and tile of outputs."""
+        return self.stages if self.few else self.stages * self.taps[0] * self.taps[1]
+
+    @property
+    def boxes(self) -> tuple[tuple[int, int], ...]:
+        """Boxes of taps that a stage may have: all taps, a row, a part of a row, one tap."""
+        rows, columns = self.taps
+        every = (rows, columns), (1, columns), (1, min(8, columns)), (1, 1)
+        return ((1, 1),) if self.few else tuple(dict.fromkeys(every))
+
+    def panel_bytes(self, kind: FactorFormat) -> int:
+        """Bytes of a panel of weights, with their inverse scales."""
+        return self.bn * (DEPTH * kind.bytes + (4 if kind.scaled else 0))
+
+
+class TileCost(NamedTuple):
+    """Cost of a tile in a problem.
+
+    stages, blocks : of whole sums.
+    resident : blocks that fit a multiprocessor.
+    alone, busy : cycles of a stage where a block is alone, and cycles for which a stage keeps a multiprocessor busy.
+    """
+
+    stages: int
+    blocks: int
+    resident: int
+    alone: float
+    busy: float
+
+
+class SplitProblem(Problem[GeneralPlan]):
+    """A product whose sums may be split, with a cost for each tile."""
+
+    limits: Limits
+
+    @cached_property
+    def costs(self) -> dict[PixelTile, TileCost]:
+        """The tiles that fit shared memory."""
+        raise NotImplementedError
+
+    def plans(self) -> Iterator[GeneralPlan]:
+        for tile, cost in self.costs.items():
+            for depth in depths(cost.stages, range(1, min(cost.stages, MOST_PARTS) + 1)):
+                yield GeneralPlan(tile, depth, ceil_div(cost.stages, depth))
+
+    def rounds(self, plan: GeneralPlan) -> float:
+        """Cycles of the blocks: those of a multiprocessor take turns at its tensor cores."""
+        cost = self.costs[plan.tile]
+        each = blocks_each(cost.blocks * plan.parts, self.limits)
+        together = min(each, cost.resident)
+        step = max(cost.alone, together * cost.busy)
+        return ceil_div(each, together) * (plan.depth * step + STAGE)
+
+
+@dataclass(frozen=True)
+class ConvolveProblem(SplitProblem):
+    """y or dx of n images by `convolve` of product.cu."""
+
+    n: int
+    geometry: Geometry
+    kind: FactorFormat
+    limits: Limits
+
+    @cached_property
+    def form(self) -> ConvolveForm:
+        return ConvolveForm.of(self.geometry)
+
+    @property
+    def image(self) -> tuple[int, int]:
+        """Rows and columns of the largest class of written pixels, which tiles are cut from."""
+        geometry, (_, high, wide) = self.geometry, self.geometry.written
+        if geometry.pool:
+            return high // 2 * 2, wide // 2 * 2
+        step = geometry.stride if geometry.transposed else 1
+        return ceil_div(high, step), ceil_div(wide, step)
+
+    @property
+    def numbers(self) -> int:
+        """float32 numbers of a part of the sums."""
+        return self.geometry.classes * self.geometry.columns * self.geometry.pitch(self.n)
+
+    def blocks(self, tile: PixelTile) -> int:
+        """Blocks of whole sums."""
+        across = ceil_div(self.geometry.columns, self.form.bn) * self.geometry.classes
+        return across * tile.tiles(self.n, *self.image)
+
+    def shared(self, tile: PixelTile) -> int:
+        """Bytes of shared memory of a block."""
+        kind, form, geometry = self.kind, self.form, self.geometry
+        pixels = ceil_div(tile.pixels, 16) * 16 if form.few else tile.halo(self._stride)
+        table = 8 * geometry.read[0] * form.taps[0] * form.taps[1] if form.few else 4 * pixels
+        staged = RING * form.panel_bytes(kind) + pixels * (DEPTH * kind.bytes + (4 if kind.scaled else 0)) + table
+        return max(staged, 4 * PIXELS * form.bn)  # sums take the place of what was multiplied
+
+    @property
+    def _stride(self) -> int:
+        return 1 if self.geometry.transposed else self.geometry.stride
+
+    @cached_property
+    def costs(self) -> dict[PixelTile, TileCost]:
+        form, limits, (rows, columns) = self.form, self.limits, self.form.taps
+        steps = ceil_div(min(DEPTH, self.geometry.read[0] * (rows * columns if form.few else 1)), 16)
+        panel = PIXELS // 16 * (form.bn // 8) * steps * self.kind.work * MMA
+        found = {}
+        for tile in tiles(self.n, *self.image, self.geometry.pool, form.boxes):
+            shared = self.shared(tile)
+            if shared > limits.shared_opt_in:
+                continue
+            count = 1 if form.few else ceil_div(rows, tile.tap_rows) * ceil_div(columns, tile.tap_columns)
+            taps = 1 if form.few else min(tile.tap_rows * tile.tap_columns, rows * columns)
+            halo = tile.pixels * 3 if form.few else tile.halo(self._stride)
+            resident = min(RESIDENT, max(1, blocks_by_shared(shared, limits.shared_per_multiprocessor)))
+            alone, busy = STAGE + taps * max(PANEL, panel), halo * DEPTH / 32 * BRING + taps * panel
+            found[tile] = TileCost(form.stages * count, self.blocks(tile), resident, alone, busy)
+        return found
+
+    def partials(self, plan: GeneralPlan) -> int:
+        return plan.parts * self.numbers if plan.parts > 1 else 0
+
+    def cycles(self, plan: GeneralPlan) -> float:
+        adding = adding_partials(plan.parts, self.numbers) if plan.parts > 1 else 0.0
+        return self.rounds(plan) + adding
+
+
+@dataclass(frozen=True)
+class CorrelateProblem(SplitProblem):
+    """dw of n images by `correlate` of weights.cu: dw[o, c, tap] is the sum of written[o] read[c, through the window]
+    over the pixels of n images. A plan's depth counts tiles of pixels.
+    """
+
+    n: int
+    read: Image
+    written: Image
+    window: Window
+    kind: FactorFormat
+    limits: Limits
+
+    @property
+    def few(self) -> bool:
+        """True if columns are (channel, tap): for images whose channels would leave most of a block empty."""
+        return self.read[0] < 8 and self.read[0] * self.window.k**2 <= 512
+
+    @property
+    def numbers(self) -> int:
+        """float32 numbers of a part of the sums."""
+        return self.written[0] * columns(self.read[0], self.window.k)
+
+    def blocks(self, tile: PixelTile) -> int:
+        """Blocks of a part of the pixels."""
+        k, channels = self.window.k, self.read[0]
+        boxes = 1 if self.few else ceil_div(k, tile.tap_rows) * ceil_div(k, tile.tap_columns)
+        across = ceil_div(channels * (k**2 if self.few else 1), CHANNELS)
+        return ceil_div(self.written[0], OUTPUTS) * across * boxes
+
+    def shared(self, tile: PixelTile) -> int:
+        """Bytes of shared memory of a block."""
+        pixels = ceil_div(tile.pixels, 16) * 16 if self.few else tile.halo(self.window.stride)
+        places = 3 * PIXELS + 2 * CHANNELS if self.few else pixels
+        numbers = pixels * CHANNELS + PIXELS * OUTPUTS
+        staged = self.kind.bytes * numbers + 4 * (CHANNELS + OUTPUTS + 2 * PIXELS + places)
+        return max(staged, 4 * WIDE_THREADS * SUMS)  # sums take the place of what was multiplied
+
+    @cached_property
+    def costs(self) -> dict[PixelTile, TileCost]:
+        kind, k, (_, high, wide) = self.kind, self.window.k, self.written
+        box = (1, 1) if self.few else (max(1, min(k, TAPS // k)), min(k, TAPS))
+        found = {}
+        for tile in tiles(self.n, high, wide, False, (box,)):
+            if self.shared(tile) > self.limits.shared_opt_in:
+                continue
+            halo = tile.pixels if self.few else tile.halo(self.window.stride)
+            taps = 1 if self.few else tile.tap_rows * tile.tap_columns
+            bringing = (halo * CHANNELS + PIXELS * OUTPUTS) / 32 * BRING * (1.5 if kind.scaled else 1)
+            mmas = taps * OUTPUTS * CHANNELS * ceil_div(tile.pixels, DEPTH) * DEPTH / 2048
+            busy = bringing + mmas * kind.work * MMA
+            found[tile] = TileCost(tile.tiles(self.n, high, wide), self.blocks(tile), 1, STAGE + busy, STAGE + busy)
+        return found
+
+    def partials(self, plan: GeneralPlan) -> int:
+        return plan.parts * self.numbers
+
+    def cycles(self, plan: GeneralPlan) -> float:
+        return self.rounds(plan) + adding_partials(plan.parts, self.numbers)

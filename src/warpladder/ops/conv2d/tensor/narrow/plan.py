@@ -1,0 +1,201 @@
+"""Plans of the narrow kernels: the rows of an image that a block has; and their cost models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .....device import Limits
+from ....cost.launch import blocks_by_shared, blocks_each
+from ....cost.plans import Problem
+from ....engine.kernels import ceil_div
+from ...problem import Image
+from ..formats import FactorFormat
+
+#: As in narrow.cu: warps of a block at most, pixels and outputs of a warp's sums; in narrow_weights.cu: warps of a
+#: block at most, and its channels of x.
+WARPS, TILE, OUTPUTS, WEIGHT_WARPS, CHUNK = 18, 32, 16, 12, 16
+
+#: Bytes of shared memory that a block of narrow_weights.cu has besides, at most.
+STATIC = 3072
+
+#: Cycles of a multiprocessor for a warp to bring its turn of pixels, or of windows, and for a tap of 16 channels of its
+#: sums, by the instructions that these take; cycles that a warp takes for each of the three where it is alone; and that
+#: a block waits for memory: assumed.
+PIXELS, WINDOWS, TAP, ALONE, WAIT = 64, 130, 18, 10, 2500
+
+
+def width(channels: int) -> int:
+    """Channels as the kernels are compiled for them: 16 or 32, zeros beyond the last one."""
+    return ceil_div(channels, 16) * 16
+
+
+def row_bytes(channels: int, kind: FactorFormat) -> int:
+    """Bytes of shared memory of a pixel's channels, or of an output's at a tap: an odd number of 16."""
+    return width(channels) * kind.bytes + 16
+
+
+@dataclass(frozen=True)
+class NarrowShape:
+    """A convolution of stride 1.
+
+    read, written : image that is read, and image that is written, before a pool.
+    k, padding : of the window.
+    pool : True if a 2 x 2 pool follows.
+    pooled : True if what is read is the gradient of a 2 x 2 pool.
+    """
+
+    read: Image
+    written: Image
+    k: int
+    padding: int
+    pool: bool = False
+    pooled: bool = False
+
+    @property
+    def back(self) -> NarrowShape:
+        """The convolution in the other direction, which computes dx."""
+        return NarrowShape(self.written, self.read, self.k, self.k - 1 - self.padding, pooled=self.pool)
+
+    @property
+    def made(self) -> tuple[int, int]:
+        """Rows and columns that are computed: with a pool those of whole windows."""
+        _, high, wide = self.written
+        return (high // 2 * 2, wide // 2 * 2) if self.pool else (high, wide)
+
+    @property
+    def across(self) -> tuple[int, int]:
+        """Pixels of a row that a block brings, and that it writes; windows instead, if it goes through windows."""
+        columns, padding, wide = self.written[2] + self.k - 1, self.padding, self.made[1]
+        brought = (columns - 1 - padding) // 2 - -padding // 2 + 1 if self.pooled else columns
+        return brought, wide // 2 if self.pool else wide
+
+    @property
+    def bands(self) -> range:
+        """Numbers of rows that a block may have: with a pool those of whole windows."""
+        step = 2 if self.pool else 1
+        return range(step, self.made[0] + 1, step)
+
+    def halo(self, rows: int) -> int:
+        """Pixels that are read for so many rows."""
+        return (rows + self.k - 1) * (self.written[2] + self.k - 1)
+
+    def packed(self, kind: FactorFormat) -> int:
+        """Bytes of the packed weights, with their inverse scales."""
+        return width(self.written[0]) * (self.k**2 * row_bytes(self.read[0], kind) + (4 if kind.scaled else 0))
+
+    def shared(self, rows: int, kind: FactorFormat) -> int:
+        """Bytes of shared memory of a block of `convolve_narrow`."""
+        return self.packed(kind) + 4 * width(self.written[0]) + self.halo(rows) * row_bytes(self.read[0], kind)
+
+    def items(self, rows: int) -> int:
+        """Warps' sums in so many rows."""
+        return ceil_div(rows * self.made[1], TILE) * ceil_div(self.written[0], OUTPUTS)
+
+    def turns(self, rows: int) -> int:
+        """Turns of warps that bring so many rows: a lane brings eight channels of a pixel, or of a window, in each."""
+        high, wide = rows + self.k - 1, self.written[2] + self.k - 1
+        return ceil_div((high // 2 + 1) * (wide // 2 + 1) if self.pooled else high * wide, 256 // width(self.read[0]))
+
+    def warps(self, rows: int) -> int:
+        """Warps of a block of `convolve_narrow`: as many as it has warps' sums, or turns of bringing pixels."""
+        return max(4, min(WARPS, max(self.items(rows), self.turns(rows) // (1 if self.pooled else 2))))
+
+
+@dataclass(frozen=True)
+class NarrowConvolve(Problem[int]):
+    """y or dx of n images by `convolve_narrow`. A plan is the number of rows of a block."""
+
+    n: int
+    shape: NarrowShape
+    kind: FactorFormat
+    limits: Limits
+
+    def plans(self) -> Iterator[int]:
+        for rows in self.shape.bands:
+            if self.shape.shared(rows, self.kind) > self.limits.shared_opt_in:
+                break
+            yield rows
+
+    def cycles(self, plan: int) -> float:
+        """Cycles of the multiprocessor that has most to do."""
+        shape, limits = self.shape, self.limits
+        turn, item = WINDOWS if shape.pooled else PIXELS, shape.k**2 * (width(shape.read[0]) // 16) * TAP
+        warps, each = shape.warps(plan), blocks_each(self.n * ceil_div(shape.made[0], plan), limits)
+        by_shared = blocks_by_shared(shape.shared(plan, self.kind), limits.shared_per_multiprocessor)
+        turns, items = shape.turns(plan), shape.items(plan)
+        busy = each * (turns * turn + items * item)
+        alone = WAIT + ALONE * (ceil_div(turns, warps) * turn + ceil_div(items, warps) * item)
+        return max(busy, ceil_div(each, max(1, min(by_shared, WARPS // warps))) * alone)
+
+
+class NarrowPlan(NamedTuple):
+    """Rows of a tile, tiles of a block, and blocks."""
+
+    rows: int
+    depth: int
+    blocks: int
+
+
+@dataclass(frozen=True)
+class NarrowCorrelate(Problem[NarrowPlan]):
+    """dw of n images by `correlate_narrow`; with a pool dy is the pool's gradient."""
+
+    n: int
+    shape: NarrowShape
+    kind: FactorFormat
+    limits: Limits
+
+    @property
+    def chunks(self) -> int:
+        """Blocks that share a tile's pixels, each with CHUNK channels of x."""
+        return ceil_div(self.shape.read[0], CHUNK)
+
+    def most(self, capacity: int) -> int:
+        """Parts of a sum at most: not more than there are multiprocessors, or rows."""
+        return min(ceil_div(self.limits.multiprocessors, self.chunks), capacity * self.shape.written[1])
+
+    @property
+    def groups(self) -> int:
+        """Sets of a block's warps that share its pixels."""
+        return WEIGHT_WARPS // self._units
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block of `correlate_narrow`."""
+        return self.groups * self._units
+
+    @property
+    def _units(self) -> int:
+        """Warps that have all taps together, each up to three of a row."""
+        return ceil_div(self.shape.k, 3) * self.shape.k
+
+    def fits(self, rows: int) -> bool:
+        """True if a block holds so many rows in its registers until their scales are known: 32 pixels a warp, or of dy
+        eight windows; sixteen of few outputs.
+        """
+        o, _, wide = self.shape.written
+        windows = ceil_div(rows, 2) * ceil_div(wide, 2) * width(o) // 8
+        return self.shape.halo(rows) <= 32 * self.warps and (not self.shape.pool or windows <= 32 * self.warps)
+
+    def shared(self, rows: int) -> int:
+        """Bytes of shared memory of a block of `correlate_narrow`: of its tiles, or of all groups' sums in the end."""
+        o, _, wide = self.shape.written
+        pixels = ceil_div(rows * wide, 32) * 32
+        tiles = self.shape.halo(rows) * row_bytes(CHUNK, self.kind) + pixels * row_bytes(o, self.kind)
+        return max(tiles, 4 * self.groups * width(o) * self.shape.k**2 * CHUNK)
+
+    def plans(self) -> Iterator[NarrowPlan]:
+        for rows in self.shape.bands:
+            if not self.fits(rows) or self.shared(rows) + STATIC > self.limits.shared_opt_in:
+                break
+            tiles = self.n * ceil_div(self.shape.made[0], rows)
+            depth = blocks_each(tiles * self.chunks, self.limits)
+            yield NarrowPlan(rows, depth, ceil_div(tiles, depth))
+
+    def cycles(self, plan: NarrowPlan) -> float:
+        """Cycles of the multiprocessor that has most to do."""
+        shape = self.shape
+        taps = ceil_div(ceil_div(plan.rows * shape.written[2], 32), self.groups) * self.warps * shape.k
+        return plan.depth * (WAIT + shape.turns(plan.rows) * 2 * PIXELS + taps * 2 * TAP)

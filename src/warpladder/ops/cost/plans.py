@@ -1,0 +1,117 @@
+"""The interface of every cost model: a problem lists its plans, and estimates the cycles of each.
+
+A model does not have to be right, only to rank the plans: where a choice matters, the graph rung's tuner times the
+first of them (trainers/tuning/tuner.py).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+from ..engine.kernels import Launches, ceil_div
+
+Plan = TypeVar("Plan", bound=Hashable)
+
+
+class Problem(ABC, Generic[Plan]):
+    """Work of fixed size on a device of fixed limits. Equal problems are equal keys of a dict, so that each is ranked
+    once.
+    """
+
+    @abstractmethod
+    def plans(self) -> Iterable[Plan]:
+        """Every plan that the device can launch."""
+
+    @abstractmethod
+    def cycles(self, plan: Plan) -> float:
+        """Estimated cycles from the start of the first launch to the end of the last block."""
+
+    def partials(self, plan: Plan) -> int:
+        """float32 numbers of split-K partials that the plan leaves in scratch memory; 0 where sums are whole."""
+        return 0
+
+    def work(self, plan: Plan) -> int:
+        """Multiply-adds with this plan."""
+        raise NotImplementedError
+
+
+@lru_cache(maxsize=4096)
+def ranked(problem: Problem[Plan]) -> dict[Plan, float]:
+    """The plans of a problem with their cycles, the fastest first; of equals the one that is listed first."""
+    cycles = {plan: problem.cycles(plan) for plan in problem.plans()}
+    return dict(sorted(cycles.items(), key=lambda item: item[1]))
+
+
+def best(problem: Problem[Plan]) -> Plan:
+    """The plan that is fastest by the model."""
+    return next(iter(ranked(problem)))
+
+
+def depths(steps: int, parts: Iterable[int], unit: int = 1) -> Iterator[int]:
+    """Steps of each part of a sum, a multiple of `unit`, where the sum of `steps` is split into about so many parts."""
+    return iter(dict.fromkeys(ceil_div(ceil_div(steps, count), unit) * unit for count in parts))
+
+
+def batch_sizes(capacity: int) -> set[int]:
+    """Numbers of samples for which scratch memory is sized: the powers of two below the capacity, and the capacity."""
+    return {capacity, *(2**power for power in range(capacity.bit_length()) if 2**power < capacity)}
+
+
+class Planner(Generic[Plan]):
+    """The plan of one product for any number of samples: the model's first, or the one that a tuner has chosen.
+
+    Parameters
+    ----------
+    problem : callable
+        The problem for a number of samples. It must not refer to the op that holds the planner: a reference cycle
+        keeps the op's device memory until the garbage collector runs.
+    capacity : int
+        Samples at most.
+
+    Attributes
+    ----------
+    partials : int
+        float32 numbers of split-K partials that scratch memory must hold. Plans that need more are left out.
+    """
+
+    def __init__(self, problem: Callable[[int], Problem[Plan]], capacity: int) -> None:
+        self.problem = problem
+        self.chosen: dict[int, Plan] = {}
+        self.partials = 0
+        self._reserve(map(problem, batch_sizes(capacity)))
+
+    def _reserve(self, problems: Iterable[Problem[Plan]]) -> None:
+        """Set `partials` so that the first plan of each problem fits."""
+        self.partials = max(problem.partials(best(problem)) for problem in problems)
+
+    def fits(self, problem: Problem[Plan], plan: Plan) -> bool:
+        """True if scratch memory holds the partials of the plan."""
+        return problem.partials(plan) <= self.partials
+
+    def options(self, n: int) -> list[Plan]:
+        """The plans for n samples that fit scratch memory, the fastest by the model first."""
+        problem = self.problem(n)
+        return [plan for plan in ranked(problem) if self.fits(problem, plan)]
+
+    def cycles(self, n: int, plan: Plan) -> float:
+        """Estimated cycles of n samples."""
+        return ranked(self.problem(n))[plan]
+
+    def use(self, n: int, plan: Plan) -> None:
+        """Compute n samples by this one of `options(n)` from now on."""
+        self.chosen[n] = plan
+
+    def mark(self, calls: Launches) -> Launches:
+        """The same calls, marked as this product's: a tuner times them."""
+        for call in calls:
+            call.product = self
+        return calls
+
+    def __call__(self, n: int) -> Plan:
+        if n not in self.chosen:
+            problem = self.problem(n)
+            self.chosen[n] = next(plan for plan in ranked(problem) if self.fits(problem, plan))
+        return self.chosen[n]
