@@ -30,7 +30,8 @@ from warpladder.device.gpu import GpuDevice
 from warpladder.device.gpu.program import program
 from warpladder.nets import Net, params
 from warpladder.ops.conv2d.gradients import WeightGradient
-from warpladder.ops.conv2d.products import Convolution, Geometry
+from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.products import GemmConvolution, Geometry
 from warpladder.ops.cost.plans import Planner
 from warpladder.ops.cost.tiles import TilePlan
 from warpladder.ops.engine.chain import whole
@@ -97,7 +98,9 @@ def best_tiles(planned: Planner[TilePlan], n: int) -> list[TilePlan]:
     return list(found.values())[:TILES]
 
 
-def row(name: str, flops: float, planned: Planner[TilePlan], n: int, calls: Callable[[], list[Call]], peer: float | None) -> None:
+def row(
+    name: str, flops: float, planned: Planner[TilePlan], n: int, calls: Callable[[], list[Call]], peer: float | None
+) -> None:
     """One product, with several tiles."""
     shown = []
     for plan in best_tiles(planned, n):
@@ -258,19 +261,17 @@ def convolutions() -> None:
 
 def directions(owner: Any, n: int, c: int, size: int, o: int, padding: int, fold: int) -> list[tuple[str, Any]]:
     out = size * fold + 2 * padding - 2
-    small, large = (c, size, size), (o, out, out)
-    window = (3 + fold - 1, fold, 2 - padding) if fold > 1 else (3, 1, padding)
-    folded = fold > 1
+    conv = FusedConv((c, size, size), (o, out, out), Window(3, 1, padding), fold)
     return [
-        ("y", Convolution(owner, Geometry(small, large, *window, transposed=folded, fold=fold), n)),
-        ("dx", Convolution(owner, Geometry(large, small, *window, transposed=not folded, fold=fold, swapped=True), n)),
-        ("dw", WeightGradient(owner, large if folded else small, small if folded else large, *window, fold, n)),
+        ("y", GemmConvolution(owner, Geometry.of(conv), n)),
+        ("dx", GemmConvolution(owner, Geometry.back(conv), n)),
+        ("dw", WeightGradient(owner, conv, n)),
     ]
 
 
 def launches_of(part: Any, n: int, read: Any, written: Any, w: Any, b: Any, sums: Any) -> list[Call]:
     """All launches of a direction, finishing among them; packed weights are whatever stands in memory."""
-    if isinstance(part, Convolution):
+    if isinstance(part, GemmConvolution):
         return list(part.launches(n, read, None, written))
     dw = w if w is not None else _Sized()
     return list(part.launches(n, read, written, dw, sums, 1, b if b is not None else _Sized()))

@@ -19,7 +19,7 @@ from warpladder.device.emulator import EmulatedDevice
 from warpladder.device.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.nets import cnn
-from warpladder.ops.conv2d.tensor.narrow.narrow import FORMATS
+from warpladder.ops.conv2d.tensor.formats import FORMATS
 from warpladder.proof import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))

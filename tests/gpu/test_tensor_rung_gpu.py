@@ -44,7 +44,7 @@ from warpladder.device.emulator import EmulatedDevice
 from warpladder.device.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
-from warpladder.ops.conv2d.tensor.general.general import FORMATS
+from warpladder.ops.conv2d.tensor.formats import FORMATS
 from warpladder.ops.linear.tensor.tiles import tiles_of
 from warpladder.proof import verify
 from warpladder.rungs.base import Rung

@@ -20,7 +20,7 @@ from warpladder.device.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.machine.peaks import HOPPER
 from warpladder.nets import Net
-from warpladder.ops.conv2d.tensor.warpgroups.warpgroups import FORMATS
+from warpladder.ops.conv2d.tensor.formats import FORMATS
 from warpladder.proof import verify
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))

@@ -16,10 +16,11 @@ from warpladder.device import Device, Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
 from warpladder.ops.conv2d import reference as conv2d
-from warpladder.ops.conv2d.few_inputs.few_inputs import WinnersGradient
+from warpladder.ops.conv2d.few_inputs.few_inputs import PooledGradient
 from warpladder.ops.conv2d.gemm import GemmConv2d
 from warpladder.ops.conv2d.gradients import TILES, Gradients, WeightGradient
-from warpladder.ops.conv2d.products import Convolution, Geometry, pack
+from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.products import GemmConvolution, Geometry, pack
 from warpladder.ops.cost.plans import Planner, ranked
 from warpladder.ops.cost.tiles import CANDIDATES, GemmProblem, Tile, TilePlan, gemm
 from warpladder.ops.engine.base import Buffers
@@ -146,10 +147,10 @@ def test_every_tile_convolves(tile: Tile) -> None:
     x, w, b = normal(1, n, 9, 8, 7), normal(2, 21, 9, 3, 3), normal(3, 21)
     truth = conv2d.forward(x.astype(float), w, b, 1, 1)
     scale = conv2d.forward(abs(x).astype(float), abs(w), abs(b), 1, 1)
-    part = Convolution(OnDevice(device, 256), Geometry((9, 8, 7), (21, 8, 7), 3, 1, 1), n)
+    part = GemmConvolution(OnDevice(device, 256), Geometry((9, 8, 7), (21, 8, 7), 3, 1, 1), n)
     for parts in (1, 3):
         using(part.plan, n, tile, parts)
-        part.parts = device.array(nan(part.plan(n).parts * truth.size))
+        part.partials = device.array(nan(part.plan(n).parts * truth.size))
         y = device.array(nan(*truth.shape))
         send([pack(n, device.array(w), part, None), *part.launches(n, device.array(x), device.array(b), y)])
         close(y.download(), truth, scale, bound("float32", 82), f"{parts} parts")
@@ -162,10 +163,10 @@ def test_every_tile_correlates(tile: Tile) -> None:
     x, w, dy = normal(1, n, 9, 8, 7), normal(2, 21, 9, 3, 3), normal(3, n, 21, 6, 5)
     _, truth, _ = conv2d.backward(x, w, dy.astype(float), 1, 0)
     _, scale, _ = conv2d.backward(abs(x), w, abs(dy).astype(float), 1, 0)
-    part = WeightGradient(OnDevice(device, 256), (9, 8, 7), (21, 6, 5), 3, 1, 0, 1, n)
+    part = WeightGradient(OnDevice(device, 256), FusedConv((9, 8, 7), (21, 6, 5), Window(3, 1, 0)), n)
     for parts in (1, 3):
         using(part.plan, n, tile, parts)
-        part.parts = device.array(nan(part.plan(n).parts * 21 * part.columns))
+        part.partials = device.array(nan(part.plan(n).parts * 21 * part.columns))
         dw, db, sums = device.array(nan(*w.shape)), device.array(nan(21)), device.array(normal(4, 2, 21))
         send(part.launches(n, device.array(x), device.array(dy), sums, 2, Gradients(dw, db)))
         close(dw.download(), truth, scale, bound("float32", n * 30), f"dw in {parts} parts")
@@ -284,9 +285,9 @@ def test_layers_that_it_refuses() -> None:
 
 
 def test_winners_are_read_only_where_a_thread_can_keep_all_weights() -> None:
-    assert WinnersGradient.takes((3, 32, 32), 3, 1, 1, H200)
+    assert PooledGradient.supports(FusedConv((3, 32, 32), (8, 32, 32), Window(3, 1, 1)), H200)
     for read, k, stride in (((4, 32, 32), 3, 1), ((3, 32, 32), 3, 2), ((3, 256, 256), 3, 1)):
-        assert not WinnersGradient.takes(read, k, stride, 1, H200)
+        assert not PooledGradient.supports(FusedConv(read, read, Window(k, stride, 1)), H200)
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,13 @@ from warpladder.device.gpu.ptxas import resources
 from warpladder.device.occupancy import blocks_per_multiprocessor
 from warpladder.errors import KernelError
 from warpladder.ops.conv2d.gradients import Gradients
+from warpladder.ops.conv2d.problem import FusedConv, Window
 from warpladder.ops.conv2d.tensor.first import first
-from warpladder.ops.conv2d.tensor.general import general as of_convolutions
+from warpladder.ops.conv2d.tensor.formats import FORMATS, HALF_FORMATS
+from warpladder.ops.conv2d.tensor.general import launches as of_convolutions
+from warpladder.ops.conv2d.tensor.general.plan import DEPTH, RESIDENT, WIDTHS
 from warpladder.ops.conv2d.tensor.narrow import narrow
+from warpladder.ops.conv2d.tensor.narrow import plan as narrow_plan
 from warpladder.ops.conv2d.tensor.shifted import shifted
 from warpladder.ops.conv2d.tensor.warpgroups import warpgroups
 from warpladder.ops.engine.kernels import OnDevice
@@ -175,7 +179,7 @@ def test_the_products_of_linear_layers_by_warpgroups_fit(precision: str, assembl
             marks=[] if (arch, precision) in (("sm_90", "fp32"), ("sm_80", "bf16")) else [pytest.mark.nightly],
         )
         for arch in ("sm_80", "sm_90", "sm_100")
-        for precision in of_convolutions.FORMATS
+        for precision in FORMATS
     ],
 )
 def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
@@ -187,16 +191,16 @@ def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
     No sums are spilled: with 64 outputs up to eight words that a block reads once in a stage may be, which a third
     block is worth (docs/notes/tensor-conv2d.md).
     """
-    kind, instruction = of_convolutions.FORMATS[precision].name, INSTRUCTIONS[precision]
+    kind, instruction = FORMATS[precision].name, INSTRUCTIONS[precision]
     steps = (
-        of_convolutions.DEPTH // (8 if precision == "tf32" else 16) * (3 if precision == "fp32" else 1)
+        DEPTH // (8 if precision == "tf32" else 16) * (3 if precision == "fp32" else 1)
     )  # instructions for a tap's 32 terms
     limits = OfflineDevice(arch).limits
     # By kernel: threads of a block, blocks to a multiprocessor, and fragments of sums that a warp has, of 16 x 8
     # numbers.
     forward = {
-        f"convolve<{kind}, {bn}, {few}>": (of_convolutions.THREADS, of_convolutions.RESIDENT, bn // 4)
-        for bn in of_convolutions.WIDTHS
+        f"convolve<{kind}, {bn}, {few}>": (of_convolutions.THREADS, RESIDENT, bn // 4)
+        for bn in WIDTHS
         for few in ("false", "true")
     }
     backward = {
@@ -232,16 +236,16 @@ def test_the_products_of_few_channels_are_short_code_on_tensor_cores(
     """A tap's products stand once in the code of y and dx, and a row of taps' in that of dw; a block's registers fit;
     no sums are spilled.
     """
-    kind, instruction = narrow.FORMATS[precision].name, INSTRUCTIONS[precision]
+    kind, instruction = HALF_FORMATS[precision].name, INSTRUCTIONS[precision]
     steps = 3 if precision == "fp32" else 1  # instructions for 16 terms of a fragment
     limits = OfflineDevice(arch).limits
     # By kernel: warps of a block, and fragments of products in its code.
     forward = {
-        f"convolve_narrow<{kind}, 16, 32, false, true>": (narrow.WARPS, 4),
-        f"convolve_narrow<{kind}, 32, 16, true, false>": (narrow.WARPS, 8),
+        f"convolve_narrow<{kind}, 16, 32, false, true>": (narrow_plan.WARPS, 4),
+        f"convolve_narrow<{kind}, 32, 16, true, false>": (narrow_plan.WARPS, 8),
     }
     backward = {
-        f"correlate_narrow<{kind}, 3, 32, true>": (narrow.WEIGHT_WARPS, 24),
+        f"correlate_narrow<{kind}, 3, 32, true>": (narrow_plan.WEIGHT_WARPS, 24),
         f"correlate_narrow<{kind}, 5, 32, false>": (10, 24),
     }
     for path, kernels in ((narrow.SOURCE, forward), (narrow.WEIGHTS, backward)):
@@ -370,22 +374,25 @@ def test_a_first_layers_fragments_stay_in_registers(arch: str, assembled: list[s
     """No spills, two blocks of y to a multiprocessor and one of dw; all products of 16 outputs, and of 16 windows by 64
     outputs, are mma.
     """
-    limits, picture, written = OfflineDevice(arch).limits, (3, 32, 32), (256, 32, 32)
+    limits, layer = (
+        OfflineDevice(arch).limits,
+        FusedConv((3, 32, 32), (256, 32, 32), Window(3, 1, 1), relu=True, pool=True),
+    )
     for precision in ("fp32", "bf16"):
-        kind = first.FORMATS[precision]
-        products, windows = 3 if kind.copies == 2 else 1, kind.windows // 64  # that a lane has
+        kind = HALF_FORMATS[precision]
+        products, windows = 3 if kind.copies == 2 else 1, 256 // kind.copies // 64  # that a lane has
         for path, name, shared, blocks, steps in (
             (
                 first.FORWARD,
                 f"convolve_first<{kind.name}>",
-                first._shared_forward(picture, 1, 34, 1, 256, kind),
+                first._shared_forward(layer, 34, 1, 256, kind),
                 2,
                 2 * windows * 2 * 2,
             ),
             (
                 first.WEIGHTS,
                 f"correlate_first<{kind.name}, 2>",
-                first._shared_weights(picture, 1, 3, 34, written, kind, 2),
+                first._shared_weights(layer, 34, kind, 2),
                 1,
                 4 * 4 * 4,
             ),

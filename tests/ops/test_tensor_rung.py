@@ -41,7 +41,7 @@ from warpladder.nets import (
     Upsample2d,
     params,
 )
-from warpladder.ops.conv2d.tensor.general import general as of_convolutions
+from warpladder.ops.conv2d.tensor import formats as of_convolutions
 from warpladder.ops.linear.tensor import packed as of_linear_layers
 from warpladder.ops.linear.tensor.tiles import SOURCE
 from warpladder.ops.tables.tensor import TABLE

@@ -288,7 +288,11 @@ def test_sides_of_tiles() -> None:
 
 def test_the_model_divides_long_sums_of_few_blocks() -> None:
     limits = Limits("a GPU", multiprocessors=100)
-    assert launch_cycles(100, 4, 8, 1000, 0, limits) < launch_cycles(101, 4, 8, 1000, 0, limits) <= launch_cycles(200, 4, 8, 1000, 0, limits)
+    assert (
+        launch_cycles(100, 4, 8, 1000, 0, limits)
+        < launch_cycles(101, 4, 8, 1000, 0, limits)
+        <= launch_cycles(200, 4, 8, 1000, 0, limits)
+    )
     long, short = (lambda count: (1e6 / count, 0.0)), (lambda count: (100 / count, 0.0))
     assert 50 <= parts_of_sums(2, 1000, 100, 4, 8, long, limits) <= 256
     assert parts_of_sums(2, 1000, 100, 4, 8, short, limits) == 1

@@ -35,8 +35,8 @@ from warpladder.ops.linear.tensor.tiles import (
     SOURCE,
     TILES,
     WARPGROUPS,
-    packed_planner,
     WarpgroupTile,
+    packed_planner,
     tiles_of,
 )
 from warpladder.proof import verify

@@ -17,8 +17,8 @@ from warpgroup_convolutions import Unwritten
 
 from warpladder.device import Device
 from warpladder.nets import Conv2d, Layer, MaxPool2d, ReLU, Shape, Upsample2d
-from warpladder.ops.conv2d.tensor.dispatch import FewPixels
 from warpladder.ops.conv2d.tensor.few_pixels import few_pixels
+from warpladder.ops.conv2d.tensor.few_pixels.few_pixels import FewPixels
 from warpladder.ops.conv2d.tensor.segment import TensorConv2d
 from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import Slice, subgraph
@@ -83,7 +83,9 @@ class Bound:
         nodes = replace(subgraph(layers, asked.in_shape, asked.n, device.limits), precision=asked.precision)
         operands = Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db), masks_dx=below, dy_is_masked=cut)
         self.segment = Segment(device, nodes, operands, 256)
-        assert isinstance(self.segment.way, FewPixels), f"{asked} is computed by {type(self.segment.way).__name__}"
+        assert isinstance(self.segment.algorithm, FewPixels), (
+            f"{asked} is computed by {type(self.segment.algorithm).__name__}"
+        )
         self.n, self.winner = asked.n, winner
 
     def send(self) -> dict[str, np.ndarray]:
@@ -91,9 +93,9 @@ class Bound:
         part = Slice(self.n, self.n)
         for launch in [*self.segment.prepare(part), *self.segment.forward(part)]:
             launch.send()
-        found = {} if self.segment.way.winner is None else {"winner": self.segment.way.winner.download()}
-        if self.winner is not None and self.segment.way.winner is not None:
-            self.segment.way.winner.upload(self.winner)
+        found = {} if self.segment.algorithm.argmax is None else {"winner": self.segment.algorithm.argmax.download()}
+        if self.winner is not None and self.segment.algorithm.argmax is not None:
+            self.segment.algorithm.argmax.upload(self.winner)
         for launch in self.segment.backward(part):
             launch.send()
         return found | {name: self.at[name].download() for name in ("y", "dx", "dw", "db")}

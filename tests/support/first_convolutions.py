@@ -20,11 +20,13 @@ from warpladder.device import Device
 from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
 from warpladder.ops.conv2d.gradients import Gradients
+from warpladder.ops.conv2d.problem import FusedConv, Window
 from warpladder.ops.conv2d.reference import backward, forward
 from warpladder.ops.conv2d.tensor.first import first
+from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
 from warpladder.proof.tolerance import bound
 
-PRECISIONS = tuple(first.FORMATS)
+PRECISIONS = tuple(HALF_FORMATS)
 
 #: What x, the weights and dy are drawn as. In "far apart" images and outputs are up to 2^60 times as large as others;
 #: in "steep" so are the gradients of an output in one image.
@@ -127,12 +129,12 @@ def convolved(device: Device, asked: Asked, numbers: Arrays) -> Arrays:
         else None
     )
     dw, db = device.array(nan(*numbers["w"].shape)), device.array(nan(asked.outputs))
-    shape = asked.picture, asked.written, asked.k, asked.padding
+    layer = FusedConv(asked.picture, asked.written, Window(asked.k, 1, asked.padding), relu=True, pool=True)
     send(
-        first.FirstConvolution(owner, *shape, asked.precision).launches(n, at["x"], at["w"], at["b"], y, winner, packed)
+        first.FirstConvolution(owner, layer, asked.precision).launches(n, at["x"], at["w"], at["b"], y, winner, packed)
     )
     won = device.array(numbers["winner"])
-    send(first.FirstGradient(owner, *shape, n, asked.precision).launches(n, at["x"], at["dy"], won, Gradients(dw, db)))
+    send(first.FirstGradient(owner, layer, n, asked.precision).launches(n, at["x"], at["dy"], won, Gradients(dw, db)))
     found = {"y": y.download(), "winner": winner.download(), "dw": dw.download(), "db": db.download()}
     untouched(found["y"], n, "y")
     assert (found["winner"][n:] == 9).all(), "winners of more images were written"

@@ -21,6 +21,7 @@ from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, Shape
 from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.conv2d.tensor.narrow import narrow
+from warpladder.ops.conv2d.tensor.narrow.plan import NarrowShape
 from warpladder.ops.engine.kernels import ceil_div
 from warpladder.proof.tolerance import bound
 
@@ -95,11 +96,11 @@ def computed(
     nan = {name: np.full(shape, np.nan, np.float32) for name, shape in (("dx", x.shape), ("dw", w.shape), ("db", (o,)))}
     back = {name: placed(device, array, asked.offset) for name, array in nan.items()}
     for windowed in {False, pool}:
-        shape = narrow.Shape(x.shape[1:], dy.shape[1:], asked.layer.kernel_size, asked.layer.padding, windowed)
+        shape = NarrowShape(x.shape[1:], dy.shape[1:], asked.layer.kernel_size, asked.layer.padding, windowed)
         assert narrow.fits(shape, asked.layer.stride, asked.precision, device.limits), (
             f"{asked} is not for these kernels"
         )
-        layer = narrow.NarrowConvolution(Unwritten(device, 256), shape, n, asked.precision, trains=True, both=True)
+        layer = narrow.NarrowConvolution(Unwritten(device, 256), shape, n, asked.precision, trains=True, has_dx=True)
         size = (n, o, high // 2, wide // 2) if windowed else dy.shape
         y = placed(device, np.full(size, np.nan, np.float32), asked.offset)
         winner = device.array(np.full(size, 9, np.uint8)) if windowed else None

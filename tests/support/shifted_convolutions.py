@@ -16,7 +16,7 @@ from warpladder.device import Device
 from warpladder.nets import MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.conv2d.tensor.shifted import shifted
-from warpladder.ops.conv2d.tensor.warpgroups.warpgroups import PackedImages
+from warpladder.ops.conv2d.tensor.warpgroups.images import GradientBelow, PackedImages
 from warpladder.ops.engine.kernels import Launches, OnDevice
 from warpladder.proof.tolerance import bound
 
@@ -59,12 +59,10 @@ class Bound:
         self.x, self.w, self.dy = (device.array(each) for each in numbers)
         self.y, self.dx, self.dw, self.db = nan(dy.shape), nan(x.shape), nan(w.shape), nan((o,))
         taker, (c, h, wide) = owner(device, 256), x.shape[1:]
-        self.given: shifted.GradientBelow | None = None
+        self.given: GradientBelow | None = None
         if classes:
             image = (c, h // 2, wide // 2) if classes > 1 else (c, h, wide)
-            self.given = shifted.GradientBelow(
-                PackedImages(taker, image, n, asked.precision, classes), taker.scratch((n, c))
-            )
+            self.given = GradientBelow(PackedImages(taker, image, n, asked.precision, classes), taker.scratch((n, c)))
         made = shifted.ShiftedConvolution(
             taker, (c, h, wide), dy.shape[1:], n, asked.precision, trains=True, below=self.given
         )
@@ -84,8 +82,8 @@ class Bound:
 
 
 def halves_of(images: PackedImages) -> list[np.ndarray]:
-    """High halves, low ones and what undoes scales, so far as there are any."""
-    found = images.halves.high, images.halves.low, images.halves.undo
+    """High halves, low ones and inverse scales, so far as there are any."""
+    found = images.halves.high, images.halves.low, images.halves.inverse
     return [array.download() for array in found if array is not None]
 
 

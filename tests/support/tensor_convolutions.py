@@ -22,9 +22,13 @@ from warpladder.device.emulator import EmulatedDevice
 from warpladder.device.emulator.kernel import EmulatedKernel
 from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, Shape
+from warpladder.ops.conv2d.problem import FusedConv, Window
 from warpladder.ops.conv2d.reference import backward, forward
-from warpladder.ops.conv2d.tensor.dispatch import General
-from warpladder.ops.conv2d.tensor.general.general import DEPTH, FORMATS, PACK, SOURCE, WEIGHTS, TensorConvolution
+from warpladder.ops.conv2d.tensor.algorithm import ConvProblem, has_wgmma
+from warpladder.ops.conv2d.tensor.formats import FORMATS
+from warpladder.ops.conv2d.tensor.general.general import General
+from warpladder.ops.conv2d.tensor.general.launches import PACK, SOURCE, WEIGHTS, GeneralConvolution
+from warpladder.ops.conv2d.tensor.general.plan import DEPTH
 from warpladder.ops.conv2d.tensor.segment import TensorConv2d
 from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import subgraph, whole
@@ -75,6 +79,14 @@ class Asked:
 Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+def problem(
+    device: Device, small: Shape, written: Shape, window: tuple[int, int, int], n: int, precision: str, upsample: int = 1
+) -> ConvProblem:  # fmt: skip
+    """A convolution alone on a device, for a batch of n images."""
+    conv = FusedConv(small, written, Window(*window), upsample)
+    return ConvProblem(conv, precision, n, device.limits, has_wgmma(device))
+
+
 def drawn(asked: Asked, seed: int = 0) -> Numbers:
     """x (n, c, h, w), the weights (o, c, k, k) and dy (n, o, oh, ow), float32."""
     rng, layer = np.random.default_rng(seed), asked.layer
@@ -113,9 +125,9 @@ def convolved(device: Device, asked: Asked, numbers: Numbers) -> dict[str, np.nd
     buffers = Buffers(**arrays)
     segment = TensorConv2d(device, nodes, Operands(buffers, (buffers.w, buffers.b), (buffers.dw, buffers.db)), 256)
     if asked.whole:
-        assert isinstance(segment.way, General) and isinstance(segment.way.y_pass, TensorConvolution)
-        cut = next(cut for cut in segment.way.y_pass._cuts(asked.n) if cut.parts == 1)
-        segment.way.y_pass.cut = lambda n: cut  # type: ignore[method-assign]
+        assert isinstance(segment.algorithm, General) and isinstance(segment.algorithm.y_pass, GeneralConvolution)
+        planner = segment.algorithm.y_pass.plan
+        planner.use(asked.n, next(plan for plan in planner.options(asked.n) if plan.parts == 1))
     for step in (segment.prepare, segment.forward, segment.backward):
         for launch in step(whole(asked.n)):
             launch.send()

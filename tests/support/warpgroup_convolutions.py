@@ -18,13 +18,15 @@ from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.ops.conv2d.few_inputs.few_inputs import FewConvolution
 from warpladder.ops.conv2d.gradients import Gradients
+from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
 from warpladder.ops.conv2d.tensor.warpgroups import warpgroups
-from warpladder.ops.conv2d.tensor.warpgroups.warpgroups import CHANNELS
+from warpladder.ops.conv2d.tensor.warpgroups.images import CHANNELS, PACK
 from warpladder.ops.engine.kernels import Launches, OnDevice, ceil_div
 from warpladder.proof.tolerance import bound
 
 #: tf32 is not among them: it asks for fp16's kernels.
-PRECISIONS = tuple(precision for precision in warpgroups.FORMATS if precision != "tf32")
+PRECISIONS = tuple(precision for precision in HALF_FORMATS if precision != "tf32")
 #: As what factors are rounded, where it is not the precision's own format: halves round to the even neighbour where
 #: tf32 goes away from 0.
 MULTIPLIED = {"tf32": "fp16"}
@@ -53,7 +55,7 @@ CODER = Net(
 class EditedWarpgroups(Edited):
     """The emulator, where the kernels of convolutions by warpgroup products, or their headers, read otherwise."""
 
-    paths = (warpgroups.SOURCE, warpgroups.PACK, warpgroups.WEIGHTS)
+    paths = (warpgroups.SOURCE, PACK, warpgroups.WEIGHTS)
     headers: ClassVar[tuple[str, ...]] = ("squares.cuh", "staged.cuh", "halves.cuh", "tensor_panels.cuh")
 
 
@@ -109,7 +111,7 @@ class Bound:
         self.packed = device.array(np.full((n, *self.y.shape[2:], o), 0xFFFF, np.uint16)) if packs else None
         self.winner = device.array(np.full(self.y.shape, 9, np.uint8)) if pooled else None
         made = warpgroups.WarpgroupConvolution(
-            owner(device, 256), x.shape[1:], dy.shape[1:], n, asked.precision, trains=True, both=True
+            owner(device, 256), x.shape[1:], dy.shape[1:], n, asked.precision, trains=True, has_dx=True
         )
         added = None if bias is None else device.array(bias)
         gradient, rectified, winner = (
@@ -118,7 +120,9 @@ class Bound:
         assert gradient is not None
         self.steps: dict[str, Launches] = {
             "prepare": [made.weights.pack(self.w)],
-            "forward": made.forward(n, self.x, added, self.y, after, self.winner, self.packed),
+            "forward": made.forward(
+                n, self.x, warpgroups.Outputs(self.y, added, after, self.winner, packed=self.packed)
+            ),
             "backward": made.backward(
                 n, gradient, rectified, winner, Gradients(self.dw, self.db), self.dx, self.x if below else None
             ),
@@ -175,7 +179,7 @@ def prove(
             # the sums alone, of the very numbers that were multiplied; as halves they leave the tensor cores after nine
             # pieces at most
         ):
-            halves = warpgroups.FORMATS[asked.precision].scaled
+            halves = HALF_FORMATS[asked.precision].scaled
             cuts = ceil_div(min(length, 9 * CHANNELS) if halves else length, MMA // 2)
             limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
             judged(got, of_rounded[name][some][None], size, *limits, f"{where}, of rounded factors")
@@ -223,7 +227,9 @@ def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
     rng, n, o, (h, w) = np.random.default_rng(0), 3, 64, (7, 6)
     x, weights, bias = (rng.normal(size=size).astype(np.float32) for size in ((n + 1, 3, h, w), (o, 3, 3, 3), o))
     high, wide = (h // 2, w // 2) if pool else (h, w)
-    few = FewConvolution(OnDevice(device, 256), (3, h, w), (o, h, w), 3, 1)
+    few = FewConvolution(
+        OnDevice(device, 256), FusedConv((3, h, w), (o, h, w), Window(3, 1, 1), relu=rectify, pool=pool)
+    )
     given = device.array(x), device.array(weights), device.array(bias)
     packed, found = device.array(np.full((n + 1, high, wide, o), 0xFFFF, np.uint16)), []
     names: set[str] = set()
@@ -232,7 +238,7 @@ def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
             device.array(np.full((n + 1, o, high, wide), np.nan, np.float32)),
             device.zeros((n + 1, o, high, wide), np.uint8),
         )
-        names |= send(few.launches(n, *given, y, rectify, pool, winner if pool else None, to))
+        names |= send(few.launches(n, *given, y, winner if pool else None, to))
         found.append((y.download(), winner.download()))
     for plain, with_packed in zip(*found, strict=True):
         np.testing.assert_array_equal(plain, with_packed)

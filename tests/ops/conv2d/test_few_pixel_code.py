@@ -18,7 +18,7 @@ from warpladder.device.gpu.offline import OfflineDevice
 from warpladder.device.occupancy import blocks_per_multiprocessor
 from warpladder.ops.conv2d.few_inputs import few_inputs as few
 from warpladder.ops.conv2d.tensor.few_pixels import few_pixels
-from warpladder.ops.conv2d.tensor.narrow import narrow
+from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
 from warpladder.ops.tables.tensor import TABLE
 from warpladder.timing.profile.kernels import full
 from warpladder.trainers.graphed import GraphedTrainer
@@ -45,7 +45,7 @@ def test_the_products_of_few_pixels_are_short_code_on_tensor_cores(
     For Blackwell, where nobody has run it, the compiler spills two words of a thread in dw behind an enlargement in
     fp32, whose registers are all taken.
     """
-    kind, instruction = narrow.FORMATS[precision].name, INSTRUCTIONS[precision]
+    kind, instruction = HALF_FORMATS[precision].name, INSTRUCTIONS[precision]
     steps = 3 if precision == "fp32" else 1  # instructions for 16 terms of a fragment
     # By kernel: threads of a block at most, and fragments of products in its code.
     passes = [("WINDOW, 4, false", 4), ("WINDOW, 4, true", 4), ("ENLARGED, 4, false", 4), ("GATHERED, 1, false", 1)]

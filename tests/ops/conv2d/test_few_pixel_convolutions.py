@@ -14,17 +14,19 @@ from warpladder.device import Device, Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.nets import ReLU
+from warpladder.ops.conv2d.problem import FusedConv, Image, Window
+from warpladder.ops.conv2d.tensor.algorithm import ConvProblem
 from warpladder.ops.conv2d.tensor.few_pixels.few_pixels import (
     CLUSTER,
     GROUPS,
     MOST,
     PIXELS,
-    Pass,
-    cut,
-    fits,
+    FewPixels,
+    FewPixelsPass,
+    plan,
     shared_bytes,
 )
-from warpladder.ops.conv2d.tensor.narrow.narrow import FORMATS
+from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -177,6 +179,14 @@ def test_the_checker_finds_nothing(name: str, pool: bool, precision: str) -> Non
     assert checked.reports == []
 
 
+def fits(
+    small: Image, written: Image, window: tuple[int, int, int], n: int, precision: str, upsample: int, limits: Limits
+) -> bool:
+    """True if a batch of n images has few pixels."""
+    conv = FusedConv(small, written, Window(*window), upsample)
+    return FewPixels.fits(ConvProblem(conv, precision, n, limits))
+
+
 def test_the_model_cuts_every_layer_that_it_takes() -> None:
     """Its tiles cover all pixels, and its blocks all channels, columns and no more than shared memory; other windows
     and larger batches are for others.
@@ -190,14 +200,14 @@ def test_the_model_cuts_every_layer_that_it_takes() -> None:
             ((48, 1, 40), (3, 2, 80)),
         ):
             fold = written[1] // small[1]
-            for precision, kind in FORMATS.items():
+            for precision, kind in HALF_FORMATS.items():
                 assert fits(small, written, (3, 1, 1), 1, precision, fold, limits)
                 for of in (
-                    Pass(small, written),
-                    Pass(written, small, backwards=True),
-                    *([Pass(small, written, pool=True)] if fold == 1 else []),
+                    FewPixelsPass(small, written),
+                    FewPixelsPass(written, small, backwards=True),
+                    *([FewPixelsPass(small, written, pool=True)] if fold == 1 else []),
                 ):
-                    (high, across), (rows, columns), form = of.image, of.tile, cut(of, 2, limits)
+                    (high, across), (rows, columns), form = of.image, of.tile, plan(of, 2, limits)
                     assert rows * columns <= PIXELS and of.tiles >= -(-high // max(rows, 1)) * -(-across // columns) * (
                         rows > 0
                     )

@@ -16,7 +16,7 @@ from warpladder.device import Device, Launch, Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.ladder import find
 from warpladder.nets import MaxPool2d, MSELoss, Net, ReLU, Upsample2d, autoencoder
-from warpladder.ops.conv2d.tensor.dispatch import FewPixels
+from warpladder.ops.conv2d.tensor.few_pixels.few_pixels import FewPixels
 from warpladder.ops.conv2d.tensor.loss import TensorConv2dLoss
 from warpladder.ops.conv2d.tensor.segment import TensorConv2d
 from warpladder.ops.tables.tensor import TABLE

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from first_convolutions import KINDS, NET, PRECISIONS, SHAPES, Asked, EditedFirst, convolved, drawn, prove
+from tensor_convolutions import problem
 from tensor_tools import IN_BF16, IN_HALF
 
 from warpladder.config import TrainConfig
@@ -17,6 +18,7 @@ from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.ops.conv2d.gradients import Gradients
+from warpladder.ops.conv2d.problem import FusedConv, Window
 from warpladder.ops.conv2d.tensor.first import first
 from warpladder.ops.engine.kernels import OnDevice
 from warpladder.proof import verify
@@ -191,13 +193,15 @@ def test_the_checker_finds_nothing_and_any_order_has_the_same_bits(device: Emula
 
 
 def test_who_is_taken() -> None:
-    limits, window = Limits("some GPU", multiprocessors=132), (3, 1, 1)
-    assert all(first.fits((3, 32, 32), (256, 32, 32), window, precision, limits) for precision in PRECISIONS)
+    device, window = EmulatedDevice(), (3, 1, 1)
+    device.limits = Limits("some GPU", multiprocessors=132)
+    wide = (3, 32, 32), (256, 32, 32)
+    assert all(first.fits(problem(device, *wide, window, 132, precision)) for precision in PRECISIONS)
     for read, written, asked in (
         ((1, 28, 28), (16, 26, 26), (3, 1, 0)), ((3, 32, 32), (40, 32, 32), window), ((4, 32, 32), (64, 32, 32), window), ((3, 32, 32), (64, 15, 15), (3, 2, 0)),
         ((3, 224, 224), (64, 224, 224), window),
     ):  # fmt: skip
-        assert not first.fits(read, written, asked, "bf16", limits)
+        assert not first.fits(problem(device, read, written, asked, 132, "bf16"))
 
 
 @pytest.mark.parametrize(
@@ -213,8 +217,7 @@ def test_the_autoencoders_batch_fills_a_gpu(precision: str, n: int, grids: tuple
     owner, picture, written = OnDevice(device, 256), (3, 32, 32), (256, 32, 32)
     x, w, b = device.empty((n, *picture)), device.empty((256, 3, 3, 3)), device.empty((256,))
     y, winner = device.empty((n, 256, 16, 16)), device.empty((n, 256, 16, 16), np.uint8)
-    forward = first.FirstConvolution(owner, picture, written, 3, 1, precision).launches(n, x, w, b, y, winner)
-    backward = first.FirstGradient(owner, picture, written, 3, 1, n, precision).launches(
-        n, x, y, winner, Gradients(w, b)
-    )
+    layer = FusedConv(picture, written, Window(3, 1, 1), relu=True, pool=True)
+    forward = first.FirstConvolution(owner, layer, precision).launches(n, x, w, b, y, winner)
+    backward = first.FirstGradient(owner, layer, n, precision).launches(n, x, y, winner, Gradients(w, b))
     assert tuple(launches[0].grid[:2] for launches in (forward, backward) if isinstance(launches[0], Launch)) == grids

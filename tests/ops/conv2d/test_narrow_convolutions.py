@@ -12,7 +12,10 @@ from tensor_convolutions import KINDS, Asked, drawn
 from warpladder.device import Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
-from warpladder.ops.conv2d.tensor.narrow.narrow import FORMATS, Correlation, Shape, fits
+from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
+from warpladder.ops.conv2d.tensor.narrow.narrow import fits
+from warpladder.ops.conv2d.tensor.narrow.plan import NarrowConvolve, NarrowCorrelate, NarrowShape
+from warpladder.ops.cost.plans import best
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -197,27 +200,27 @@ def test_the_model_cuts_every_layer_that_it_takes(processors: int) -> None:
     left to the general kernels.
     """
     limits = Limits("some GPU", multiprocessors=processors)
-    for precision, kind in FORMATS.items():
+    for precision, kind in HALF_FORMATS.items():
         for shape in (
-            Shape((16, 26, 26), (32, 24, 24), 3, 0, True),
-            Shape((32, 5, 5), (32, 1, 1), 5, 0),
-            Shape((8, 40, 60), (24, 40, 60), 1, 0, True),
+            NarrowShape((16, 26, 26), (32, 24, 24), 3, 0, True),
+            NarrowShape((32, 5, 5), (32, 1, 1), 5, 0),
+            NarrowShape((8, 40, 60), (24, 40, 60), 1, 0, True),
         ):
             assert fits(shape, 1, precision, limits) and not fits(shape, 2, precision, limits)
             for n in (1, 64, 1000):
-                for way in (shape, shape.back):
-                    rows = way.rows(n, kind, limits)
+                for direction in (shape, shape.back):
+                    rows = best(NarrowConvolve(n, direction, kind, limits))
                     assert (
-                        rows in way.bands
-                        and way.shared(rows, kind) <= limits.shared_opt_in
-                        and 4 <= way.warps(rows) <= 18
+                        rows in direction.bands
+                        and direction.shared(rows, kind) <= limits.shared_opt_in
+                        and 4 <= direction.warps(rows) <= 18
                     )
-                correlation = Correlation(shape)
-                rows, depth, blocks = correlation.cut(n, kind, limits)
-                assert rows in shape.bands and correlation.fits(rows) and blocks <= correlation.most(n, limits)
+                correlation = NarrowCorrelate(n, shape, kind, limits)
+                rows, depth, blocks = best(correlation)
+                assert rows in shape.bands and correlation.fits(rows) and blocks <= correlation.most(n)
                 assert (blocks - 1) * depth < n * -(-shape.made[0] // rows) <= blocks * depth
         for other in (
-            Shape((12, 9, 9), (16, 7, 7), 3, 0), Shape((16, 9, 9), (64, 7, 7), 3, 0), Shape((16, 9, 9), (16, 4, 4), 6, 0),
-            Shape((16, 9, 900), (16, 7, 898), 3, 0), Shape((16, 9, 9), (16, 11, 11), 1, 1),
+            NarrowShape((12, 9, 9), (16, 7, 7), 3, 0), NarrowShape((16, 9, 9), (64, 7, 7), 3, 0), NarrowShape((16, 9, 9), (16, 4, 4), 6, 0),
+            NarrowShape((16, 9, 900), (16, 7, 898), 3, 0), NarrowShape((16, 9, 9), (16, 11, 11), 1, 1),
         ):  # fmt: skip
             assert not fits(other, 1, precision, limits)

@@ -5,13 +5,14 @@ take; what is a little wrong is found.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from clockwork import Clockwork
 from shifted_convolutions import NARROW, PRECISIONS, Bound, EditedShifts, prove, prove_packed
 from strategies import case
-from tensor_convolutions import Asked, conv, drawn
+from tensor_convolutions import Asked, conv, drawn, problem
 
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -19,7 +20,7 @@ from warpladder.device import Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
-from warpladder.ops.conv2d.tensor.shifted.shifted import ShiftedConvolution
+from warpladder.ops.conv2d.tensor.shifted.shifted import Shifted
 from warpladder.ops.engine.kernels import OnDevice
 from warpladder.ops.tables.tensor import TABLE
 from warpladder.proof import verify
@@ -132,19 +133,22 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
     device = EmulatedDevice()
     device.capability = capability
     image, written, window = (128, 16, 16), (3, 32, 32), (3, 1, 1)
-    takes = ShiftedConvolution.takes
-    assert [takes(device, image, written, window, 4, precision) for precision in ("fp32", "tf32", "bf16", "fp16")] == [
+
+    def takes(*of: Any) -> bool:
+        return Shifted.supports(problem(device, *of, upsample=2))
+
+    assert [takes(image, written, window, 4, precision) for precision in ("fp32", "tf32", "bf16", "fp16")] == [
         found
     ] * 4
     for wrong in (
         ((96, 16, 16), written, window, 4, "fp32"), (image, (5, 32, 32), window, 4, "fp32"), (image, written, (5, 1, 2), 4, "fp32"),
         ((128, 16, 17), (3, 32, 34), window, 4, "fp32"), (image, written, (3, 2, 1), 4, "fp32"),
     ):  # fmt: skip
-        assert not takes(device, *wrong)
+        assert not takes(*wrong)
     device.limits = Limits("many", multiprocessors=132)
-    assert takes(device, image, written, window, 66, "fp32") == found and not takes(
-        device, image, written, window, 65, "fp32"
-    ), "half of them busy"
+    assert takes(image, written, window, 66, "fp32") == found and not takes(image, written, window, 65, "fp32"), (
+        "half of them busy"
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,19 +34,19 @@ from warpladder.nets import (
     autoencoder,
     cnn,
 )
+from warpladder.ops.conv2d.problem import Window
 from warpladder.ops.conv2d.products import Geometry
-from warpladder.ops.conv2d.tensor.general.general import (
+from warpladder.ops.conv2d.tensor.formats import FORMATS
+from warpladder.ops.conv2d.tensor.general.plan import (
     DEPTH,
-    FORMATS,
     PIXELS,
-    Correlation,
-    Tile,
-    class_image,
-    convolution_cuts,
-    correlation_cuts,
-    form,
+    ConvolveForm,
+    ConvolveProblem,
+    CorrelateProblem,
+    PixelTile,
     tiles,
 )
+from warpladder.ops.cost.plans import best, ranked
 from warpladder.ops.engine.kernels import ceil_div
 from warpladder.ops.tables.tensor import TABLE
 from warpladder.proof import verify
@@ -343,7 +343,7 @@ OTHER_KERNELS = {
 }  # fmt: skip
 #: Files of kernels that multiply on tensor cores.
 MULTIPLYING = (
-    "tensor.cu", "tensor_weights.cu", "warpgroups.cu", "warpgroup_weights.cu", "shifted.cu", "shifted_gradient.cu", "first.cu", "first_weights.cu",
+    "product.cu", "weights.cu", "warpgroups.cu", "warpgroup_weights.cu", "shifted.cu", "shifted_gradient.cu", "first.cu", "first_weights.cu",
     "narrow.cu", "narrow_weights.cu", "few_pixels.cu", "few_pixels_weights.cu",
 )  # fmt: skip
 #: Of a first layer with sums of 32 terms at most, and few FLOPs beside the others': which of y and dw they compute.
@@ -433,16 +433,14 @@ def test_the_model_cuts_every_convolution(processors: int) -> None:
             ((3, 9, 9), (2, 1, 1), 8, 7, 0),
         ):
             for n in (1, 256):
-                geometry, shape = (
-                    Geometry(read, written, k, stride, padding),
-                    Correlation(read, written, k, stride, padding),
-                )
-                found = convolution_cuts(n, geometry, kind, limits)
-                assert any(cut.parts == 1 for cut in found) and class_image(geometry) == written[1:]
-                for cut in (*found[:5], *correlation_cuts(n, shape, kind, limits)[:5]):
-                    assert cut.depth >= 1 and isinstance(cut.tile, Tile)
-                assert shape.shared(correlation_cuts(n, shape, kind, limits)[0].tile, kind) <= limits.shared_opt_in
-    assert form(Geometry((1, 28, 28), (16, 26, 26), 3, 1, 0)).stages == ceil_div(9, DEPTH) == 1, (
+                y = ConvolveProblem(n, Geometry(read, written, k, stride, padding), kind, limits)
+                dw = CorrelateProblem(n, read, written, Window(k, stride, padding), kind, limits)
+                found = list(ranked(y))
+                assert any(plan.parts == 1 for plan in found) and y.image == written[1:]
+                for plan in (*found[:5], *list(ranked(dw))[:5]):
+                    assert plan.depth >= 1 and isinstance(plan.tile, PixelTile)
+                assert dw.shared(best(dw).tile) <= limits.shared_opt_in
+    assert ConvolveForm.of(Geometry((1, 28, 28), (16, 26, 26), 3, 1, 0)).stages == ceil_div(9, DEPTH) == 1, (
         "a picture's taps in one line"
     )
 

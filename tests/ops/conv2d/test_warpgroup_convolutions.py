@@ -5,12 +5,13 @@ wrong is found.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from clockwork import Clockwork
 from strategies import case
-from tensor_convolutions import Asked, conv, drawn, folded, truth, truth_of_folded
+from tensor_convolutions import Asked, conv, drawn, folded, problem, truth, truth_of_folded
 from warpgroup_convolutions import (
     CODER,
     NET,
@@ -31,7 +32,9 @@ from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.machine.peaks import TENSOR, Peaks
 from warpladder.nets import Net
-from warpladder.ops.conv2d.tensor.warpgroups.warpgroups import FORMATS, PackedImages, fits
+from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
+from warpladder.ops.conv2d.tensor.warpgroups.images import PackedImages
+from warpladder.ops.conv2d.tensor.warpgroups.warpgroups import Warpgroups
 from warpladder.ops.engine.kernels import OnDevice
 from warpladder.ops.tables.tensor import TABLE
 from warpladder.proof import verify
@@ -110,19 +113,23 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
     device = EmulatedDevice()
     device.capability = capability
     image, written, window = (128, 16, 16), (64, 16, 16), (3, 1, 1)
-    assert [fits(device, image, written, window, 4, precision) for precision in FORMATS] == [found] * len(FORMATS)
-    assert fits(device, image, (64, 32, 32), window, 4, "fp32", 2) == found and not fits(
-        device, image, (64, 48, 48), window, 4, "fp32", 3
+
+    def fits(*of: Any) -> bool:
+        return Warpgroups.supports(problem(device, *of))
+
+    assert [fits(image, written, window, 4, precision) for precision in HALF_FORMATS] == [found] * len(HALF_FORMATS)
+    assert fits(image, (64, 32, 32), window, 4, "fp32", 2) == found and not fits(
+        image, (64, 48, 48), window, 4, "fp32", 3
     )
     for wrong in (
         ((96, 16, 16), written, window, 4, "fp32"), (image, (3, 16, 16), window, 4, "fp32"), (image, written, (5, 1, 2), 4, "fp32"),
         (image, written, (3, 2, 1), 4, "fp32"), (image, written, window, 4, "fp64"),
     ):  # fmt: skip
-        assert not fits(device, *wrong)
+        assert not fits(*wrong)
     device.limits = Limits("many", multiprocessors=132)
-    assert fits(device, image, written, window, 33, "fp32") == found and not fits(
-        device, image, written, window, 32, "fp32"
-    ), "half of them busy"
+    assert fits(image, written, window, 33, "fp32") == found and not fits(image, written, window, 32, "fp32"), (
+        "half of them busy"
+    )
 
 
 @pytest.mark.parametrize(

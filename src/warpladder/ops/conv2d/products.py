@@ -146,7 +146,9 @@ class GemmConvolution:
         self.device, self.geometry, limits = owner.device, geometry, owner.device.limits
         self.plan: Planner[TilePlan] = Planner(
             lambda n: gemm(
-                (geometry.columns, geometry.classes * geometry.pitch(n), geometry.rows), limits, copies=(ACROSS, PATCHES)
+                (geometry.columns, geometry.classes * geometry.pitch(n), geometry.rows),
+                limits,
+                copies=(ACROSS, PATCHES),
             ),
             capacity,
         )

@@ -41,9 +41,7 @@ def adding_partials(parts: int, numbers: int) -> float:
     return LAUNCH + 4 * (2 * parts + 1) * numbers / BYTES
 
 
-def launch_cycles(
-    blocks: int, resident: int, warps: int, instructions: float, waits: float, limits: Limits
-) -> float:
+def launch_cycles(blocks: int, resident: int, warps: int, instructions: float, waits: float, limits: Limits) -> float:
     """Cycles until the last block of a launch is done.
 
     blocks, warps : of the launch, and of each block.

@@ -23,6 +23,11 @@ from .warpgroups.images import GradientBelow, PackedImages
 HALVES = {"tf32": "fp16"}
 
 
+def has_wgmma(device: Device) -> bool:
+    """True if the device runs Hopper's warpgroup products; the emulator does."""
+    return device.capability in (None, HOPPER)
+
+
 @dataclass(frozen=True)
 class ConvProblem:
     """A convolution on a device, as an algorithm has to know it.
@@ -53,8 +58,7 @@ class ConvProblem:
         """The problem of the layers of a subgraph. Without a device it has no warpgroup products."""
         conv = FusedConv.of(subgraph.layers, subgraph.shapes[0])
         slight = not conv.upsamples and not has_dx and is_small(subgraph, FIRST, products=2)
-        wgmma = device is not None and device.capability in (None, HOPPER)
-        limits = subgraph.limits if device is None else device.limits
+        limits, wgmma = (subgraph.limits, False) if device is None else (device.limits, has_wgmma(device))
         return cls(conv, subgraph.precision, capacity, limits, wgmma, trains, has_dx, slight)
 
     @property

@@ -119,7 +119,11 @@ class NarrowConvolution:
 
     def pack(self, w: Array) -> Launch:
         """Packs the weights, for y and dx: before them, once they have changed."""
-        c, o, kernel = self.shape.read[0], self.shape.written[0], self.device.kernel(PACK, f"pack_narrow<{self.kind.name}>")
+        c, o, kernel = (
+            self.shape.read[0],
+            self.shape.written[0],
+            self.device.kernel(PACK, f"pack_narrow<{self.kind.name}>"),
+        )
         blocks, backward = (width(o), None) if self.dx is None else (width(o) + width(c), self.dx.packed)
         return kernel.bind(blocks, PACKING, w, o, c, self.shape.k**2, width(o), width(c), self.y.packed, backward)
 
@@ -152,9 +156,7 @@ class Narrow(ConvAlgorithm):
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:
         conv = problem.conv
-        return not conv.upsamples and fits(
-            cls._shape(problem), conv.window.stride, problem.precision, problem.limits
-        )
+        return not conv.upsamples and fits(cls._shape(problem), conv.window.stride, problem.precision, problem.limits)
 
     @staticmethod
     def _shape(problem: ConvProblem) -> NarrowShape:
