@@ -11,7 +11,7 @@ from ....cost.plans import Planner
 from ....engine.kernels import Launches, OnDevice, ceil_div
 from ...gradients import Gradients, finish
 from ...problem import FusedConv
-from ...products import AFTER, GEMM, WAYS, Geometry, add_partials
+from ...products import AFTER, WAYS, Geometry, add_partials
 from ..formats import FORMATS
 from .plan import THREADS, WIDE_THREADS, ConvolveForm, ConvolveProblem, CorrelateProblem, GeneralPlan
 

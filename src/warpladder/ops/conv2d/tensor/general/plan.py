@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from .....device import Limits
-from ....cost.launch import LAUNCH, MOST_PARTS, adding_partials, blocks_by_shared, blocks_each
+from ....cost.launch import MOST_PARTS, adding_partials, blocks_by_shared, blocks_each
 from ....cost.plans import Problem, depths
 from ....engine.kernels import ceil_div
 from ...gradients import columns
