@@ -15,6 +15,7 @@ from warpladder.device import Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.nets import cnn
 from warpladder.ops.conv2d.few_inputs.few_inputs import FewImagesGradient
+from warpladder.ops.conv2d.problem import FusedConv, Image, Window
 from warpladder.ops.tables.tensor import TABLE
 from warpladder.trainers.graphed import GraphedTrainer
 
@@ -32,13 +33,13 @@ def test_sums_are_complete(asked: Asked) -> None:
 def test_who_takes_it() -> None:
     """An image or a few that have room, with few terms and no stride."""
     limits = Limits("some GPU")
-    assert FewImagesGradient.takes((3, 32, 32), 3, 1, 1, 4, limits)
-    assert not FewImagesGradient.takes((3, 32, 32), 3, 1, 1, 5, limits) and not FewImagesGradient.takes(
-        (3, 32, 32), 3, 2, 1, 1, limits
-    )
-    assert not FewImagesGradient.takes((4, 32, 32), 3, 1, 1, 1, limits) and not FewImagesGradient.takes(
-        (3, 64, 64), 3, 1, 1, 1, limits
-    )
+
+    def supports(read: Image, stride: int, n: int) -> bool:
+        return FewImagesGradient.supports(FusedConv(read, read, Window(3, stride, 1), pool=True), n, limits)
+
+    assert supports((3, 32, 32), 1, 4)
+    assert not supports((3, 32, 32), 1, 5) and not supports((3, 32, 32), 2, 1)
+    assert not supports((4, 32, 32), 1, 1) and not supports((3, 64, 64), 1, 1)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
