@@ -46,11 +46,7 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
         "warpladder.appendix.svm.",
         (svm.classify, svm.SvmSettings, svm.Part, svm.of_arrays, svm.of_file, svm.of_extraction),
     ),
-    (
-        "What a support vector machine returns",
-        "warpladder.appendix.svm.results.",
-        (svm_results.SvmResults, svm_results.load_svm),
-    ),
+    ("What a support vector machine returns", "warpladder.appendix.svm.results.", (svm_results.SvmResults,)),
     ("Scores of classes", "warpladder.results.classes.", (classes.ClassScores, classes.class_scores)),
     ("What a run reports", "warpladder.train.", (checkpoint.EpochLog, checkpoint.Score)),
     ("The ladder", "warpladder.ladder.", (ladder.find, ladder.load, ladder.is_peer, ladder.outside, ladder.spelled)),

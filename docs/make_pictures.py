@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from warpladder.appendix.reproduce.report.page import write_page
-from warpladder.appendix.reproduce.results import load_reproduction
+from warpladder.appendix.reproduce.results import Reproduction
 from warpladder.report.figures.alone import alone
 from warpladder.report.figures.ladder import alt, ladder
 from warpladder.results import Results, load
@@ -31,10 +31,10 @@ def write_pages(folder: Path) -> None:
     """Write a page for each report of the H200, and one with both GPUs for each report of the H100."""
     folder.mkdir(exist_ok=True)
     for stored in sorted(H200.glob("*/results.json")):
-        write_page(load_reproduction(stored), folder / f"{stored.parent.name}.html")
+        write_page(Reproduction.load(stored), folder / f"{stored.parent.name}.html")
     for stored in sorted(H100.glob("*/results.json")):
         name = stored.parent.name
-        both = [load_reproduction(gpu / name / "results.json") for gpu in (H200, H100)]
+        both = [Reproduction.load(gpu / name / "results.json") for gpu in (H200, H100)]
         write_page(both, folder / f"{name}-h200-h100.html", ["H200", "H100"])
 
 

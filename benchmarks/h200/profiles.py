@@ -15,7 +15,6 @@ from warpladder import data, nets
 from warpladder.config import TrainConfig
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
-from warpladder.results.profiled import save
 from warpladder.timing.profile import profile
 
 CASES = (
@@ -54,7 +53,7 @@ def main(data_dir: str | None, out: Path, names: str, rungs: str) -> None:
             except WarpladderError as error:
                 click.echo(f"{name} {rung}: {error}")
                 continue
-            save(found, out / f"{name}-{rung.replace(':precision=', '-')}.json")
+            found.save(out / f"{name}-{rung.replace(':precision=', '-')}.json")
             click.echo(
                 f"{name} {rung}: {found.step_seconds * 1e6:.1f} us a step, {found.parts_seconds * 1e6:.1f} in its parts"
             )

@@ -12,7 +12,7 @@ from warpladder.appendix.reproduce import NAMES, Course, Watcher, definition
 from warpladder.appendix.reproduce.definition import parse
 from warpladder.appendix.reproduce.resolve import measure_of, parts_of
 from warpladder.appendix.reproduce.resolve import places as places_of
-from warpladder.appendix.reproduce.results import load_reproduction
+from warpladder.appendix.reproduce.results import Reproduction
 from warpladder.errors import ConfigError, ResultsError
 
 WRITTEN = [
@@ -182,7 +182,7 @@ def test_figures_come_into_their_places(whole):
 
 def test_the_file_is_read_back_the_same(whole):
     folder, found = whole
-    assert replace(load_reproduction(folder / "results.json"), seconds=0.0, created="") == replace(
+    assert replace(Reproduction.load(folder / "results.json"), seconds=0.0, created="") == replace(
         found, seconds=0.0, created=""
     )
 
@@ -207,7 +207,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path):
 
     with pytest.raises(Enough):
         reproduced(tmp_path, watcher=Watcher(news=stop), only=("seeds",))
-    between = load_reproduction(tmp_path / "results.json")
+    between = Reproduction.load(tmp_path / "results.json")
     assert "seeds" in between.missing
     before = json.loads((tmp_path / "measured/seeds.json").read_text())["runs"]
     assert [run["seed"] for run in before] == [0]

@@ -11,8 +11,8 @@ import pytest
 
 from warpladder.appendix.reproduce import definition as real
 from warpladder.appendix.reproduce.definition import parse
-from warpladder.appendix.reproduce.results import load_reproduction
-from warpladder.appendix.reproduce.trained import load_trainings
+from warpladder.appendix.reproduce.results import Reproduction
+from warpladder.appendix.reproduce.trained import Trainings
 from warpladder.cli import main
 from warpladder.machine import facts as machine
 from warpladder.train import train
@@ -102,7 +102,7 @@ def test_all_reports_and_the_page_of_them(capsys, monkeypatch):
             and Path("o", name, "report.html").exists()
             and f"Report {name}" in page
         )
-        found = load_reproduction(f"o/{name}/results.json")
+        found = Reproduction.load(f"o/{name}/results.json")
         accuracy = found.sections[0].tables[0].rows[1].values[1].here
         assert accuracy is not None and f"<b>{100 * accuracy:.2f}</b> %" in page and "91.25 %" in page
     assert page.count("accuracy: NumPy") == 2 and page.count("2 of 2 experiments") == 2
@@ -146,14 +146,14 @@ def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(capsys, mon
         else "not begun yet" in Path("o/report.html").read_text()
     )
     kept = {path: path.read_text() for path in Path("o").glob("*/measured/*.json")}
-    runs = sum(len(load_trainings(path).runs) for path in kept)
+    runs = sum(len(Trainings.load(path).runs) for path in kept)
     assert runs == at - 1
     trained = stopping(monkeypatch, 0, interrupt)
     assert typed(capsys, "all", "--out", "o")[0] == 0 and len(trained) == 6 - runs
     for path, text in kept.items():
         before, after = json.loads(text)["runs"], json.loads(path.read_text())["runs"]
         assert after[: len(before)] == before, "what was measured before is kept to the digit"
-    assert all(not load_reproduction(f"o/{name}/results.json").missing for name in ("s1", "s2"))
+    assert all(not Reproduction.load(f"o/{name}/results.json").missing for name in ("s1", "s2"))
 
 
 def test_sigterm_is_a_stop_too(capsys, monkeypatch):
@@ -170,12 +170,12 @@ def test_ctrl_c_between_reports_and_before_the_first_experiment(capsys, monkeypa
         patched.setattr("warpladder.appendix.reproduce.report.terminal.show", lambda found, out: interrupt())
         code, _, err = typed(capsys, "all", "--out", "o")
     assert code == 130 and err.count("\n") == 1 and "goes on" in err
-    assert not load_reproduction("o/s1/results.json").missing and not Path("o/s2").exists()
+    assert not Reproduction.load("o/s1/results.json").missing and not Path("o/s2").exists()
     with monkeypatch.context() as patched:
         patched.setattr(machine, "facts", lambda *_: interrupt())
         code, _, err = typed(capsys, "all", "--out", "o")
     assert code == 130 and err.count("\n") == 1 and "goes on" in err
-    assert typed(capsys, "all", "--out", "o")[0] == 0 and not load_reproduction("o/s2/results.json").missing
+    assert typed(capsys, "all", "--out", "o")[0] == 0 and not Reproduction.load("o/s2/results.json").missing
 
 
 @pytest.mark.parametrize("most", [100, 1500, 4000], ids=lambda most: f"{most} bytes")
@@ -199,11 +199,11 @@ def test_a_full_disk_is_one_line_and_loses_nothing(capsys, monkeypatch, most):
     assert not list(Path("o").rglob("*.tmp"))
     assert all(path.read_bytes() == content for path, content in before.items() if path.parent.name == "measured")
     for path in Path("o").rglob("measured/*.json"):
-        load_trainings(path)
-    load_reproduction("o/s1/results.json")
+        Trainings.load(path)
+    Reproduction.load("o/s1/results.json")
     trained = stopping(monkeypatch, 0, interrupt)
     assert typed(capsys, "all", "--out", "o")[0] == 0 and len(trained) < 6
-    assert not load_reproduction("o/s1/results.json").missing
+    assert not Reproduction.load("o/s1/results.json").missing
 
 
 def test_a_place_that_cannot_be_written_is_one_line(capsys):
@@ -244,7 +244,7 @@ def test_a_report_without_its_data_stops_no_other(capsys, monkeypatch):
     code, _, err = typed(capsys, "all", "--out", "o", "--data-dir", "empty")
     assert code == 2 and err.splitlines()[0].startswith("warpladder: s3: ") and "empty" in err.splitlines()[0]
     assert err.splitlines()[1:] == ["warpladder: 1 of 2 reports could not be reproduced, for the reasons above: s3"]
-    assert not load_reproduction("o/s1/results.json").missing
+    assert not Reproduction.load("o/s1/results.json").missing
     assert "s1/report.html" in Path("o/report.html").read_text()
 
 
@@ -275,4 +275,4 @@ def test_nobody_reads_the_tables_any_more(capsys, monkeypatch):
 
     monkeypatch.setattr("warpladder.appendix.reproduce.report.terminal.show", show)
     assert typed(capsys, "s1", "--out", "o", "--only", "other")[::2] == (0, "")
-    assert Path("o/s1/report.html").exists() and load_reproduction("o/s1/results.json").measured == ("other",)
+    assert Path("o/s1/report.html").exists() and Reproduction.load("o/s1/results.json").measured == ("other",)

@@ -19,15 +19,14 @@ from warpladder.appendix.reproduce.experiments import Bench, Watcher
 from warpladder.appendix.reproduce.report.figures import stated
 from warpladder.appendix.reproduce.report.page import page
 from warpladder.appendix.reproduce.results import (
-    REPRODUCTION_SCHEMA,
     Bars,
     Column,
     Lines,
+    ReportRow,
+    ReportTable,
     Reproduction,
-    Row,
     Section,
     Series,
-    Table,
     Value,
 )
 from warpladder.cli import main
@@ -50,11 +49,11 @@ def gpu(name: str) -> Gpu:
 def made(here: float | None, *, report: str = "s1", unit: str = "s", reason: str = "", **changes: Any) -> Reproduction:
     """A reproduction of one table and two pictures, in which one figure was measured."""
     value = Value(reported=23.47, here=here)
-    table = Table(
+    table = ReportTable(
         "Table 3",
         ("GPU",),
         (Column("training", unit),),
-        (Row(("the one here",), (value,), "naive", "" if here else reason or "no GPU"),),
+        (ReportRow(("the one here",), (value,), "naive", "" if here else reason or "no GPU"),),
     )
     lines = Lines(
         "Figure 1",
@@ -65,7 +64,7 @@ def made(here: float | None, *, report: str = "s1", unit: str = "s", reason: str
     bars = Bars("Times", Column("training", "s"), ("naive",), (value,))
     section = Section("CUDA", findings=("Because.",), tables=(table,), lines=(lines,), bars=(bars,))
     found = Reproduction(
-        REPRODUCTION_SCHEMA, report, "A net", "About it.", "2026-11-22T10:00:00Z", False, f"warpladder reproduce {report}", MACHINE,
+        Reproduction.SCHEMA, report, "A net", "About it.", "2026-11-22T10:00:00Z", False, f"warpladder reproduce {report}", MACHINE,
         (section,), ("rows",), (), 12.0,
     )  # fmt: skip
     return replace(found, **changes)
@@ -94,10 +93,10 @@ ONE, TWO = "h100/s1/results.json", "h200/s1/results.json"
 
 def test_a_single_reproduction_makes_its_page_again(run: Any) -> None:
     from warpladder.appendix.reproduce.report.page import write_page
-    from warpladder.appendix.reproduce.results import load_reproduction
+    from warpladder.appendix.reproduce.results import Reproduction
 
     assert run(ONE) == (0, "Open this: h100/s1/report.html\n", "")
-    write_page(load_reproduction(ONE), "again.html")
+    write_page(Reproduction.load(ONE), "again.html")
     assert Path("again.html").read_text() == Path("h100/s1/report.html").read_text()
 
 
@@ -189,12 +188,12 @@ def test_a_page_is_of_one_kind_of_files(run: Any) -> None:
         (lambda tree: tree.pop("machine"), "machine is missing"),
         (lambda tree: tree.update(author="me"), "'author' is not a field"),
         (lambda tree: tree.update(sections="none"), "sections wants a list, got 'none'"),
-        (lambda tree: tree["sections"][0]["tables"][0]["rows"][0].update(values=[]), "wants 1 texts and 1 figures"),
+        (lambda tree: tree["sections"][0]["tables"][0]["rows"][0].update(values=[]), "wants 1 figures, got 0"),
         (
             lambda tree: tree["sections"][0]["tables"][0]["rows"][0]["values"][0].update(here="fast"),
             "wants a number, got 'fast'",
         ),
-        (lambda tree: tree["sections"][0]["tables"][0]["columns"][0].update(unit="weeks"), "unit wants one of"),
+        (lambda tree: tree["sections"][0]["tables"][0]["columns"][0].update(unit="weeks"), "there is no unit 'weeks'"),
         (lambda tree: tree["sections"][0]["lines"][0]["series"][0].update(x=[1.0]), "wants as many finite x as y"),
         (lambda tree: tree["sections"][0]["bars"][0].update(labels=[]), "want a label for each figure"),
     ],
@@ -213,7 +212,7 @@ def test_a_reproduction_that_is_none_is_one_line(change: Any, told: str, run: An
     [
         (b'{"report": "s1", "sections": [', "is not a results file: "),
         (b'{"report": "s1", "sections": NaN}', "NaN is not a number that JSON knows"),
-        (b'["report", "sections"]', "is no results file of 'warpladder reproduce'"),
+        (b'["report", "sections"]', "is not a results file of a climb"),
         (b'{"report": "annual", "sections": 4}', "has schema None"),
         (b'{"\x80": "report", "sections": 4}', "is not a results file"),
     ],
@@ -238,7 +237,7 @@ def test_ratios_are_worked_out_of_a_report_s_own_times(tmp_path: Path) -> None:
     loops, numpy, cuda, _ = (row.values[1] for row in found.sections[0].tables[0].rows)
     assert loops.reported is None and numpy.reported == 3.5 and cuda.reported == 0.735, "12.5 / 17 in three digits"
     assert cuda.here is None
-    with pytest.raises(ConfigError, match="'over the first' has no column of epoch_seconds to be worked out from"):
+    with pytest.raises(ConfigError, match="'over the first' is worked out from epoch_seconds, which no column has"):
         parse(
             text.replace(
                 'measure = "epoch_seconds" },\n  { head = "over', 'measure = "test_loss" },\n  { head = "over', 1

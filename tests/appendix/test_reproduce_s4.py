@@ -18,7 +18,7 @@ from warpladder.appendix.reproduce.definition import parse
 from warpladder.appendix.reproduce.kept import kept_by
 from warpladder.appendix.reproduce.photos import drawn, of_classes
 from warpladder.appendix.reproduce.profiles import Profiled
-from warpladder.appendix.reproduce.results import load_reproduction
+from warpladder.appendix.reproduce.results import Reproduction
 from warpladder.appendix.reproduce.trainings import Train, checkpoint_of
 from warpladder.checkpoint import load
 from warpladder.data.dataset import Dataset
@@ -193,7 +193,7 @@ def test_speed_ups_have_bars_too(whole):
 def test_what_was_made_of_kept_weights_is_whole_and_read_back(whole):
     folder, found = whole
     assert found.missing == () and found.notes == ()
-    again = load_reproduction(folder / "results.json")
+    again = Reproduction.load(folder / "results.json")
     assert replace(again, seconds=0.0, created="") == replace(found, seconds=0.0, created="")
     begun: list[str] = []
     reproduced(folder, SMALL, watcher=Watcher(begin=lambda name, at, of: begun.append(name)))

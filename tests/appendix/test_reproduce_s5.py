@@ -13,7 +13,7 @@ from climbs import example, timed
 from warpladder.appendix.reproduce import Course, Watcher, definition, launches
 from warpladder.appendix.reproduce.averages import later_epoch, total
 from warpladder.appendix.reproduce.definition import parse
-from warpladder.appendix.reproduce.launched import Launched, Launches, load_launches
+from warpladder.appendix.reproduce.launched import Launched, Launches
 from warpladder.appendix.reproduce.report.pictures import lines
 from warpladder.appendix.reproduce.results import Series
 from warpladder.device.emulator.toolchain import why_not as why_not_emulated
@@ -206,7 +206,7 @@ def test_a_librarys_call_is_a_row_without_figures(tmp_path):
     )
     (tmp_path / "measured").mkdir()
     stored.save(tmp_path / "measured/shapes.json")
-    assert load_launches(tmp_path / "measured/shapes.json") == stored
+    assert Launches.load(tmp_path / "measured/shapes.json") == stored
     found = reproduced(tmp_path, "shapes")
     call, kernel = found.sections[0].tables[3].rows
     assert call.label[0] == "cublasLt y" and call.values[0].here is None and "library" in call.remark
@@ -220,8 +220,8 @@ def test_a_librarys_call_is_a_row_without_figures(tmp_path):
 
 def test_a_file_of_launches_that_is_none_is_an_error_of_one_line(tmp_path):
     (tmp_path / "a.json").write_text("{}")
-    with pytest.raises(ResultsError, match=r"a\.json: is no file of launches of schema 1"):
-        load_launches(tmp_path / "a.json")
+    with pytest.raises(ResultsError, match=r"a\.json: is not a file of launches"):
+        Launches.load(tmp_path / "a.json")
 
 
 def test_the_report_has_its_nine_rows_and_a_headline():

@@ -25,7 +25,7 @@ from warpladder.appendix.svm.fitted import Fitted, pairs_of
 from warpladder.appendix.svm.gram import Gram
 from warpladder.appendix.svm.kernel import CpuRbf, TorchRbf
 from warpladder.appendix.svm.pairs import fit_pairs
-from warpladder.appendix.svm.results import load_svm
+from warpladder.appendix.svm.results import SvmResults
 from warpladder.appendix.svm.room import chosen_method, gram_bytes, room
 from warpladder.appendix.svm.scaling import fit_scaler, gamma_of, scale
 from warpladder.errors import ArgumentError, ConfigError, DataError, DeviceError, OutOfMemoryError, ResultsError
@@ -279,10 +279,10 @@ def test_features_as_they_are(method, tmp_path):
     assert found.support_vectors == len(machine.support_)
     assert svm.classify(*parts, svm.SvmSettings(method=method)).test_accuracy != found.test_accuracy
     found.save(tmp_path / "r.json")
-    assert load_svm(tmp_path / "r.json").scaling == "none"
+    assert SvmResults.load(tmp_path / "r.json").scaling == "none"
     older = (tmp_path / "r.json").read_text().replace(',\n "scaling": "none"', "")
     (tmp_path / "r.json").write_text(older)
-    assert load_svm(tmp_path / "r.json").scaling == "standard", "files from before the option were scaled"
+    assert SvmResults.load(tmp_path / "r.json").scaling == "standard", "files from before the option were scaled"
 
 
 def test_a_limit_takes_rows_as_data_sets_do():
@@ -309,12 +309,12 @@ def test_results_are_kept(tmp_path):
     x, y = noisy(60, 5, 3)
     found = svm.classify(svm.of_arrays(x, y, "train"), svm.of_arrays(x, y, "test"))
     found.save(tmp_path / "r.json")
-    assert load_svm(tmp_path / "r.json") == found
+    assert SvmResults.load(tmp_path / "r.json") == found
     (tmp_path / "r.json").write_text((tmp_path / "r.json").read_text().replace('"schema": 1', '"schema": 7'))
-    with pytest.raises(ResultsError, match="is of version 7"):
-        load_svm(tmp_path / "r.json")
-    with pytest.raises(ResultsError, match="cannot be read"):
-        load_svm(tmp_path / "none.json")
+    with pytest.raises(ResultsError, match="has schema 7, this warpladder reads 1"):
+        SvmResults.load(tmp_path / "r.json")
+    with pytest.raises(ResultsError, match=r"none\.json: No such file"):
+        SvmResults.load(tmp_path / "none.json")
 
 
 def test_class_scores_by_hand():
@@ -362,7 +362,8 @@ def test_too_little_memory_is_told_before_any_is_taken(method):
 def test_it_takes_no_more_than_was_foretold():
     body = """
 import numpy as np
-from warpladder import svm, machine
+from warpladder.appendix import svm
+from warpladder.machine import facts as machine
 import sklearn.svm
 rng = np.random.default_rng(0)
 x, y = rng.normal(size=(5000, 300)).astype(np.float32), rng.integers(0, 2, 5000)
@@ -492,7 +493,7 @@ def test_the_command_scores_a_file(run, kept):
     assert (
         Path("s/confusion.png").read_bytes().startswith(b"\x89PNG") and b"<svg" in Path("s/confusion.svg").read_bytes()
     )
-    found = load_svm("s/results.json")
+    found = SvmResults.load("s/results.json")
     digits, trained = wl.data.load("digits", limit=300), wl.load(kept / "a.safetensors")
     x, tests = trained.features(digits.train_x, 1), trained.features(digits.test_x, 1)
     _, labels, _ = by_sklearn(x, digits.train_y, tests)
@@ -513,8 +514,10 @@ def test_features_at_once_and_from_files_are_the_same(run, kept):
         ("three", [str(kept / "a1.safetensors")]),
     ):
         assert run("svm", *words, "--out", out)[0] == 0
-    assert load_svm("one/results.json").scores.confusion == load_svm("two/results.json").scores.confusion
-    assert load_svm("one/results.json").scores.confusion == load_svm("three/results.json").scores.confusion
+    assert SvmResults.load("one/results.json").scores.confusion == SvmResults.load("two/results.json").scores.confusion
+    assert (
+        SvmResults.load("one/results.json").scores.confusion == SvmResults.load("three/results.json").scores.confusion
+    )
 
 
 WRONG = {

@@ -31,7 +31,7 @@ from warpladder.ops.tables.tiled import TABLE as TILED
 from warpladder.ops.thin_chain.head import ThinHead
 from warpladder.report.page import page
 from warpladder.results import load
-from warpladder.results.profiled import KernelTime, load_profile, parse, save
+from warpladder.results.profiled import KernelTime, Profile
 from warpladder.rungs.tensor import PRECISIONS
 from warpladder.timing.profile.kernels import full
 from warpladder.timing.profile.units import tensor_share
@@ -156,7 +156,7 @@ def test_profiles_tell_it_in_a_file_and_on_the_terminal(
     ]
     assert main(asked) == 0
     said = " ".join(capsys.readouterr().out.split())
-    found = load_profile(out)
+    found = Profile.load(out)
     assert found.tensor_share == 1 and "100.0% of the FLOPs of its products of matrices run in kernels" in said
     kernels = [kernel for part in found.parts for kernel in part.kernels]
     assert {kernel.name.startswith("multiply<") for kernel in kernels if kernel.tensor} == {True}
@@ -169,15 +169,15 @@ def test_a_files_share_is_checked_and_older_files_have_none(tmp_path: Path) -> N
         tensor_share=0.981,
         parts=(replace(made_up().parts[0], kernels=(KernelTime("multiply", 1, 1e-6, None, True),)),),
     )
-    save(known, tmp_path / "p.json")
+    known.save(tmp_path / "p.json")
     raw = (tmp_path / "p.json").read_bytes()
     assert (
-        parse(raw) == known
-        and parse(raw.replace(b'"tensor_share": 0.981', b'"tensor_share": null')).tensor_share is None
+        Profile.parse(raw) == known
+        and Profile.parse(raw.replace(b'"tensor_share": 0.981', b'"tensor_share": null')).tensor_share is None
     )
     for wrong in (b"1.5", b"-0.1"):
         with pytest.raises(ResultsError, match="tensor_share wants a share from 0 to 1"):
-            parse(raw.replace(b'"tensor_share": 0.981', b'"tensor_share": ' + wrong))
+            Profile.parse(raw.replace(b'"tensor_share": 0.981', b'"tensor_share": ' + wrong))
 
 
 def test_the_page_tells_it_beside_each_kernel() -> None:

@@ -22,7 +22,7 @@ from warpladder.report.figures import curves
 from warpladder.report.page import page, write_page
 from warpladder.report.style import STYLE
 from warpladder.results import Gpu, History, RungResult, load
-from warpladder.results.profiled import parse
+from warpladder.results.profiled import Profile
 from warpladder.results.text import words
 
 STORED = Path(__file__).parents[2] / "benchmarks"
@@ -88,7 +88,7 @@ class Elements(HTMLParser):
 
 
 def stored():
-    profile = parse((STORED / "h200" / "profiles" / "cnn-gemm.json").read_bytes())
+    profile = Profile.parse((STORED / "h200" / "profiles" / "cnn-gemm.json").read_bytes())
     return page(load(STORED / "h200" / "climb-cnn" / "results.json"), profiles=[profile])
 
 
@@ -292,7 +292,7 @@ def test_a_gpu_without_a_known_bandwidth_is_a_flat_roof():
 
 
 def test_a_profile_shows_operations_kernels_and_its_roof():
-    profile = parse((STORED / "h200" / "profiles" / "cnn-gemm.json").read_bytes())
+    profile = Profile.parse((STORED / "h200" / "profiles" / "cnn-gemm.json").read_bytes())
     text = page(load(STORED / "h200" / "climb-cnn" / "results.json"), profiles=[profile])
     for part in (
         "gemm: 115 us a step of 64 samples on NVIDIA H200",
@@ -302,7 +302,7 @@ def test_a_profile_shows_operations_kernels_and_its_roof():
         "4,810 GB/s",
     ):
         assert part in text, part
-    whole = parse((STORED / "h200" / "profiles" / "mlp10-graph.json").read_bytes())
+    whole = Profile.parse((STORED / "h200" / "profiles" / "mlp10-graph.json").read_bytes())
     assert (
         page(example(), profiles=[replace(whole, parts=(), reason="it is one program")]).count("it is one program") == 1
     )
@@ -397,7 +397,7 @@ def test_older_and_stored_results_make_pages():
         text = page(load(path), pictures=False)
         assert words.conclusion(load(path)).split(":")[0] in text
     for path in STORED.glob("h200/profiles/*.json"):
-        assert parse(path.read_bytes()).step_seconds == json.loads(path.read_text())["step_seconds"]
+        assert Profile.parse(path.read_bytes()).step_seconds == json.loads(path.read_text())["step_seconds"]
 
 
 def test_a_rung_that_was_not_reached_keeps_its_place():

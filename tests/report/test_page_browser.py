@@ -15,10 +15,10 @@ from climbs import example, timed
 from test_page import full
 
 from warpladder.appendix.reproduce.report.page import page as reproduced
-from warpladder.appendix.reproduce.results import load_reproduction
+from warpladder.appendix.reproduce.results import Reproduction
 from warpladder.report.page import page
 from warpladder.results import load
-from warpladder.results.profiled import parse
+from warpladder.results.profiled import Profile
 
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
@@ -65,7 +65,7 @@ def browse(file, folder, *options):
 
 def made():
     climb = load(STORED / "climb-cnn" / "results.json")
-    profile = parse((STORED / "profiles" / "cnn-gemm.json").read_bytes())
+    profile = Profile.parse((STORED / "profiles" / "cnn-gemm.json").read_bytes())
     long = timed(
         "torch:device=cuda:mode=compile:precision=bfloat16:loader=yes:workers=4", "t", (400.0,), peer=True, steps=1
     )
@@ -74,9 +74,9 @@ def made():
         "stored": lambda: page(climb, profiles=[profile]),
         "crowded": lambda: page(crowded),
         "two": lambda: page([full(), example()], ["before", "a-long-name/" * 5]),
-        "report": lambda: reproduced(load_reproduction(STORED / "reproduce" / "s4" / "results.json")),
+        "report": lambda: reproduced(Reproduction.load(STORED / "reproduce" / "s4" / "results.json")),
         "reports": lambda: reproduced(
-            [load_reproduction(STORED / "reproduce" / "s5" / "results.json")] * 2, ["one", "two"]
+            [Reproduction.load(STORED / "reproduce" / "s5" / "results.json")] * 2, ["one", "two"]
         ),
     }
 

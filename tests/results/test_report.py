@@ -183,7 +183,7 @@ def test_every_rung_is_measured_by_the_peak_of_its_own_unit():
     machine = replace(example().machine, gpu=gpu)
     flops = example().net.train_flops * 60000
     graph = timed("graph", "graphs", (0.01,), floor_seconds=flops / 60e12)
-    half = timed("torch-gpu-bf16", "graphs", (0.012,), peer=True, floor_seconds=flops / 990e12, precision="bfloat16")
+    half = timed("torch-gpu-bf16", "graphs", (0.012,), peer=True, floor_seconds=flops / 990e12, precision="bf16")
     results = example(machine=machine, rungs=(*example().rungs, graph, half))
     said = words.conclusion(results)
     assert "It computes at 8.2 % of the 60,000 GFLOP/s that the NVIDIA H200 can do in fp32." in said
@@ -262,7 +262,8 @@ def test_optimizer_and_schedule_are_told_in_short_and_in_full():
     assert "<dt>schedule</dt><dd>Cosine, warmup 1.0</dd>" in text
 
 
-def test_settings_of_older_files_are_shown():
-    former = example(config={"batch_size": None, "learning_rate": 0.1, "momentum": 0.9, "nesterov": True})
+def test_settings_of_sgd_are_shown():
+    sgd = {"name": "SGD", "learning_rate": 0.1, "momentum": 0.9, "nesterov": True}
+    former = example(config={"batch_size": None, "optimizer": sgd})
     assert "batch full, SGD 0.1, momentum 0.9, tested after" in " ".join(shown(former, 120).split())
-    assert "<dt>learning_rate</dt><dd>0.1</dd>" in page(former)
+    assert "<dt>optimizer</dt><dd>SGD, learning_rate 0.1, momentum 0.9, nesterov True</dd>" in page(former)

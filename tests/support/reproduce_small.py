@@ -19,10 +19,10 @@ from typing import Any
 import made_up_sets
 
 from warpladder.appendix.reproduce import NAMES, Course, Watcher, definition
-from warpladder.appendix.reproduce.definition import UNMEASURED, Definition
+from warpladder.appendix.reproduce.definition import Definition
 from warpladder.appendix.reproduce.report.files import write_pictures
 from warpladder.appendix.reproduce.report.page import write_page
-from warpladder.appendix.reproduce.results import Reproduction
+from warpladder.appendix.reproduce.results import UNMEASURED, Reproduction
 from warpladder.results import RungResult
 
 TRAIN, TEST = 2_000, 200

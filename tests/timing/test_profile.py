@@ -26,7 +26,7 @@ from warpladder.ladder import find
 from warpladder.nets import Flatten
 from warpladder.optimizers import Adam, Optimizer
 from warpladder.report.page import page
-from warpladder.results.profiled import KernelTime, LaunchShape, Part, Profile, Tiles, load_profile
+from warpladder.results.profiled import KernelTime, LaunchShape, Part, Profile, Tiles
 from warpladder.rungs.base import Rung
 from warpladder.timing.profile import WHOLE, floor, profile
 from warpladder.trainers.native.compiler.clocks import Clocks
@@ -164,7 +164,7 @@ def test_instructions_are_shown_without_a_launchs_columns(capsys: pytest.Capture
         and "library" not in shown
         and "occupancy" not in shown
     )
-    text = page(example(), profiles=[load_profile(out)])
+    text = page(example(), profiles=[Profile.load(out)])
     assert "Clocked inside whole steps" in text and "times on each thread" in text and "weight_gradient" in text
 
 

@@ -61,9 +61,7 @@ def profile(net_name: str, rung: str, out: Path | None, overwrite: bool, **optio
     report_defaults(net_name, run.config, options)
     found = profile_run(run)
     if out is not None:
-        from ..results.profiled import save
-
-        save(found, out)
+        found.save(out)
     _show(found, run.rung, rung)
     if out is not None:
         click.echo(f"All of it: {out}")

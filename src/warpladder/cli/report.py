@@ -87,22 +87,14 @@ def _beside(found: dict[Path, Reproduction], place: Path) -> None:
 
 def _read(file: Path) -> Results | Profile | Reproduction:
     """Read a file of results: of a climb, of a profile, or of a reproduced report."""
-    from .. import results
-    from ..appendix.reproduce import results as reproduction
-    from ..results import profiled
+    from ..appendix.reproduce.results import Reproduction
+    from ..results import Results
+    from ..results.profiled import Profile
+    from ..results.stored import reading
 
-    try:
-        raw = file.read_bytes()
-    except OSError as error:
-        raise ResultsError(f"{file}: {error.strerror or error}") from None
-    try:
-        if b'"step_seconds"' in raw and b'"rungs"' not in raw:
-            return profiled.parse(raw)
-        if b'"report"' in raw and b'"sections"' in raw:
-            return reproduction.parse(raw)
-        return results.parse(raw)
-    except ResultsError as error:
-        raise ResultsError(f"{file}: {error}") from None
+    with reading(file) as tree:
+        kind = next((kind for kind in (Profile, Reproduction) if kind.is_kind(tree)), Results)
+        return kind.from_tree(tree)
 
 
 def _labels(files: list[Path]) -> list[str]:

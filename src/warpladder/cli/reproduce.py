@@ -158,7 +158,7 @@ def _index(made: list[Definition], place: Path) -> None:
     """Write the page of the reports that the folder holds, and of those that are to come; no folder is made for it."""
     from ..appendix.reproduce import NAMES, RESULTS
     from ..appendix.reproduce.report.index import Entry, write_index
-    from ..appendix.reproduce.results import load_reproduction
+    from ..appendix.reproduce.results import Reproduction
 
     titles = {report.name: report.title for report in made}
     entries = []
@@ -166,7 +166,7 @@ def _index(made: list[Definition], place: Path) -> None:
         stored, link = place / name / RESULTS, f"{name}/{PAGE}"
         if stored.exists():
             try:
-                found = load_reproduction(stored)
+                found = Reproduction.load(stored)
                 entries.append(Entry(name, found.title, link, found))
             except ResultsError as error:
                 entries.append(Entry(name, titles.get(name, ""), link, reason=f"{error}"))

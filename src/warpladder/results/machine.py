@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..errors import ResultsError
-from .reader import LATER
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,8 @@ class Machine:
     commit: str | None
     dirty: bool | None
     load_average: float | None
-    gpu: Gpu | None = field(default=None, metadata=LATER)
-    fma_peak_fp64: float | None = field(default=None, metadata=LATER)
+    gpu: Gpu | None = None
+    fma_peak_fp64: float | None = None
 
     def __post_init__(self) -> None:
         if not (

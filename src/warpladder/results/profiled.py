@@ -1,23 +1,14 @@
-"""What a profile says, as plain data that is stored and shown, and its JSON file: written atomically, checked when it
-is read.
-"""
+"""Profile of a training step, as frozen data with a JSON file."""
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 from ..errors import ResultsError
-from ..files.atomic import write_atomically
-from .reader import read, read_json, short
-
-#: Grows whenever a field is removed or changes its meaning, and when one is added that has no default for older files.
-SCHEMA = 1
-
-_LATER: dict[str, bool] = {"added later": True}
+from .reader import short
+from .stored import Stored
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ class KernelTime:
     launches: int
     seconds: float
     shape: LaunchShape | None
-    tensor: bool = field(default=False, metadata=_LATER)
+    tensor: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +114,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(Stored):
     """Where a step's time and memory go.
 
     samples : in the step that was measured.
@@ -146,6 +137,10 @@ class Profile:
     None for rungs that use none.
     """
 
+    KIND: ClassVar[str] = "a profile"
+    AGAIN: ClassVar[str] = "make the profile"
+    MARKS: ClassVar[tuple[str, ...]] = ("step_seconds",)
+
     net: str
     rung: str
     device: str
@@ -158,74 +153,53 @@ class Profile:
     memory: dict[str, int]
     host_bytes: int
     transfers: dict[str, int]
-    timeline: tuple[Lane, ...] = field(default=(), metadata=_LATER)
-    hidden: float = field(default=0.0, metadata=_LATER)
-    reason: str = field(default="", metadata=_LATER)
-    machine: dict[str, Any] = field(default_factory=dict, metadata=_LATER)
-    tiles: tuple[Tiles, ...] = field(default=(), metadata=_LATER)
-    spans: dict[str, float] = field(default_factory=dict, metadata=_LATER)
-    tensor_share: float | None = field(default=None, metadata=_LATER)
-    inside: bool = field(default=False, metadata=_LATER)
+    timeline: tuple[Lane, ...] = ()
+    hidden: float = 0.0
+    reason: str = ""
+    machine: dict[str, Any] = field(default_factory=dict)
+    tiles: tuple[Tiles, ...] = ()
+    spans: dict[str, float] = field(default_factory=dict)
+    tensor_share: float | None = None
+    inside: bool = False
 
     @property
     def parts_seconds(self) -> float:
         """The parts' times added up: less than the step's where starting and waiting count, more where parts overlap."""
         return sum(part.seconds for part in self.parts)
 
+    @classmethod
+    def is_kind(cls, tree: Any) -> bool:
+        """True if a JSON tree has the marks of a profile, and not those of a climb."""
+        return super().is_kind(tree) and "rungs" not in tree
 
-def save(found: Profile, path: str | os.PathLike[str]) -> None:
-    """Write a profile as JSON: the old file stays whole until the new one is on the disk."""
-    tree = {"schema": SCHEMA, **asdict(found)}
-    tree |= {name: None for name in _PEAKS if not math.isfinite(tree[name])}
-    write_atomically(path, json.dumps(tree, indent=1, allow_nan=False))
+    @classmethod
+    def from_tree(cls, tree: Any) -> Self:
+        """As `Stored.from_tree`; a peak that is null is read as NaN, and every number is checked."""
+        unknown = [name for name in _PEAKS if cls.is_kind(tree) and tree.get(name, 0) is None]
+        found = super().from_tree(tree | dict.fromkeys(unknown, 1.0) if unknown else tree)
+        found._check()
+        for name in unknown:
+            object.__setattr__(found, name, math.nan)
+        return found
 
+    def to_tree(self) -> dict[str, Any]:
+        """As `Stored.to_tree`, with null for a peak that is not known."""
+        return super().to_tree() | {name: None for name in _PEAKS if not math.isfinite(getattr(self, name))}
 
-def is_profile(tree: Any) -> bool:
-    """Whether a JSON tree is that of a profile, as far as its first fields say."""
-    return isinstance(tree, dict) and "step_seconds" in tree and "rungs" not in tree
-
-
-def load_profile(path: str | os.PathLike[str]) -> Profile:
-    """Read a profile's file; `ResultsError` in one line that names it."""
-    try:
-        with open(path, "rb") as file:
-            return parse(file.read())
-    except OSError as error:
-        raise ResultsError(f"{os.fspath(path)}: {error.strerror or error}") from None
-    except ResultsError as error:
-        raise ResultsError(f"{os.fspath(path)}: {error}") from None
-
-
-def parse(raw: bytes) -> Profile:
-    """Check the bytes of a profile's file and make a `Profile` of them; `ResultsError` names the first thing wrong in
-    it.
-    """
-    tree = read_json(raw, nan=True)
-    if not is_profile(tree) or "schema" not in tree:
-        raise ResultsError("is not a profile")
-    if tree["schema"] != SCHEMA or isinstance(tree["schema"], (bool, float)):
-        raise ResultsError(
-            f"has schema {short(tree['schema'])}, this warpladder reads {SCHEMA}: make the profile again"
-        )
-    del tree["schema"]
-    unknown = [name for name in _PEAKS if name in tree and tree[name] is None]
-    found: Profile = read(Profile, tree | dict.fromkeys(unknown, 1.0), "")
-    if not 1e-12 <= found.step_seconds <= 1e9 or any(not 0 <= part.seconds <= 1e9 for part in found.parts):
-        raise ResultsError("step_seconds and the parts' seconds want times below thirty years, and a step some time")
-    if not all(1 <= getattr(found, name) <= 1e30 for name in _PEAKS) or found.samples < 1 or found.flops < 1:
-        raise ResultsError(
-            "samples, flops, flops_per_second and bytes_per_second want at least 1, and the peaks at most 1e30"
-        )
-    if (
-        any(min(part.floor.flops, part.floor.bytes) < 0 for part in found.parts)
-        or min(found.memory.values(), default=0) < 0
-    ):
-        raise ResultsError("floors and memory want numbers of at least 0")
-    if found.tensor_share is not None and not 0 <= found.tensor_share <= 1:
-        raise ResultsError(f"tensor_share wants a share from 0 to 1, got {short(found.tensor_share)}")
-    for name in unknown:
-        object.__setattr__(found, name, math.nan)
-    return found
+    def _check(self) -> None:
+        if not 1e-12 <= self.step_seconds <= 1e9 or any(not 0 <= part.seconds <= 1e9 for part in self.parts):
+            raise ResultsError(
+                "step_seconds and the parts' seconds want times below thirty years, and a step some time"
+            )
+        if not all(1 <= getattr(self, name) <= 1e30 for name in _PEAKS) or self.samples < 1 or self.flops < 1:
+            raise ResultsError(
+                "samples, flops, flops_per_second and bytes_per_second want at least 1, and the peaks at most 1e30"
+            )
+        floors = [size for part in self.parts for size in (part.floor.flops, part.floor.bytes)]
+        if min((*floors, *self.memory.values()), default=0) < 0:
+            raise ResultsError("floors and memory want numbers of at least 0")
+        if self.tensor_share is not None and not 0 <= self.tensor_share <= 1:
+            raise ResultsError(f"tensor_share wants a share from 0 to 1, got {short(self.tensor_share)}")
 
 
 _PEAKS = ("flops_per_second", "bytes_per_second")

@@ -1,4 +1,4 @@
-"""Frozen dataclasses out of JSON: every field checked, the first fault told in one line with its place."""
+"""Frozen dataclasses from JSON or TOML trees: every field is checked, one line names the first fault and its place."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import json
 import math
 import types
 import typing
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any
 
 from ..errors import ResultsError
 
-#: Metadata of a dataclass's field that files of older versions lack: it has a default.
-LATER: dict[str, bool] = {"added later": True}
+#: Where a field stands that has this metadata as "only": in a file of directions, which says what is to be made, or in
+#: a file of results, where it must stand.
+DIRECTION, RESULT = "direction", "result"
 
 
-def read_json(raw: bytes, nan: bool = False) -> Any:
-    """The tree that these bytes spell; `ResultsError` where they are no JSON. With `nan`, NaN, which older files hold,
-    is read as null.
-    """
+def read_json(raw: bytes) -> Any:
+    """The tree that these bytes spell; `ResultsError` where they are no JSON."""
     try:
-        return json.loads(
-            raw.decode("utf-8"),
-            parse_constant=(lambda token: None if token == "NaN" else _no_constant(token)) if nan else _no_constant,
-        )
+        return json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
     except UnicodeDecodeError:
         raise ResultsError("is not a results file: its bytes are not UTF-8 text") from None
     except json.JSONDecodeError as error:
@@ -39,12 +35,14 @@ def _no_constant(token: str) -> float:
     raise ValueError(f"{token} is not a number that JSON knows")
 
 
-def read(kind: Any, value: Any, where: str) -> Any:
-    """`value`, out of JSON, as the annotated type `kind`: a dataclass, tuple[X, ...], dict[str, X], a union or a plain
-    type.
+def read(kind: Any, value: Any, where: str, source: str = RESULT) -> Any:
+    """`value`, from JSON or TOML, as the annotated type `kind`: a dataclass, tuple[X, ...], dict[str, X], a union or a
+    plain type. A field of a dataclass may be missing if it has a default.
+
+    source : `RESULT` or `DIRECTION`, the kind of file: fields that only the other kind has are refused.
     """
     if is_dataclass(kind):
-        return _read_record(kind, value, where)
+        return _read_record(kind, value, where, source)
     if kind is Any:
         return value
     origin, args = typing.get_origin(kind), typing.get_args(kind)
@@ -54,12 +52,14 @@ def read(kind: Any, value: Any, where: str) -> Any:
         if args[-1] is not Ellipsis and len(value) != len(args):
             raise _wrong(where, f"a list of {len(args)}", value)
         each = args if args[-1] is not Ellipsis else (args[0],) * len(value)
-        return tuple(read(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(zip(each, value, strict=True)))
+        return tuple(
+            read(kind, item, f"{where}[{i}]", source) for i, (kind, item) in enumerate(zip(each, value, strict=True))
+        )
     if origin is dict:
         if not isinstance(value, dict):
             raise _wrong(where, "an object", value)
         return {
-            read(str, key, f"a key of {where}"): read(args[1], item, f"{where}.{short(key)}")
+            read(str, key, f"a key of {where}"): read(args[1], item, f"{where}.{short(key)}", source)
             for key, item in value.items()
         }
     if origin is types.UnionType:
@@ -68,7 +68,7 @@ def read(kind: Any, value: Any, where: str) -> Any:
         kinds = [kind for kind in args if kind is not type(None)]
         python = tuple if type(value) is list else type(value)
         exact = [kind for kind in kinds if python is (typing.get_origin(kind) or kind)]
-        return read((exact or kinds)[0], value, where)
+        return read((exact or kinds)[0], value, where, source)
     if kind is float and type(value) in (int, float):
         try:
             number = float(value)
@@ -86,19 +86,19 @@ def read(kind: Any, value: Any, where: str) -> Any:
     return value
 
 
-def _read_record(kind: Any, value: Any, where: str) -> Any:
+def _read_record(kind: Any, value: Any, where: str, source: str) -> Any:
     if not isinstance(value, dict):
         raise _wrong(where, "an object", value)
-    hints = _hints(kind)
-    prefix = f"{where}." if where else ""
+    known = {field.name: field for field in fields(kind) if field.metadata.get("only", source) == source}
+    hints, prefix = _hints(kind), f"{where}." if where else ""
     for name in value:
-        if name not in hints:
+        if name not in known:
             raise ResultsError(f"{prefix}{short(name)} is not a field of this schema")
-    later = {field.name for field in fields(kind) if field.metadata.get("added later")}
-    for name in hints:
-        if name not in value and name not in later:
+    for name, field in known.items():
+        has_default = field.default is not MISSING or field.default_factory is not MISSING
+        if name not in value and (field.metadata.get("only") == RESULT or not has_default):
             raise ResultsError(f"{prefix}{name} is missing")
-    values = {name: read(hints[name], value[name], prefix + name) for name in hints if name in value}
+    values = {name: read(hints[name], value[name], prefix + name, source) for name in known if name in value}
     try:
         return kind(**values)
     except ResultsError as error:  # fields that do not go together
@@ -107,7 +107,7 @@ def _read_record(kind: Any, value: Any, where: str) -> Any:
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
-    """The types of a dataclass's fields, in order."""
+    """Types of a dataclass's fields, by name."""
     every = typing.get_type_hints(kind)
     return {field.name: every[field.name] for field in fields(kind)}
 
@@ -117,7 +117,7 @@ def _wrong(where: str, wanted: str, value: Any) -> ResultsError:
 
 
 def short(value: Any) -> str:
-    """A value in an error's line: printable, and no longer than a few words."""
+    """A value for a message: printable, at most 40 characters."""
     try:
         text = ascii(value)
     except (ValueError, RecursionError):  # Python refuses to print whole numbers of thousands of digits

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..errors import ResultsError
-from .reader import LATER
 
 
 @dataclass(frozen=True)
@@ -17,8 +16,7 @@ class Timing:
     other_seconds : processor time that other processes took in the meantime; None where the system does not tell.
     steps, samples : how many training steps and samples each repetition took.
     epoch_steps, epoch_samples : how many there are in one epoch.
-    of_epochs : epochs whose first steps each repetition took, equally many of each; 1 in older files also where it took
-    several whole ones.
+    of_epochs : epochs whose first steps each repetition took, equally many of each.
     """
 
     seconds: tuple[float, ...]
@@ -28,7 +26,7 @@ class Timing:
     samples: int
     epoch_steps: int
     epoch_samples: int
-    of_epochs: int = field(default=1, metadata=LATER)
+    of_epochs: int = 1
 
     def __post_init__(self) -> None:
         processor = (self.cpu_seconds, self.other_seconds if self.other_seconds is not None else self.cpu_seconds)

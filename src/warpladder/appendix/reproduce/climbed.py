@@ -17,7 +17,7 @@ from .results import Value
 class Climbed(Found):
     """Climbs, one for each value that is swept.
 
-    order : names of the rungs. full : epochs and samples that times are scaled up to, as `Task.full` has them.
+    order : names of the rungs. full : epochs and samples that times are scaled up to, as `TrainingTask.full` has them.
     """
 
     sweep: Sweep

@@ -4,7 +4,7 @@ for each value of a setting.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,19 +13,19 @@ from ...ladder import find
 from ...nets import with_hidden
 from ...proof import verify
 from ...results import SCHEMA, Checked, Results, RungResult
-from ...results.sweep import Sweep, load
+from ...results.sweep import Sweep
 from ...rungs.base import Rung
 from ...timing import climb
 from ...timing.contender import finite
 from .climbed import BY_EPOCH, COUNTED, MEASURES, Climbed, is_counted
-from .experiments import Bench, Task, canonical, file_of, no_measure, optional
+from .experiments import Bench, TrainingTask, canonical, file_of, no_measure
 
 #: A rung that came so far is not measured again: its time is whole, and its bits and its training are behind it.
 _WHOLE = "failed", "refused", "unjudged"
 
 
 @dataclass(frozen=True)
-class Climb(Task):
+class Climb(TrainingTask):
     """A climb.
 
     repeats, budget : as for `climb`.
@@ -34,10 +34,10 @@ class Climb(Task):
     """
 
     kind: ClassVar[str] = "climbs"
-    repeats: int = optional(3)
-    budget: float = optional(2.0)
-    sweep: dict[str, tuple[int, ...]] = optional({})
-    emulated: tuple[str, ...] = optional(())
+    repeats: int = 3
+    budget: float = 2.0
+    sweep: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    emulated: tuple[str, ...] = ()
 
     @property
     def headings(self) -> list[str]:
@@ -98,7 +98,7 @@ class Climb(Task):
             )
         keep(results)
 
-    def _task(self, heading: str) -> Task:
+    def _task(self, heading: str) -> TrainingTask:
         key, _, value = heading.partition("=")
         if key == "limit":
             return replace(self, limit=int(value))
@@ -129,7 +129,7 @@ class Climb(Task):
         return bool(self.sweep) and {*measure.removeprefix("curve:").split(" against ")} <= MEASURES.keys()
 
     def _stored(self, name: str, folder: Path) -> Sweep | None:
-        return load(file_of(name, folder)) if file_of(name, folder).exists() else None
+        return Sweep.load(file_of(name, folder)) if file_of(name, folder).exists() else None
 
 
 def done(results: Results | None) -> set[str]:
@@ -154,7 +154,7 @@ def merged(before: Results | None, now: Results, order: list[str]) -> Results:
     return replace(now, rungs=tuple(rungs), sources={**before.sources, **now.sources})
 
 
-def on_emulator(rung: RungResult, net: Any, task: Task, data: Any, bench: Bench) -> RungResult:
+def on_emulator(rung: RungResult, net: Any, task: TrainingTask, data: Any, bench: Bench) -> RungResult:
     """A rung that needs a GPU, with the verdict of its proof on the emulator; as it is where it cannot be emulated."""
     found: Rung = find(rung.name)
     if not found.has("device"):

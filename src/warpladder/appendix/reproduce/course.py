@@ -16,7 +16,7 @@ from ...results import Machine
 from .definition import Definition
 from .experiments import NOT_QUICK, Bench, Lacking, Watcher
 from .resolve import Measured, sections
-from .results import REPRODUCTION_SCHEMA, Reproduction, load_reproduction
+from .results import Reproduction
 
 #: The folder of what was measured, in the folder of a reproduction; and the file that says all of it.
 MEASURED, RESULTS = "measured", "results.json"
@@ -88,7 +88,7 @@ class Course:
         self.machine = Machine(**machine.facts(), gpu=found_gpu())
         stored = self.folder / RESULTS
         if stored.exists():
-            self._check(load_reproduction(stored))
+            self._check(Reproduction.load(stored))
         self.begun = True
 
     def _check(self, before: Reproduction) -> None:
@@ -120,7 +120,7 @@ class Course:
         whole = [name for name, each in found.items() if each is not None and each.whole]
         missing = [name for name in self.report.experiments if name not in whole]
         return Reproduction(
-            schema=REPRODUCTION_SCHEMA,
+            schema=Reproduction.SCHEMA,
             report=self.report.name,
             title=self.report.title,
             about=self.report.about,

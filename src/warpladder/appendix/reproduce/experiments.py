@@ -20,19 +20,14 @@ from ...files.atomic import write_atomically
 from ...ladder import find
 from ...nets import Net, Shape, named
 from ...nets.file import net_of
-from ...results import RungResult, read_file
-from ...results.reader import LATER, read_json
-from ...results.reader import read as read_record
+from ...results import RungResult
+from ...results.reader import read
+from ...results.stored import reading
 from ...timing.again import WHOLE
 from ...train.resolve import resolve_config
 from .results import Classified, Photo, Reproduction, Value
 
 Kept = TypeVar("Kept")
-
-
-def optional(default: Any = None) -> Any:
-    """A field that its table in a report's file may leave out."""
-    return field(default_factory=lambda: default, metadata=LATER)
 
 
 #: Why a row has no figures, where its experiment knows no better.
@@ -55,7 +50,10 @@ def kept(kind: type[Kept], name: str, folder: Path) -> Kept | None:
     in it.
     """
     path = file_of(name, folder)
-    return read_file(path, lambda raw: cast(Kept, read_record(kind, read_json(raw), ""))) if path.exists() else None
+    if not path.exists():
+        return None
+    with reading(path) as tree:
+        return cast(Kept, read(kind, tree, ""))
 
 
 @dataclass
@@ -236,7 +234,7 @@ def no_measure(measure: str, known: Any) -> ConfigError:
 
 
 @dataclass(frozen=True)
-class Task(Experiment):
+class TrainingTask(Experiment):
     """An experiment that trains: the net, the data, the rungs and the settings of it.
 
     net : of the zoo, or of the report's own nets. data : name of a data set.
@@ -251,12 +249,12 @@ class Task(Experiment):
     net: str
     data: str
     rungs: tuple[str, ...]
-    settings: dict[str, bool | int | float | str] = optional({})
-    limit: int | None = optional()
-    validation: int = optional(0)
-    scale: bool = optional(False)
-    tests: int | None = optional()
-    full: dict[str, int] = optional({})
+    settings: dict[str, bool | int | float | str] = field(default_factory=dict)
+    limit: int | None = None
+    validation: int = 0
+    scale: bool = False
+    tests: int | None = None
+    full: dict[str, int] = field(default_factory=dict)
 
     def dataset(self, bench: Bench) -> Dataset:
         """The data set, its subset chosen by seed 0."""

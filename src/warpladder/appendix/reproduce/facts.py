@@ -7,7 +7,7 @@ Nothing is trained, and no GPU is needed: rungs of kernels are bound to a device
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from ...timing.profile import floor, transfers
 from ...train.resolve import resolve_config
 from ...trainers.base import State
 from ...trainers.kernelwise.trainer import KernelTrainer
-from .experiments import Bench, Experiment, Found, keep, kept, no_measure, optional
+from .experiments import Bench, Experiment, Found, keep, kept, no_measure
 from .results import Value
 
 #: Rungs whose launches are counted: they choose nothing by measuring, so that their launches are the same on every GPU.
@@ -54,10 +54,10 @@ class Facts(Experiment):
     kind: ClassVar[str] = "facts"
     net: str
     batch: int
-    in_shape: tuple[int, ...] = optional((1, 28, 28))
-    classes: int = optional(10)
-    rungs: tuple[str, ...] = optional(())
-    gpus: dict[str, Gpu] = optional({})
+    in_shape: tuple[int, ...] = (1, 28, 28)
+    classes: int = 10
+    rungs: tuple[str, ...] = ()
+    gpus: dict[str, Gpu] = field(default_factory=dict)
 
     def measure(self, name: str, bench: Bench) -> None:
         net = bench.net_for(self.net, self.in_shape, self.classes)

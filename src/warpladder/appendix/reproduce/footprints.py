@@ -21,7 +21,7 @@ from ...checkpoint import net_from_json, net_to_json
 from ...config import TrainConfig
 from ...errors import ResultsError
 from ...ladder import find
-from .experiments import Bench, Found, Task, canonical, keep, kept, no_measure
+from .experiments import Bench, Found, TrainingTask, canonical, keep, kept, no_measure
 from .results import Value
 
 #: What a process is made of, from the interpreter on: each stage contains those before.
@@ -29,7 +29,7 @@ STAGES = ("interpreter", "built", "trained")
 
 
 @dataclass(frozen=True)
-class Footprints(Task):
+class Footprints(TrainingTask):
     """Memory of a process that trains, and of the GPU, for each of several rungs."""
 
     kind: ClassVar[str] = "footprints"

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from ...errors import ResultsError
-from .experiments import canonical, file_of
-from .trained import load_trainings
+from .experiments import Lacking, canonical, file_of
+from .trained import Trainings
 from .trainings import checkpoint_of
 
 
@@ -30,7 +30,7 @@ def kept_by(training: str, folder: Path) -> Path | str:
     name, _, rung = training.partition("/")
     rung, stored = canonical(rung), file_of(name, folder)
     if stored.exists():
-        trainings = load_trainings(stored)
+        trainings = Trainings.load(stored)
         runs = trainings.find(rung)
         if runs and (place := checkpoint_of(folder, name, rung, runs[0].seed)).exists():
             return place
@@ -39,6 +39,9 @@ def kept_by(training: str, folder: Path) -> Path | str:
     raise ResultsError(f"there are no weights of {rung} yet: the experiment {name!r} makes them")
 
 
-def absent(path: Path) -> str | None:
-    """The reason that a file keeps of why an experiment cannot be made; None where there is no such file."""
-    return str(json.loads(path.read_bytes())["absent"]) if path.exists() else None
+def absent(path: Path) -> Lacking | None:
+    """The reason that a file keeps of why an experiment cannot be made; None if there is no file, or none with a
+    reason.
+    """
+    tree = json.loads(path.read_bytes()) if path.exists() else {}
+    return Lacking(str(tree["absent"]), whole=True) if "absent" in tree else None

@@ -21,13 +21,13 @@ from ...rungs.base import Rung
 from ...timing.profile.kernels import shape
 from ...trainers.base import State
 from ...trainers.kernelwise.trainer import KernelTrainer
-from .experiments import NOT_QUICK, NOT_YET, Bench, Found, Task, canonical, file_of, no_measure, optional
-from .launched import LAUNCHED_SCHEMA, Launched, Launches, load_launches
-from .results import Column, Row, Table, Value
+from .experiments import NOT_QUICK, NOT_YET, Bench, Found, TrainingTask, canonical, file_of, no_measure
+from .launched import Launched, Launches
+from .results import Column, LaunchList, ReportRow, ReportTable, Value
 
 
 @dataclass(frozen=True)
-class Launching(Task):
+class Launching(TrainingTask):
     """The launches of a step on each of several rungs."""
 
     kind: ClassVar[str] = "launches"
@@ -36,7 +36,7 @@ class Launching(Task):
         path, here = file_of(name, bench.folder), why_not() is None
         data = self.dataset(bench)
         net = bench.net(self.net, data)
-        found = Launches(LAUNCHED_SCHEMA, "", here, {}, {})
+        found = Launches(Launches.SCHEMA, "", here, {}, {})
         for at, rung in enumerate(map(find, self.rungs)):
             bench.say(f"looking at the launches of {rung.name}", at, len(self.rungs))
             try:
@@ -75,7 +75,7 @@ class Launching(Task):
 
     def found(self, name: str, folder: Path) -> Looked | None:
         path = file_of(name, folder)
-        return Looked(load_launches(path)) if path.exists() else None
+        return Looked(Launches.load(path)) if path.exists() else None
 
 
 def _offline() -> Device:
@@ -103,22 +103,13 @@ class Looked(Found):
         return self.launches.reasons.get(canonical(rung), "")
 
 
-@dataclass(frozen=True)
-class LaunchesOf:
-    """A table of launches in a report's file. here : "EXPERIMENT/RUNG", an experiment of kind `launches`."""
-
-    title: str
-    here: str
-    text: str = optional("")
-
-
 #: Columns of a table of launches.
 COLUMNS = (Column("registers"), Column("shared memory", "kB"), Column("occupancy", "%"))
 
 _NOTHING = (Value(),) * len(COLUMNS)
 
 
-def launch_table(told: LaunchesOf, found: dict[str, Found | None]) -> Table:
+def launch_table(told: LaunchList, found: dict[str, Found | None]) -> ReportTable:
     """A row for each call of a step; or one with the reason why nothing is known."""
     name, _, rung = told.here.partition("/")
     looked, called = found.get(name), canonical(rung)
@@ -126,21 +117,23 @@ def launch_table(told: LaunchesOf, found: dict[str, Found | None]) -> Table:
     calls = looked.launches.rungs.get(called, ()) if isinstance(looked, Looked) else ()
     if not isinstance(looked, Looked) or not calls:
         why = looked.reason(rung) if looked is not None else NOT_YET if name in found else NOT_QUICK
-        return Table(told.title, heads, COLUMNS, (Row(("every kernel", "", ""), _NOTHING, called, why),), told.text)
+        return ReportTable(
+            told.title, heads, COLUMNS, (ReportRow(("every kernel", "", ""), _NOTHING, called, why),), told.text
+        )
     where = "" if looked.launches.here else f"Compiled for {looked.launches.device}: nothing ran."
-    return Table(told.title, heads, COLUMNS, tuple(map(_row, calls)), " ".join(filter(None, (told.text, where))))
+    return ReportTable(told.title, heads, COLUMNS, tuple(map(_row, calls)), " ".join(filter(None, (told.text, where))))
 
 
-def _row(call: Launched) -> Row:
+def _row(call: Launched) -> ReportRow:
     made = call.shape
     if made is None:
-        return Row((call.kernel, "-", "-"), _NOTHING, remark="a library's call, which does not tell")
+        return ReportRow((call.kernel, "-", "-"), _NOTHING, remark="a library's call, which does not tell")
     values = (
         Value(here=float(made.registers)),
         Value(here=float(made.shared + made.static_shared)),
         Value(here=made.occupancy),
     )
-    return Row((call.kernel, _axes(made.grid), _axes(made.block)), values)
+    return ReportRow((call.kernel, _axes(made.grid), _axes(made.block)), values)
 
 
 def _axes(size: tuple[int, int, int]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .experiments import Bench, Experiment, Found, keep, kept, no_measure, optional
+from .experiments import Bench, Experiment, Found, keep, kept, no_measure
 from .results import Value
 
 #: Whose arrays compute: on one processor core, on every core, and on the GPU.
@@ -38,7 +38,7 @@ class Operations(Experiment):
     inputs: int
     hidden: int
     classes: int
-    libraries: tuple[str, ...] = optional(LIBRARIES)
+    libraries: tuple[str, ...] = LIBRARIES
 
     def measure(self, name: str, bench: Bench) -> None:
         from ...trainers.kernelwise.where import why_not_cupy

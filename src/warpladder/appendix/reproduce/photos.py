@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,10 +14,9 @@ import numpy as np
 from ...data import label_names
 from ...data.dataset import Dataset, pixels
 from ...errors import DataError
-from ...files.atomic import write_atomically
-from ...results.reader import read
+from ...results.stored import to_tree
 from ...train import load
-from .experiments import Bench, Experiment, Found, file_of, no_measure, optional
+from .experiments import Bench, Experiment, Found, file_of, keep, kept, no_measure
 from .kept import absent, kept_by
 from .results import Photo, Value
 
@@ -36,29 +34,28 @@ class Pictures(Experiment):
 
     kind: ClassVar[str] = "photos"
     data: str
-    checkpoint: str = optional("")
-    count: int = optional(7)
+    checkpoint: str = ""
+    count: int = 7
 
     def measure(self, name: str, bench: Bench) -> None:
-        path = file_of(name, bench.folder)
         if not self.checkpoint:
             made = of_classes(bench.data(self.data))
         else:
             place = kept_by(self.checkpoint, bench.folder)
             if isinstance(place, str):
-                write_atomically(path, json.dumps({"absent": place}) + "\n")
+                keep({"absent": place}, name, bench.folder)
                 bench.watcher.news(f"no reconstructions: {place}")
                 return
             made = reconstructions(load(place), bench.data(self.data), self.count)
-        write_atomically(path, json.dumps(asdict(made), indent=1) + "\n")
+        keep(to_tree(made), name, bench.folder)
         bench.watcher.news(made.alt)
 
-    def found(self, name: str, folder: Path) -> Shown | None:
+    def found(self, name: str, folder: Path) -> Found | None:
         path = file_of(name, folder)
-        if not path.exists():
-            return None
-        tree = json.loads(path.read_bytes())
-        return Shown(None, str(absent(path))) if "absent" in tree else Shown(read(Photo, tree, name), "")
+        if not path.exists() or (lacking := absent(path)):
+            return lacking if path.exists() else None
+        picture = kept(Photo, name, folder)
+        return None if picture is None else Shown(picture)
 
     def told(self) -> str:
         return f"{self.kind}: {self.data}, {self.checkpoint or 'a sample of each class'}"
@@ -69,10 +66,9 @@ class Pictures(Experiment):
 
 @dataclass(frozen=True)
 class Shown(Found):
-    """A picture; or none, and the reason."""
+    """A picture."""
 
-    picture: Photo | None
-    why: str
+    picture: Photo
 
     def value(self, rung: str, measure: str) -> Value | None:
         """No figure: a picture has none."""
@@ -81,9 +77,6 @@ class Shown(Found):
     def photo(self, which: str) -> Photo | None:
         """The picture."""
         return self.picture
-
-    def reason(self, rung: str) -> str:
-        return self.why
 
 
 def of_classes(data: Dataset) -> Photo:

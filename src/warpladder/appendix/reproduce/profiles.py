@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...ladder import find
-from ...results.profiled import KernelTime, Part, Profile, load_profile, save
+from ...results.profiled import KernelTime, Part, Profile
 from ...timing.profile import profile
-from .experiments import Bench, Found, Task, canonical, file_of, keep, no_measure
+from .experiments import Bench, Found, TrainingTask, canonical, file_of, keep, no_measure
 from .results import Value
 
 
 @dataclass(frozen=True)
-class Profiling(Task):
+class Profiling(TrainingTask):
     """Profiles of one task, one for each rung."""
 
     kind: ClassVar[str] = "profiles"
@@ -34,7 +34,7 @@ class Profiling(Task):
                 continue
             bench.say(f"profiling {rung.name}", at, len(self.rungs))
             found = profile(rung, net, data, self.config)
-            save(found, path)
+            found.save(path)
             bench.watcher.news(
                 f"{rung.name}: a step takes {found.step_seconds * 1e3:.3g} ms, its {len(found.parts)} parts {found.parts_seconds * 1e3:.3g} ms"
             )
@@ -52,7 +52,7 @@ class Profiling(Task):
 
     def found(self, name: str, folder: Path) -> Profiled | None:
         profiles = {
-            each: load_profile(path)
+            each: Profile.load(path)
             for each in map(canonical, self.rungs)
             if (path := file_of(name, folder, each)).exists()
         }

@@ -1,27 +1,37 @@
-"""A report's tables and pictures with what was measured here beside what the report says, as frozen data, and its JSON
-file.
+"""Tables and pictures of a report, as frozen data: in its TOML file with the places where figures are measured, and in
+the results' JSON file with the figures measured there.
 
-Figures are in base units: seconds, bytes, shares from 0 to 1; a column says in what unit they are shown.
+Figures are in base units (seconds, bytes, shares from 0 to 1), but those of a TOML file, which are in the unit of their
+column.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from ...errors import ResultsError
-from ...files.atomic import write_atomically
-from ...results import Machine, read_file
+from ...results import Machine
 from ...results.classes import ClassScores
-from ...results.reader import LATER, read, read_json, short
+from ...results.reader import DIRECTION, RESULT
+from ...results.stored import Stored
 
-#: Grows whenever a field is removed or changes its meaning, and when one is added that has no default for older files.
-REPRODUCTION_SCHEMA = 1
 
-#: What a figure is multiplied by on its way from the unit that it is shown in to the base unit.
+def place(default: Any = "") -> Any:
+    """A field that only a TOML file has: it directs where and what to measure, and is not stored."""
+    return field(default=default, compare=False, metadata={"only": DIRECTION})
+
+
+def filled(default: Any = ()) -> Any:
+    """A field that a TOML file lacks and a results file must have."""
+    return field(default=default, metadata={"only": RESULT})
+
+
+#: The place of a row that nothing is measured for, where its columns have places.
+UNMEASURED = "-"
+
+#: Units that figures are shown in, each with its size in the base unit.
 UNITS = {
     "": 1.0,
     "s": 1.0,
@@ -49,7 +59,7 @@ class Value:
     reported : as the report states it. theirs : of the authors' own program, run on an H200. here : measured by this
     reproduction.
     least, most : the range of what was measured: of repetitions, or of seeds.
-    scaled : whether a part of the work was measured, and scaled up.
+    scaled : True if a part of the work was measured, and scaled up.
     """
 
     reported: float | None = None
@@ -61,51 +71,76 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """One row of a table.
 
     label : a text for each head that is not a column of figures.
     values : a figure for each column.
-    rung : name of the rung that the row was measured with; empty where nothing is.
-    reason : why nothing was measured; empty where it was. remark : what else must be known.
+    rung : name of the rung that the row was measured with; empty if nothing is measured.
+    reason : why nothing was measured; empty otherwise. remark : what else a reader must know.
+    reported, theirs : figures of the report and of the authors' own program, in the columns' units, None for nothing.
+    here : "EXPERIMENT/RUNG", or several of which the first that has a figure gives it, or `UNMEASURED`.
+    measure : in place of the columns'.
+    over : place that a column "speedup:MEASURE:over" compares the row with.
     """
 
     label: tuple[str, ...]
-    values: tuple[Value, ...]
-    rung: str = ""
-    reason: str = ""
+    values: tuple[Value, ...] = filled()
+    rung: str = filled("")
+    reason: str = filled("")
     remark: str = ""
+    reported: tuple[float | None, ...] = place(())
+    theirs: tuple[float | None, ...] = place(())
+    here: str | tuple[str, ...] = place()
+    measure: str = place()
+    over: str = place()
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of figures: its head, and the unit that they are shown in, one of `UNITS`."""
+    """A column of figures, or an axis: its head, and its unit, one of `UNITS`.
+
+    measure, here : what is measured, and where, for rows that do not state it themselves.
+    worked_out : of a column "speedup:MEASURE:...", True if ratios that the report does not state are worked out from
+    its own figures of that measure.
+    """
 
     head: str
     unit: str = ""
+    measure: str = place()
+    here: str = place()
+    worked_out: bool = place(False)
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
             raise ResultsError(
-                f"column {self.head!r}: unit wants one of {', '.join(repr(unit) for unit in UNITS)}, got {self.unit!r}"
+                f"column {self.head!r}: there is no unit {self.unit!r}; there are {', '.join(map(repr, UNITS))}"
             )
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """One table: heads of the columns of text, then columns of figures. text : a sentence below it."""
 
     title: str
     heads: tuple[str, ...]
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
     text: str = ""
 
     def __post_init__(self) -> None:
         for row in self.rows:
-            if len(row.label) != len(self.heads) or len(row.values) != len(self.columns):
+            where = f"table {self.title!r}, row {' '.join(row.label)!r}"
+            if len(row.label) != len(self.heads):
+                raise ResultsError(f"{where}: wants {len(self.heads)} texts, got {len(row.label)}")
+            for figures in (row.values, row.reported, row.theirs):
+                if figures and len(figures) != len(self.columns):
+                    raise ResultsError(f"{where}: wants {len(self.columns)} figures, got {len(figures)}")
+        for column in self.columns:
+            of = column.measure.partition(":")[2].partition(":")[0]
+            if column.worked_out and of not in [each.measure for each in self.columns]:
                 raise ResultsError(
-                    f"table {self.title!r}: row {' '.join(row.label)!r} wants {len(self.heads)} texts and {len(self.columns)} figures"
+                    f"table {self.title!r}: {column.head!r} is worked out from {of or 'times'}, which no column has"
                 )
 
 
@@ -114,17 +149,22 @@ class Series:
     """One curve.
 
     x, y : its points, in base units. source : "here", "reported" or "theirs", as in `Value`.
-    marks : a text beside each point; none where the axes say all.
+    marks : a text next to each point, or none.
+    here, curve : where a measured curve comes from. Without them a TOML file states x and y, in the axes' units, and the
+    source is "reported" unless it is "theirs".
     """
 
     label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
+    x: tuple[float, ...] = ()
+    y: tuple[float, ...] = ()
     source: str = "here"
-    marks: tuple[str, ...] = field(default=(), metadata=LATER)
+    marks: tuple[str, ...] = ()
+    here: str = place()
+    curve: str = place()
 
     def __post_init__(self) -> None:
-        if len(self.x) != len(self.y) or not self.x or not all(map(math.isfinite, (*self.x, *self.y))):
+        points = self.x or self.here
+        if len(self.x) != len(self.y) or not points or not all(map(math.isfinite, (*self.x, *self.y))):
             raise ResultsError(f"curve {self.label!r} wants as many finite x as y, and at least one")
         if self.marks and len(self.marks) != len(self.x):
             raise ResultsError(f"curve {self.label!r} wants a mark for each point, or none")
@@ -134,9 +174,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Lines:
-    """Curves in one pair of axes. x, y : what the axes show, with units that are among `UNITS`. log : axes that are
-    logarithmic, "", "x", "y" or "xy".
-    """
+    """Curves in one pair of axes. x, y : what the axes show. log : axes that are logarithmic, "", "x", "y" or "xy"."""
 
     title: str
     x: Column
@@ -148,16 +186,18 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bars:
-    """A bar for each figure, on a logarithmic scale where `log`; what a report says and what was measured stand side by
-    side.
+    """A bar for each figure, on a logarithmic scale if `log`; those of a report stand next to those measured here.
+
+    rows : each with one label and one figure; they become labels and values.
     """
 
     title: str
     column: Column
-    labels: tuple[str, ...]
-    values: tuple[Value, ...]
+    labels: tuple[str, ...] = filled()
+    values: tuple[Value, ...] = filled()
     log: bool = False
     text: str = ""
+    rows: tuple[ReportRow, ...] = place(())
 
     def __post_init__(self) -> None:
         if len(self.labels) != len(self.values):
@@ -166,51 +206,68 @@ class Bars:
 
 @dataclass(frozen=True)
 class Photo:
-    """A picture of samples. png : the file's bytes in base 64. alt : what it shows, for those who do not see it."""
+    """A picture of samples. png : the file's bytes in base 64. alt : the picture in words. here : "EXPERIMENT/WHICH"."""
 
     title: str
-    png: str
-    alt: str
+    png: str = filled("")
+    alt: str = filled("")
     text: str = ""
+    here: str = place()
 
 
 @dataclass(frozen=True)
 class Classified:
-    """How well each class is told from the others, on test samples, and the confusion matrix."""
+    """Scores of each class on test samples, and the confusion matrix. here : "EXPERIMENT/WHICH"."""
 
     title: str
-    scores: ClassScores
+    scores: ClassScores = field(default=None, metadata={"only": RESULT})  # type: ignore[assignment]
+    text: str = ""
+    here: str = place()
+
+
+@dataclass(frozen=True)
+class LaunchList:
+    """A table of launches, in a TOML file. here : "EXPERIMENT/RUNG", an experiment of kind `launches`."""
+
+    title: str
+    here: str
     text: str = ""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: its tables, then its pictures. findings : what explains a difference, a sentence or two each."""
+    """A part of a report: tables, then pictures. findings : what explains a difference, a sentence or two each.
+
+    launches : they become tables.
+    """
 
     title: str
     text: str = ""
     findings: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     lines: tuple[Lines, ...] = ()
     bars: tuple[Bars, ...] = ()
     photos: tuple[Photo, ...] = ()
     classified: tuple[Classified, ...] = ()
+    launches: tuple[LaunchList, ...] = place(())
 
 
 @dataclass(frozen=True)
-class Reproduction:
-    """A report, reproduced, or as much of it as there is.
+class Reproduction(Stored):
+    """A reproduced report, or as much of it as there is.
 
-    report : "s1" ... "s5". title, about : what the report is, and what it was measured on. about may be several
-    sentences.
-    quick : whether the work was cut to a first look: times hold, accuracies are of less training.
-    command : makes it again.
-    machine : what it was measured on.
-    measured : names of the experiments that are whole. missing : names of those that are not.
+    report : "s1" ... "s5". title, about : what the report is, and what it was measured on, in some sentences.
+    quick : True if the work was cut to a first look: times hold, accuracies are of less training.
+    command : makes it again. machine : what it was measured on.
+    measured : names of the experiments that are whole. missing : names of the others.
     seconds : how long measuring took, in all.
     headline : the figure that stands for the report, as the title of a table, a row's first text and a column's head;
-    the first one beside a report's if empty.
+    the first one that the report states too if empty.
     """
+
+    KIND: ClassVar[str] = "a results file of 'warpladder reproduce'"
+    AGAIN: ClassVar[str] = "reproduce the report"
+    MARKS: ClassVar[tuple[str, ...]] = ("report", "sections")
 
     schema: int
     report: str
@@ -225,39 +282,20 @@ class Reproduction:
     missing: tuple[str, ...]
     seconds: float
     notes: tuple[str, ...] = ()
-    headline: tuple[str, ...] = field(default=(), metadata=LATER)
+    headline: tuple[str, ...] = ()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON file: the old one stays whole until the new one is on the disk."""
-        write_atomically(path, json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    def __post_init__(self) -> None:
+        for table, row in self.rows:
+            if len(row.values) != len(table.columns):
+                wanted = f"wants {len(table.columns)} figures, got {len(row.values)}"
+                raise ResultsError(f"table {table.title!r}, row {' '.join(row.label)!r}: {wanted}")
 
+    @property
+    def rows(self) -> list[tuple[ReportTable, ReportRow]]:
+        """Every row of every table."""
+        return [(table, row) for section in self.sections for table in section.tables for row in table.rows]
 
-def is_reproduction(tree: Any) -> bool:
-    """Whether a JSON tree is that of a reproduction, as far as its first fields say."""
-    return isinstance(tree, dict) and "report" in tree and "sections" in tree
-
-
-def load_reproduction(path: str | os.PathLike[str]) -> Reproduction:
-    """Read what `Reproduction.save` wrote; `ResultsError` in one line that names the file and the first thing wrong in
-    it.
-    """
-    return read_file(path, parse)
-
-
-def parse(raw: bytes) -> Reproduction:
-    """Check the bytes of a reproduction's file and make a `Reproduction` of them."""
-    tree = read_json(raw)
-    if not is_reproduction(tree):
-        raise ResultsError("is no results file of 'warpladder reproduce'")
-    if tree.get("schema") != REPRODUCTION_SCHEMA or isinstance(tree["schema"], (bool, float)):
-        raise ResultsError(
-            f"has schema {short(tree.get('schema'))}, this warpladder reads {REPRODUCTION_SCHEMA}: reproduce the report again"
-        )
-    found: Reproduction = read(Reproduction, tree, "")
-    return found
-
-
-__all__ = [
-    "LATER", "REPRODUCTION_SCHEMA", "UNITS", "Bars", "Classified", "Column", "Lines", "Photo", "Reproduction", "Row", "Section", "Series", "Table",
-    "Value", "is_reproduction", "load_reproduction", "parse",
-]  # fmt: skip
+    @property
+    def values(self) -> list[Value]:
+        """Every figure of every table."""
+        return [value for _, row in self.rows for value in row.values]

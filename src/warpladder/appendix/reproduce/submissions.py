@@ -18,7 +18,7 @@ from ...data.dataset import Dataset
 from ...errors import ConfigError, DataError
 from ...ladder import find
 from ...train import train
-from .experiments import Bench, Found, Task, canonical, keep, kept, no_measure, optional
+from .experiments import Bench, Found, TrainingTask, canonical, keep, kept, no_measure
 from .results import Value
 
 #: Lines that are written at a time.
@@ -26,7 +26,7 @@ LINES = 2000
 
 
 @dataclass(frozen=True)
-class Submission(Task):
+class Submission(TrainingTask):
     """A training run from a CSV table to a submission, with the first of its rungs that can.
 
     rows, tests : labelled rows of train.csv, and rows of test.csv, which has no labels; drawn by seed 0 from all
@@ -35,8 +35,8 @@ class Submission(Task):
     """
 
     kind: ClassVar[str] = "submissions"
-    rows: int = optional(42000)
-    tests: int = optional(28000)
+    rows: int = 42000
+    tests: int = 28000
 
     def measure(self, name: str, bench: Bench) -> None:
         with TemporaryDirectory() as place:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from ...checkpoint import load
 from ...errors import DeviceError
-from ...files.atomic import write_atomically
 from ..features import extract
 from ..svm import SvmSettings, classify, of_extraction
 from ..svm.kernel import gpu_library
-from ..svm.results import SvmResults, load_svm
-from .experiments import Bench, Experiment, Found, file_of, no_measure, optional, with_tests
+from ..svm.results import SvmResults
+from .experiments import Bench, Experiment, Found, file_of, keep, no_measure, with_tests
 from .kept import absent, kept_by
 from .results import Classified, Value
 
@@ -38,15 +36,15 @@ class Svm(Experiment):
     checkpoint: str
     layer: int
     data: str
-    limit: int | None = optional()
-    tests: int | None = optional()
-    C: float = optional(10.0)
-    scaling: str = optional("standard")
+    limit: int | None = None
+    tests: int | None = None
+    C: float = 10.0
+    scaling: str = "standard"
 
     def measure(self, name: str, bench: Bench) -> None:
         place = kept_by(self.checkpoint, bench.folder)
         if isinstance(place, str):
-            write_atomically(file_of(f"{name}.absent", bench.folder), json.dumps({"absent": place}) + "\n")
+            keep({"absent": place}, f"{name}.absent", bench.folder)
             bench.watcher.news(f"no features to classify: {place}")
             return
         data = with_tests(bench.data(self.data, self.limit), self.tests)
@@ -61,11 +59,10 @@ class Svm(Experiment):
             f"{found.train_accuracy:.2%} of them right, and {found.test_accuracy:.2%} of {found.test_samples:,} others"
         )
 
-    def found(self, name: str, folder: Path) -> Machined | None:
+    def found(self, name: str, folder: Path) -> Found | None:
         if file_of(name, folder).exists():
-            return Machined(load_svm(file_of(name, folder)), "")
-        reason = absent(file_of(f"{name}.absent", folder))
-        return None if reason is None else Machined(None, reason)
+            return Machined(SvmResults.load(file_of(name, folder)))
+        return absent(file_of(f"{name}.absent", folder))
 
     def told(self) -> str:
         part = f", {self.limit:,} samples" if self.limit else ""
@@ -89,18 +86,15 @@ def _device() -> str:
 
 @dataclass(frozen=True)
 class Machined(Found):
-    """A support vector machine's figures; or none, and the reason."""
+    """Figures of a support vector machine."""
 
-    results: SvmResults | None
-    why: str
+    results: SvmResults
 
     def value(self, rung: str, measure: str) -> Value | None:
         """A field of `SvmResults`, "stage:fit" for the seconds of a stage, "stage:gram+fit" for several, or
         "recall:CAT" for the share of a class that is found.
         """
         _check(measure)
-        if self.results is None:
-            return None
         what, _, rest = measure.partition(":")
         if what == "stage":
             taken = [seconds for stage, seconds in self.results.seconds.items() if stage in rest.split("+")]
@@ -112,10 +106,7 @@ class Machined(Found):
 
     def classified(self, which: str) -> Classified | None:
         """Scores of each class, and the confusion matrix."""
-        return None if self.results is None else Classified("", self.results.scores)
-
-    def reason(self, rung: str) -> str:
-        return self.why
+        return Classified("", self.results.scores)
 
 
 _FIELDS = (

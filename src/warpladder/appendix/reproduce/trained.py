@@ -1,20 +1,12 @@
-"""Trainings from the initial weights to their end, one for each rung and seed, as frozen data, and their JSON file."""
+"""Training runs from the initial weights to the end, one for each rung and seed, as frozen data with a JSON file."""
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
-from ...errors import ResultsError
-from ...files.atomic import write_atomically
-from ...results import DataFacts, NetFacts, Setting, read_file
-from ...results.reader import read, read_json, short
-from ...results.timing import History
-
-#: Grows whenever a field is removed or changes its meaning.
-TRAINED_SCHEMA = 1
+from ...results import DataFacts, History, NetFacts, Setting
+from ...results.stored import Stored
 
 
 @dataclass(frozen=True)
@@ -44,12 +36,16 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Trainings:
+class Trainings(Stored):
     """Training runs of one net on one data set with the same settings but for the seed.
 
     config : the settings as `TrainConfig.as_dict` gives them; the seed is that of the first run.
     whole : whether every run was made that could be. reasons : why a rung has no run, by its name.
     """
+
+    KIND: ClassVar[str] = "a file of trainings"
+    AGAIN: ClassVar[str] = "train"
+    MARKS: ClassVar[tuple[str, ...]] = ("runs",)
 
     schema: int
     created: str
@@ -64,22 +60,3 @@ class Trainings:
     def find(self, rung: str) -> list[Trained]:
         """The runs of one rung, by seed."""
         return sorted((run for run in self.runs if run.rung == rung), key=lambda run: run.seed)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the JSON file: the old one stays whole until the new one is on the disk."""
-        write_atomically(path, json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def load_trainings(path: str | os.PathLike[str]) -> Trainings:
-    """Read what `Trainings.save` wrote; `ResultsError` in one line that names the file."""
-    return read_file(path, _parse)
-
-
-def _parse(raw: bytes) -> Trainings:
-    tree: Any = read_json(raw)
-    if not isinstance(tree, dict) or tree.get("schema") != TRAINED_SCHEMA or "runs" not in tree:
-        raise ResultsError(
-            f"is no file of trainings of schema {TRAINED_SCHEMA}, its schema is {short(isinstance(tree, dict) and tree.get('schema'))}"
-        )
-    found: Trainings = read(Trainings, tree, "")
-    return found

@@ -14,13 +14,13 @@ from ...nets import Net
 from ...results import DataFacts, History, NetFacts
 from ...train import EpochLog, Run, train
 from .climbed import points_of, scaled
-from .experiments import Bench, Found, Task, canonical, file_of, no_measure, optional
+from .experiments import Bench, Found, TrainingTask, canonical, file_of, no_measure
 from .results import Value
-from .trained import TRAINED_SCHEMA, Trained, Trainings, load_trainings
+from .trained import Trained, Trainings
 
 
 @dataclass(frozen=True)
-class Train(Task):
+class Train(TrainingTask):
     """Training runs, one for each rung and seed.
 
     seeds : of initial weights and order.
@@ -31,16 +31,16 @@ class Train(Task):
     """
 
     kind: ClassVar[str] = "trainings"
-    seeds: tuple[int, ...] = optional((0,))
-    first: bool = optional(False)
-    keep: bool = optional(False)
-    keep_every_epoch: bool = optional(False)
+    seeds: tuple[int, ...] = (0,)
+    first: bool = False
+    keep: bool = False
+    keep_every_epoch: bool = False
 
     def measure(self, name: str, bench: Bench) -> None:
         data = self.dataset(bench)
         net = bench.net(self.net, data)
         path = file_of(name, bench.folder)
-        found = load_trainings(path) if path.exists() else self._none(net, data)
+        found = Trainings.load(path) if path.exists() else self._none(net, data)
         have = {(run.rung, run.seed) for run in found.runs}
         rungs = [canonical(rung) for rung in self.rungs]
         if self.first:
@@ -107,12 +107,12 @@ class Train(Task):
         )
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return Trainings(
-            TRAINED_SCHEMA, created, facts, about, self.config.as_dict(), self.config.epochs, (), False, {}
+            Trainings.SCHEMA, created, facts, about, self.config.as_dict(), self.config.epochs, (), False, {}
         )
 
     def found(self, name: str, folder: Path) -> TrainedRuns | None:
         path = file_of(name, folder)
-        return TrainedRuns(load_trainings(path), folder, name, self.full) if path.exists() else None
+        return TrainedRuns(Trainings.load(path), folder, name, self.full) if path.exists() else None
 
 
 @dataclass
@@ -184,7 +184,7 @@ class TrainedRuns(Found):
     """Training runs; rungs that cannot train here have none.
 
     folder, name : where its weights are, if they are kept.
-    full : epochs and samples that times are scaled up to, as `Task.full` has them.
+    full : epochs and samples that times are scaled up to, as `TrainingTask.full` has them.
     """
 
     trainings: Trainings

@@ -1,24 +1,18 @@
-"""What a support vector machine on features was found to do, as frozen data, and its JSON file."""
+"""Results of a support vector machine on features, as frozen data with a JSON file."""
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ...errors import ResultsError
-from ...files.atomic import write_atomically
 from ...results import Machine
 from ...results.classes import ClassScores
-from ...results.reader import LATER, read, read_json
-
-#: Grows whenever a field is removed or changes its meaning.
-SVM_SCHEMA = 1
+from ...results.stored import Stored
 
 
 @dataclass(frozen=True)
-class SvmResults:
+class SvmResults(Stored):
     """A support vector machine with an RBF kernel, fitted and scored.
 
     command : repeats it; empty where it was called from Python.
@@ -37,6 +31,10 @@ class SvmResults:
     resident set.
     scaling : what was done to the features first, "standard" or "none".
     """
+
+    KIND: ClassVar[str] = "a results file of a support vector machine"
+    AGAIN: ClassVar[str] = "fit the machine"
+    MARKS: ClassVar[tuple[str, ...]] = ("support_vectors",)
 
     schema: int
     created: str
@@ -63,7 +61,7 @@ class SvmResults:
     seconds: dict[str, float]
     predicted_bytes: int
     peak_bytes: int
-    scaling: str = field(default="standard", metadata=LATER)
+    scaling: str = "standard"
 
     def __post_init__(self) -> None:
         if not (0 <= self.train_accuracy <= 1 and 0 <= self.test_accuracy <= 1):
@@ -75,26 +73,3 @@ class SvmResults:
     def total_seconds(self) -> float:
         """All stages."""
         return sum(self.seconds.values())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a JSON file, whole or not at all; `OSError` names it."""
-        write_atomically(path, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
-
-
-def load_svm(path: str | os.PathLike[str]) -> SvmResults:
-    """Read what `SvmResults.save` wrote.
-
-    Raises
-    ------
-    ResultsError
-        The file is missing, damaged or of another version.
-    """
-    try:
-        tree = read_json(Path(path).read_bytes())
-        if isinstance(tree, dict) and tree.get("schema") != SVM_SCHEMA:
-            raise ResultsError(f"is of version {tree.get('schema')!r:.20} where {SVM_SCHEMA} is wanted")
-        return read(SvmResults, tree, "")
-    except OSError as error:
-        raise ResultsError(f"{os.fspath(path)!r} cannot be read: {error.strerror or error}") from None
-    except ResultsError as error:
-        raise ResultsError(f"{os.fspath(path)!r}: {error}") from None

@@ -21,7 +21,7 @@ from .gram import Gram
 from .inputs import Part, check_pair
 from .kernel import Rbf, gpu_free, gpu_library, rbf
 from .pairs import fit_pairs
-from .results import SVM_SCHEMA, SvmResults
+from .results import SvmResults
 from .room import chosen_method, gpu_bytes, room
 from .scaling import fit_scaler, gamma_of, read_rows, scale
 from .settings import SvmSettings
@@ -138,7 +138,7 @@ def classify(
     names = train.class_names or test.class_names
     scores = class_scores(test.labels, classes[predicted], names, int(classes[-1]) + 1)
     return SvmResults(
-        SVM_SCHEMA, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), command, machine, train.what, test.what, len(rows), len(test.labels),
+        SvmResults.SCHEMA, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), command, machine, train.what, test.what, len(rows), len(test.labels),
         train.width, len(classes), float(settings.C), gamma, str(settings.gamma), method, settings.precision, where, threads, needed.workers, vectors,
         float((own == truth).mean()), scores.accuracy, scores, stages.seconds, needed.total, resident_peak(),
         settings.scaling,

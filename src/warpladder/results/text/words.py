@@ -81,18 +81,18 @@ def optimizer(results: Results) -> str:
     """The optimizer with its learning rate, and the schedule where the rate does not stay: "Adam 0.001, Cosine"."""
     config = results.config
     own, schedule = config.get("optimizer"), config.get("schedule")
-    told = own if isinstance(own, dict) else {"name": "SGD", **config}  # as older files have it
-    out = f"{told.get('name', '-')} {setting(told.get('learning_rate'))}"
-    if told.get("momentum"):
-        out += f", momentum {setting(told['momentum'])}"
+    own = own if isinstance(own, dict) else {}
+    out = f"{own.get('name', '-')} {setting(own.get('learning_rate'))}"
+    if own.get("momentum"):
+        out += f", momentum {setting(own['momentum'])}"
     if isinstance(schedule, dict) and (schedule.get("name") != "Constant" or schedule.get("warmup")):
         out += f", {schedule.get('name', '-')}"
     return out
 
 
 def losses(results: Results) -> str:
-    """How often losses were computed and read, where that was asked for: ", loss every 10 epochs, read every 100
-    steps"; older files did as they liked.
+    """How often losses were computed and read, where settings state it: ", loss every 10 epochs, read every 100
+    steps".
     """
     if "loss_every" not in results.config:
         return ""

@@ -10,14 +10,14 @@ from html import escape
 
 from ....report.html import note
 from ....report.html import table as drawn
-from ..results import Row, Table, Value
+from ..results import ReportRow, ReportTable, Value
 from .figures import head, measured, spread, stated
 
 #: What a figure may come from, besides having been measured, and how that is called in the head of its column.
 STATED = (("reported", "reported"), ("theirs", "their program, H200"))
 
 
-def table(tables: Sequence[Table], labels: Sequence[str]) -> str:
+def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
     """One table of a report, as each of several reproductions has it, each under its label."""
     first = tables[0]
     text = tuple(range(len(first.heads)))
@@ -56,7 +56,7 @@ def shared(reasons: Sequence[str]) -> tuple[str, ...]:
 MANY = 3
 
 
-def _any(told: Table, at: int, name: str) -> bool:
+def _any(told: ReportTable, at: int, name: str) -> bool:
     return any(getattr(row.values[at], name) is not None for row in told.rows)
 
 
@@ -67,7 +67,7 @@ def _cell(value: Value, unit: str) -> str:
     return found + (f'<span class="options">{escape(between)}</span>' if between else "")
 
 
-def _remarks(rows: Sequence[Row], labels: Sequence[str]) -> str:
+def _remarks(rows: Sequence[ReportRow], labels: Sequence[str]) -> str:
     """What must be known of a row: its rung, a remark, and why a figure is missing; and where, if not everywhere."""
     everywhere = len({row.reason for row in rows}) == 1
     told = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..results import Reproduction, Table, Value
+from ..results import ReportTable, Reproduction, Value
 from .figures import head, measured, stated
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def scaled(found: Reproduction) -> bool:
     )
 
 
-def drawn(table: Table) -> Drawn:
+def drawn(table: ReportTable) -> Drawn:
     """One table: of each figure what the report says, what its authors' own program did, and what was measured, one
     above the other.
     """
@@ -78,7 +78,7 @@ def drawn(table: Table) -> Drawn:
     return made
 
 
-def absent(table: Table) -> list[str]:
+def absent(table: ReportTable) -> list[str]:
     """Why rows have no figures of ours: a line for each reason, with the rows."""
     rows: dict[str, list[str]] = {}
     for row in table.rows:
@@ -87,7 +87,7 @@ def absent(table: Table) -> list[str]:
     return [f"{', '.join(labels)}: {reason}" for reason, labels in rows.items()]
 
 
-def used(table: Table) -> list[tuple[str, str]]:
+def used(table: ReportTable) -> list[tuple[str, str]]:
     """The sources that the table has figures of."""
     values = [value for row in table.rows for value in row.values]
     return [(name, called) for name, called in SOURCES if any(getattr(value, name) is not None for value in values)]

@@ -1,0 +1,95 @@
+"""`Stored`: the JSON file of a frozen dataclass, written whole and checked when it is read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from ..errors import ResultsError
+from ..files.atomic import write_atomically
+from .reader import DIRECTION, read, read_json, short
+
+
+class Stored:
+    """Base class of what is kept in a JSON file of its own: an object with the dataclass's fields and a schema.
+
+    SCHEMA : grows when a field is removed, changes its meaning, or is added without a default.
+    KIND : what messages call the file. AGAIN : how to replace a file of another schema.
+    MARKS : fields by which a file of this kind is known.
+    """
+
+    SCHEMA: ClassVar[int] = 1
+    KIND: ClassVar[str]
+    AGAIN: ClassVar[str]
+    MARKS: ClassVar[tuple[str, ...]] = ("schema",)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON file: the old one stays whole until the new one is on the disk."""
+        write_atomically(path, json.dumps(self.to_tree(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        ResultsError
+            One line that names the file and the first fault in it.
+        """
+        with reading(path) as tree:
+            return cls.from_tree(tree)
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Self:
+        """Check the bytes of a file; `ResultsError` names the first fault."""
+        return cls.from_tree(read_json(raw))
+
+    @classmethod
+    def is_kind(cls, tree: Any) -> bool:
+        """True if a JSON tree has the marks of such a file."""
+        return isinstance(tree, dict) and all(name in tree for name in cls.MARKS)
+
+    @classmethod
+    def from_tree(cls, tree: Any) -> Self:
+        """Check a JSON tree; `ResultsError` names the first fault."""
+        if not cls.is_kind(tree):
+            raise ResultsError(f"is not {cls.KIND}")
+        schema = tree.get("schema")
+        if schema != cls.SCHEMA or isinstance(schema, (bool, float)):
+            raise ResultsError(f"has schema {short(schema)}, this warpladder reads {cls.SCHEMA}: {cls.AGAIN} again")
+        if "schema" not in {field.name for field in fields(cls)}:  # type: ignore[arg-type]
+            tree = {name: value for name, value in tree.items() if name != "schema"}
+        return read(cls, tree, "")
+
+    def to_tree(self) -> dict[str, Any]:
+        """JSON tree of all fields."""
+        return {"schema": self.SCHEMA, **to_tree(self)}
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[Any]:
+    """JSON tree of a file; errors name the file, also those of the block that reads the tree."""
+    try:
+        yield read_json(Path(path).read_bytes())
+    except OSError as error:
+        raise ResultsError(f"{os.fspath(path)}: {error.strerror or error}") from None
+    except ResultsError as error:
+        raise ResultsError(f"{os.fspath(path)}: {error}") from None
+
+
+def to_tree(value: Any) -> Any:
+    """JSON tree of a dataclass, without the fields that only direct how it is made (`DIRECTION`)."""
+    if is_dataclass(value):
+        return {
+            field.name: to_tree(getattr(value, field.name))
+            for field in fields(value)
+            if field.metadata.get("only") != DIRECTION
+        }
+    if isinstance(value, dict):
+        return {key: to_tree(each) for key, each in value.items()}
+    return [to_tree(each) for each in value] if isinstance(value, (tuple, list)) else value
