@@ -56,15 +56,14 @@ summary small { color: var(--soft); margin-left: .4rem; }
 figure { margin: 0 0 1rem; }
 figure.code { min-width: 0; margin: .3rem 0; font-family: inherit; }
 figure.code pre { max-height: 26rem; overflow: auto; font-size: .75rem; line-height: 1.4; }
-.plot svg { display: block; width: 100%; height: auto; stroke-linejoin: round; font-family: inherit; overflow: visible; }
-.plot svg.narrow { display: none; }
+.plot svg { display: block; width: 100%; max-width: 32rem; height: auto; stroke-linejoin: round; font-family: inherit; overflow: visible; }
 .photo { display: block; max-width: 100%; height: auto; image-rendering: pixelated; }
 .plot text { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; stroke-linejoin: round; }
 @media screen and (max-width: 46rem) { .hint { display: block; } body { padding: 1.25rem .9rem 3rem; } h1 { font-size: 1.6rem; }
   th:first-child { position: sticky; left: 0; background: var(--paper); max-width: 9rem; white-space: normal;
   overflow-wrap: anywhere; box-shadow: inset 0 -1px var(--line); }
   td.text { min-width: 15rem; } dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } .beside { grid-template-columns: minmax(0, 1fr); }
-  .plot svg.wide { display: none; } .plot svg.narrow { display: block; max-width: 30rem; } nav a { padding: .45rem 0; } }
+  nav a { padding: .45rem 0; } }
 @media print { :root { --paper: #fff; --card: #fff; }
   body { max-width: none; padding: 0; font-size: 11pt; } nav, .skip, .hint { display: none; } .scroll { overflow: visible; }
   table { font-size: 7.5pt; } th, td { padding: .2rem .3rem; } td.text, tbody th.text { min-width: 4rem; } .long { min-width: 8rem; }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..style import STYLE
 from .raster import raster
-from .svg import Canvas, drawn
+from .svg import WIDTH, Canvas, drawn
 
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
@@ -18,9 +18,9 @@ def alone(alt: str, draw: Callable[[Canvas], None]) -> str:
     Parameters
     ----------
     alt : str
-        What the picture shows, for those who do not see it.
+        The picture in words, for readers who do not see it.
     draw : callable
-        Draws on a `Canvas`, as wide as a screen.
+        Draws on a `Canvas`.
 
     Raises
     ------
@@ -29,16 +29,18 @@ def alone(alt: str, draw: Callable[[Canvas], None]) -> str:
     """
     light, dark = re.findall(r":root \{ *([^}]*)\}", STYLE)[:2]
     look = f"svg {{ {light} font-family: {FONT}; stroke-linejoin: round; }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}"
-    body = drawn("picture", "wide", alt, draw)
+    body = drawn("picture", alt, draw)
     opening, rest = body[: body.index(">") + 1], body[body.index(">") + 1 :]
     opening = opening.replace(
-        "<svg ", '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ', 1
+        "<svg ",
+        f'<svg width="{WIDTH + 40}" xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ',
+        1,
     )
     return f"{opening}<style>{look}</style>{rest.rstrip()}\n"
 
 
 def as_png(draw: Callable[[Canvas], None]) -> bytes:
-    """The bytes of a PNG file, in the page's colours for light screens, twice as fine as the screen.
+    """The bytes of a PNG file, in the page's colours for light screens, three times as fine as the screen.
 
     Raises
     ------

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 from ...results import Results, RungResult
 from ...results.profiled import Profile
 from ...results.text import words
-from .svg import INK, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped
+from .svg import INK, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped, rows_of, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.ticker import MaxNLocator
 
-LETTER = 6.9  # pixels of a letter of 11.5, at most on average
+SHIFT, HEIGHT = 0.22, 0.3  # of a bar: below its row's middle, in rows
 
-#: The phases of a step that look alike.
+#: Colours of a step's phases, by number.
 PHASES = {"forward": 0, "backward": 1, "loss": 2, "update": 3}
 
 
@@ -45,13 +44,13 @@ def parts(found: Profile) -> Callable[[Canvas], None]:
 
         labels = part_labels(found)
         times = [part.seconds for part in found.parts]
-        ax = _rows(canvas, labels, times, note)
+        ax = _rows(canvas, labels, note)
         for y, part in enumerate(found.parts):
             series = PHASES.get(part.phase, 4)
-            ax.barh(_at(canvas, y), part.seconds, _height(canvas), color=SERIES[series], zorder=2)
+            ax.barh(y + SHIFT, part.seconds, HEIGHT, color=SERIES[series], zorder=2)
             least = part.floor.seconds(found.flops_per_second, found.bytes_per_second)
             if 0 < least < float("inf"):
-                _line(ax, canvas, least, y)
+                _line(ax, least, y)
         ax.set_xlim(0, 1.02 * max([*times, 1e-12]))
 
     return draw
@@ -76,7 +75,7 @@ def memory(results: Results) -> Callable[[Canvas], None]:
 
     def draw(canvas: Canvas) -> None:
         sizes = [max(rung.peak_rss_bytes or 0, sum((rung.held_bytes or {}).values())) / 1e6 for rung in rungs]
-        ax = _rows(canvas, [rung.name for rung in rungs], sizes, lambda at: _megabytes(rungs[at]))
+        ax = _rows(canvas, [rung.name for rung in rungs], lambda at: _megabytes(rungs[at]))
         weighed = any(rung.peak_rss_bytes for rung in rungs)
         for y, rung in enumerate(rungs):
             peak, held = (rung.peak_rss_bytes or 0) / 1e6, sum((rung.held_bytes or {}).values()) / 1e6
@@ -86,9 +85,9 @@ def memory(results: Results) -> Callable[[Canvas], None]:
                 if rung.peer
                 else {"color": RUNG}
             )
-            ax.barh(_at(canvas, y), peak, _height(canvas), zorder=2, **look)
+            ax.barh(y + SHIFT, peak, HEIGHT, zorder=2, **look)
             if held:
-                _line(ax, canvas, held, y)
+                _line(ax, held, y)
         ax.set_xlim(0, 1.02 * max([*sizes, 1e-6]))
         ax.xaxis.set_major_formatter(
             lambda value, _: f"{value:,.0f} MB" if value >= 10 or value == 0 else f"{value:.2g} MB"
@@ -97,18 +96,11 @@ def memory(results: Results) -> Callable[[Canvas], None]:
     return draw
 
 
-def _line(ax: Axes, canvas: Canvas, x: float, row: int) -> None:
+def _line(ax: Axes, x: float, row: int) -> None:
     """A line across a bar, which stands out from it without a colour."""
-    half = _height(canvas) / 2 + 0.1
+    ends = [row + SHIFT - HEIGHT / 2 - 0.1, row + SHIFT + HEIGHT / 2 + 0.1]
     for colour, width in ((PAPER, 5.0), (INK, 2.2)):
-        ax.plot(
-            [x] * 2,
-            [_at(canvas, row) - half, _at(canvas, row) + half],
-            color=colour,
-            linewidth=width,
-            zorder=3,
-            solid_capstyle="butt",
-        )
+        ax.plot([x] * 2, ends, color=colour, linewidth=width, zorder=3, solid_capstyle="butt")
 
 
 def _megabytes(rung: RungResult) -> str:
@@ -117,46 +109,15 @@ def _megabytes(rung: RungResult) -> str:
     return ", ".join([*told, *([f"{words.three(held)} MB held"] if held else [])])
 
 
-def _rows(canvas: Canvas, labels: list[str], values: list[float], note: Callable[[int], str]) -> Axes:
-    """Axes with a row for each label, its note to the right; on a phone both stand above the row's bar."""
-    row = 44 if canvas.narrow else 28
-    letters = min(60, max(map(len, labels)))
-    notes = max(len(note(at)) for at in range(len(labels)))
-    left, right = (20.0, 16.0) if canvas.narrow else (16 + LETTER * letters, 14 + LETTER * notes)
-    ax = canvas.axes(row * len(labels) + 36, left, right, 6, 30)
-    ax.set_ylim(len(labels) - 0.5, -0.5)
-    ax.set_yticks([])
-    ax.spines["left"].set_visible(False)
-    ax.grid(visible=False, axis="y")
-    ax.xaxis.set_major_locator(_few(canvas))
-    ax.xaxis.set_major_formatter(lambda value, _: words.short(words.seconds(value)) if value > 0 else "0")
-    place: dict = {
-        "xycoords": ax.get_yaxis_transform(),
-        "textcoords": "offset pixels",
-        "va": "center",
-        "annotation_clip": False,
-    }
-    for at, label in enumerate(labels):
-        most = 34 if canvas.narrow else 60
-        label = clipped(label, most)
-        if canvas.narrow:
-            ax.annotate(label, (0, at - 0.24), (0, 0), **place)
-            ax.annotate(note(at), (1, at - 0.24), (0, 0), ha="right", color=SOFT, fontsize=10, **place)
-        else:
-            ax.annotate(label, (0, at), (-10, 0), ha="right", **place)
-            ax.annotate(note(at), (1, at), (8, 0), color=SOFT, **place)
-    return ax
-
-
-def _few(canvas: Canvas) -> MaxNLocator:
+def _rows(canvas: Canvas, labels: list[str], note: Callable[[int], str]) -> Axes:
+    """Axes with a row for each label: label and note stand above the row's bar."""
     from matplotlib.ticker import MaxNLocator
 
-    return MaxNLocator(nbins=4 if canvas.narrow else 7)
-
-
-def _at(canvas: Canvas, row: int) -> float:
-    return row + (0.22 if canvas.narrow else 0.0)
-
-
-def _height(canvas: Canvas) -> float:
-    return 0.3 if canvas.narrow else 0.56
+    ax = canvas.axes(44 * len(labels) + 36, 20, 16, 6, 30)
+    rows_of(ax, len(labels))
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=4))
+    ax.xaxis.set_major_formatter(lambda value, _: words.short(words.seconds(value)) if value > 0 else "0")
+    for at, label in enumerate(labels):
+        write(ax, clipped(label, 34), (0, at - 0.24))
+        write(ax, note(at), (1, at - 0.24), ha="right", color=SOFT, fontsize=10)
+    return ax

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...results import Results, RungResult
 from .ladder import bounds, time_axis
-from .svg import PAPER, SERIES, Canvas, clipped
+from .svg import PAPER, SERIES, WIDTH, Canvas, clipped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,8 +43,8 @@ def alt(results: Results) -> str:
 
 
 def curves(results: Results) -> Callable[[Canvas], None]:
-    """Draws loss, and accuracy where there are classes, against epochs on the left and seconds on the right; a curve
-    for each rung and peer.
+    """Draws loss, and accuracy where there are classes, against epochs and against seconds; a curve for each rung and
+    peer.
     """
     rungs = learned(results)
     with_accuracy = any(rung.history is not None and rung.history.accuracy for rung in rungs)
@@ -52,27 +52,18 @@ def curves(results: Results) -> Callable[[Canvas], None]:
     def draw(canvas: Canvas) -> None:
         kinds = ["loss", "accuracy"] if with_accuracy else ["loss"]
         panels = [(kind, clock) for kind in kinds for clock in (False, True)]
-        columns = 1 if canvas.narrow else 2
-        across = 2 if canvas.narrow else 5
-        letters = max(min(45, len(rung.name)) for rung in rungs)
-        across = max(1, min(across, (canvas.width - 30) // (50 + 7 * letters)))
-        legend = 18 * math.ceil(len(rungs) / across) + 12
-        rows = len(panels) // columns
-        height = rows * (200 if canvas.narrow else 240) + legend + 30
-        axes = canvas.grid(rows, columns, height, legend + 34)
+        across, legend = legend_size([clipped(rung.name, 45) for rung in rungs])
+        axes = canvas.column(len(panels), 200 * len(panels) + legend + 30, legend + 34)
         for ax, (kind, clock) in zip(axes, panels, strict=True):
-            _panel(ax, canvas, rungs, kind, clock)
-        handles, labels = axes[0].get_legend_handles_labels()
-        canvas.figure.legend(
-            handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=across, borderaxespad=0.2, handlelength=2.6
-        )
+            _panel(ax, rungs, kind, clock)
+        canvas.legend(*axes[0].get_legend_handles_labels(), across)
 
     return draw
 
 
-def _panel(ax: Axes, canvas: Canvas, rungs: Sequence[RungResult], kind: str, clock: bool) -> None:
+def _panel(ax: Axes, rungs: Sequence[RungResult], kind: str, clock: bool) -> None:
     every: Points = []
-    for rung, (colour, mark, dash) in zip(rungs, _styles(), strict=False):
+    for rung, (colour, mark, dash) in zip(rungs, styles(), strict=False):
         assert rung.history is not None
         points = _points(getattr(rung.history, kind), rung.history.seconds, clock)
         every += points
@@ -102,7 +93,7 @@ def _panel(ax: Axes, canvas: Canvas, rungs: Sequence[RungResult], kind: str, clo
         ax.set_xscale("log")
         low, high = bounds([x for x, _ in every])
         ax.set_xlim(low, high)
-        time_axis(ax, low, high, canvas.width / (1 if canvas.narrow else 2) - 70)
+        time_axis(ax, low, high, WIDTH - 70)
         ax.grid(visible=True, axis="y")
     elif every:
         from matplotlib.ticker import MaxNLocator
@@ -110,7 +101,13 @@ def _panel(ax: Axes, canvas: Canvas, rungs: Sequence[RungResult], kind: str, clo
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
 
 
-def _styles() -> itertools.chain[tuple[str, str, object]]:
+def legend_size(names: Sequence[str]) -> tuple[int, int]:
+    """Columns of a legend of curves with these names, and its height in pixels."""
+    across = max(1, min(2, (WIDTH - 30) // (50 + 7 * max(map(len, names)))))
+    return across, 18 * math.ceil(len(names) / across) + 12
+
+
+def styles() -> itertools.chain[tuple[str, str, object]]:
     """Colour, mark and dashes of one curve after the other: no two among the first 24 are alike."""
     rounds = [[(colour, mark, dash) for colour, mark in zip(SERIES, MARKS, strict=True)] for dash in DASHES]
     return itertools.chain.from_iterable(itertools.cycle(rounds))

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from ...results import Results, RungResult
 from ...results.text import words
-from .svg import FLOOR, INK, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped
+from .svg import FLOOR, INK, PAPER, PEER, RUNG, SERIES, SOFT, WIDTH, Canvas, clipped, rows_of, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ROW, NARROW_ROW = 34, 46  # pixels
-NARROW_LETTERS = 50  # in a line of options on a phone
-LETTER, BOLD = 6.9, 8.3  # pixels of a letter of 11.5, at most on average
+LEFT, RIGHT = 20, 16  # pixels beside the axes
+NAME, LINE = 24, 40  # letters of a name, and of a line of options
 
 
 def alt(results: Results) -> str:
@@ -30,79 +29,46 @@ def alt(results: Results) -> str:
 
 def ladder(results: Results) -> Callable[[Canvas], None]:
     """Draws a bar for each rung and peer with a time: it begins at the floor, so that its length says how many times
-    slower than that it is.
+    slower than that it is. Name and figures stand above it.
 
-    Dots are the repetitions. A dotted step leads from each rung to the next, and the gain stands beside it, unless
-    others disturbed the climb.
+    Dots are the repetitions. A dotted step leads from each rung to the next. The gain is left out of a climb that other
+    processes disturbed.
     """
     rungs = sorted(results.timed(), key=lambda rung: rung.peer)
     floors = words.floors(results)
 
     def draw(canvas: Canvas) -> None:
-        times = [
-            time
-            for rung in rungs
-            if rung.timing
-            for time in (*rung.timing.epochs, rung.floor_seconds or rung.timing.epochs[0])
-        ]
-        low, high = bounds([*times, *(floor for _, floor in floors)])
-        lines = max(len(_folded(_named(rung)[1], NARROW_LETTERS if canvas.narrow else 26)) for rung in rungs)
-        row, head = (NARROW_ROW + 11 * lines, 20) if canvas.narrow else (max(ROW, 20 + 12 * lines), 40)
+        every = [time for rung in rungs for time in (*_epochs(rung), rung.floor_seconds or _epochs(rung)[0])]
+        low, high = bounds([*every, *(floor for _, floor in floors)])
+        lines = max(1, *(len(_options(rung)) for rung in rungs))
+        row = 40 + 12 * lines
         gap = 0.6 * any(rung.peer for rung in rungs) * any(not rung.peer for rung in rungs)
         places = [at + gap * rung.peer for at, rung in enumerate(rungs)]
-        top = head + 16 * len(floors)
-        left, right = (20.0, 16.0) if canvas.narrow else (16 + max(map(_letters, rungs)), 248.0)
-        ax = canvas.axes(top + row * (len(rungs) + gap) + 30, left, right, top, 30)
+        top = 20 + 16 * len(floors)
+        ax = canvas.axes(top + row * (len(rungs) + gap) + 30, LEFT, RIGHT, top, 30)
         ax.set_xscale("log")
         ax.set_xlim(low, high)
+        rows_of(ax, len(rungs))
         ax.set_ylim(len(rungs) - 0.5 + gap, -0.5)
-        time_axis(ax, low, high, canvas.width - left - right)
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
-        bar = 13 / row if canvas.narrow else 17 / row
-        shift = 9 / row + 5.5 * lines / row if canvas.narrow else 0.0
+        time_axis(ax, low, high, WIDTH - LEFT - RIGHT)
+        shift = (8 + 6 * lines) / row
         for rung, y in zip(rungs, places, strict=True):
-            _bar(ax, rung, y + shift, bar, low)
-            (_above if canvas.narrow else _beside)(ax, results, rung, y)
+            _bar(ax, rung, y + shift, 13 / row, low)
+            _figures(ax, results, rung, y - 0.5)
         steps = [(rung, y + shift) for rung, y in zip(rungs, places, strict=True) if not rung.peer]
         for (one, y), (two, below) in itertools.pairwise(steps):
             ax.plot([_time(one), _time(one), _time(two)], [y, below, below], ":", color=SOFT, linewidth=1.1, zorder=1.5)
-        _floor_lines(ax, canvas, floors, left, top, right)
-        if not canvas.narrow:
-            heads = ("an epoch", "" if results.disturbed else "over below", "of its floor")
-            for text, x in zip(heads, _COLUMNS, strict=True):
-                ax.annotate(
-                    text,
-                    (1, 1),
-                    (x, 6),
-                    xycoords="axes fraction",
-                    textcoords="offset pixels",
-                    ha="right",
-                    color=SOFT,
-                    fontsize=10,
-                )
+        _floor_lines(ax, floors)
 
     return draw
 
 
-_COLUMNS = (72, 148, 236)  # pixels to the right of the axes, where figures end
-
-
-def _letters(rung: RungResult) -> float:
-    name, options = _named(rung)
-    return max(BOLD * len(name), *(LETTER * 0.87 * len(option) for option in ("", *_folded(options))))
-
-
-def _named(rung: RungResult, letters: int = 34) -> tuple[str, list[str]]:
-    name, options = words.parts_of(rung.name)
-    return clipped(name, letters), [clipped(option, letters) for option in options[:12]]
-
-
-def _folded(options: list[str], letters: int = 26) -> list[str]:
-    """A rung's options on lines of about so many letters."""
+def _options(rung: RungResult) -> list[str]:
+    """A rung's options on lines of about `LINE` letters."""
     lines: list[str] = []
-    for option in options:
-        if lines and len(lines[-1]) + len(option) < letters:
+    for option in words.parts_of(rung.name)[1][:12]:
+        option = clipped(option, 34)
+        if lines and len(lines[-1]) + len(option) < LINE:
             lines[-1] += f":{option}"
         else:
             lines.append(f":{option}")
@@ -110,91 +76,44 @@ def _folded(options: list[str], letters: int = 26) -> list[str]:
 
 
 def _bar(ax: Axes, rung: RungResult, y: float, height: float, low: float) -> None:
-    assert rung.timing is not None
-    start = max(low, rung.floor_seconds or min(rung.timing.epochs))
-    end = _time(rung)
-    start, end = min(start, end), max(start, end)
-    if rung.peer:  # also told apart without colours
+    epochs = _epochs(rung)
+    start, end = sorted((max(low, rung.floor_seconds or min(epochs)), _time(rung)))
+    if rung.peer:  # hatched, which needs no colour
         ax.barh(y, end - start, height, start, facecolor=PAPER, edgecolor=PEER, hatch="////", linewidth=1.2, zorder=2)
     else:
         ax.barh(y, end - start, height, start, color=RUNG, zorder=2)
-    epochs = rung.timing.epochs
     ax.plot(
         epochs, [y] * len(epochs), "o", color=INK, markeredgecolor=PAPER, markeredgewidth=0.8, markersize=5, zorder=3
     )
 
 
-def _figures(results: Results, rung: RungResult) -> tuple[str, str, str]:
-    """Time, gain over the rung below, and how many times its floor it takes."""
+def _figures(ax: Axes, results: Results, rung: RungResult, top: float) -> None:
+    """Name and options to the left; time, gain over the rung below, and times of the floor to the right."""
     assert rung.timing is not None
     time = words.seconds(_time(rung)) + "*" * rung.timing.scaled
     gain = "" if results.disturbed else words.times(results.over_below(rung))
-    return time, gain, f"{words.three(_time(rung) / rung.floor_seconds)}x" if rung.floor_seconds else ""
+    write(ax, clipped(words.parts_of(rung.name)[0], NAME), (0, top), (0, -13), weight="bold")
+    write(ax, f"{time}{f', {gain} over below' if gain else ''}", (1, top), (0, -13), ha="right")
+    for at, line in enumerate(_options(rung)):
+        write(ax, line, (0, top), (0, -26 - 12 * at), color=SOFT, fontsize=10)
+    if rung.floor_seconds:
+        text = f"{words.three(_time(rung) / rung.floor_seconds)}x its floor"
+        write(ax, text, (1, top), (0, -26), ha="right", color=SOFT, fontsize=10)
 
 
-def _beside(ax: Axes, results: Results, rung: RungResult, y: float) -> None:
-    """The name to the left of the bar, its figures to the right of the axes."""
-    name, options = _named(rung)
-    folded = _folded(options)
-    place: dict = {
-        "xycoords": ax.get_yaxis_transform(),
-        "textcoords": "offset pixels",
-        "va": "center",
-        "annotation_clip": False,
-    }
-    ax.annotate(name, (0, y), (-10, 6 * len(folded)), ha="right", weight="bold", **place)
-    for at, line in enumerate(folded):
-        ax.annotate(line, (0, y), (-10, 6 * len(folded) - 12 * (at + 1)), ha="right", color=SOFT, fontsize=10, **place)
-    for at, (text, x) in enumerate(zip(_figures(results, rung), _COLUMNS, strict=True)):
-        ax.annotate(
-            text,
-            (1, y),
-            (x, 0),
-            ha="right",
-            weight="bold" if at == 1 else "normal",
-            color=SOFT if at == 2 else INK,
-            **place,
-        )
-
-
-def _above(ax: Axes, results: Results, rung: RungResult, y: float) -> None:
-    """Name and figures above the bar."""
-    name, options = _named(rung, 24)
-    time, gain, _ = _figures(results, rung)
-    place: dict = {
-        "xycoords": ax.get_yaxis_transform(),
-        "textcoords": "offset pixels",
-        "va": "center",
-        "annotation_clip": False,
-    }
-    ax.annotate(name, (0, y - 0.5), (0, -13), weight="bold", **place)
-    for at, line in enumerate(_folded(options, NARROW_LETTERS)):
-        ax.annotate(line, (0, y - 0.5), (0, -25 - 11 * at), color=SOFT, fontsize=9, **place)
-    ax.annotate(f"{time}{f', {gain} over below' if gain else ''}", (1, y - 0.5), (0, -13), ha="right", **place)
-
-
-def _floor_lines(
-    ax: Axes, canvas: Canvas, floors: Sequence[tuple[str, float]], left: float, top: float, right: float
-) -> None:
+def _floor_lines(ax: Axes, floors: Sequence[tuple[str, float]]) -> None:
     low, high = ax.get_xlim()
-    room = canvas.width - left - right
+    across = WIDTH - LEFT - RIGHT
     for at, (unit, floor) in enumerate(floors):
-        text, size = f"floor of {clipped(unit, 34)}: {words.seconds(floor)}", 9.5 if canvas.narrow else 10.5
-        x = left + room * math.log(floor / low) / math.log(high / low)
-        half = len(text) * size * 0.3
-        x = min(max(x, half + 2), canvas.width - half - 2)
-        above = 16 * (len(floors) - at) - (8 if canvas.narrow else -8)
+        text = f"floor of {clipped(unit, 34)}: {words.seconds(floor)}"
+        half = len(text) * 3  # pixels of half the text, at most
+        x = across * math.log(floor / low) / math.log(high / low)
+        x = min(max(x, half + 2 - LEFT), across + RIGHT - half - 2)
         ax.axvline(floor, color=FLOOR, linestyle=(0, (5, 3)), linewidth=1.3, zorder=2.5)
         ax.annotate(
-            text,
-            (0, 1),
-            (x - left, above),
-            xycoords="axes fraction",
-            textcoords="offset pixels",
-            ha="center",
-            color=FLOOR,
-            fontsize=size,
-        )
+            text, (0, 1), (x, 16 * (len(floors) - at) - 8), xycoords="axes fraction", textcoords="offset pixels",
+            ha="center", color=FLOOR, fontsize=10,
+        )  # fmt: skip
 
 
 def bounds(times: Sequence[float]) -> tuple[float, float]:
@@ -229,53 +148,37 @@ def compared(names: Sequence[str], climbs: Sequence[Results], labels: Sequence[s
     }
 
     def draw(canvas: Canvas) -> None:
-        low, high = bounds([t for rung in times.values() if rung.timing for t in rung.timing.epochs])
-        row, left = (48, 20.0) if canvas.narrow else (36, 16 + max(BOLD * min(40, len(name)) for name in names))
+        low, high = bounds([time for rung in times.values() for time in _epochs(rung)])
         top = 10 + 16 * len(labels)
-        ax = canvas.axes(top + row * len(names) + 30, left, 16, top, 30)
+        ax = canvas.axes(top + 48 * len(names) + 30, LEFT, RIGHT, top, 30)
         ax.set_xscale("log")
         ax.set_xlim(low, high)
-        ax.set_ylim(len(names) - 0.5, -0.5)
-        time_axis(ax, low, high, canvas.width - left - 16)
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
-        shift = 0.2 if canvas.narrow else 0.0
+        rows_of(ax, len(names))
+        time_axis(ax, low, high, WIDTH - LEFT - RIGHT)
         for y, name in enumerate(names):
-            place: dict = {
-                "xycoords": ax.get_yaxis_transform(),
-                "textcoords": "offset pixels",
-                "va": "center",
-                "annotation_clip": False,
-            }
-            at, ha = ((0, y - 0.28), "left") if canvas.narrow else ((0, y), "right")
-            ax.annotate(clipped(name, 40), at, (0 if canvas.narrow else -10, 0), ha=ha, weight="bold", **place)
+            write(ax, clipped(name, 40), (0, y - 0.28), weight="bold")
             for number in range(len(climbs)):
-                if (rung := times.get((name, number))) is None or rung.timing is None:
+                if (rung := times.get((name, number))) is None:
                     continue
-                height = y + shift + 0.4 * ((number + 0.5) / len(climbs) - 0.5)
+                height = y + 0.2 + 0.4 * ((number + 0.5) / len(climbs) - 0.5)
                 colour, mark = SERIES[number % len(SERIES)], "osD^v<>P"[number % 8]
+                ends = [min(_epochs(rung)), max(_epochs(rung))]
+                ax.plot(ends, [height] * 2, color=colour, linewidth=3, solid_capstyle="round")
                 ax.plot(
-                    [min(rung.timing.epochs), max(rung.timing.epochs)],
-                    [height] * 2,
-                    color=colour,
-                    linewidth=3,
-                    solid_capstyle="round",
-                )
-                ax.plot(
-                    [_time(rung)],
-                    [height],
-                    mark,
-                    color=colour,
-                    markeredgecolor=PAPER,
-                    markersize=8,
+                    [_time(rung)], [height], mark, color=colour, markeredgecolor=PAPER, markersize=8,
                     label=clipped(labels[number], 45),
-                )
+                )  # fmt: skip
         handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
         canvas.figure.legend(
             handles.values(), handles.keys(), loc="upper left", bbox_to_anchor=(0, 1), borderaxespad=0, labelspacing=0.2
         )
 
     return draw
+
+
+def _epochs(rung: RungResult) -> tuple[float, ...]:
+    assert rung.timing is not None
+    return rung.timing.epochs
 
 
 def _time(rung: RungResult) -> float:

@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .svg import PALETTE, PAPER, SETTINGS, WIDE, Canvas, imported
+from .svg import PALETTE, PAPER, SETTINGS, Canvas, imported
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FINER = 2  # pixels of the file for one of the page
+FINER = 3  # pixels of the file for one of the page
 
 
 def raster(draw: Callable[[Canvas], None], look: Mapping[str, str]) -> bytes:
@@ -21,7 +21,7 @@ def raster(draw: Callable[[Canvas], None], look: Mapping[str, str]) -> bytes:
     Parameters
     ----------
     draw : callable
-        Draws on a `Canvas`, as wide as a screen.
+        Draws on a `Canvas`.
     look : mapping
         The page's CSS variables for light screens, as "ink": "#1c2024".
 
@@ -43,7 +43,7 @@ def raster(draw: Callable[[Canvas], None], look: Mapping[str, str]) -> bytes:
         )
         figure = Figure()
         FigureCanvasAgg(figure)
-        draw(Canvas(figure, WIDE, False))
+        draw(Canvas(figure))
         figure.canvas.draw()  # which makes the ticks
         _recolour(figure, colours)
         file = io.BytesIO()

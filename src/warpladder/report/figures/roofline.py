@@ -20,6 +20,8 @@ from .svg import FLOOR, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+HEIGHT = 380  # pixels
+
 ITEMSIZES = {"uint8": 1, "int8": 1, "float16": 2, "float32": 4, "float64": 8}
 
 
@@ -94,15 +96,14 @@ def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], N
     def draw(canvas: Canvas) -> None:
         ridges = [roof.flops / roof.bandwidth for roof in roofs if roof.bandwidth]
         inside = [dot.intensity for dot in dots] + ridges
-        left, right = min(inside) / 3, max(inside) * (12 if canvas.narrow else 6)
+        left, right = min(inside) / 3, max(inside) * 12
         speeds = [dot.speed for dot in dots] + [roof.flops for roof in roofs]
         low, high = min(speeds) / 2.5, max(speeds) * 3
-        ax = canvas.axes(380 if canvas.narrow else 420, 58, 16, 26, 40)
+        ax = canvas.axes(HEIGHT, 58, 16, 26, 40)
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xlim(left, right)
         ax.set_ylim(low, high)
-        size = 9 if canvas.narrow else 10.5
         for at, roof in enumerate(roofs):
             ridge = left if roof.bandwidth is None else roof.flops / roof.bandwidth
             xs, ys = [ridge, right], [roof.flops, roof.flops]
@@ -111,7 +112,7 @@ def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], N
             ax.plot(xs, ys, color=FLOOR, linestyle=("-", (0, (6, 2)), (0, (2, 2)))[at % 3], linewidth=2)
             label = f"{clipped(roof.name, 34)}: {words.three(roof.flops / 1e9)} GFLOP/s"
             ax.annotate(
-                label, (right, roof.flops), (0, 5), textcoords="offset pixels", ha="right", color=FLOOR, fontsize=size
+                label, (right, roof.flops), (0, 5), textcoords="offset pixels", ha="right", color=FLOOR, fontsize=10
             )
             if roof.bandwidth is not None and ridge > left:
                 x = max(left, low / roof.bandwidth)
@@ -123,30 +124,30 @@ def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], N
                     textcoords="offset pixels",
                     va="top",
                     color=FLOOR,
-                    fontsize=size,
+                    fontsize=10,
                 )
-        _dots(ax, canvas, dots, math.log10(high / low), size)
+        _dots(ax, dots, math.log10(high / low))
         ax.set_xlabel("FLOP for each byte that must move")
         ax.set_title("GFLOP/s", loc="left", color=SOFT, fontsize=11)
-        _plain(ax, canvas)
+        _plain(ax)
 
     return draw
 
 
-def _dots(ax: Axes, canvas: Canvas, dots: Sequence[Dot], decades: float, size: float) -> None:
+def _dots(ax: Axes, dots: Sequence[Dot], decades: float) -> None:
     """The dots, and their names to the right of them, moved apart where they would overlap; a thin line leads to each
     name that was moved.
     """
     for dot in dots:
         ax.plot([dot.intensity], [dot.speed], dot.mark, color=dot.colour, markeredgecolor=PAPER, markersize=8, zorder=3)
-    pixels = (380 if canvas.narrow else 420) - 66
+    pixels = HEIGHT - 66
     taken: list[tuple[float, float]] = []
     for dot in sorted(dots, key=lambda dot: dot.speed):
         y = math.log10(dot.speed) / decades * pixels
         near = [height for x, height in taken if abs(math.log10(x / dot.intensity)) < 0.35]
         place = max([y, *(height + 13 for height in near)])
         taken.append((dot.intensity, place))
-        name = clipped(dot.name, 24 if canvas.narrow else 34)
+        name = clipped(dot.name, 24)
         low, high = ax.get_xlim()
         side = -1 if math.log(dot.intensity / low) > 0.5 * math.log(high / low) else 1  # where there is more room
         line = (
@@ -154,17 +155,16 @@ def _dots(ax: Axes, canvas: Canvas, dots: Sequence[Dot], decades: float, size: f
         )
         ax.annotate(
             name, (dot.intensity, dot.speed), (10 * side, place - y), textcoords="offset pixels", va="center",
-            ha="left" if side > 0 else "right", fontsize=size, arrowprops=line, annotation_clip=False,
+            ha="left" if side > 0 else "right", fontsize=10, arrowprops=line, annotation_clip=False,
         )  # fmt: skip
 
 
-def _plain(ax: Axes, canvas: Canvas) -> None:
+def _plain(ax: Axes) -> None:
     """Plain numbers along both axes, powers of ten alone where those are enough."""
     from matplotlib.ticker import LogLocator, NullLocator
 
-    few = 5 if canvas.narrow else 9
     for axis, scale in ((ax.xaxis, 1.0), (ax.yaxis, 1e9)):
-        axis.set_major_locator(LogLocator(numticks=few))
+        axis.set_major_locator(LogLocator(numticks=5))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(partial(_number, scale))
 

@@ -1,9 +1,9 @@
 """From a matplotlib figure to SVG that stands inside a page: text as text, colours by the page's CSS variables, no name
 that clashes.
 
-Each picture is drawn twice, for a wide screen and paper and for a phone; the page's style shows one of them. matplotlib
-is imported when something is drawn, without pyplot, and neither a user's matplotlibrc nor a HOME that cannot be written
-changes what comes out.
+A picture is drawn once, as wide as a phone's screen; on a wider screen it grows a little. matplotlib is imported when
+something is drawn, without pyplot, and neither a user's matplotlibrc nor a HOME that cannot be written changes the
+result.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import io
 import logging
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from types import ModuleType
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDE, NARROW = 900, 360  # pixels: a picture's width on a screen of its size
+WIDTH = 360  # pixels of a picture: the width of a phone's screen. The smallest text has 10 pixels.
 
-#: Colours as matplotlib is told them, and the CSS variable that each becomes. No other colour is drawn with.
+#: Colours for matplotlib, and the CSS variable that each becomes. No other colour is drawn with.
 INK, SOFT, LINE, PAPER = "#010101", "#020202", "#030303", "#040404"
 RUNG, PEER, FLOOR, BAD, GOOD = "#050505", "#060606", "#070707", "#080808", "#090909"
 SERIES = tuple(f"#1{at}1{at}1{at}" for at in range(8))
@@ -33,7 +33,7 @@ PALETTE = {
     **{colour: f"s{at}" for at, colour in enumerate(SERIES)},
 }  # fmt: skip
 
-#: matplotlib's settings: everything that a matplotlibrc could say otherwise is reset before these count.
+#: matplotlib's settings. Those of a matplotlibrc are reset first.
 SETTINGS: Any = {
     "svg.fonttype": "none", "svg.hashsalt": "warpladder", "text.parse_math": False, "font.size": 11.5, "text.color": INK,
     "axes.labelcolor": SOFT, "axes.edgecolor": LINE, "axes.titlecolor": INK, "axes.titlesize": 12, "axes.labelsize": 11, "axes.linewidth": 1,
@@ -46,43 +46,55 @@ SETTINGS: Any = {
 
 @dataclass(frozen=True)
 class Canvas:
-    """What a picture is drawn on.
-
-    width : in pixels. narrow : whether it is for a phone.
-    """
+    """Figure that a picture is drawn on, `WIDTH` pixels wide."""
 
     figure: Figure
-    width: int
-    narrow: bool
 
     def axes(self, height: float, left: float, right: float, top: float, bottom: float) -> Axes:
-        """The one pair of axes of a picture so many pixels high, with margins in pixels."""
-        self.figure.set_size_inches(self.width / 72, height / 72)
+        """The one pair of axes of a picture `height` pixels high, with margins in pixels."""
+        self.figure.set_size_inches(WIDTH / 72, height / 72)
         ax = self.figure.add_axes(
-            (left / self.width, bottom / height, 1 - (left + right) / self.width, 1 - (top + bottom) / height)
+            (left / WIDTH, bottom / height, 1 - (left + right) / WIDTH, 1 - (top + bottom) / height)
         )
         ax.tick_params(length=0)
         return ax
 
-    def grid(self, rows: int, columns: int, height: float, bottom: float) -> list[Axes]:
-        """Axes in rows and columns over a picture so many pixels high, `bottom` of them left for a legend."""
-        self.figure.set_size_inches(self.width / 72, height / 72)
-        made = self.figure.subplots(rows, columns, squeeze=False)
-        self.figure.subplots_adjust(
-            left=52 / self.width,
-            right=1 - 14 / self.width,
-            top=1 - 26 / height,
-            bottom=bottom / height,
-            wspace=0.16,
-            hspace=0.5 if self.narrow else 0.32,
-        )
+    def column(self, rows: int, height: float, bottom: float) -> list[Axes]:
+        """Axes one below the other in a picture `height` pixels high, `bottom` of them left for a legend."""
+        self.figure.set_size_inches(WIDTH / 72, height / 72)
+        made = self.figure.subplots(rows, 1, squeeze=False)
+        edges = {"left": 52 / WIDTH, "right": 1 - 14 / WIDTH, "top": 1 - 26 / height, "bottom": bottom / height}
+        self.figure.subplots_adjust(**edges, hspace=0.5)
         for ax in made.flat:
             ax.tick_params(length=0)
         return list(made.flat)
 
+    def legend(self, handles: Sequence[Any], labels: Sequence[str], columns: int, length: float = 2.6) -> None:
+        """A legend in the lower left corner; `length` is that of a line in letters."""
+        self.figure.legend(
+            handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=columns, borderaxespad=0.2,
+            handlelength=length,
+        )  # fmt: skip
+
+
+def rows_of(ax: Axes, rows: int) -> None:
+    """Make room for rows from top to bottom: no ticks, no line and no grid at the left."""
+    ax.set_ylim(rows - 0.5, -0.5)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.grid(visible=False, axis="y")
+
+
+def write(ax: Axes, text: str, place: tuple[float, float], shift: tuple[float, float] = (0, 0), **look: Any) -> None:
+    """Write a text at x, a share of the axes' width, and y, a row; `shift` is in pixels."""
+    ax.annotate(
+        text, place, shift, xycoords=ax.get_yaxis_transform(), textcoords="offset pixels",
+        **{"va": "center", "annotation_clip": False, **look},
+    )  # fmt: skip
+
 
 def clipped(text: str, letters: int) -> str:
-    """A text of so many letters at most: nothing that results may hold pushes a picture off its page."""
+    """A text of at most `letters` letters: nothing in results pushes a picture off its page."""
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
@@ -91,33 +103,32 @@ class NoPictures(Exception):
 
 
 def picture(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
-    """A picture as two elements of SVG, one for wide screens and one for phones.
+    """A picture as an element of SVG.
 
     Parameters
     ----------
     name : str
         Begins all its ids; no other picture of the page has it.
     alt : str
-        What it shows, for those who do not see it.
+        The picture in words, for readers who do not see it.
     draw : callable
         Draws on a `Canvas`.
 
     Raises
     ------
     NoPictures
-        matplotlib is missing or broken, or a picture of these figures cannot be drawn: a climb of hours does not end
-        for that.
+        matplotlib is missing or broken, or a picture of these figures cannot be drawn.
     """
     try:
-        return "".join(drawn(f"{name}-{size}", size, alt, draw) for size in ("wide", "narrow"))
+        return drawn(name, alt, draw)
     except NoPictures:
         raise
     except Exception as error:
         raise NoPictures(f"drawing it failed ({type(error).__name__}: {' '.join(str(error).split())})") from error
 
 
-def drawn(name: str, size: str, alt: str, draw: Callable[[Canvas], None]) -> str:
-    """A picture as one element of SVG; size is "wide" or "narrow"."""
+def drawn(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
+    """As `picture`, with the errors of drawing as they are."""
     matplotlib = imported()
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -128,20 +139,17 @@ def drawn(name: str, size: str, alt: str, draw: Callable[[Canvas], None]) -> str
         matplotlib.rcParams.update(SETTINGS)
         figure = Figure()
         FigureCanvasSVG(figure)
-        narrow = size == "narrow"
-        draw(Canvas(figure, NARROW if narrow else WIDE, narrow))
+        draw(Canvas(figure))
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None})
-    return inlined(file.getvalue(), name, size, alt)
+    return inlined(file.getvalue(), name, alt)
 
 
 def imported() -> ModuleType:
     """matplotlib, with what draws; `NoPictures` where it cannot be imported."""
     log = logging.getLogger("matplotlib")
     level = log.level
-    log.setLevel(
-        logging.ERROR
-    )  # it tells of a HOME that cannot be written, and of its font cache: nothing that a reader can mend
+    log.setLevel(logging.ERROR)  # its warnings are of a HOME that cannot be written, and of its font cache
     try:
         import matplotlib
         import matplotlib.backends.backend_svg
@@ -155,7 +163,7 @@ def imported() -> ModuleType:
     return matplotlib
 
 
-def inlined(svg: str, name: str, size: str, alt: str) -> str:
+def inlined(svg: str, name: str, alt: str) -> str:
     """matplotlib's file as an element of the page: without what only files need, its ids begun by `name`, its colours
     as variables.
     """
@@ -167,7 +175,7 @@ def inlined(svg: str, name: str, size: str, alt: str) -> str:
     used = set(re.findall(r'(?:xlink:href="|url\()#([\w.-]+)', rest))
     rest = re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], name, used), rest)  # what stands between tags is text, and stays
     rest = re.sub(r"\n\s*", "\n", rest).strip()
-    return f'<svg class="{size}" viewBox="{box[1]}" role="img" aria-label="{escape(alt)}">{rest}\n'
+    return f'<svg viewBox="{box[1]}" role="img" aria-label="{escape(alt)}">{rest}\n'
 
 
 def _tag(tag: str, name: str, used: set[str]) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ....report.figures.curves import DASHES, MARKS
-from ....report.figures.svg import INK, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped
+from ....report.figures.curves import legend_size, styles
+from ....report.figures.svg import INK, PAPER, PEER, RUNG, SOFT, Canvas, clipped, rows_of, write
 from ..results import UNITS, Bars, Column, Lines, Series, Value
 from .figures import head, measured, shown, stated
 
@@ -30,46 +29,35 @@ def _name(series: Series) -> str:
 
 
 def lines(told: Lines) -> Callable[[Canvas], None]:
-    """Draws curves in one pair of axes; what a report states is hollow."""
+    """Draws curves in one pair of axes; those that a report states are hollow."""
 
     def draw(canvas: Canvas) -> None:
-        letters = max(min(48, len(_name(each))) for each in told.series)
-        across = max(1, min(2 if canvas.narrow else 4, (canvas.width - 30) // (50 + 7 * letters)))
-        legend = 18 * math.ceil(len(told.series) / across) + 12
-        ax = canvas.axes(legend + (280 if canvas.narrow else 360), 64 if canvas.narrow else 76, 16, 12, legend + 46)
-        for each, (colour, mark, dash) in zip(told.series, _styles(), strict=False):
-            x = [value / UNITS[told.x.unit] for value in each.x]
-            y = [value / UNITS[told.y.unit] for value in each.y]
-            hollow = each.source != "here"
-            ax.plot(
-                x, y, color=colour, linestyle=(0, (2, 2)) if hollow else dash, marker=mark, markersize=6 if len(x) < 2 else 5,
-                markevery=1 if each.marks else max(1, len(x) // 10),
-                markerfacecolor=PAPER if hollow else colour, markeredgecolor=colour if hollow else PAPER, markeredgewidth=1.2 if hollow else 0.6,
-                label=clipped(_name(each), 48),
-            )  # fmt: skip
-            for text, at in zip(each.marks, zip(x, y, strict=True), strict=False):
-                ax.annotate(
-                    text,
-                    at,
-                    (0, 8),
-                    textcoords="offset pixels",
-                    ha="center",
-                    fontsize=10,
-                    color=SOFT,
-                    annotation_clip=False,
-                )
+        across, legend = legend_size([clipped(_name(each), 48) for each in told.series])
+        ax = canvas.axes(legend + 280, 64, 16, 12, legend + 46)
+        for each, style in zip(told.series, styles(), strict=False):
+            _curve(ax, each, told, style)
         _axes(ax, told)
-        handles, labels = ax.get_legend_handles_labels()
-        canvas.figure.legend(
-            handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=across, borderaxespad=0.2, handlelength=2.6
-        )
+        canvas.legend(*ax.get_legend_handles_labels(), across)
 
     return draw
 
 
-def _styles() -> itertools.chain[tuple[str, str, object]]:
-    rounds = [[(colour, mark, dash) for colour, mark in zip(SERIES, MARKS, strict=True)] for dash in DASHES]
-    return itertools.chain.from_iterable(itertools.cycle(rounds))
+def _curve(ax: Axes, each: Series, told: Lines, style: tuple[str, str, object]) -> None:
+    """One curve, with the marks of its points."""
+    x = [value / UNITS[told.x.unit] for value in each.x]
+    y = [value / UNITS[told.y.unit] for value in each.y]
+    colour, mark, dash = style
+    hollow = each.source != "here"
+    ax.plot(
+        x, y, color=colour, linestyle=(0, (2, 2)) if hollow else dash, marker=mark, markersize=6 if len(x) < 2 else 5,
+        markevery=1 if each.marks else max(1, len(x) // 10), markerfacecolor=PAPER if hollow else colour,
+        markeredgecolor=colour if hollow else PAPER, markeredgewidth=1.2 if hollow else 0.6,
+        label=clipped(_name(each), 48),
+    )  # fmt: skip
+    for text, at in zip(each.marks, zip(x, y, strict=True), strict=False):
+        ax.annotate(
+            text, at, (0, 8), textcoords="offset pixels", ha="center", fontsize=10, color=SOFT, annotation_clip=False
+        )
 
 
 def _axes(ax: Axes, told: Lines) -> None:
@@ -124,81 +112,56 @@ _LOOKS: tuple[tuple[str, str, dict], ...] = (
 
 
 def bars(told: Bars) -> Callable[[Canvas], None]:
-    """Draws up to three bars for each row: what the report says, what its authors' program did, what was measured."""
+    """Draws up to three bars for each row: reported, of the authors' program, and measured here."""
     looks = [look for look in _LOOKS if any(getattr(value, look[0]) is not None for value in told.values)]
+    unit = UNITS[told.column.unit]
 
     def draw(canvas: Canvas) -> None:
-        from matplotlib.ticker import NullLocator
-
         rows = [
-            (at, value)
-            for at, value in enumerate(told.values)
-            if any(getattr(value, name) is not None for name, _, _ in looks)
+            (label, [(name, getattr(value, name)) for name, _, _ in looks], value)
+            for label, value in zip(told.labels, told.values, strict=True)
         ]
-        row = (24 if canvas.narrow else 10) + 18 * len(looks)
-        letters = max(len(told.labels[at]) for at, _ in rows)
-        left = 16.0 if canvas.narrow else min(320.0, 20 + 6.9 * letters)
-        ax = canvas.axes(row * len(rows) + 84, left, 84, 8, 76)
+        rows = [row for row in rows if any(figure is not None for _, figure in row[1])]
+        height = 24 + 18 * len(looks)
+        ax = canvas.axes(height * len(rows) + 84, 16, 84, 8, 76)
+        rows_of(ax, len(rows))
         ax.set_ylim(len(rows) - 0.4, -0.6)
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
-        ax.grid(visible=False, axis="y")
-        figures = [
-            getattr(value, name) / UNITS[told.column.unit]
-            for _, value in rows
-            for name, _, _ in looks
-            if getattr(value, name) is not None
-        ]
-        low = 0.0
-        if told.log and min(figures) > 0:
-            ax.set_xscale("log")
-            ax.xaxis.set_minor_locator(NullLocator())
-            low = min(figures) / 2
-        ax.set_xlim(low, max(figures) * (1.6 if told.log else 1.05))
-        ax.set_xlabel(head(told.column))
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
-        place: dict = {
-            "xycoords": ax.get_yaxis_transform(),
-            "textcoords": "offset pixels",
-            "va": "center",
-            "annotation_clip": False,
-        }
-        for y, (at, value) in enumerate(rows):
-            if canvas.narrow:
-                ax.annotate(clipped(told.labels[at], 44), (0, y - 0.5 + 8 / row), (0, 0), **place)
-            else:
-                ax.annotate(clipped(told.labels[at], 44), (0, y), (-10, 0), ha="right", **place)
-            for number, (name, called, look) in enumerate(looks):
-                figure = getattr(value, name)
+        low = _bar_axis(ax, told, [figure / unit for _, own, _ in rows for _, figure in own if figure is not None])
+        for y, (label, own, value) in enumerate(rows):
+            write(ax, clipped(label, 44), (0, y - 0.5 + 8 / height))
+            for number, (name, figure) in enumerate(own):
                 if figure is None:
                     continue
-                figure /= UNITS[told.column.unit]
-                shift = (number - (len(looks) - 1) / 2) * 17 / row + (10 / row if canvas.narrow else 0)
-                ax.barh(y + shift, figure - low, 13 / row, low, zorder=2, label=called if y == 0 else None, **look)
-                text = (
-                    measured(value, told.column.unit)
-                    if name == "here"
-                    else stated(getattr(value, name), told.column.unit)
-                )
+                at = y + ((number - (len(looks) - 1) / 2) * 17 + 10) / height
+                ax.barh(at, figure / unit - low, 13 / height, low, zorder=2, **looks[number][2])
+                text = measured(value, told.column.unit) if name == "here" else stated(figure, told.column.unit)
                 ax.annotate(
-                    text,
-                    (figure, y + shift),
-                    (6, 0),
-                    textcoords="offset pixels",
-                    va="center",
-                    fontsize=10,
-                    color=SOFT,
+                    text, (figure / unit, at), (6, 0), textcoords="offset pixels", va="center", fontsize=10, color=SOFT,
                     annotation_clip=False,
-                )
-        handles = _handles(looks)
-        canvas.figure.legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(0, 0), ncols=len(looks), borderaxespad=0.2
-        )
+                )  # fmt: skip
+        canvas.legend([_patch(look) for _, _, look in looks], [called for _, called, _ in looks], len(looks), 2.0)
 
     return draw
 
 
-def _handles(looks: Sequence[tuple[str, str, dict]]) -> list:
+def _bar_axis(ax: Axes, told: Bars, figures: Sequence[float]) -> float:
+    """Scale and label of the bars' axis, for figures in the column's unit. Returns where bars begin."""
+    from matplotlib.ticker import MaxNLocator, NullLocator
+
+    low = 0.0
+    if told.log and min(figures) > 0:
+        ax.set_xscale("log")
+        ax.xaxis.set_minor_locator(NullLocator())
+        low = min(figures) / 2
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=4))
+    ax.set_xlim(low, max(figures) * (1.6 if told.log else 1.05))
+    ax.set_xlabel(head(told.column))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
+    return low
+
+
+def _patch(look: dict) -> Any:
     from matplotlib.patches import Patch
 
-    return [Patch(label=called, **look) for _, called, look in looks]
+    return Patch(**look)
