@@ -31,7 +31,8 @@ constexpr int WARPS = 4, PIXELS = 128, RING = 3;
 // 32 a stage, and there is no halo. A block has `images` x `rows` x `columns` pixels, PIXELS at most, and BN outputs; a
 // warp 32 pixels. A stage has a box of taps of tap_rows x tap_columns, either whole rows of taps or part of one. The
 // grid's x counts tiles of outputs first, then classes, then tiles of pixels; its y parts of `depth` stages. PARTS: y
-// is (parts, classes, outputs, part_pitch), outputs times phases where MERGED. local memory: convolve: with 64 outputs
+// is (parts, classes, outputs, part_pitch), outputs times phases where MERGED.
+// local memory: convolve: with 64 outputs
 // up to ten words that a block reads once in a stage are spilled, no sums; the third block to a multiprocessor is worth
 // it
 template <int FORMAT, int BN, bool FEW>

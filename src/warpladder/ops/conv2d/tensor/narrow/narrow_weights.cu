@@ -62,7 +62,8 @@ struct Scales {
 // finish_weights of gemm_weights.cu reads it. db_part: (parts, o), sums of dy. A tile is `rows` whole rows of an image;
 // a block has `depth` tiles, one after another. The grid's x counts such parts, its y 16 channels of x each. bands:
 // tiles of an image. by_wide, by_ow, by_windows: inverses (narrow.cuh) of columns of x's tile, of dy's, and of windows
-// side by side. local memory: correlate_narrow: with 5 x 5 taps, on sm_100, up to six words that a thread reads once in
+// side by side.
+// local memory: correlate_narrow: with 5 x 5 taps, on sm_100, up to six words that a thread reads once in
 // a tile are spilled, no sums
 template <int FORMAT, int K, int WIDTH, bool POOLED>
 __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
