@@ -141,7 +141,7 @@ ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
     "segments": _segments,
     "update": lambda table: [(table.update.__name__, update_cases(table))],
     "accumulate": lambda table: [(table.accumulate.__name__, accumulate_cases(table))],
-    "rivals": _rivals,
+    "alternatives": _rivals,
     "unit": lambda table: [],  # a word
     # how a graph is recorded, which tests/trainers/test_interleave.py holds to account
     "interleaves": lambda table: [],
