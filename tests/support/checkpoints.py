@@ -12,7 +12,7 @@ from runs import CNN, CONFIG, MLP
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from warpladder.checkpoint import Checkpoint, DataMark, EpochLog, Score, Sums
+from warpladder.checkpoint import Checkpoint, DataMark, EpochLog, EpochSums, Score
 from warpladder.checkpoint.plan import NetPlan, OpPlan, ProductPlan
 from warpladder.config import TrainConfig
 from warpladder.nets import Net
@@ -30,7 +30,7 @@ def example(net: Net = CNN, momentum: float = 0.9, **changes: Any) -> Checkpoint
     mark = DataMark("noise", 53, 1 / 255, {"train_x": "uint8 53x1x4x4 crc32 01234567"})
     history = (EpochLog(1, 1.25, 0.5, None, None, 0.125),)
     slots = {"momentum_buffer": views(net, flat * 2)} if momentum else {}
-    made = Checkpoint(net, config, mark, "numpy", views(net, flat), slots, 1, 3, Sums(7.3, 9, 24, 0.1), history)
+    made = Checkpoint(net, config, mark, "numpy", views(net, flat), slots, 1, 3, EpochSums(7.3, 9, 24, 0.1), history)
     return replace(made, **changes)
 
 
@@ -59,7 +59,15 @@ def finished(net: Net = MLP, momentum: float = 0.0) -> Checkpoint:
     product = ProductPlan(2, "GemmConv2d", "dw", 8, (64, 64, 16, 8, 8, 3), 128, 4)
     tuned = NetPlan("NVIDIA H200, compute capability 9.0", (OpPlan(2, "GemmConv2d", 8),), (product,))
     return example(
-        net, momentum, tuned=tuned, epoch=3, step=0, sums=Sums(), history=history, finished=True, test=Score(0.1, 0.9)
+        net,
+        momentum,
+        tuned=tuned,
+        epoch=3,
+        step=0,
+        sums=EpochSums(),
+        history=history,
+        finished=True,
+        test=Score(0.1, 0.9),
     )
 
 

@@ -13,7 +13,7 @@ from runs import AUTOENCODER, CONFIG, MLP, data
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from warpladder.checkpoint import Checkpoint, EpochLog, Score, Sums, codec, decode, encode
+from warpladder.checkpoint import Checkpoint, EpochLog, EpochSums, Score, codec, decode, encode
 from warpladder.nets import Net
 from warpladder.nets.params import initial, views
 from warpladder.train.restore import to_state
@@ -43,7 +43,7 @@ def seeds() -> list[bytes]:
         )
 
     return [
-        at(MLP, slots={"momentum_buffer": momentum(MLP)}, epoch=1, step=3, sums=Sums(20.25, 9, 24, 0.01)),
+        at(MLP, slots={"momentum_buffer": momentum(MLP)}, epoch=1, step=3, sums=EpochSums(20.25, 9, 24, 0.01)),
         at(MLP, config=CONFIG.but(momentum=0.0, nesterov=False), epoch=3, finished=True, test=Score(0.75, 0.5)),
         at(AUTOENCODER, slots={"momentum_buffer": momentum(AUTOENCODER)}, tuned=finished().tuned),
         encode(adam(MLP)),

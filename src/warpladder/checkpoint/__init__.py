@@ -1,11 +1,14 @@
-"""Checkpoints: a run on disk, from which it can go on bit for bit. safetensors files, written whole or not at all."""
+"""Checkpoints: a run on disk, from which it continues bit for bit. Files are safetensors, written whole or not at all.
+
+It imports config, nets, results, files and errors. Begin with content.py, then document.py and codec.py.
+"""
 
 from __future__ import annotations
 
 from ..files.atomic import clean_leftovers, replacing
 from ..nets.describe import net_from_json, net_to_json
 from .codec import decode, encode
-from .content import Checkpoint, DataMark, EpochLog, Score, Sums
+from .content import Checkpoint, DataMark, EpochLog, EpochSums, Score
 from .differ import differences
 from .file import check_free, check_writable, load, save
 from .weights import flat_weights, read_weights
@@ -14,8 +17,8 @@ __all__ = [
     "Checkpoint",
     "DataMark",
     "EpochLog",
+    "EpochSums",
     "Score",
-    "Sums",
     "check_free",
     "check_writable",
     "clean_leftovers",

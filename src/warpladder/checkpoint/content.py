@@ -1,4 +1,4 @@
-"""What a checkpoint holds: where a run stands, and everything that the rest of it depends on."""
+"""`Checkpoint`: the state of a run between two steps, and everything on which its continuation depends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .plan import NetPlan
 
 @dataclass(frozen=True)
 class Score:
-    """How well a net does on a set of samples.
+    """Loss and accuracy of a net on a set of samples.
 
     loss : mean over the samples (MSELoss: and over all elements), computed in float64.
-    accuracy : share of the samples whose largest logit is their label's, 0 to 1; None with MSELoss.
+    accuracy : share, 0 to 1, of the samples whose largest logit is that of their label; None with MSELoss.
     """
 
     loss: float
@@ -26,13 +26,13 @@ class Score:
 
 @dataclass(frozen=True)
 class EpochLog:
-    """A finished epoch.
+    """Log of a finished epoch.
 
     epoch : counts from 1.
-    train_loss, train_accuracy : sample-weighted means over the epoch's batches, each taken before its update; None
-    where `loss_every` leaves the epoch out.
+    train_loss, train_accuracy : sample-weighted means over the epoch's batches, each computed before its update; None
+    if `loss_every` skips the epoch.
     valid_loss, valid_accuracy : of the validation part after the epoch; None without one.
-    seconds : wall time spent in the epoch's training steps; scoring and checkpoints are left out.
+    seconds : wall time of the epoch's training steps, without scoring and checkpoints.
 
     Accuracies are shares from 0 to 1, and None with MSELoss.
     """
@@ -46,11 +46,11 @@ class EpochLog:
 
 
 @dataclass(frozen=True)
-class Sums:
-    """An unfinished epoch so far: sums over its samples, and the seconds spent in its steps.
+class EpochSums:
+    """Sums over the finished steps of an epoch: loss, correct samples, samples, seconds.
 
-    The loss is summed step by step, so that the result does not depend on how the steps were grouped. Loss and correct
-    are None in an epoch without them.
+    The loss is summed step by step, so the result does not depend on the grouping of steps. Loss and correct are None
+    in an epoch without them.
     """
 
     loss: float | None = 0.0
@@ -58,31 +58,30 @@ class Sums:
     samples: int = 0
     seconds: float = 0.0
 
-    def plus(self, loss: np.ndarray, correct: np.ndarray, size: np.ndarray, seconds: float) -> Sums:
-        """With more steps: each batch's mean loss, correct samples and size, (steps,) each."""
+    def plus(self, loss: np.ndarray, correct: np.ndarray, size: np.ndarray, seconds: float) -> EpochSums:
+        """Sums with more steps. loss, correct, size : mean loss, correct samples and size of each batch, (steps,)."""
         total = 0.0 if self.loss is None else self.loss
         for batch_loss, batch_size in zip(loss.tolist(), size.tolist(), strict=True):
             total += batch_loss * batch_size
-        return Sums(
+        return EpochSums(
             total, (self.correct or 0) + int(correct.sum()), self.samples + int(size.sum()), self.seconds + seconds
         )
 
-    def plus_without_loss(self, size: np.ndarray, seconds: float) -> Sums:
-        """With more steps whose losses were not computed, of batches of these sizes, (steps,)."""
-        return Sums(None, None, self.samples + int(size.sum()), self.seconds + seconds)
+    def plus_without_loss(self, size: np.ndarray, seconds: float) -> EpochSums:
+        """Sums with more steps without losses. size : size of each batch, (steps,)."""
+        return EpochSums(None, None, self.samples + int(size.sum()), self.seconds + seconds)
 
 
 @dataclass(frozen=True)
 class DataMark:
-    """Tells one data set from another.
+    """Fingerprint of a data set.
 
-    name : the data set's.
-    samples : in the training part.
-    scale : what pixels are multiplied by.
-    parts : of each part there is ("train_x", ...): type, shape and CRC-32 of its bytes.
-    class_names : what label 0, 1, ... is called; empty where labels are numbers.
-    mean, std : of the training part, for each feature or channel, where samples were standardised with them; empty
-    otherwise.
+    name : name of the data set.
+    samples : number of training samples.
+    scale : factor of pixels.
+    parts : type, shape and CRC-32 of each array ("train_x", ...).
+    class_names : names of label 0, 1, ...; empty if labels are numbers.
+    mean, std : of the training part, for each feature or channel, if samples were standardised; else empty.
     """
 
     name: str
@@ -96,34 +95,30 @@ class DataMark:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A run at a moment between two steps.
+    """State of a run between two steps.
 
     net, config, data, rung
-        What is trained, how, on what, and by which rung.
+        Net, settings, data set and rung of the run.
     epoch : int
-        Finished epochs.
+        Number of finished epochs.
     step : int
-        Finished steps of the next epoch. All of them may be finished while the epoch is not: then its validation is
-        still to come.
-    sums : Sums
-        Over these steps.
+        Number of finished steps of the next epoch. All of them may be finished while the validation is still missing.
+    sums : EpochSums
+        Sums over these steps.
     history : tuple of EpochLog
-        The finished epochs.
+        Logs of the finished epochs.
     finished : bool
-        Nothing is left to do; `test` is known.
+        True if the run has ended and `test` is known.
     test : Score or None
-        None before the end, or without a labelled test part.
+        Test score; None before the end, or without a labelled test part.
     params : dict
         Arrays under PyTorch's `state_dict` names: float32, or float64 of a run in fp64.
     slots : dict of dicts
-        The same for each array that the optimizer keeps beside the parameters, by `Optimizer.slots`; those that are not
-        there are zeros.
+        Arrays of the optimizer by slot (`Optimizer.slots`) and parameter; missing ones are zeros.
     updates : int
-        Updates that had been made before this run's first: those of a PyTorch optimizer from which the slots come. 0
-        for a run.
+        Updates before the run's first: those of the PyTorch optimizer from which the slots come. 0 for a run.
     tuned : NetPlan or None
-        What the rung's tuner chose, so that the rest of the run is computed as its beginning; None where nothing is
-        chosen.
+        Choice of the rung's tuner, with which the run continues; None if nothing is tuned.
     """
 
     net: Net
@@ -134,7 +129,7 @@ class Checkpoint:
     slots: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     epoch: int = 0
     step: int = 0
-    sums: Sums = Sums()
+    sums: EpochSums = EpochSums()
     history: tuple[EpochLog, ...] = ()
     finished: bool = False
     test: Score | None = None
@@ -143,17 +138,17 @@ class Checkpoint:
 
     @property
     def element(self) -> str:
-        """NumPy's name of the type of parameters and slots: "float32", or "float64" of a run in fp64."""
+        """NumPy dtype of parameters and slots: "float32", or "float64" of a run in fp64."""
         return "float64" if any(array.dtype == np.float64 for array in self.params.values()) else "float32"
 
     @property
     def made(self) -> int:
-        """Updates that were made in all."""
+        """Number of updates so far."""
         return self.updates + (self.epoch * self.config.steps(self.data.samples) if self.epoch else 0) + self.step
 
 
 def param_shapes(net: Net) -> dict[str, Shape]:
-    """The shape of every parameter tensor under its name in PyTorch's `state_dict`, in order."""
+    """Shape of every parameter tensor under its name in PyTorch's `state_dict`, in order."""
     return {
         f"{index}.{kind}": shape
         for index, layer in enumerate(net.layers)

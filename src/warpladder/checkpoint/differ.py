@@ -1,4 +1,4 @@
-"""What keeps a checkpoint from going on as part of another run."""
+"""Differences between a checkpoint and a run, for which the run cannot continue from it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..config import TrainConfig
 from ..nets import Net
 from .content import Checkpoint, DataMark
 
-#: Settings that may change when a run goes on: they say how long it is, not what a step is.
+#: Settings that may change when a run continues: they set its length, not its steps.
 FREE = ("epochs", "log_every")
 
 
 def differences(checkpoint: Checkpoint, net: Net, config: TrainConfig, data: DataMark) -> list[str]:
-    """One phrase for each way in which the checkpoint's run differs from this one; empty where it can go on.
+    """One phrase for each difference between the checkpoint's run and this one; empty if the run can continue.
 
-    The names of net and data set do not count: what they stand for does.
+    The names of net and data set do not count.
     """
     return [
         *_net(checkpoint.net, net),
@@ -54,23 +54,23 @@ def _config(there: TrainConfig, here: TrainConfig, epoch: int, step: int) -> lis
 
 
 def _schedule(there: TrainConfig, here: TrainConfig) -> list[str]:
-    """How the rates of the two runs' steps differ; one that ends with the run is another where the run is longer."""
+    """Differences of the two learning-rate schedules. A schedule that ends with the run changes with its length."""
     a, b = there.schedule, here.schedule
     if a == b and a.by_epochs and there.epochs != here.epochs:
         end, fixed = there.epochs, a.over(there.epochs)
-        way_out = (
+        remedy = (
             ""
             if fixed == a
             else f": {fixed!r}, or --schedule {type(a).__name__.lower()}:epochs={end}, goes on with its last rate"
         )
         return [
-            f"the schedule, {a.described()}, ends with the run, after {end} epochs there and {here.epochs} here{way_out}"
+            f"the schedule, {a.described()}, ends with the run, after {end} epochs there and {here.epochs} here{remedy}"
         ]
     return _fields(a.over(there.epochs), b.over(here.epochs), "the schedule")
 
 
 def _fields(a: Any, b: Any, what: str) -> list[str]:
-    """How two dataclasses differ: in kind, or in some of their fields."""
+    """Differences of two dataclasses: in class, or in some fields."""
     if type(a) is not type(b):
         return [f"{what} is {type(a).__name__} there and {type(b).__name__} here"]
     names = [field.name for field in fields(a) if getattr(a, field.name) != getattr(b, field.name)]
@@ -80,7 +80,8 @@ def _fields(a: Any, b: Any, what: str) -> list[str]:
 def _data(there: DataMark, here: DataMark) -> list[str]:
     if there.samples != here.samples:
         return [
-            f"the training set has {there.samples} samples there ({there.name!r}) and {here.samples} here ({here.name!r})"
+            f"the training set has {there.samples} samples there ({there.name!r}) "
+            f"and {here.samples} here ({here.name!r})"
         ]
     out = []
     if there.scale != here.scale:
@@ -88,8 +89,8 @@ def _data(there: DataMark, here: DataMark) -> list[str]:
     if there.class_names != here.class_names:
         out.append(f"classes are {_short(there.class_names)} there and {_short(here.class_names)} here")
     if (there.mean, there.std) != (here.mean, here.std):
-        ways = ["standardised by other numbers" if mark.mean else "not standardised" for mark in (there, here)]
-        out.append(f"samples are {ways[0]} there and {ways[1]} here")
+        forms = ["standardised by other numbers" if mark.mean else "not standardised" for mark in (there, here)]
+        out.append(f"samples are {forms[0]} there and {forms[1]} here")
     for part in dict.fromkeys([*there.parts, *here.parts]):
         a, b = there.parts.get(part, "missing"), here.parts.get(part, "missing")
         if a != b:

@@ -1,4 +1,4 @@
-"""Checkpoint files: saved, loaded, and their place looked at before a run depends on it."""
+"""Checkpoint files: saving, loading, and checks of the path before a run depends on it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
     Raises
     ------
     CheckpointError
-        The disk is full, say. An older file of this name is then as it was.
+        For instance if the disk is full. An older file of this name is then unchanged.
     """
     content = encode(checkpoint)
     try:
         write_atomically(Path(path), content)
     except OSError as error:
-        kept = "; the checkpoint of before is still there" if os.path.isfile(path) else ""
-        raise CheckpointError(f"{os.fspath(path)!r} could not be written: {error.strerror or error}{kept}") from None
+        older = "; the checkpoint of before is still there" if os.path.isfile(path) else ""
+        raise CheckpointError(f"{os.fspath(path)!r} could not be written: {error.strerror or error}{older}") from None
 
 
 def load(path: str | os.PathLike[str]) -> Checkpoint:
@@ -33,13 +33,13 @@ def load(path: str | os.PathLike[str]) -> Checkpoint:
     Raises
     ------
     CheckpointError
-        It is missing, cannot be read, or is not a whole and undamaged checkpoint.
+        The file is missing, cannot be read, or is not a whole and undamaged checkpoint.
     """
     return decode(read(path), os.fspath(path))
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
-    """A file's bytes; `CheckpointError` names it where they cannot be had."""
+    """Bytes of a file; `CheckpointError` names the file if it cannot be read."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError:
@@ -53,9 +53,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
 
 
 def check_free(path: str | os.PathLike[str], resumed: str | os.PathLike[str] | None = None) -> None:
-    """Raise `CheckpointError` where a new run's checkpoint would take the place of a file that is there, other than the
-    one that is resumed.
-    """
+    """Raise `CheckpointError` if a new run's checkpoint would replace an existing file other than the resumed one."""
     if not os.path.lexists(path) or (
         resumed is not None and os.path.exists(resumed) and os.path.exists(path) and os.path.samefile(path, resumed)
     ):
@@ -66,7 +64,7 @@ def check_free(path: str | os.PathLike[str], resumed: str | os.PathLike[str] | N
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise `CheckpointError` where a checkpoint could not be written later for a reason that can be seen now."""
+    """Raise `CheckpointError` if it is known now that a checkpoint cannot be written later."""
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} is a folder: name a file in it")

@@ -1,4 +1,4 @@
-"""What a tuner chose: plain data, stored with a run, so that it can go on as it began."""
+"""Choice of a tuner as plain data, stored with a run, which then continues with the same kernels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..results.reader import read
 
 @dataclass(frozen=True)
 class ProductPlan:
-    """How one product of matrices of a layer is computed.
+    """Plan of one matrix product of a layer.
 
-    layer : the first of the layers that its op computes.
-    op : the op, by its class's name.
-    product : what is computed, "y", "dx" or "dw".
-    samples : how many at a time.
+    layer : first of the layers that the op computes.
+    op : class name of the op.
+    product : result, "y", "dx" or "dw".
+    samples : batch size.
     tile : bm, bn, bk, tm, tn and stages of `ops.tiles.Tile`.
     depth, parts : as `ops.cost.tiles.TilePlan` has them.
     """
@@ -32,11 +32,11 @@ class ProductPlan:
 
 @dataclass(frozen=True)
 class OpPlan:
-    """Which op computes a run of layers.
+    """Op that computes consecutive layers.
 
-    layer : the first of them.
-    op : the op, by its class's name.
-    samples : how many at a time.
+    layer : first of the layers.
+    op : class name of the op.
+    samples : batch size.
     """
 
     layer: int
@@ -50,11 +50,11 @@ Record = OpPlan | ProductPlan
 
 @dataclass(frozen=True)
 class NetPlan:
-    """How a net is computed on a device.
+    """Plan of a net on a device.
 
-    hardware : `Device.hardware` of the device that it was timed on.
-    ops : those that were chosen from several; all others are the table's own.
-    products : of these ops, those that were timed; all others are computed as the model of `ops.tiles` says.
+    hardware : `Device.hardware` of the device on which it was timed.
+    ops : ops that were chosen among several; all others are those of the table.
+    products : products that were timed; all others are computed as the model of `ops.tiles` says.
     """
 
     hardware: str
@@ -63,26 +63,25 @@ class NetPlan:
 
     @property
     def records(self) -> tuple[Record, ...]:
-        """All that was chosen."""
+        """All choices."""
         return (*self.ops, *self.products)
 
 
 def net_plan(hardware: str, records: list[Record]) -> NetPlan:
-    """A plan of these choices."""
+    """Plan of these choices."""
     ops = tuple(record for record in records if isinstance(record, OpPlan))
     return NetPlan(hardware, ops, tuple(record for record in records if isinstance(record, ProductPlan)))
 
 
 def plan_to_json(plan: NetPlan) -> dict[str, Any]:
-    """A plan as what `json` can write."""
+    """Plan as `json` can write it."""
     return asdict(plan)
 
 
 def plan_from_json(value: Any, where: str = "") -> NetPlan:
-    """The plan that `plan_to_json` described. Whether a net on a device can be computed so, only its ops know
-    (`trainers.tuner`).
+    """Plan of a description by `plan_to_json`. The tuner checks whether a net's ops can follow it.
 
-    where : what error messages call it.
+    where : name in error messages.
 
     Raises
     ------

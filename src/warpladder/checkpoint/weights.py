@@ -1,4 +1,4 @@
-"""Weights alone, to begin a new run with: from a checkpoint, or from a PyTorch `state_dict` in a safetensors file."""
+"""Weights with which a new run begins: from a checkpoint, or from a PyTorch `state_dict` in a safetensors file."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ import numpy as np
 
 from ..errors import CheckpointError
 from ..nets import Net
-from .codec import FORMER, decode, unpack
+from .codec import decode, unpack
 from .content import param_shapes
 from .file import read
 
-#: How safetensors calls the types that are understood, and NumPy's; bfloat16, which NumPy lacks, is the upper half of a
-#: float32.
+#: NumPy's types by safetensors' names; bfloat16, which NumPy lacks, is the upper half of a float32.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
-#: How names of what optimizers keep begin, also in files of format 1; a prefix of a wrapped model is another one.
-OPTIMIZERS = ("momentum_buffer.", "exp_avg.", "exp_avg_sq.", *(f"{name}." for name in FORMER))
+#: Prefixes of the names of optimizers' slots; a prefix of a wrapped model is another one.
+OPTIMIZERS = ("momentum_buffer.", "exp_avg.", "exp_avg_sq.")
 
-_PICKLES = (b"\x80", b"PK\x03\x04")  # how the files of `torch.save` begin
+_PICKLES = (b"\x80", b"PK\x03\x04")  # first bytes of files of `torch.save`
 
 
 def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32") -> np.ndarray:
-    """The weights of a file, laid out for a net.
+    """Weights of a file, in a net's order.
 
     Parameters
     ----------
     path : path
-        A checkpoint, or a safetensors file of a PyTorch `state_dict`. What its optimizer kept is left out.
+        Checkpoint, or safetensors file of a PyTorch `state_dict`. Slots of its optimizer are left out.
     net : Net
     dtype : {"float32", "float64"}
 
@@ -45,11 +44,11 @@ def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32")
         The file is missing, damaged or of another kind, or its names, shapes or numbers do not fit the net.
     """
     source, content = os.fspath(path), read(path)
-    if (
-        content.startswith(_PICKLES) and content[8:9] != b"{"
-    ):  # the first bytes of a safetensors file are a length, and may be these too
+    # a safetensors file begins with a length of eight bytes, which may begin as a pickle does, and then "{"
+    if content.startswith(_PICKLES) and content[8:9] != b"{":
         raise CheckpointError(
-            f"{source!r} is a pickle, which can run anything when it is read: write safetensors.torch.save_file(module.state_dict(), FILE) instead"
+            f"{source!r} is a pickle, which can run anything when it is read: "
+            "write safetensors.torch.save_file(module.state_dict(), FILE) instead"
         )
     try:
         found, document = unpack(content)
@@ -57,7 +56,7 @@ def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32")
         raise CheckpointError(f"{source!r} {error}") from None
     if document is not None:
         return flat_weights(net, decode(content, source).params, source, dtype)
-    # a checkpoint that another program wrote again has lost its document, but what its optimizer kept is still there
+    # a checkpoint that another program wrote again has lost its document, but still has its optimizer's slots
     tensors = {name: tensor for name, tensor in found.items() if not name.startswith(OPTIMIZERS)}
     return flat_weights(net, {name: _array(name, tensor, source) for name, tensor in tensors.items()}, source, dtype)
 
@@ -69,10 +68,10 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     ----------
     net : Net
     named : mapping
-        Arrays of numbers under the names of the `state_dict` of the equal `torch.nn.Sequential`, "0.weight", in any
-        order. One prefix that all names share, such as "module." of a wrapped model, is left out.
+        Arrays under the `state_dict` names of the same `torch.nn.Sequential`, "0.weight", in any order. One prefix that
+        all names share, such as "module." of a wrapped model, is left out.
     source : str
-        What error messages call the mapping: a file's path.
+        Name of the mapping in error messages: a file's path.
     dtype : {"float32", "float64"}
 
     Returns
@@ -94,7 +93,8 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
             f"{what} {', '.join(names)!r:.80}" for what, names in (("lacks", lacking), ("has besides", beyond)) if names
         ]
         raise CheckpointError(
-            f"{source!r} does not fit net {net.name!r}: it {' and '.join(faults)}; names are those of the equal torch.nn.Sequential's state_dict"
+            f"{source!r} does not fit net {net.name!r}: it {' and '.join(faults)}; "
+            "names are those of the equal torch.nn.Sequential's state_dict"
         )
     parts = []
     for name, shape in shapes.items():
@@ -114,7 +114,7 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
 
 
 def _array(name: str, tensor: Mapping[str, Any], source: str) -> np.ndarray:
-    """A tensor of a safetensors file."""
+    """Array of a tensor in a safetensors file."""
     kind = tensor["dtype"]
     if kind not in _TYPES:
         raise CheckpointError(f"{source!r}: {name[:80]} has type {kind} where one of {', '.join(_TYPES)} is wanted")
@@ -125,7 +125,7 @@ def _array(name: str, tensor: Mapping[str, Any], source: str) -> np.ndarray:
 
 
 def _without_prefix(named: Mapping[str, Any], wanted: Any) -> dict[str, Any]:
-    """Arrays by name, without the prefix that all names share, where names that are wanted are left without it."""
+    """Arrays by name, without a prefix that all names share, if wanted names remain."""
     first = next(iter(wanted), "")
     for name in named:
         prefix = name.removesuffix(first)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..checkpoint import Checkpoint, EpochLog, Score, Sums
+from ..checkpoint import Checkpoint, EpochLog, EpochSums, Score
 from ..data.order import Order
 from ..errors import CheckpointError, DivergedError, Stopped, UnsavedError
 from ..nets import CrossEntropyLoss
@@ -36,7 +36,7 @@ REPORTED = 0.5  # seconds of compiling, from which on they are reported
 SNAPSHOT_SECONDS = 1.0  # between two copies of the state, from which a loss that is not finite is traced back
 
 
-def summed(sums: Sums, log: StepLog, seconds: float) -> Sums:
+def summed(sums: EpochSums, log: StepLog, seconds: float) -> EpochSums:
     """An epoch's sums with the steps of a log, which took so many seconds."""
     if not log.has_loss:
         return sums.plus_without_loss(log.size, seconds)
@@ -121,7 +121,7 @@ class TrainingLoop:
                 self._look(logs[bad], 0, Snapshot(orders[bad], 0, self.trainer.state()))
         self.reach = max(1, int(CALL_SECONDS * count * self.steps / max(seconds, 1e-9)))
         for log in logs:
-            sums = summed(Sums(), log, seconds / count)
+            sums = summed(EpochSums(), log, seconds / count)
             self._note_epoch(sums, None)
         self._state()
         if self.show is not None:
@@ -177,7 +177,7 @@ class TrainingLoop:
         self.saver.save_epoch(self._place)
         self._heed()
 
-    def _note_epoch(self, sums: Sums, valid: Score | None) -> None:
+    def _note_epoch(self, sums: EpochSums, valid: Score | None) -> None:
         """Put an epoch into the history, and go on to the next."""
         classes = isinstance(self.trainer.net.loss, CrossEntropyLoss)
         accuracy = sums.correct / sums.samples if sums.correct is not None and classes else None
@@ -190,7 +190,7 @@ class TrainingLoop:
             seconds=sums.seconds,
         )
         self.history.append(log)
-        self.epoch, self.step, self.sums = self.epoch + 1, 0, Sums()
+        self.epoch, self.step, self.sums = self.epoch + 1, 0, EpochSums()
         if self.each_epoch is not None:
             self.each_epoch(log)
 

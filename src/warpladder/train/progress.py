@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from ..checkpoint import Sums
+from ..checkpoint import EpochSums
 from .interrupt import Interrupt
 
 
@@ -44,7 +44,7 @@ class Show:
     steps_each: int
     accuracy: bool
 
-    def steps(self, epoch: int, step: int, sums: Sums) -> None:
+    def steps(self, epoch: int, step: int, sums: EpochSums) -> None:
         """So far: the number of the epoch (from 1), the steps done in it, and its sums."""
         words = [f"epoch {epoch}/{self.epochs}"]
         if sums.samples:

@@ -1,0 +1,231 @@
+"""JSON document of a checkpoint: everything but the tensors. Reading checks every field."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, fields
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..config import SHORT, TrainConfig
+from ..errors import CheckpointError
+from ..nets import CrossEntropyLoss, Net
+from ..nets.describe import net_from_json, net_to_json
+from .content import Checkpoint, DataMark, EpochLog, EpochSums, Score, param_shapes
+from .plan import plan_from_json, plan_to_json
+
+FIELDS = {"net", "config", "data", "rung", "epoch", "step", "sums", "history", "finished", "test"}
+OPTIONAL = {"tuned", "updates"}
+
+#: Optional fields of a data set.
+_DATA_OPTIONAL = ("class_names", "mean", "std")
+
+
+def to_document(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Document of a checkpoint, as `json` can write it."""
+    document = {
+        "net": net_to_json(checkpoint.net),
+        "config": checkpoint.config.as_dict(),
+        "data": {key: value for key, value in asdict(checkpoint.data).items() if key not in _DATA_OPTIONAL or value},
+        "rung": checkpoint.rung,
+        "epoch": checkpoint.epoch,
+        "step": checkpoint.step,
+        "sums": asdict(checkpoint.sums)
+        | {"loss": None if checkpoint.sums.loss is None else checkpoint.sums.loss.hex()},
+        "history": [asdict(log) for log in checkpoint.history],
+        "finished": checkpoint.finished,
+        "test": None if checkpoint.test is None else asdict(checkpoint.test),
+    }
+    if checkpoint.tuned is not None:
+        document["tuned"] = plan_to_json(checkpoint.tuned)
+    if checkpoint.updates:
+        document["updates"] = checkpoint.updates
+    return document
+
+
+def from_document(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Checkpoint:
+    """Checkpoint of a document with the fields `FIELDS` and of its tensors.
+
+    Raises
+    ------
+    CheckpointError, NetError, ConfigError, PlanError
+        A field is damaged or describes an impossible run.
+    """
+    net, config = net_from_json(document["net"]), _config(document["config"])
+    params = {name: array for name, array in tensors.items() if slot_of(name) is None}
+    checkpoint = Checkpoint(
+        net=net,
+        config=config,
+        data=_data(document["data"], net),
+        rung=document["rung"],
+        params=_tensors(net, params, "parameters"),
+        slots=_slots(net, config, tensors),
+        epoch=document["epoch"],
+        step=document["step"],
+        sums=_sums(document["sums"]),
+        history=_history(document["history"]),
+        finished=document["finished"],
+        test=None if document["test"] is None else _score(document["test"]),
+        tuned=plan_from_json(document["tuned"], "tuned") if "tuned" in document else None,
+        updates=document.get("updates", 0),
+    )
+    _check_position(checkpoint)
+    return checkpoint
+
+
+def refuse(why: str) -> NoReturn:
+    raise CheckpointError(why)
+
+
+def slot_of(name: str) -> str | None:
+    """Slot with which a tensor's name begins; None for a parameter, whose name begins with its layer's number."""
+    head, dot, _ = name.partition(".")
+    return None if not dot or head.isdecimal() else head
+
+
+def _slots(net: Net, config: TrainConfig, tensors: dict[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
+    """Slots of the optimizer, with checked names, shapes and numbers."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for name, array in tensors.items():
+        if (slot := slot_of(name)) is not None:
+            found.setdefault(slot, {})[name.partition(".")[2]] = array
+    wanted = config.optimizer.slots
+    if beyond := [slot for slot in found if slot not in wanted]:
+        refuse(f"holds {beyond[0]!r:.40}, which its optimizer, {config.optimizer.described()}, does not keep")
+    out = {slot: _tensors(net, found.get(slot, {}), slot) for slot in wanted}
+    for slot, named in out.items():
+        if slot.endswith("_sq") and any((array < 0).any() for array in named.values()):
+            refuse(f"holds {slot} below 0, where means of squares are wanted")
+    return out
+
+
+def _tensors(net: Net, found: dict[str, np.ndarray], what: str) -> dict[str, np.ndarray]:
+    """Tensors in the net's order, with checked names, shapes and numbers."""
+    shapes = param_shapes(net)
+    if found.keys() != shapes.keys():
+        refuse(
+            f"holds {what} {', '.join(sorted(found)) or 'of nothing'!r:.200}, its net has {', '.join(shapes)!r:.200}"
+        )
+    for name, shape in shapes.items():
+        if found[name].shape != shape:
+            refuse(f"holds {what} {name} of shape {found[name].shape}, its net has {shape}")
+        if not np.isfinite(found[name]).all():
+            refuse(f"holds {what} {name} with numbers that are not finite")
+    return {name: found[name] for name in shapes}
+
+
+def _check_position(at: Checkpoint) -> None:
+    """Check that the position of a run exists in that run."""
+    if not _is(at.updates, int) or not 0 <= at.updates < 2**53 or (at.updates and at.config.epochs):
+        refuse("is damaged: its number of updates is impossible")
+    if not (isinstance(at.rung, str) and _is(at.epoch, int) and _is(at.step, int) and isinstance(at.finished, bool)):
+        refuse("is damaged: rung, epoch, step or finished is of the wrong type")
+    if at.config.epochs and not at.data.samples:  # weights without a run have no data set
+        refuse("is damaged: its data set has no samples")
+    steps = at.config.steps(at.data.samples) if at.epoch < at.config.epochs else 0
+    if not 0 <= at.epoch <= at.config.epochs or not 0 <= at.step <= steps:
+        refuse(
+            f"stands at step {at.step} after {at.epoch} of {at.config.epochs} epochs, which is no position in that run"
+        )
+    if at.finished and at.epoch < at.config.epochs:
+        refuse("calls itself finished before its last epoch")
+    if [log.epoch for log in at.history] != list(range(1, at.epoch + 1)):
+        refuse(f"has finished {at.epoch} epochs, but logs others")
+    if at.sums.samples != min(at.step * at.config.batch(at.data.samples), at.data.samples):
+        refuse(f"has sums over {at.sums.samples} samples, which does not fit {at.step} steps")
+    lossy = [(log.epoch - 1, log.train_loss) for log in at.history] + ([(at.epoch, at.sums.loss)] if at.step else [])
+    for epoch, loss in lossy:
+        if (loss is not None) != at.config.has_loss(epoch):
+            refuse(
+                f"logs {'no' if loss is None else 'a'} loss of epoch {epoch + 1}, "
+                f"where loss_every is {at.config.loss_every}"
+            )
+
+
+def _config(value: Any) -> TrainConfig:
+    """Settings of the training."""
+    known = {field.name for field in fields(TrainConfig)} | set(SHORT)
+    if not isinstance(value, dict) or not value.keys() <= known:
+        refuse("has settings that this version of warpladder does not know")
+    return TrainConfig.from_dict(value)
+
+
+def _data(value: Any, net: Net) -> DataMark:
+    plain = (
+        {key: part for key, part in value.items() if key not in _DATA_OPTIONAL} if isinstance(value, dict) else value
+    )
+    if not _is_record(plain, name=str, samples=int, scale=float, parts=dict) or value["samples"] < 0:
+        refuse("is damaged: its description of the data set is incomplete")
+    if not all(isinstance(part, str) for part in value["parts"].values()):
+        refuse("is damaged: its description of the data set is incomplete")
+    names, mean, std = (value.get(key, []) for key in _DATA_OPTIONAL)
+    if not all(isinstance(each, list) for each in (names, mean, std)) or not all(
+        isinstance(name, str) for name in names
+    ):
+        refuse("is damaged: its names of classes, means or deviations are no lists")
+    outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else len(names)
+    if len(names) > outputs or sorted(set(names)) != names:
+        refuse(f"has names of {len(names)} classes that do not fit a net of {outputs} outputs")
+    if (
+        not all(_is(number, float) for number in (*mean, *std))
+        or len(mean) != len(std)
+        or (mean and len(mean) != net.in_shape[0])
+    ):
+        refuse("is damaged: its means and deviations do not fit its net")
+    if not min(std, default=1.0) > 0:
+        refuse("is damaged: a deviation is not above 0")
+    return DataMark(**plain, class_names=tuple(names), mean=tuple(mean), std=tuple(std))
+
+
+def _sums(value: Any) -> EpochSums:
+    if (
+        isinstance(value, dict)
+        and value.get("loss", "") is None
+        and _is_record(value, loss=type(None), correct=type(None), samples=int, seconds=float)
+    ):
+        return EpochSums(**value)
+    if not _is_record(value, loss=str, correct=int, samples=int, seconds=float):
+        refuse("is damaged: its sums over the epoch are incomplete")
+    loss = float.fromhex(value["loss"])
+    if not math.isfinite(loss) or not 0 <= value["correct"] <= value["samples"]:
+        refuse("is damaged: its sums over the epoch make no sense")
+    return EpochSums(**value | {"loss": loss})
+
+
+def _history(value: Any) -> tuple[EpochLog, ...]:
+    maybe = (float, type(None))
+    types = {
+        "epoch": int,
+        "train_loss": maybe,
+        "train_accuracy": maybe,
+        "valid_loss": maybe,
+        "valid_accuracy": maybe,
+        "seconds": float,
+    }
+    if not isinstance(value, list) or not all(_is_record(log, **types) for log in value):
+        refuse("is damaged: its history is incomplete")
+    return tuple(EpochLog(**log) for log in value)
+
+
+def _score(value: Any) -> Score:
+    if not _is_record(value, loss=float, accuracy=(float, type(None))):
+        refuse("is damaged: its test score is incomplete")
+    return Score(**value)
+
+
+def _is_record(value: Any, **types: Any) -> bool:
+    """True for a dict of exactly these keys and types with finite floats."""
+    return (
+        isinstance(value, dict)
+        and value.keys() == types.keys()
+        and all(_is(value[key], kind) for key, kind in types.items())
+    )
+
+
+def _is(value: Any, kind: Any) -> bool:
+    return (
+        isinstance(value, kind)
+        and not isinstance(value, bool)
+        and not (isinstance(value, float) and not math.isfinite(value))
+    )
