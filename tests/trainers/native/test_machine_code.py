@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import subprocess
 import sys
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
+from typing import get_type_hints
 
+import numpy as np
 import pytest
+from numba import njit
 
 from warpladder.trainers.native.compiler import machine_code as module
-from warpladder.trainers.native.compiler.machine_code import Code, Function
-from warpladder.trainers.native.kernels import operations
-from warpladder.trainers.native.program.job import GATHERED, WITHOUT_LOSS
-from warpladder.trainers.native.program.plan import Plan
+from warpladder.trainers.native.compiler.machine_code import CompiledFunction, MachineCode
+from warpladder.trainers.native.kernels import relu
+from warpladder.trainers.native.program import convolution_rows, layer_rows, linear_rows, operands, rows
+from warpladder.trainers.native.program.access import reader
+from warpladder.trainers.native.program.job import Instruction
+from warpladder.trainers.native.program.operands import GATHERED, OPERATIONS, WITHOUT_LOSS
+from warpladder.trainers.native.program.tensors import ActivationView
 
 TRAIN = """
 import sys, warnings
@@ -88,7 +98,7 @@ def test_a_full_disk_costs_a_warning_and_not_the_run(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(module, "write_atomically", full)
     monkeypatch.setattr(module, "_warned", set())
-    function = Function(operations.__name__, "relu", "operation")
+    function = CompiledFunction(relu.__name__, "relu", "operation")
     with pytest.warns(UserWarning, match="cannot be kept .*No space left") as told:
         assert module._load(module._compiled(function))[0] != 0
         module._compiled(function)
@@ -96,7 +106,7 @@ def test_a_full_disk_costs_a_warning_and_not_the_run(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_kept_comes_back_and_nothing_else() -> None:
-    code = Code("symbol", b"\x00machine\ncode")
+    code = MachineCode("symbol", b"\x00machine\ncode")
     kept = module.encode(code)
     assert module.decode(kept) == code
     for at in range(len(kept)):
@@ -129,9 +139,9 @@ def test_a_config_file_of_numba_that_names_another_processor_is_refused(tmp_path
     pytest.importorskip("yaml")
     (tmp_path / ".numba_config.yaml").write_text("cpu_name: haswell\ncpu_features: ''\n")
     code = (
-        "from warpladder.trainers.native.compiler.machine_code import Function, address; "
-        "from warpladder.trainers.native.kernels import operations; "
-        "address(Function(operations.__name__, 'relu', 'operation'))"
+        "from warpladder.trainers.native.compiler.machine_code import CompiledFunction, address; "
+        "from warpladder.trainers.native.kernels import relu; "
+        "address(CompiledFunction(relu.__name__, 'relu', 'operation'))"
     )
     environment = os.environ | {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
@@ -139,31 +149,27 @@ def test_a_config_file_of_numba_that_names_another_processor_is_refused(tmp_path
 
 
 def test_every_operation_that_a_plan_names_is_there() -> None:
-    import ast
-    import inspect
-
-    from warpladder.trainers.native.program import plan
-
-    rows = [
-        node
-        for node in ast.walk(ast.parse(inspect.getsource(plan)))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "instruction"
-    ]
-    named = {str(node.args[0].value) for node in rows if isinstance(node.args[0], ast.Constant)}
-    named |= {
-        str(node.value)
-        for node in ast.walk(ast.parse(inspect.getsource(Plan)))
-        if isinstance(node, ast.Constant) and str(node.value).startswith("enter_")
-    }
-    named |= {
-        *WITHOUT_LOSS,
-        *WITHOUT_LOSS.values(),
-        *GATHERED,
-        *GATHERED.values(),
-        "sgd",
-        "by_rule",
-        "thin_forward",
-        "thin_weight_gradient",
-    }
+    named = {*WITHOUT_LOSS, *WITHOUT_LOSS.values(), *GATHERED, *GATHERED.values(), "sgd", "optimizer_loop"}
+    for file in (rows, linear_rows, convolution_rows, layer_rows):
+        for node in ast.walk(ast.parse(inspect.getsource(file))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "emit":
+                named |= {str(part.value) for part in ast.walk(node.args[1]) if isinstance(part, ast.Constant)}
+    named |= {"multiply", "convolve", "few_outputs", "few_outputs_of_bytes"}
+    named -= {"", "_of_bytes"}
     assert len(named) > 20
-    assert not [name for name in named if not callable(getattr(operations, name, None))]
+    assert not named - set(OPERATIONS)
+    home = "warpladder.trainers.native.kernels."
+    assert not [name for name, at in OPERATIONS.items() if not callable(getattr(import_module(home + at), name, None))]
+
+
+def test_operands_come_back_by_name_in_compiled_code() -> None:
+    """Each operation's row, read as compiled code reads it, is the NamedTuple that was written."""
+    kinds = [kind for kind in vars(operands).values() if isinstance(kind, type) and kind.__name__.endswith("Operands")]
+    assert len(kinds) > 20
+    for kind in kinds:
+        numbers = iter(range(1, 48))
+        views = [hint is ActivationView for hint in get_type_hints(kind).values()]
+        wanted = kind(*(ActivationView(*islice(numbers, 7)) if is_view else next(numbers) for is_view in views))
+        row = np.array(Instruction("", wanted).numbers(), np.int64)
+        read = reader(kind)
+        assert njit(lambda row, read=read: read(row))(row) == wanted

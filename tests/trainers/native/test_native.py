@@ -29,10 +29,10 @@ from warpladder.proof.tolerance import bound
 from warpladder.trainers.base import State, StepLog
 from warpladder.trainers.native.program.fuse import fuse
 from warpladder.trainers.native.program.job import ARRIVED, GENERATION, SLEEPERS
-from warpladder.trainers.native.program.layout import Layout
-from warpladder.trainers.native.program.plan import BY_LOOP, IN_REGISTERS, Plan
+from warpladder.trainers.native.program.layout import WeightLayout
+from warpladder.trainers.native.program.memory import Pages, padded_bytes
+from warpladder.trainers.native.program.plan import BY_LOOP, IN_REGISTERS, NativePlan
 from warpladder.trainers.native.threads.barrier import SPINS, atomic_add, atomic_load, barrier
-from warpladder.trainers.native.threads.pages import Pages, room
 from warpladder.trainers.native.trainer import NativeTrainer
 
 SETTINGS = TrainConfig(batch_size=8, learning_rate=1e-2)
@@ -105,10 +105,10 @@ def test_losses_of_many_threads_are_added_alike_in_calls_of_any_length() -> None
 def test_the_two_ways_to_share_work_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = case(nets.cnn((1, 10, 10)), SETTINGS, seed=2, samples=24)
     apart = trained(drawn, threads=2)
-    assert not Plan(drawn.net, drawn.config, 2, 8).together
+    assert not NativePlan(drawn.net, drawn.config, 2, 8).sharing.together
     monkeypatch.setattr("warpladder.trainers.native.program.plan.SMALL", 0)
     monkeypatch.setattr(Net, "train_flops", property(lambda net: 0))
-    assert Plan(drawn.net, drawn.config, 2, 8).together
+    assert NativePlan(drawn.net, drawn.config, 2, 8).sharing.together
     assert distance(trained(drawn, threads=2)[0], apart[0]) <= bound("float32", 1000, steps=3)
 
 
@@ -117,12 +117,12 @@ def test_a_step_inside_the_gradient_is_the_same_step() -> None:
     behind some tiles.
     """
     drawn = case(nets.mlp((1, 8, 8)), SETTINGS.but(weight_decay=0.01, clip_value=0.02), seed=3, samples=16)
-    assert Plan(drawn.net, drawn.config.but(), 2, 1).steps_weights == IN_REGISTERS
+    assert NativePlan(drawn.net, drawn.config.but(), 2, 1).sharing.steps_weights == IN_REGISTERS
     inside = trained(
         drawn.__class__(drawn.net, drawn.config.but(batch_size=1), drawn.dataset, drawn.state, drawn.order)
     )
     still = replace(drawn, config=drawn.config.but(batch_size=1, momentum=1e-30), state=State(drawn.state.params))
-    assert Plan(still.net, still.config, 2, 1).steps_weights == BY_LOOP
+    assert NativePlan(still.net, still.config, 2, 1).sharing.steps_weights == BY_LOOP
     assert distance(inside[0], trained(still)[0]) <= bound("float32", 100, steps=16)
 
 
@@ -140,7 +140,7 @@ def test_bytes_and_floats_train_alike(features: int) -> None:
 
 @pytest.mark.parametrize("net", [*ZOO, nets.cnn(), nets.autoencoder()], ids=lambda net: f"{net.name}{net.in_shape}")
 def test_the_layout_loses_nothing(net: Net) -> None:
-    layout = Layout(net)
+    layout = WeightLayout(net)
     flat = np.arange(1, net.param_count + 1, dtype=np.float32)
     native = np.full(layout.count, np.nan, np.float32)
     layout.from_flat(flat, native)
@@ -224,7 +224,7 @@ def test_not_finite_weights_are_seen() -> None:
 
 
 def test_pages_are_aligned_and_apart() -> None:
-    pages = Pages(room((100,), np.float32) + room((3, 7), np.int64))
+    pages = Pages(padded_bytes((100,), np.float32) + padded_bytes((3, 7), np.int64))
     first, second = pages.array((100,), np.float32), pages.array((3, 7), np.int64)
     assert first.ctypes.data % 64 == second.ctypes.data % 64 == 0
     first[:] = 1
@@ -363,17 +363,19 @@ ASSISTED = """
 from warpladder import machine
 machine.cores = lambda: 3
 from warpladder import TrainConfig, data, nets, train
-from warpladder.trainers.native.compiler import inner
-compile_now, compiled = inner.compile_now, []
-inner.compile_now = lambda function: compiled.append(function) or compile_now(function)
-from warpladder.trainers.native.compiler.machine_code import Function, is_kept
+from warpladder.trainers.native.compiler import functions
+compile_now, compiled = functions.compile_now, []
+functions.compile_now = lambda function: compiled.append(function) or compile_now(function)
+from warpladder.trainers.native.compiler.machine_code import CompiledFunction, is_kept
 from warpladder.trainers.native.compiler.vectors import TOGETHER
 run = train(nets.softmax((1, 8, 8)), data.load("digits"), TrainConfig(epochs=1), rung="native:threads=2")
 product = "multiply" if TOGETHER > 1 else "convolve"
+from warpladder.trainers.native.program.operands import OPERATIONS
 names = ["gather_rows", product, "weight_gradient", "cross_entropy", "bias_gradient", "sgd"]
-functions = [Function("warpladder.trainers.native.kernels.operations", name, "operation") for name in names]
-functions += [Function("warpladder.trainers.native.threads.run", "steps", "entry")]
-print([function.name for function in functions if not is_kept(function)], run.history[0].train_loss, len(compiled))
+home = "warpladder.trainers.native.kernels."
+wanted = [CompiledFunction(home + OPERATIONS[name], name, "operation") for name in names]
+wanted += [CompiledFunction("warpladder.trainers.native.threads.run", "steps", "entry")]
+print([function.name for function in wanted if not is_kept(function)], run.history[0].train_loss, len(compiled))
 """
 
 

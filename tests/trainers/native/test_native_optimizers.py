@@ -24,7 +24,7 @@ from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.native.kernels.tile_sizes import CHUNK
-from warpladder.trainers.native.program.plan import BY_LOOP, IN_REGISTERS, Plan
+from warpladder.trainers.native.program.plan import BY_LOOP, IN_REGISTERS, NativePlan
 from warpladder.trainers.native.trainer import NativeTrainer
 
 SAMPLES = 20
@@ -123,10 +123,12 @@ def test_a_rate_of_zero_changes_the_slots_alone(config: TrainConfig, batch: int)
 
 
 def test_only_plain_sgd_steps_inside_a_tile() -> None:
-    where = {name: Plan(nets.mlp((1, 8, 8)), config, 2, 1).steps_weights for name, config in CONFIGS.items()}
+    where = {
+        name: NativePlan(nets.mlp((1, 8, 8)), config, 2, 1).sharing.steps_weights for name, config in CONFIGS.items()
+    }
     assert where == dict.fromkeys(CONFIGS, BY_LOOP) | {"sgd": IN_REGISTERS}
     assert (
-        Plan(nets.mlp((1, 8, 8)), TrainConfig(learning_rate=0.0), 2, 1).steps_weights == IN_REGISTERS
+        NativePlan(nets.mlp((1, 8, 8)), TrainConfig(learning_rate=0.0), 2, 1).steps_weights == IN_REGISTERS
     )  # a rate of 0 may rise
 
 
@@ -151,7 +153,7 @@ def test_a_step_behind_the_gradients_tiles_is_to_the_bit_that_of_the_update(
         for chunk in (CHUNK, 0, CHUNK):  # 0: every gradient is stored
             monkeypatch.setattr("warpladder.trainers.native.program.plan.CHUNK", chunk)
             with NativeTrainer(net, drawn.config, drawn.state, threads) as trainer:
-                assert ("weight_step" in [operation for operation, _ in trainer.plan.rows]) == (chunk > 0)
+                assert ("weight_step" in [row.operation for row in trainer.plan.rows]) == (chunk > 0)
                 trainer.load(drawn.dataset)
                 trainer.run(drawn.order, 0, 2)
                 trainer.run(drawn.order, drawn.steps - 1, drawn.steps)  # the last batch is smaller

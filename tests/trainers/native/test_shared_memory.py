@@ -11,7 +11,7 @@ from warpladder.config import TrainConfig
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU
 from warpladder.proof import verify
 from warpladder.trainers.base import State
-from warpladder.trainers.native.program.plan import Plan
+from warpladder.trainers.native.program.plan import NativePlan
 from warpladder.trainers.native.trainer import NativeTrainer
 
 CONFIG = TrainConfig(batch_size=4, learning_rate=1e-2)
@@ -42,7 +42,7 @@ CONFIG = TrainConfig(batch_size=4, learning_rate=1e-2)
 )
 def test_tensors_in_others_memory(layers: tuple[Layer, ...], flattens: bool) -> None:
     net = Net("memory", (2, 7, 8), (*layers, Linear(out_features=10)), CrossEntropyLoss())
-    operations = {does for does, _ in Plan(net, CONFIG, 2, 4).rows}
+    operations = {row.operation for row in NativePlan(net, CONFIG, 2, 4).rows}
     assert operations.isdisjoint({"flatten", "unflatten"}) != flattens
 
     def build(net: Net, config: TrainConfig, state: State) -> NativeTrainer:
@@ -53,4 +53,4 @@ def test_tensors_in_others_memory(layers: tuple[Layer, ...], flattens: bool) -> 
 
 
 def test_four_samples_of_cnn_are_a_block() -> None:
-    assert Plan(nets.cnn(), CONFIG, 1, 64).block == 4
+    assert NativePlan(nets.cnn(), CONFIG, 1, 64).sharing.block == 4

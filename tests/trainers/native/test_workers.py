@@ -47,7 +47,7 @@ def test_fewer_threads_than_parts_give_the_same_bits(
     found = []
     for count in (5, 3, 2, 1):
         with trainer(net, 5, batch, digits) as made:
-            assert made.plan.together == together
+            assert made.plan.sharing.together == together
             made._workers.count = count
             made._workers._next = time.perf_counter() + 3600
             made._workers._step = 1.0

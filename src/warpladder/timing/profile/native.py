@@ -57,11 +57,18 @@ def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tupl
 
 def _whose(trainer: NativeTrainer) -> list[tuple[str, range]]:
     """Of each row of the program its phase and its layers."""
-    sections, phases = trainer.plan.sections, ("prepare", "forward", "backward", "backward", "update")
+    rows, sections, phases = (
+        trainer.plan.rows,
+        trainer.plan.sections,
+        ("prepare", "forward", "backward", "backward", "update"),
+    )
     alone = {"forward": "feed", "backward": "loss"}  # rows for no layers
     out: list[tuple[str, range]] = []
     for (first, last), phase in zip(sections, phases, strict=True):
-        out += [(phase if layers else alone.get(phase, phase), layers) for layers in trainer.plan.layers[first:last]]
+        out += [
+            (phase if layers else alone.get(phase, phase), layers)
+            for layers in (row.layers for row in rows[first:last])
+        ]
     return out
 
 
@@ -77,11 +84,11 @@ def _floor(trainer: NativeTrainer, phase: str, layers: range, itemsize: int) -> 
     in caches.
     """
     net, config, n = trainer.net, trainer.config, trainer.batch
-    stepped = set(trainer.plan.stepped)
+    stepped = set(trainer.plan.built.stepped)
     if phase == "feed":
         return floor.feed(net, n, itemsize, 0)
     if phase == "forward":
-        samples = floor.feed(net, n, itemsize, 0).bytes if trainer.plan.enters(layers.start) else 0
+        samples = floor.feed(net, n, itemsize, 0).bytes if trainer.plan.built.enters(layers.start) else 0
         return floor.Floor(floor.forward(net, layers, n).flops, samples)
     if phase == "backward":
         own = floor.update(net, config, layers=stepped.intersection(layers), fused=True)

@@ -22,22 +22,22 @@ from ...optimizers import NUMBERS, Optimizer
 from ..base import State, StepLog, Trainer, check_fit, check_range, in_a_row
 from .compiler.ahead import ahead
 from .compiler.clocks import Clocks
-from .compiler.machine_code import Function, address, entry
+from .compiler.machine_code import CompiledFunction, address, entry
 from .compiler.vectors import LANES, TOGETHER
 from .kernels.tile_sizes import KINDS, UPDATED
-from .program.alone import rows_of
-from .program.job import GATHERED, SUMMED, WITHOUT_LOSS, Job, Row
-from .program.memory import Memory
-from .program.plan import Plan
-from .threads.pages import Pages, room
+from .program.barriers import rows_of_thread
+from .program.job import SUMMED, Instruction, StepsJob
+from .program.memory import NativeMemory, Pages, padded_bytes
+from .program.operands import GATHERED, OPERATIONS, WITHOUT_LOSS
+from .program.plan import NativePlan
 from .threads.workers import MANY, Workers
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
 
-PREDICT_BATCH = 256  # samples planned for by a trainer of full batches that predicts before it knows their size
-SLACK = 64  # floats behind a buffer's end that a tile may read
+PREDICT_BATCH = 256  # samples of a plan for full batches that predicts before it knows their number
+SLACK = 64  # floats after a buffer's end that a tile may read
 
 
 class NativeTrainer(Trainer):
@@ -52,56 +52,48 @@ class NativeTrainer(Trainer):
         self._samples: dict[str, np.ndarray] | None = None
         self._scale = np.float32(1)
         self._clip = np.float32(np.inf if config.clip_value is None else config.clip_value)
-        #: what every step is made with, where that is the same
-        self._steady = config.numbers(0, 1, 1).astype(np.float32) if config.steady else None
+        #: the optimizer's numbers of every step, if they are the same in all steps
+        self._constant = config.numbers(0, 1, 1).astype(np.float32) if config.steady else None
         self._clocks: Clocks | None = None
         self._plan_for(config.batch_size or PREDICT_BATCH)
         self.set_state(state)
 
     def _plan_for(self, batch: int) -> None:
         """Plan and allocate for this batch size; weights are zero until `set_state`."""
-        plan = Plan(self.net, self.config, self.threads, batch)
+        plan = NativePlan(self.net, self.config, self.threads, batch)
         self.plan = plan
         self.batch = batch
-        shares = 1 if plan.together else self.threads
+        built, sharing, parameters = plan.built, plan.sharing, plan.layout.count + SLACK
+        shares = 1 if sharing.together else self.threads
+        gradients = shares, built.gradient_count + SLACK
         shapes = {
-            "activations": ((shares, plan.activations + SLACK), np.float32),
-            "winners": ((shares, plan.winners + SLACK), np.int32),
-            "gradients": ((shares, plan.gradients + SLACK), np.float32),
-            "subtotals": (
-                (shares, plan.gradients + SLACK) if -(-batch // shares) > SUMMED * plan.block else (1,),
-                np.float32,
-            ),
-            "weights": ((plan.layout.count + SLACK,), np.float32),
-            "slots": ((len(self.config.optimizer.slots) * (plan.layout.count + SLACK),), np.float32),
-            "packed": ((plan.packed + SLACK,), np.float32),
-            "offsets": ((self.threads, KINDS * plan.offsets), np.int64),
+            "activations": ((shares, built.arena.size + SLACK), np.float32),
+            "argmax": ((shares, built.argmax_count + SLACK), np.int32),
+            "gradients": (gradients, np.float32),
+            "subtotals": (gradients if -(-batch // shares) > SUMMED * sharing.block else (1,), np.float32),
+            "weights": ((parameters,), np.float32),
+            "slots": ((len(self.config.optimizer.slots) * parameters,), np.float32),
+            "packed": ((built.packed_count + SLACK,), np.float32),
+            "offsets": ((self.threads, KINDS * built.offset_count), np.int64),
             "scratch": ((self.threads, TOGETHER * UPDATED), np.float32),
             "sync": ((16,), np.int64),
         }
-        pages = Pages(sum(room(*each) for each in shapes.values()))
+        pages = Pages(sum(padded_bytes(*each) for each in shapes.values()))
         buffers = {name: pages.array(*each) for name, each in shapes.items()}
-        self._memory = Memory(
-            **buffers,
-            **self._of_steps(np.empty((0, NUMBERS), np.float32), np.empty(0, np.int64)),
-            **NO_SAMPLES,
-            **NOTHING,
-        )
-        self._programs: dict[
-            tuple[bool, bool], np.ndarray
-        ] = {}  # by whether losses are computed, and samples read as bytes
-        self._rule = 0
+        steps = self._of_steps(np.empty((0, NUMBERS), np.float32), np.empty(0, np.int64))
+        self._memory = NativeMemory(**buffers, **steps, **NO_SAMPLES, **NOTHING)
+        # by (True if losses are computed, True if samples are read as bytes)
+        self._programs: dict[tuple[bool, bool], np.ndarray] = {}
+        self._loop = 0
 
     def _numbers(self, steps: int, samples: int) -> np.ndarray:
-        """(steps, NUMBERS) float32: what the next steps are made with."""
-        if self._steady is not None:  # an epoch of one step has no time for more
-            return np.repeat(self._steady, steps, axis=0)
+        """(steps, NUMBERS) float32: the optimizer's numbers of the next steps."""
+        if self._constant is not None:  # an epoch of one step has no time for more
+            return np.repeat(self._constant, steps, axis=0)
         return self.config.numbers(self._step, self._step + steps, samples).astype(np.float32)
 
     def _of_steps(self, numbers: np.ndarray, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """The parts of the memory that are a range of steps' own; numbers: (steps, NUMBERS) float32; indices: their
-        samples, int64.
-        """
+        """Arrays of the memory for one range of steps; numbers: (steps, NUMBERS) float32; indices: samples, int64."""
         shape = (self.threads, len(numbers))
         return {"numbers": numbers, "indices": indices, "loss": np.zeros(shape), "correct": np.zeros(shape, np.int64)}
 
@@ -139,15 +131,13 @@ class NativeTrainer(Trainer):
         return logs
 
     def _check(self, order: Order, first: int, last: int) -> None:
-        """Raise where there is nothing to train on, or no such steps."""
+        """Raise DataError if there is nothing to train on or no such steps."""
         if self._samples is None:
             raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
         check_range(self.config, order, len(self._samples["labels"]), first, last)
 
     def _steps(self, indices: np.ndarray, steps: int, order: Order) -> StepLog:
-        """Train steps on batches of these samples; of all samples each step takes all again. With losses, if the
-        order's epoch has them.
-        """
+        """Train steps on batches of these samples, or each on all of them; with losses, if the order's epoch has them."""
         assert self._samples is not None
         memory = self._memory._replace(
             **self._samples,
@@ -159,7 +149,8 @@ class NativeTrainer(Trainer):
         table = memory.table()
         programs = self._programs_for(memory, has_loss)
         if self._clocks is not None:
-            programs = self._clocks.around(programs, [does for does, _ in self._rows(self.plan.rows, memory, has_loss)])
+            names = [row.operation for row in self._rows(self.plan.rows, memory, has_loss)]
+            programs = self._clocks.around(programs, names)
         job = self._job(table, programs, terms)
         self._workers.train(entry(STEPS), job, memory.sync, steps)
         self._step += steps
@@ -175,7 +166,7 @@ class NativeTrainer(Trainer):
 
     @contextmanager
     def clocked(self) -> Iterator[Clocks]:
-        """While this lasts a clock runs around each instruction of the steps that are trained."""
+        """Context in which a clock runs around each instruction of the steps that are trained."""
         self._clocks = Clocks()
         try:
             yield self._clocks
@@ -191,9 +182,8 @@ class NativeTrainer(Trainer):
         memory = self._memory._replace(**_samples(x, None), **nothing, factors=factors, out=out)
         table = memory.table()
         if len(x):
-            self._workers.everywhere(
-                entry(STEPS), self._job(table, self._programs_for(memory, has_loss=True), 1, len(x))
-            )  # reaches no loss
+            job = self._job(table, self._programs_for(memory, has_loss=True), 1, len(x))  # reaches no loss
+            self._workers.everywhere(entry(STEPS), job)
         return out.reshape(len(x), *self.net.out_shape)
 
     def state(self) -> State:
@@ -219,7 +209,7 @@ class NativeTrainer(Trainer):
             "parameters": held.weights.nbytes,
             "gradients": held.gradients.nbytes + held.subtotals.nbytes,
             "optimizer": held.slots.nbytes,
-            "activations": held.activations.nbytes + held.winners.nbytes,
+            "activations": held.activations.nbytes + held.argmax.nbytes,
             "workspace": held.packed.nbytes + held.offsets.nbytes + held.scratch.nbytes,
         }
         if self._samples is not None:
@@ -230,9 +220,9 @@ class NativeTrainer(Trainer):
         return dict(self._spans)
 
     def sources(self) -> list[Path]:
-        """The vector kernels that this net's products and the update are made of."""
+        """The files of the vector kernels of this net's products and of the update."""
         convolves = any(isinstance(layer, Conv2d) for layer in self.net.layers)
-        tiles = ("convolution", "pixel_runs") if convolves else ()
+        tiles = ("convolution", "pixel_run_tile") if convolves else ()
         kernels = ("matmul_tile", "dot_products", "few_outputs", *tiles, "update")
         files = (*(f"kernels/{name}.py" for name in kernels), "threads/run.py")
         return [Path(__file__).with_name(file) for file in files]
@@ -240,76 +230,74 @@ class NativeTrainer(Trainer):
     def close(self) -> None:
         self._workers.close()
 
-    def _programs_for(self, memory: Memory, has_loss: bool) -> np.ndarray:
-        """The program, once for each thread, of steps with losses or without; operations are compiled, or fetched from
-        the cache, at the first call.
+    def _programs_for(self, memory: NativeMemory, has_loss: bool) -> np.ndarray:
+        """(threads, rows * ROW) int64: the program of steps with losses or without, for each thread.
+
+        Operations are compiled, or fetched from the cache, at the first call.
         """
         kind = has_loss, _whole_bytes(memory)
         if kind not in self._programs:
             started = time.perf_counter()
-            rows = self._rows(self.plan.rows, memory, has_loss)
-            functions = {does: Function(f"{__package__}.kernels.operations", does, "operation") for does, _ in rows}
-            rule = self._own_rule()
-            ahead([*functions.values(), STEPS, *([rule] if rule else [])])
-            where = {does: address(function) for does, function in functions.items()}
-            if self.plan.calls_loop:
-                self._rule = address(rule) if rule else _rule_from_elsewhere(self.config.optimizer)
-            programs = [
-                self._rows(rows_of(thread, self.plan.rows, self.plan.values[self.plan.enter]), memory, has_loss)
-                for thread in range(self.threads)
-            ]
+            plan = self.plan
+            rows = self._rows(plan.rows, memory, has_loss)
+            functions = {row.operation: _operation(row.operation) for row in rows}
+            loop = self._own_loop()
+            ahead([*functions.values(), STEPS, *([loop] if loop else [])])
+            where = {operation: address(function) for operation, function in functions.items()}
+            if plan.calls_loop:
+                self._loop = address(loop) if loop else _loop_from_elsewhere(self.config.optimizer)
+            programs = [rows_of_thread(thread, rows, plan.samples) for thread in range(self.threads)]
             self._programs[kind] = np.array(
-                [[number for does, operands in each for number in (where[does], *operands)] for each in programs],
+                [[number for row in each for number in (where[row.operation], *row.numbers())] for each in programs],
                 np.int64,
             )
             self._spans["compile"] += time.perf_counter() - started
         return self._programs[kind]
 
-    def _rows(self, rows: list[Row], memory: Memory, has_loss: bool) -> list[Row]:
-        """A plan's rows, with the operations that these samples, and steps with losses or without, want."""
-        instead = ({} if has_loss else WITHOUT_LOSS) | ({} if _whole_bytes(memory) else GATHERED)
-        return [(instead.get(does, does), operands) for does, operands in rows]
+    def _rows(self, rows: list[Instruction], memory: NativeMemory, has_loss: bool) -> list[Instruction]:
+        """A plan's rows, with the operations for these samples, and for steps with losses or without."""
+        others = ({} if has_loss else WITHOUT_LOSS) | ({} if _whole_bytes(memory) else GATHERED)
+        return [row._replace(operation=others.get(row.operation, row.operation)) for row in rows]
 
-    def _own_rule(self) -> Function | None:
-        """The loop of one of this package's optimizers, where one is called; those of others are not in the folder's
-        key.
-        """
+    def _own_loop(self) -> CompiledFunction | None:
+        """The loop of one of this package's optimizers, if one is called; others are not in the cache folder's key."""
         home = type(self.config.optimizer).__module__
         own = self.plan.calls_loop and home.startswith(f"{optimizers.__name__}.")
-        return Function(f"{home}.loops", "step", "rule") if own else None
+        return CompiledFunction(f"{home}.loops", "step", "loop") if own else None
 
     def _job(self, table: np.ndarray, programs: np.ndarray, terms: int, predicts: int = 0) -> np.ndarray:
-        """What compiled code is asked for, (JOB,) int64; it keeps neither the memory's table alive, to which it refers,
-        nor the programs.
+        """Arguments of the compiled loop, (JOB,) int64. They keep neither the memory's table alive nor the programs.
 
-        predicts : samples whose outputs are wanted; 0 to train.
+        predicts : number of samples to predict; 0 to train.
         """
-        plan = self.plan
-        return Job(
-            self.threads, self.threads, 0, 1, MANY, predicts > 0, plan.together, plan.block, programs.ctypes.data, programs.shape[1],
-            table.ctypes.data, predicts or self.batch, terms, self._rule, plan.out.shape[0], plan.sections, tuple(plan.out.view.ints()),
+        plan, sharing = self.plan, self.plan.sharing
+        return StepsJob(
+            parts=self.threads, workers=self.threads, first=0, last=1, patience=MANY, predicts=predicts > 0,
+            together=sharing.together, block=sharing.block, programs=programs.ctypes.data, length=programs.shape[1],
+            memory=table.ctypes.data, batch=predicts or self.batch, terms=terms, loop=self._loop,
+            channels=plan.out.shape[0], sections=plan.sections, out_view=plan.out.view,
         ).ints()  # fmt: skip
 
 
-def _rule_from_elsewhere(optimizer: Optimizer) -> int:
-    """Where the compiled loop of an optimizer that is not this package's lies: numba keeps it, under a name that knows
-    its file.
-    """
-    from numba import types
+def _operation(name: str) -> CompiledFunction:
+    return CompiledFunction(f"{__package__}.kernels.{OPERATIONS[name]}", name, "operation")
 
+
+def _loop_from_elsewhere(optimizer: Optimizer) -> int:
+    """Address of the loop of an optimizer that is not this package's: numba caches it by its file."""
     from ...ops.update.loops import compiled_rule
-    from .compiler.calls import RULE, address
+    from .compiler.functions import loop_address
 
-    return address(compiled_rule(type(optimizer)), RULE, types.none)
+    return loop_address(compiled_rule(type(optimizer)))
 
 
-#: what Python calls, to train and to predict
-STEPS = Function(f"{__package__}.threads.run", "steps", "entry")
+#: the function that Python calls, to train and to predict
+STEPS = CompiledFunction(f"{__package__}.threads.run", "steps", "entry")
 
-#: what a program's memory has besides, before a call
+#: the memory's other arrays before a call
 NOTHING: dict[str, np.ndarray] = {"factors": np.empty(2, np.float32), "out": np.empty((0, 1), np.float32)}
 
-#: what a program's memory has of samples before there are any
+#: the memory's samples before there are any
 NO_SAMPLES: dict[str, np.ndarray] = {
     "u8": np.empty((0, 1), np.uint8),
     "f32": np.empty((0, 1), np.float32),
@@ -317,13 +305,13 @@ NO_SAMPLES: dict[str, np.ndarray] = {
 }
 
 
-def _whole_bytes(memory: Memory) -> bool:
-    """Whether the samples are bytes whose rows are whole vectors, so that a thin first layer reads them where they lie."""
+def _whole_bytes(memory: NativeMemory) -> bool:
+    """True if samples are bytes in rows of whole vectors: a first layer with few outputs then reads the data set itself."""
     return len(memory.u8) > 0 and memory.u8.shape[1] % LANES == 0
 
 
 def _samples(x: np.ndarray, labels: np.ndarray | None) -> dict[str, np.ndarray]:
-    """The parts of a program's memory that are the samples' own."""
+    """The memory's arrays of these samples."""
     x = np.ascontiguousarray(x).reshape(len(x), math.prod(x.shape[1:]))
     pixels = {"u8": x} if x.dtype == np.uint8 else {"f32": x.astype(np.float32, copy=False)}
     return NO_SAMPLES | pixels | ({} if labels is None else {"labels": np.ascontiguousarray(labels, np.int32)})

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ....machine.facts import cores
-from .machine_code import Function, address, is_kept, keep
+from .machine_code import CompiledFunction, address, is_kept, keep
 
 PROCESSES = 3  # that help, at most: each takes a second to start, and 200 MB
 WORTH_IT = 4  # functions to compile, before another process is started for them
@@ -22,16 +22,16 @@ LONGEST = (
     "steps",
     "weight_gradient",
     "convolve",
-    "pool_gradient",
-    "enter_thin_forward",
+    "max_pool_gradient",
+    "few_outputs_of_bytes",
     "gather",
-    "pool",
+    "max_pool",
     "gather_rows",
     "sgd",
 )
 
 
-def ahead(functions: Iterable[Function]) -> None:
+def ahead(functions: Iterable[CompiledFunction]) -> None:
     """Compile these functions with the help of other processes; what is kept already is left alone.
 
     A process that ends early, or cannot be started, leaves its function to whoever asks for its address.
@@ -73,7 +73,7 @@ def _started() -> subprocess.Popen[str] | None:
         return None
 
 
-def _keep_busy(process: subprocess.Popen[str], left: deque[Function]) -> None:
+def _keep_busy(process: subprocess.Popen[str], left: deque[CompiledFunction]) -> None:
     """Give a process a function whenever it has compiled the one before, until none is left or it has ended."""
     assert process.stdin is not None and process.stdout is not None
     while process.stdout.readline():
@@ -90,4 +90,4 @@ def child() -> None:
         words = sys.stdin.readline().split()
         if not words:
             return
-        keep(Function(*words))
+        keep(CompiledFunction(*words))

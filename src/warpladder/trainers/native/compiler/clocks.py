@@ -1,8 +1,8 @@
-"""A clock around each instruction: what it takes inside whole steps, on each thread.
+"""A clock around each instruction: its time inside whole steps, on each thread.
 
 A program is a table with a row for each instruction, which begins with the address of its operation, and every thread
 has a copy of it. So a clock needs no line in the loop that trains: in a copy of the table the address is that of
-`clocked` (clocked.py), which finds the operation's own at the row's end.
+`clocked` (threads/run.py), which finds the operation's own address at the row's end.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..program.job import CALLS, OPERANDS, SPENT, WHERE
-from .machine_code import Function, address
+from ..program.job import CALLS, CLOCKED_ADDRESS, ROW, SPENT
+from .machine_code import CompiledFunction, address
 
-#: What takes an operation's place.
-CLOCKED = Function(f"{__package__}.clocked", "clocked", "operation")
+#: the operation that takes another one's place, and calls it
+CLOCKED = CompiledFunction(f"{__package__.rpartition('.')[0]}.threads.run", "clocked", "operation")
 
 
 class Spent(NamedTuple):
@@ -37,18 +37,18 @@ class Clocks:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._of: np.ndarray | None = None
-        self._table = np.empty((0, 0, OPERANDS), np.int64)
+        self._table = np.empty((0, 0, ROW), np.int64)
 
     def around(self, programs: np.ndarray, names: list[str]) -> np.ndarray:
-        """A program with clocks, (threads, rows * OPERANDS) like the one given; one table as long as it is the same
+        """A program with clocks, (threads, rows * ROW) like the one given; one table as long as it is the same
         program.
         """
         if self._of is not programs:
             self._of, self._names = programs, names
-            self._table = programs.reshape(len(programs), -1, OPERANDS).copy()
-            self._table[:, :, 1 + WHERE] = self._table[:, :, 0]
+            self._table = programs.reshape(len(programs), -1, ROW).copy()
+            self._table[:, :, CLOCKED_ADDRESS] = self._table[:, :, 0]
             self._table[:, :, 0] = address(CLOCKED)
-            self._table[:, :, [1 + SPENT, 1 + CALLS]] = 0
+            self._table[:, :, [SPENT, CALLS]] = 0
         return self._table.reshape(programs.shape)
 
     def read(self) -> list[Spent]:
@@ -56,7 +56,7 @@ class Clocks:
         do are not counted.
         """
         table = self._table
-        working = max(1, int(np.any(table[:, :, 1 + CALLS], axis=1).sum()))
-        calls, spent = (table[:, :, 1 + which].sum(axis=0) / working for which in (CALLS, SPENT))
-        table[:, :, [1 + SPENT, 1 + CALLS]] = 0
+        working = max(1, int(np.any(table[:, :, CALLS], axis=1).sum()))
+        calls, spent = (table[:, :, which].sum(axis=0) / working for which in (CALLS, SPENT))
+        table[:, :, [SPENT, CALLS]] = 0
         return [Spent(*each) for each in zip(self._names, calls.tolist(), (spent * 1e-9).tolist(), strict=True)]

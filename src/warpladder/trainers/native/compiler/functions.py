@@ -1,6 +1,6 @@
-"""Functions that compiled code alone calls: operations, each compiled on its own, and parts of them.
+"""Functions that compiled code alone calls: operations, each compiled by itself and called by address, and parts of them.
 
-A way in from Python is not made for either: unpacking Python objects would take longer to compile than what they do.
+None can be called from Python as it is: unpacking Python objects would take longer to compile than the work itself.
 None makes an array, so none counts references.
 """
 
@@ -10,9 +10,18 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import numba
+import numpy as np
+from numba import typeof, types
+from numba.core import cgutils
+from numba.core.registry import cpu_target
+
+from ....errors import ConfigError
 from ....ops.jit.compile_time import listen
 from ....ops.jit.target import target
-from .machine_code import Code, Function
+from ..program.job import BlockWork, StepSettings
+from .emit import intrinsic
+from .machine_code import CompiledFunction, MachineCode
 
 #: as in C: a division by zero gives an infinity and raises nothing
 _OPTIONS: dict[str, Any] = {
@@ -23,36 +32,42 @@ _OPTIONS: dict[str, Any] = {
     "_nrt": False,
 }
 
+#: argument types of an operation: its operands, `NativeMemory.table`, and its work
+OPERATION = (
+    types.int64[::1],
+    types.int64[::1],
+    typeof(BlockWork(0, 0, 0, 1, 0, 0, 0, 0, np.float32(0), StepSettings(np.float32(0), np.float32(0), 0))),
+)
+
+RESULT = types.UniTuple(types.float64, 2)  # of every operation: its loss and its number of correct predictions
+LOOP = (types.float32[::1],) * 5  # arguments of an optimizer's loop: weights, gradient, two slots, the step's numbers
+
+#: argument types and result of each kind of function that is cached as machine code
+SIGNATURES: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "operation": (OPERATION, RESULT),
+    "entry": ((types.int64, types.int64), types.int64),
+    "loop": (LOOP, types.none),
+}
+
 
 def shared(function: Callable) -> Any:
-    """Have a function compiled once, together with those that call it."""
-    import numba
-
+    """Decorator: compile a function once, together with its callers."""
     return numba.njit(**_OPTIONS)(function)
 
 
 def inner(function: Callable) -> Any:
-    """Have a function's lines stand wherever compiled code calls it: they are compiled once, with those around them,
-    and not also alone.
-    """
-    import numba
-
+    """Decorator: insert a function's lines wherever compiled code calls it; they are not compiled by themselves."""
     return numba.njit(inline="always", **_OPTIONS)(function)
 
 
-def compile_now(function: Function) -> Code:
+def compile_now(function: CompiledFunction) -> MachineCode:
     """Machine code of a function.
 
     Raises
     ------
     RuntimeError
-        numba compiles for another processor than the plan was made for, because a file .numba_config.yaml says so.
+        A file .numba_config.yaml makes numba compile for another processor than the plan was made for.
     """
-    from numba import types
-    from numba.core.registry import cpu_target
-
-    from .calls import SIGNATURES
-
     if cpu_target.target_context.codegen().magic_tuple()[1:] != target():
         raise RuntimeError(
             "numba compiles for another processor than this one: say which in NUMBA_CPU_NAME, not in .numba_config.yaml"
@@ -62,7 +77,48 @@ def compile_now(function: Function) -> Code:
     dispatcher = shared(getattr(import_module(function.module), function.name))
     dispatcher.compile(arguments)
     found = dispatcher.overloads[arguments]
-    assert types.unliteral(found.signature.return_type) == result, f"{function} gives {found.signature.return_type}"
+    assert types.unliteral(found.signature.return_type) == result, f"{function} returns {found.signature.return_type}"
     symbol = found.fndesc.llvm_func_name
     found.library.get_pointer_to_function(symbol)  # now there is an object
-    return Code(symbol, found.library.serialize_using_object_code()[2][0])
+    return MachineCode(symbol, found.library.serialize_using_object_code()[2][0])
+
+
+def loop_address(loop: Callable) -> int:
+    """Address of the machine code of an optimizer's loop, which is compiled if need be.
+
+    Raises
+    ------
+    ConfigError
+        The loop returns something: one of a user's own optimizer may be wrong.
+    """
+    loop.compile(LOOP)  # type: ignore[attr-defined]
+    found = loop.overloads[LOOP]  # type: ignore[attr-defined]
+    if found.signature.return_type != types.none:
+        raise ConfigError(
+            f"{loop.__name__} in {loop.__module__} gives {found.signature.return_type}, where none is wanted"
+        )
+    return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+
+
+def _jump(context, builder, signature, values):  # type: ignore[no-untyped-def]
+    """Code that calls the function at the address that is the first of `values`, with the others; its result."""
+    kinds = signature.args[1:]
+    pointer = builder.inttoptr(
+        values[0], context.call_conv.get_function_type(signature.return_type, kinds).as_pointer()
+    )
+    status, result = context.call_conv.call_function(builder, pointer, signature.return_type, kinds, values[1:])
+    with cgutils.if_unlikely(builder, status.is_error):
+        context.call_conv.return_status_propagate(builder, status)
+    return result
+
+
+@intrinsic
+def call_at(typing, where, operands, memory, work):  # type: ignore[no-untyped-def]
+    """Call the operation at an address with (operands, memory, work); its result is RESULT."""
+    return RESULT(types.int64, operands, memory, work), _jump
+
+
+@intrinsic
+def call_loop(typing, where, w, g, first, second, numbers):  # type: ignore[no-untyped-def]
+    """Call an optimizer's loop at an address with arguments of the types LOOP."""
+    return types.none(types.int64, *LOOP), _jump

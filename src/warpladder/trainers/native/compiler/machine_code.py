@@ -22,15 +22,15 @@ from ....ops.jit.cache import cache_folder
 MARK = b"warpladder machine code 1\n"
 
 
-class Function(NamedTuple):
-    """A function that is compiled on its own. kind : what it is called with, see calls.py."""
+class CompiledFunction(NamedTuple):
+    """A function that is compiled on its own. kind : what it is called with, see functions.py."""
 
     module: str
     name: str
     kind: str
 
 
-class Code(NamedTuple):
+class MachineCode(NamedTuple):
     """A function's machine code. symbol : its name in the object file."""
 
     symbol: str
@@ -38,7 +38,7 @@ class Code(NamedTuple):
 
 
 #: the functions loaded so far: where each lies, and the engine that keeps it there
-_loaded: dict[Function, tuple[int, Any]] = {}
+_loaded: dict[CompiledFunction, tuple[int, Any]] = {}
 _loading = threading.RLock()
 
 #: how `numba` has its functions called from outside: where the result and a description of an error go, then the
@@ -48,7 +48,7 @@ _ENTRY = ctypes.CFUNCTYPE(
 )
 
 
-def address(function: Function) -> int:
+def address(function: CompiledFunction) -> int:
     """Where a function's machine code lies in this process; compiles it, and keeps it, if need be."""
     with _loading:
         if function not in _loaded:
@@ -56,7 +56,7 @@ def address(function: Function) -> int:
         return _loaded[function][0]
 
 
-def entry(function: Function) -> Callable[[int, int], None]:
+def entry(function: CompiledFunction) -> Callable[[int, int], None]:
     """A way for Python to call a function of the kind "entry"; other threads run meanwhile."""
     call = _ENTRY(address(function))
 
@@ -69,23 +69,23 @@ def entry(function: Function) -> Callable[[int, int], None]:
     return run
 
 
-def keep(function: Function) -> None:
+def keep(function: CompiledFunction) -> None:
     """Compile a function for other processes, which find it in the folder."""
     if not is_kept(function):
         _compiled(function)
 
 
-def is_kept(function: Function) -> bool:
+def is_kept(function: CompiledFunction) -> bool:
     """Whether nothing is won by compiling a function ahead: it is loaded or in the folder, or there is no folder."""
     return function in _loaded or cache_folder() is None or _read(_path(function)) is not None
 
 
-def _path(function: Function) -> Path | None:
+def _path(function: CompiledFunction) -> Path | None:
     folder = cache_folder()
     return None if folder is None else folder / f"{function.module}.{function.name}.o"
 
 
-def _compiled(function: Function) -> Code:
+def _compiled(function: CompiledFunction) -> MachineCode:
     from .functions import compile_now
 
     code = compile_now(function)
@@ -99,29 +99,29 @@ def _compiled(function: Function) -> Code:
     return code
 
 
-def encode(code: Code) -> bytes:
+def encode(code: MachineCode) -> bytes:
     """A file's bytes: a mark, a checksum of the rest, the symbol, the object."""
     rest = code.symbol.encode() + b"\n" + code.content
     return MARK + sha256(rest).hexdigest().encode() + b"\n" + rest
 
 
-def decode(content: bytes) -> Code | None:
+def decode(content: bytes) -> MachineCode | None:
     """What `encode` has written, or None where it is damaged or of another version."""
     mark, (digest, _, rest) = content[: len(MARK)], content[len(MARK) :].partition(b"\n")
     if mark != MARK or sha256(rest).hexdigest().encode() != digest:
         return None
     symbol, _, code = rest.partition(b"\n")
-    return Code(symbol.decode(), code)
+    return MachineCode(symbol.decode(), code)
 
 
-def _read(path: Path | None) -> Code | None:
+def _read(path: Path | None) -> MachineCode | None:
     try:
         return None if path is None else decode(path.read_bytes())
     except OSError:
         return None
 
 
-def _load(code: Code) -> tuple[int, Any]:
+def _load(code: MachineCode) -> tuple[int, Any]:
     """A function's address, and the engine that holds its memory: each has its own, since several may say the same of
     numba's own functions.
     """

@@ -76,21 +76,20 @@ def row_of_floats(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Valu
 def make_dot(
     rows: int, columns: int, row: Callable[..., ir.Value] = row_of_floats, read: Callable[..., ir.Value] = load
 ):  # type: ignore[no-untyped-def]
-    """An intrinsic: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] + bias[bias_at +
-    n]), for n < count.
+    """An intrinsic: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] + bias[n]).
 
-    a_m : where `row` says that a's at[m] begins; `read` loads LANES numbers of it as floats. y[m, 0] is target[to +
-    at[rows + columns + m]].
-    length : a multiple of LANES. floor : -inf for none; a NaN stays.
+    a_m : the row of a that `row` finds at at[m]; `read` loads LANES numbers of it as floats.
+    length : a multiple of LANES. bias : (array, index). floor : -inf for none; a NaN stays.
+    result : (array, index, count). y[m, 0] is array[index + at[rows + columns + m]]; n < count.
     """
 
     @intrinsic
-    def dot(typing, a, b, at, length, bias, scale, floor, result, count):  # type: ignore[no-untyped-def]
-        signature = types.void(a, b, at, types.int64, bias, types.float32, types.float32, result, types.int64)
-
+    def dot(typing, a, b, at, length, bias, scale, floor, result):  # type: ignore[no-untyped-def]
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            _, b, at, length, _, scale, floor, _, count = pointers(context, builder, signature, values)
-            (bias, bias_at), (target, to) = (unpacked(context, builder, signature.args[i], values[i]) for i in (4, 7))
+            _, b, at, length, _, scale, floor, _ = pointers(context, builder, signature, values)
+            (bias, bias_at), (target, to, count) = (
+                unpacked(context, builder, signature.args[i], values[i]) for i in (4, 7)
+            )
             where = [builder.load(builder.gep(at, [I64(i)])) for i in range(rows + columns + rows)]
             a_row = [row(context, builder, signature.args[0], values[0], where[m]) for m in range(rows)]
             b_row = [builder.gep(b, [where[rows + n]]) for n in range(columns)]
@@ -98,9 +97,7 @@ def make_dot(
             k = builder.mul(step, I64(LANES))
             left = [read(builder, each, k) for each in a_row]
             new = list(sums)
-            for n in range(
-                columns
-            ):  # a right factor at a time: all of them and the sums may be more than the registers
+            for n in range(columns):  # one right factor at a time: with all of them registers would not do
                 right = load(builder, b_row[n], k)
                 for m in range(rows):
                     new[m * columns + n] = fma(builder, left[m], right, sums[m * columns + n])
@@ -108,19 +105,13 @@ def make_dot(
             for n in range(0, columns, LANES):
                 for m in range(rows):
                     value = across(builder, sums[m * columns + n : m * columns + min(n + LANES, columns)])
-                    value = builder.fadd(
-                        builder.fmul(value, splat(builder, scale)), load(builder, bias, builder.add(bias_at, I64(n)))
-                    )
+                    biases = load(builder, bias, builder.add(bias_at, I64(n)))
+                    value = builder.fadd(builder.fmul(value, splat(builder, scale)), biases)
+                    value = maximum(builder, value, splat(builder, floor))
                     place = builder.add(builder.add(to, where[rows + columns + m]), I64(n))
-                    store_first(
-                        builder,
-                        target,
-                        place,
-                        maximum(builder, value, splat(builder, floor)),
-                        builder.sub(count, I64(n)),
-                    )
+                    store_first(builder, target, place, value, builder.sub(count, I64(n)))
             return context.get_dummy_value()
 
-        return signature, emit
+        return types.void(a, b, at, types.int64, bias, types.float32, types.float32, result), emit
 
     return dot

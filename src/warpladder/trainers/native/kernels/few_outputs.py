@@ -1,9 +1,8 @@
 """Linear layers with few outputs, where panels of WIDTH columns would be mostly padding.
 
-Shapes: x (samples, inputs), w (outputs, pitch) as PyTorch stores it, with rows padded by zeros
-to `pitch`, a multiple of WIDTH; y (samples, outputs) inside rows of WIDTH. The forward product
-runs its vectors along the inputs; the gradients run theirs along the inputs too, so nothing is
-ever transposed.
+Shapes: x (samples, inputs), weights (outputs, pitch) as PyTorch stores them, with rows padded by zeros to `pitch`, a
+multiple of WIDTH; y (samples, outputs) inside rows of WIDTH. The products run their vectors along the inputs, so that
+nothing is ever transposed.
 """
 
 from __future__ import annotations
@@ -12,10 +11,22 @@ import numpy as np
 
 from ..compiler.functions import inner
 from ..compiler.vectors import LANES, TOGETHER, VECTORS, WIDE, WIDTH
-from ..program.views import OFFSET, SAMPLE
-from .convolution import NO_STEP
+from ..program.access import (
+    activations_of,
+    floats,
+    gradient_target,
+    offsets_of,
+    own_samples,
+    reader,
+    rows_and_panels,
+    sgd_numbers,
+    share,
+)
+from ..program.memory import WEIGHTS
+from ..program.operands import FewOutputsInputGradientOperands, FewOutputsOperands, FewOutputsWeightGradientOperands
 from .dot_products import make_dot
-from .matmul_tile import make_tile
+from .matmul_tile import NO_STEP, make_tile
+from .samples import copy_rows
 from .tile_sizes import ADD, KINDS, MASK, STEP, STORE, ZERO
 
 SAMPLES, OUTPUTS = 2, 10 if WIDE else 5  # a tile of the forward product, and outputs of a gradient's
@@ -27,70 +38,97 @@ _lone_gradient_tile = make_tile(OUTPUTS, 1, (ZERO, ADD), (STORE, STEP), strided=
 _input_tile = make_tile(ROWS, VECTORS, (ZERO,), (STORE, MASK), strided=True)
 _lone_input_tile = make_tile(ROWS, 1, (ZERO,), (STORE, MASK), strided=True)
 
+read_few_outputs, read_weight_gradient = reader(FewOutputsOperands), reader(FewOutputsWeightGradientOperands)
+_read_input_gradient = reader(FewOutputsInputGradientOperands)
+
 
 @inner
-def forward(at, source, x, weights, w_at, pitch, outputs, target, y, biases, bias_at, relu, first, last):  # type: ignore[no-untyped-def]
-    """y[first:last] = x w^T + b, with a ReLU if asked for. Both paddings of the inputs are zeros, so the sums may run
-    over the whole pitch.
-    """
-    floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
+def relu_floor(it):  # type: ignore[no-untyped-def]
+    """Lower limit of an output: 0 for a ReLU, else -inf. There is no branch in the loop: a ReLU is unpredictable."""
+    return np.float32(0) if it.has_relu != 0 else np.float32(-np.inf)
+
+
+@inner
+def weight_rows(at, it, output):  # type: ignore[no-untyped-def]
+    """Offsets of the weights of OUTPUTS outputs for `make_dot`; outputs after the last repeat it."""
+    for j in range(OUTPUTS):
+        at[SAMPLES + j] = it.weights + min(output + j, it.outputs - 1) * it.pitch
+
+
+@inner
+def _forward(it, memory, work):  # type: ignore[no-untyped-def]
+    """y = x weights^T + bias for the thread's samples. All padding is zeros, so the sums run over the whole pitch."""
+    at, a, weights = offsets_of(memory, work), activations_of(memory, work), floats(memory, WEIGHTS, 0)
+    floor = relu_floor(it)
+    first, last = own_samples(work)
     for sample in range(first, last, SAMPLES):
         for i in range(SAMPLES):
             row = min(sample + i, last - 1)
-            at[i] = x[OFFSET] + row * x[SAMPLE]
-            at[SAMPLES + OUTPUTS + i] = y[OFFSET] + row * y[SAMPLE]
-        for output in range(0, outputs, OUTPUTS):
-            for j in range(OUTPUTS):
-                at[SAMPLES + j] = w_at + min(output + j, outputs - 1) * pitch
-            bias, result = (biases, bias_at + output), (target, output)
-            _dot(source, weights, at, pitch, bias, np.float32(1), floor, result, min(OUTPUTS, outputs - output))
+            at[i] = it.x.offset + row * it.x.sample
+            at[SAMPLES + OUTPUTS + i] = it.y.offset + row * it.y.sample
+        for output in range(0, it.outputs, OUTPUTS):
+            weight_rows(at, it, output)
+            bias, result = (weights, it.bias + output), (a, output, min(OUTPUTS, it.outputs - output))
+            _dot(a, weights, at, it.pitch, bias, np.float32(1), floor, result)
 
 
-@inner
-def input_gradient(
-    at, slopes, dy, weights, w_at, pitch, outputs, target, dx, gates, gate, mask, sample_range, panel_range
-):  # type: ignore[no-untyped-def]
-    """dx = dy w for samples and for columns in a range of panels; with `mask`, 0 where the gate's activations are not
-    above 0.
-    """
-    first, last = sample_range
-    end = panel_range[1] * WIDTH
+def few_outputs(operands, memory, work):  # type: ignore[no-untyped-def]
+    """The layer's output, with a fused ReLU."""
+    _forward(read_few_outputs(operands), memory, work)
+    return 0.0, 0.0
+
+
+def gather_few_outputs(operands, memory, work):  # type: ignore[no-untyped-def]
+    """`few_outputs` of a first layer: the samples are copied to x before."""
+    it = read_few_outputs(operands)
+    copy_rows(it.x, it.features, 1, memory, work)
+    _forward(it, memory, work)
+    return 0.0, 0.0
+
+
+def few_outputs_input_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
+    """dx = dy weights for the thread's samples or panels of inputs; 0 where the relu_mask is not above 0."""
+    it = _read_input_gradient(operands)
+    at, a, weights = offsets_of(memory, work), activations_of(memory, work), floats(memory, WEIGHTS, 0)
+    (first, last), panel_range = rows_and_panels(work.n, it.panels, it.by_panel, work)
+    dy, dx, mask, end = it.dy, it.dx, it.relu_mask, panel_range[1] * WIDTH
     span = at.shape[0] // KINDS
-    table = (at, span)
-    ends = (ZERO, MASK if mask else STORE)
+    finish = MASK if it.has_mask != 0 else STORE
     for sample in range(first, last, ROWS):
         for i in range(ROWS):
             row = min(sample + i, last - 1)
-            at[i] = dy[OFFSET] + row * dy[SAMPLE]
-            at[span + i] = dx[OFFSET] + row * dx[SAMPLE]
-            at[2 * span + i] = gate[OFFSET] + row * gate[SAMPLE]
-        left = (slopes, 0, 1, 0)
+            at[i] = dy.offset + row * dy.sample
+            at[span + i] = dx.offset + row * dx.sample
+            at[2 * span + i] = mask.offset + row * mask.sample
+        table, left = (at, span, 0), (a, 0, 1, 0)
         for column in range(panel_range[0] * WIDTH, end, VECTORS * LANES):
-            right = (weights, w_at + column, pitch, 0, LANES)
-            result, nothing = (target, column, LANES), (target, 0)
+            right = (weights, it.weights + column, it.pitch, 0, LANES)
+            result, begin, masked = (a, column, LANES), (ZERO, a, 0), (finish, a, column)
             if TOGETHER > 1 and column + WIDTH == end:
-                _lone_input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
+                _lone_input_tile(table, left, right, (it.outputs, 1), result, begin, masked, NO_STEP)
             else:
-                _input_tile(table, 0, left, right, (outputs, 1), result, ends, nothing, (gates, column), NO_STEP)
+                _input_tile(table, left, right, (it.outputs, 1), result, begin, masked, NO_STEP)
+    return 0.0, 0.0
 
 
-@inner
-def weight_gradient(at, source, x, slopes, dy, samples, target, w_at, pitch, outputs, add, panel_range, steps, step):  # type: ignore[no-untyped-def]
-    """dw = dy^T x for columns in a range of panels; `add`, `steps` and `step` as in conv.weight_gradient."""
-    span = at.shape[0] // KINDS
-    table = (at, span)
-    ends = (ADD if add else ZERO, STEP if steps else STORE)
-    end = panel_range[1] * WIDTH
-    for column in range(panel_range[0] * WIDTH, end, VECTORS * LANES):
-        for output in range(0, outputs, OUTPUTS):
+def few_outputs_weight_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
+    """dw = dy^T x for the thread's panels of inputs; or a step of SGD by it."""
+    it, at, a = read_weight_gradient(operands), offsets_of(memory, work), activations_of(memory, work)
+    steps = it.steps_weights != 0
+    target, step = gradient_target(memory, work, steps), sgd_numbers(memory, work)
+    x, dy, span = it.x, it.dy, at.shape[0] // KINDS
+    first, last = share(it.panels, work.part, work.parts)
+    begin, finish = (ADD if work.add else ZERO, target, 0), (STEP if steps else STORE, target, 0)
+    for column in range(first * WIDTH, last * WIDTH, VECTORS * LANES):
+        for output in range(0, it.outputs, OUTPUTS):
             for i in range(OUTPUTS):
-                row = min(output + i, outputs - 1)
-                at[i] = dy[OFFSET] + row
-                at[span + i] = w_at + row * pitch
-            left = (slopes, 0, dy[SAMPLE], 0)
-            right = (source, x[OFFSET] + column, x[SAMPLE], 0, LANES)
-            result, nothing = (target, column, LANES), (target, 0)
-            if TOGETHER > 1 and column + WIDTH == end:
-                _lone_gradient_tile(table, 0, left, right, (samples, 1), result, ends, nothing, nothing, step)
+                row = min(output + i, it.outputs - 1)
+                at[i] = dy.offset + row
+                at[span + i] = it.gradient + row * it.pitch
+            left, right = (a, 0, dy.sample, 0), (a, x.offset + column, x.sample, 0, LANES)
+            table, result = (at, span, 0), (target, column, LANES)
+            if TOGETHER > 1 and column + WIDTH == last * WIDTH:
+                _lone_gradient_tile(table, left, right, (work.n, 1), result, begin, finish, step)
             else:
-                _gradient_tile(table, 0, left, right, (samples, 1), result, ends, nothing, nothing, step)
+                _gradient_tile(table, left, right, (work.n, 1), result, begin, finish, step)
+    return 0.0, 0.0

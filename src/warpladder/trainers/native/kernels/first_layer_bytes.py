@@ -1,30 +1,37 @@
-"""A thin first layer on the data set's own bytes: no gathered copy, four times less to read.
+"""A first layer with few outputs on the data set's own bytes: no gathered copy, and a fourth of the bytes to read.
 
-Shapes: pixels (all samples, features) uint8 where they lie in the data set, indices (samples,) which of
-them are meant; w (outputs, pitch), y and dy (samples, WIDTH) as in thin.py. The bytes become
-floats in registers, on units that the multiplications leave idle; the scale is applied to sums.
-features is a multiple of LANES.
+Shapes: pixels (all samples, features) uint8 where they lie in the data set, indices (samples,) of the batch in it;
+weights (outputs, pitch), y and dy (samples, WIDTH) as in few_outputs.py. The bytes become floats in registers, on units
+that the multiplications leave idle; the scale is applied to sums. features is a multiple of LANES.
 """
 
 from __future__ import annotations
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ..compiler.emit import I64, VECTOR, chosen, counted, fma, intrinsic, load, opaque, pointers, splat, store, zeros
-from ..compiler.functions import inner
+from ..compiler.emit import I64, VECTOR, chosen, counted, fma, intrinsic, load, opaque, splat, store, unpacked, zeros
 from ..compiler.vectors import LANES, VECTORS, WIDE, WIDTH
-from ..program.views import OFFSET, SAMPLE
-from ..threads.pages import LINE
+from ..program.access import (
+    activations_of,
+    bytes_2d,
+    floats,
+    gradient_target,
+    indices_of,
+    offsets_of,
+    own_samples,
+    sgd_numbers,
+    share,
+)
+from ..program.memory import LINE, U8, WEIGHTS
 from .dot_products import make_dot
-from .few_outputs import OUTPUTS, SAMPLES
+from .few_outputs import OUTPUTS, SAMPLES, read_few_outputs, read_weight_gradient, relu_floor, weight_rows
 from .matmul_tile import sgd_step
-from .prefetch import prefetch
+from .samples import prefetch
 from .tile_sizes import ADD, STEP, STORE, ZERO
 
-GROUP = 8 if WIDE else 16  # samples that one tile's outputs are worked out for, before the next outputs'
+GROUP = 8 if WIDE else 16  # samples for which one tile's outputs are computed, before the next outputs'
 
 
 def _row(context, builder, kind, value, index):  # type: ignore[no-untyped-def]
@@ -40,48 +47,31 @@ def _floats(builder: ir.IRBuilder, row: ir.Value, at: ir.Value) -> ir.Value:
 
 
 def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
+    """An intrinsic of OUTPUTS rows of the weight gradient.
+
+    sums[m, n] = start + scale * sum over k < samples of dy[at[m] + k * dy_sample] * pixels[indices[k], column + n]
+
+    for m < OUTPUTS and n < vectors * LANES; the result goes to target[at[OUTPUTS + m] + n].
+    start : ZERO, or ADD (what target holds). finish : STORE, or STEP, one of SGD. step : rate, clip and decay.
+    """
+
     @intrinsic
-    def tile(
-        typing,
-        pixels,
-        indices,
-        column,
-        samples,
-        slopes,
-        at,
-        slopes_step,
-        scale,
-        target,
-        start,
-        finish,
-        rate,
-        clip,
-        decay,
-    ):  # type: ignore[no-untyped-def]
-        """sums[m, n] = start + scale * sum over k < samples of slopes[at[m] + k * slopes_step] * pixels[indices[k],
-        column + n].
-
-        For m < OUTPUTS and n < vectors * LANES; the result goes to target[at[OUTPUTS + m] + n]. start : ZERO, or ADD
-        (what target holds). finish : STORE, or STEP, one of SGD.
-        """
-        i64, f32 = types.int64, types.float32
-        signature = types.void(pixels, indices, i64, i64, slopes, at, i64, f32, target, i64, i64, f32, f32, f32)
-
+    def tile(typing, pixels, batch, gradient, at, scale, result, step):  # type: ignore[no-untyped-def]
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            (_, indices, column, samples, slopes, at, slopes_step, scale, target, start, finish, rate, clip, decay) = (
-                pointers(context, builder, signature, values)
+            (indices, samples, column), (dy, dy_sample), (at,), (target, start, finish), step = (
+                unpacked(context, builder, signature.args[i], values[i]) for i in (1, 2, 3, 5, 6)
             )
             where = [builder.load(builder.gep(at, [I64(i)])) for i in range(2 * OUTPUTS)]
-            slope = [builder.gep(slopes, [where[m]]) for m in range(OUTPUTS)]
+            rows = [builder.gep(dy, [where[m]]) for m in range(OUTPUTS)]
             cells = [(m, v) for m in range(OUTPUTS) for v in range(vectors)]
             k, sums, close = counted(builder, samples, [zeros() for _ in cells])
             k = opaque(builder, k)
-            row = _row(context, builder, signature.args[0], values[0], builder.load(builder.gep(indices, [k])))
-            floats = [_floats(builder, row, builder.add(column, I64(v * LANES))) for v in range(vectors)]
-            here = builder.mul(k, slopes_step)
-            scalars = [splat(builder, builder.load(builder.gep(pointer, [here]))) for pointer in slope]
-            close([fma(builder, scalars[m], floats[v], sums[m * vectors + v]) for m, v in cells])
-            gradients = [builder.fmul(value, splat(builder, scale)) for value in sums]
+            sample = _row(context, builder, signature.args[0], values[0], builder.load(builder.gep(indices, [k])))
+            numbers = [_floats(builder, sample, builder.add(column, I64(v * LANES))) for v in range(vectors)]
+            here = builder.mul(k, dy_sample)
+            scalars = [splat(builder, builder.load(builder.gep(row, [here]))) for row in rows]
+            close([fma(builder, scalars[m], numbers[v], sums[m * vectors + v]) for m, v in cells])
+            gradients = [builder.fmul(value, splat(builder, values[4])) for value in sums]
             places = [builder.add(where[OUTPUTS + m], I64(v * LANES)) for m, v in cells]
 
             def before() -> list[ir.Value]:
@@ -94,7 +84,7 @@ def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
 
             def finished(finish: int) -> list[ir.Value]:
                 if finish == STEP:
-                    return [sgd_step(builder, g, w, rate, clip, decay) for g, w in zip(results, before(), strict=True)]
+                    return [sgd_step(builder, g, w, step) for g, w in zip(results, before(), strict=True)]
                 return results
 
             results = chosen(builder, start, (ZERO, ADD), started)
@@ -103,7 +93,7 @@ def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
                 store(builder, target, place, value)
             return context.get_dummy_value()
 
-        return signature, emit
+        return types.void(pixels, batch, gradient, at, types.float32, result, step), emit
 
     return tile
 
@@ -113,94 +103,47 @@ _tile = _make_tile(VECTORS)
 _half_tile = _make_tile(1)
 
 
-@inner
-def forward(
-    at, pixels, indices, scale, weights, w_at, pitch, features, outputs, target, y, biases, bias_at, relu, first, last
-):  # type: ignore[no-untyped-def]
-    """y[first:last] = scale * pixels[indices] w^T + b, with a ReLU if asked for."""
-    floor = np.float32(0) if relu else np.float32(-np.inf)  # no branch in the loop: nobody can predict a ReLU
-    # a group's bytes and the weights of one tile's outputs stay in the first-level cache together; all outputs' would
-    # not
+def few_outputs_of_bytes(operands, memory, work):  # type: ignore[no-untyped-def]
+    """y = scale * pixels[indices] weights^T + bias for the thread's samples, with a fused ReLU."""
+    it, at, a = read_few_outputs(operands), offsets_of(memory, work), activations_of(memory, work)
+    weights, pixels, indices = floats(memory, WEIGHTS, 0), bytes_2d(memory, U8), indices_of(memory, work)
+    floor = relu_floor(it)
+    first, last = own_samples(work)
+    # a group's bytes and the weights of one tile's outputs fit into the first-level cache; those of all outputs do not
     for group in range(first, last, GROUP):
         end = min(group + GROUP, last)
-        for output in range(0, outputs, OUTPUTS):
-            for j in range(OUTPUTS):
-                at[SAMPLES + j] = w_at + min(output + j, outputs - 1) * pitch
+        for output in range(0, it.outputs, OUTPUTS):
+            weight_rows(at, it, output)
             for sample in range(group, end, SAMPLES):
                 for i in range(SAMPLES):
                     row = min(sample + i, end - 1)
                     at[i] = indices[row]
-                    if output == 0 and sample + GROUP + i < last:  # shuffled samples lie where no hardware expects them
-                        for line in range(0, features, LINE):
+                    if output == 0 and sample + GROUP + i < last:
+                        for line in range(0, it.features, LINE):
                             prefetch(pixels, indices[sample + GROUP + i], line)
-                    at[SAMPLES + OUTPUTS + i] = y[OFFSET] + row * y[SAMPLE]
-                bias, result = (biases, bias_at + output), (target, output)
-                _dot(pixels, weights, at, features, bias, scale, floor, result, min(OUTPUTS, outputs - output))
+                    at[SAMPLES + OUTPUTS + i] = it.y.offset + row * it.y.sample
+                bias, result = (weights, it.bias + output), (a, output, min(OUTPUTS, it.outputs - output))
+                _dot(pixels, weights, at, it.features, bias, work.settings.scale, floor, result)
+    return 0.0, 0.0
 
 
-@inner
-def weight_gradient(  # type: ignore[no-untyped-def]
-    at,
-    pixels,
-    indices,
-    scale,
-    features,
-    slopes,
-    dy,
-    samples,
-    target,
-    w_at,
-    pitch,
-    outputs,
-    add,
-    panel_range,
-    steps,
-    step,
-):
-    """dw = scale * dy^T pixels[indices] for columns in a range of panels; `add`, `steps` and `step` as in
-    conv.weight_gradient.
-    """
-    rate, clip, decay = step
-    start, finish = ADD if add else ZERO, STEP if steps else STORE
-    end = min(panel_range[1] * WIDTH, features)
-    for column in range(panel_range[0] * WIDTH, end, VECTORS * LANES):
-        half = column + VECTORS * LANES > end
-        for output in range(0, outputs, OUTPUTS):
+def few_outputs_weight_gradient_of_bytes(operands, memory, work):  # type: ignore[no-untyped-def]
+    """dw = scale * dy^T pixels[indices] for the thread's panels of inputs; or a step of SGD by it."""
+    it, at, a = read_weight_gradient(operands), offsets_of(memory, work), activations_of(memory, work)
+    pixels, indices, steps = bytes_2d(memory, U8), indices_of(memory, work), it.steps_weights != 0
+    step, scale = sgd_numbers(memory, work), work.settings.scale
+    result = (gradient_target(memory, work, steps), ADD if work.add else ZERO, STEP if steps else STORE)
+    first, last = share(it.panels, work.part, work.parts)
+    end = min(last * WIDTH, it.features)
+    for column in range(first * WIDTH, end, VECTORS * LANES):
+        for output in range(0, it.outputs, OUTPUTS):
             for i in range(OUTPUTS):
-                row = min(output + i, outputs - 1)
-                at[i] = dy[OFFSET] + row
-                at[OUTPUTS + i] = w_at + row * pitch + column
-            if half:
-                _half_tile(
-                    pixels,
-                    indices,
-                    column,
-                    samples,
-                    slopes,
-                    at,
-                    dy[SAMPLE],
-                    scale,
-                    target,
-                    start,
-                    finish,
-                    rate,
-                    clip,
-                    decay,
-                )
+                row = min(output + i, it.outputs - 1)
+                at[i] = it.dy.offset + row
+                at[OUTPUTS + i] = it.gradient + row * it.pitch + column
+            batch, gradient = (indices, work.n, column), (a, it.dy.sample)
+            if column + VECTORS * LANES > end:
+                _half_tile(pixels, batch, gradient, (at,), scale, result, step)
             else:
-                _tile(
-                    pixels,
-                    indices,
-                    column,
-                    samples,
-                    slopes,
-                    at,
-                    dy[SAMPLE],
-                    scale,
-                    target,
-                    start,
-                    finish,
-                    rate,
-                    clip,
-                    decay,
-                )
+                _tile(pixels, batch, gradient, (at,), scale, result, step)
+    return 0.0, 0.0

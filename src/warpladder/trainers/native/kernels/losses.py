@@ -1,4 +1,4 @@
-"""The losses, with the gradient they send back. Each sample's loss is summed in float64."""
+"""The losses and the gradients of the net's output. Each sample's loss is summed in float64."""
 
 from __future__ import annotations
 
@@ -7,68 +7,83 @@ import math
 import numpy as np
 
 from ..compiler.functions import inner
-from ..program.views import HEIGHT, OFFSET, PIXEL, ROW, SAMPLE, WIDTH_
+from ..program.access import activations_of, indices_of, int32s, own_samples, place, reader
+from ..program.memory import LABELS
+from ..program.operands import CrossEntropyOperands, SquaredErrorOperands
 from .softmax import softmax
 
 LARGE = 1e250  # far enough below the largest float64 for one more factor
 
+_read, _read_squared = reader(CrossEntropyOperands), reader(SquaredErrorOperands)
 
-@inner
-def cross_entropy(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
-    """Sum over samples of -log softmax(x)[label] and the count of right answers; dx = (softmax - onehot) * share.
 
-    x : rows of logits, padded beyond `classes`. share : 1 / samples in the whole batch.
+def cross_entropy(operands, memory, work):  # type: ignore[no-untyped-def]
+    """Sum over samples of -log softmax(x)[label], and the number of correct predictions.
+
+    dx = (softmax - onehot) * work.inverse.
     """
+    it, a, labels, indices = (
+        _read(operands),
+        activations_of(memory, work),
+        int32s(memory, LABELS, 0),
+        indices_of(memory, work),
+    )
     loss = 0.0
     correct = 0
     product = 1.0  # of the sums of exponentials, each at least 1: one logarithm serves many samples
+    first, last = own_samples(work)
     for sample in range(first, last):
-        start, out, label = x[OFFSET] + sample * x[SAMPLE], dx[OFFSET] + sample * dx[SAMPLE], labels[indices[sample]]
-        total, largest, likeliest = softmax(source, start, classes, label, share, slopes, out)
-        correct += likeliest == label  # the first among equals counts
+        start, label = place(it.x, sample, 0, 0), labels[indices[sample]]
+        total, largest, predicted = softmax(a, start, it.classes, label, work.inverse, a, place(it.dx, sample, 0, 0))
+        correct += predicted == label  # the first among equals counts
         product *= total
         if not product < LARGE:
             loss += math.log(product)
             product = 1.0
-        loss += largest - source[start + label]
-    return loss + math.log(product), correct
+        loss += largest - a[start + label]
+    return loss + math.log(product), float(correct)
 
 
-@inner
-def cross_entropy_gradient(source, x, labels, indices, classes, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
-    """dx of `cross_entropy` to the bit, without losses and right answers."""
+def cross_entropy_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
+    """dx of `cross_entropy` to the bit, without losses and predictions."""
+    it, a, labels, indices = (
+        _read(operands),
+        activations_of(memory, work),
+        int32s(memory, LABELS, 0),
+        indices_of(memory, work),
+    )
+    first, last = own_samples(work)
     for sample in range(first, last):
-        start, out = x[OFFSET] + sample * x[SAMPLE], dx[OFFSET] + sample * dx[SAMPLE]
-        softmax(source, start, classes, labels[indices[sample]], share, slopes, out)
+        start, out = place(it.x, sample, 0, 0), place(it.dx, sample, 0, 0)
+        softmax(a, start, it.classes, labels[indices[sample]], work.inverse, a, out)
+    return 0.0, 0.0
 
 
 @inner
-def squared_error(source, x, goals, goal, channels, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
-    """Sum over elements of (x - goal)^2; dx = 2 (x - goal) * share. share : 1 / elements in the whole batch."""
+def _squared_error(operands, memory, work):  # type: ignore[no-untyped-def]
+    """Sum over elements of (x - goal)^2; dx = 2 (x - goal) * work.inverse."""
+    it, a = _read_squared(operands), activations_of(memory, work)
     loss = 0.0
-    factor = np.float32(2) * share
+    factor = np.float32(2) * work.inverse
+    first, last = own_samples(work)
     for sample in range(first, last):
-        for row in range(x[HEIGHT]):
-            for column in range(x[WIDTH_]):
-                start = x[OFFSET] + sample * x[SAMPLE] + row * x[ROW] + column * x[PIXEL]
-                aim = goal[OFFSET] + sample * goal[SAMPLE] + row * goal[ROW] + column * goal[PIXEL]
-                out = dx[OFFSET] + sample * dx[SAMPLE] + row * dx[ROW] + column * dx[PIXEL]
-                for channel in range(channels):
-                    difference = source[start + channel] - goals[aim + channel]
+        for row in range(it.x.height):
+            for column in range(it.x.width):
+                start, aim = place(it.x, sample, row, column), place(it.goal, sample, row, column)
+                out = place(it.dx, sample, row, column)
+                for channel in range(it.channels):
+                    difference = a[start + channel] - a[aim + channel]
                     loss += difference * difference
-                    slopes[out + channel] = factor * difference
+                    a[out + channel] = factor * difference
     return loss
 
 
-@inner
-def squared_error_gradient(source, x, goals, goal, channels, slopes, dx, share, first, last):  # type: ignore[no-untyped-def]
-    """dx of `squared_error`, without the sum."""
-    factor = np.float32(2) * share
-    for sample in range(first, last):
-        for row in range(x[HEIGHT]):
-            for column in range(x[WIDTH_]):
-                start = x[OFFSET] + sample * x[SAMPLE] + row * x[ROW] + column * x[PIXEL]
-                aim = goal[OFFSET] + sample * goal[SAMPLE] + row * goal[ROW] + column * goal[PIXEL]
-                out = dx[OFFSET] + sample * dx[SAMPLE] + row * dx[ROW] + column * dx[PIXEL]
-                for channel in range(channels):
-                    slopes[out + channel] = factor * (source[start + channel] - goals[aim + channel])
+def squared_error(operands, memory, work):  # type: ignore[no-untyped-def]
+    """Sum over elements of (x - goal)^2, and the gradient of the mean."""
+    return _squared_error(operands, memory, work), 0.0
+
+
+def squared_error_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
+    """The gradient of the mean alone: the compiler drops the sum, which is not used."""
+    _squared_error(operands, memory, work)
+    return 0.0, 0.0

@@ -1,131 +1,195 @@
-"""Max-pooling in vector registers: the winner of a window, and its gradient's way back, for LANES neighbouring
-channels.
+"""Max-pooling in vector registers: the argmax index of a window, and its gradient, for LANES neighbouring channels.
 
-A window of 2 x 2 pixels has code of its own without a loop, which took longer than what it did.
+A window of 2 x 2 pixels has code of its own: a loop took longer than the work inside it.
 """
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 
-from ..compiler.emit import INTEGERS, counted, intrinsic, load, pointers, splat, store, zeros
+from ..compiler.emit import INTEGERS, counted, intrinsic, load, splat, store, unpacked, zeros
+from ..compiler.functions import inner
 from ..compiler.vectors import LANES
+from ..program.access import activations_of, int32s, own_samples, place, reader
+from ..program.memory import ARGMAX
+from ..program.operands import MaxPoolGradientOperands, MaxPoolOperands
+
+_read, _read_gradient = reader(MaxPoolOperands), reader(MaxPoolGradientOperands)
 
 
-def _better(builder: ir.IRBuilder, new: ir.Value, number: ir.Value, old: ir.Value, winner: ir.Value) -> list[ir.Value]:
-    """The larger of new and old, and whose number it is: old stays among equals, and once it is a NaN."""
+def _better(builder: ir.IRBuilder, new: ir.Value, number: ir.Value, old: ir.Value, argmax: ir.Value) -> list[ir.Value]:
+    """The larger of new and old, and its number in the window: old stays among equals, and if it is a NaN."""
     # "unordered or greater", except that a NaN once kept is not replaced
     larger = builder.and_(builder.fcmp_unordered(">", new, old), builder.fcmp_ordered("ord", old, old))
-    return [builder.select(larger, new, old), builder.select(larger, splat(builder, number), winner)]
+    return [builder.select(larger, new, old), builder.select(larger, splat(builder, number), argmax)]
 
 
-def _keep(
-    builder: ir.IRBuilder,
-    value: ir.Value,
-    best: ir.Value,
-    best_at: ir.Value,
-    winner: ir.Value,
-    winners: ir.Value,
-    at: ir.Value,
-) -> None:
-    store(builder, best, best_at, value)
-    builder.store(winner, builder.bitcast(builder.gep(winners, [at]), INTEGERS.as_pointer()), align=4)
+def _indices_at(builder: ir.IRBuilder, argmax: ir.Value, at: ir.Value) -> ir.Value:
+    """Pointer to LANES argmax indices."""
+    return builder.bitcast(builder.gep(argmax, [at]), INTEGERS.as_pointer())
 
 
 @intrinsic
-def largest(typing, source, start, row_step, column_step, size, best, best_at, winners, winners_at):  # type: ignore[no-untyped-def]
-    """The largest of size x size pixels, for LANES neighbouring channels, and which pixel it is: the first among
-    equals, or the first NaN.
+def _max(typing, window, result):  # type: ignore[no-untyped-def]
+    """The largest of size x size pixels, for LANES channels, and its number in the window: the first among equals, or
+    the first NaN.
+
+    window : (array, start, row stride, pixel stride, size). result : (array, index, argmax array, index).
     """
-    i64 = types.int64
-    signature = types.void(source, i64, i64, i64, i64, best, i64, winners, i64)
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, start, row_step, column_step, size, best, best_at, winners, winners_at = pointers(
-            context, builder, signature, values
+        (source, start, row_step, column_step, size), (target, out, argmax, argmax_at) = (
+            unpacked(context, builder, kind, value) for kind, value in zip(signature.args, values, strict=True)
         )
-        nobody = ir.Constant(INTEGERS, [0] * LANES)
-        row, carried, close_rows = counted(builder, size, [load(builder, source, start), nobody])
+        zero = ir.Constant(INTEGERS, [0] * LANES)
+        row, carried, close_rows = counted(builder, size, [load(builder, source, start), zero])
         line = builder.add(start, builder.mul(row, row_step))
-        column, (old, winner), close_columns = counted(builder, size, carried)
+        column, (old, index), close_columns = counted(builder, size, carried)
         new = load(builder, source, builder.add(line, builder.mul(column, column_step)))
         number = builder.trunc(builder.add(builder.mul(row, size), column), ir.IntType(32))
-        close_columns(_better(builder, new, number, old, winner))
-        close_rows([old, winner])
-        value, winner = carried
-        _keep(builder, value, best, best_at, winner, winners, winners_at)
+        close_columns(_better(builder, new, number, old, index))
+        close_rows([old, index])
+        store(builder, target, out, carried[0])
+        builder.store(carried[1], _indices_at(builder, argmax, argmax_at), align=4)
         return context.get_dummy_value()
 
-    return signature, emit
+    return types.void(window, result), emit
+
+
+def _four(builder: ir.IRBuilder, start: ir.Value, row_step: ir.Value, column_step: ir.Value) -> list[ir.Value]:
+    """Indices of the pixels of a window of 2 x 2."""
+    below = builder.add(start, row_step)
+    return [start, builder.add(start, column_step), below, builder.add(below, column_step)]
 
 
 @intrinsic
-def largest_of_four(typing, source, start, row_step, column_step, best, best_at, winners, winners_at):  # type: ignore[no-untyped-def]
-    """`largest` of 2 x 2 pixels."""
-    i64 = types.int64
-    signature = types.void(source, i64, i64, i64, best, i64, winners, i64)
+def _max_of_four(typing, window, result):  # type: ignore[no-untyped-def]
+    """`_max` of 2 x 2 pixels; window has no size."""
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, start, row_step, column_step, best, best_at, winners, winners_at = pointers(
-            context, builder, signature, values
+        (source, *steps), (target, out, argmax, argmax_at) = (
+            unpacked(context, builder, kind, value) for kind, value in zip(signature.args, values, strict=True)
         )
-        value, winner = load(builder, source, start), ir.Constant(INTEGERS, [0] * LANES)
-        below = builder.add(start, row_step)
-        for number, at in enumerate((builder.add(start, column_step), below, builder.add(below, column_step)), 1):
-            value, winner = _better(builder, load(builder, source, at), ir.IntType(32)(number), value, winner)
-        _keep(builder, value, best, best_at, winner, winners, winners_at)
+        first, *others = _four(builder, *steps)
+        value, index = load(builder, source, first), ir.Constant(INTEGERS, [0] * LANES)
+        for number, at in enumerate(others, 1):
+            value, index = _better(builder, load(builder, source, at), ir.IntType(32)(number), value, index)
+        store(builder, target, out, value)
+        builder.store(index, _indices_at(builder, argmax, argmax_at), align=4)
         return context.get_dummy_value()
 
-    return signature, emit
+    return types.void(window, result), emit
 
 
 @intrinsic
-def to_winner(typing, slopes, slopes_at, winners, winners_at, number, gates, gates_at, floor, target, target_at, add):  # type: ignore[no-untyped-def]
-    """target = add * target + (slopes where winners is number and gates is above floor, else 0), for LANES neighbours;
-    add is 0 or 1.
+def _to_argmax(typing, gradient, index, mask, target, adds):  # type: ignore[no-untyped-def]
+    """target = adds * target + (gradient where the window's argmax is `number` and the mask is above floor, else 0), for
+    LANES channels; adds is False or True.
+
+    gradient, target : (array, index). index : (argmax array, index, number). mask : (array, index, floor).
     """
-    i64 = types.int64
-    signature = types.void(
-        slopes, i64, winners, i64, types.int32, gates, i64, types.float32, target, i64, types.boolean
-    )
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        (slopes, slopes_at, winners, winners_at, number, gates, gates_at, floor, target, target_at, add) = pointers(
-            context, builder, signature, values
+        (dy, dy_at), (argmax, argmax_at, number), (y, y_at, floor), (target, out) = (
+            unpacked(context, builder, kind, value) for kind, value in zip(signature.args[:4], values[:4], strict=True)
         )
-        which = builder.load(builder.bitcast(builder.gep(winners, [winners_at]), INTEGERS.as_pointer()), align=4)
-        won = builder.icmp_signed("==", which, splat(builder, number))
-        passes = builder.fcmp_ordered(">", load(builder, gates, gates_at), splat(builder, floor))
-        given = builder.select(builder.and_(won, passes), load(builder, slopes, slopes_at), zeros())
-        before = builder.select(add, load(builder, target, target_at), zeros())
-        store(builder, target, target_at, builder.fadd(before, given))
+        which = builder.load(_indices_at(builder, argmax, argmax_at), align=4)
+        is_largest = builder.icmp_signed("==", which, splat(builder, builder.trunc(number, ir.IntType(32))))
+        passes = builder.fcmp_ordered(">", load(builder, y, y_at), splat(builder, floor))
+        given = builder.select(builder.and_(is_largest, passes), load(builder, dy, dy_at), zeros())
+        before = builder.select(values[4], load(builder, target, out), zeros())
+        store(builder, target, out, builder.fadd(before, given))
         return context.get_dummy_value()
 
-    return signature, emit
+    return types.void(gradient, index, mask, target, types.boolean), emit
 
 
 @intrinsic
-def to_one_of_four(
-    typing, slopes, slopes_at, winners, winners_at, gates, gates_at, floor, target, start, row_step, column_step
-):  # type: ignore[no-untyped-def]
-    """The gradients of 2 x 2 pixels that belong to no other window: `slopes` where a pixel has won and `gates` is above
-    floor, else 0; LANES neighbours.
+def _to_one_of_four(typing, gradient, index, mask, window):  # type: ignore[no-untyped-def]
+    """`_to_argmax` of all pixels of a window of 2 x 2 that no other window overlaps.
+
+    index : (argmax array, index). window : (array, start, row stride, pixel stride).
     """
-    i64 = types.int64
-    signature = types.void(slopes, i64, winners, i64, gates, i64, types.float32, target, i64, i64, i64)
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        slopes, slopes_at, winners, winners_at, gates, gates_at, floor, target, start, row_step, column_step = pointers(
-            context, builder, signature, values
+        (dy, dy_at), (argmax, argmax_at), (y, y_at, floor), (target, *steps) = (
+            unpacked(context, builder, kind, value) for kind, value in zip(signature.args, values, strict=True)
         )
-        which = builder.load(builder.bitcast(builder.gep(winners, [winners_at]), INTEGERS.as_pointer()), align=4)
-        passes = builder.fcmp_ordered(">", load(builder, gates, gates_at), splat(builder, floor))
-        given = builder.select(passes, load(builder, slopes, slopes_at), zeros())
-        below = builder.add(start, row_step)
-        for number, at in enumerate((start, builder.add(start, column_step), below, builder.add(below, column_step))):
-            won = builder.icmp_signed("==", which, ir.Constant(INTEGERS, [number] * LANES))
-            store(builder, target, at, builder.select(won, given, zeros()))
+        which = builder.load(_indices_at(builder, argmax, argmax_at), align=4)
+        passes = builder.fcmp_ordered(">", load(builder, y, y_at), splat(builder, floor))
+        given = builder.select(passes, load(builder, dy, dy_at), zeros())
+        for number, at in enumerate(_four(builder, *steps)):
+            is_largest = builder.icmp_signed("==", which, ir.Constant(INTEGERS, [number] * LANES))
+            store(builder, target, at, builder.select(is_largest, given, zeros()))
         return context.get_dummy_value()
 
-    return signature, emit
+    return types.void(gradient, index, mask, window), emit
+
+
+@inner
+def _argmax_at(it, y, sample, row, column):  # type: ignore[no-untyped-def]
+    """Index of the argmax of a window's first channel; y: the view of the pool's output, or of its gradient."""
+    return it.argmax + (sample * y.height * y.width + row * y.width + column) * y.channels
+
+
+def max_pool(operands, memory, work):  # type: ignore[no-untyped-def]
+    """y = largest of each window, and its argmax (sample, pixel, channel) int32: the first among equals."""
+    it, a, argmax_of = _read(operands), activations_of(memory, work), int32s(memory, ARGMAX, work.slot)
+    x, y, size, stride = it.x, it.y, it.size, it.stride
+    whole = y.channels // LANES * LANES
+    first, last = own_samples(work)
+    for sample in range(first, last):
+        for row in range(y.height):
+            for column in range(y.width):
+                start, out = place(x, sample, row * stride, column * stride), place(y, sample, row, column)
+                at = _argmax_at(it, y, sample, row, column)
+                if size == 2:
+                    for c in range(0, whole, LANES):
+                        _max_of_four((a, start + c, x.row, x.pixel), (a, out + c, argmax_of, at + c))
+                else:
+                    for c in range(0, whole, LANES):
+                        _max((a, start + c, x.row, x.pixel, size), (a, out + c, argmax_of, at + c))
+                for c in range(whole, y.channels):  # only of images that enter the net, which have no gradient
+                    best = a[start + c]
+                    for tap in range(1, size * size):
+                        value = a[start + tap // size * x.row + tap % size * x.pixel + c]
+                        best = value if not value <= best and best == best else best
+                    a[out + c] = best
+    return 0.0, 0.0
+
+
+def max_pool_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
+    """dx = dy at each window's argmax, summed where windows overlap, else 0; with a ReLU before the pool, 0 where the
+    largest is not above 0.
+
+    Channels are padded: a pool that has a gradient follows a layer that is trained.
+    """
+    it, a, argmax_of = _read_gradient(operands), activations_of(memory, work), int32s(memory, ARGMAX, work.slot)
+    dy, dx, size, stride = it.dy, it.dx, it.size, it.stride
+    overlaps = size != stride
+    floor = np.float32(0) if it.has_mask != 0 else np.float32(-np.inf)
+    first, last = own_samples(work)
+    for sample in range(first, last):
+        if overlaps or dy.height * size < dx.height or dy.width * size < dx.width:
+            for row in range(dx.height):
+                for column in range(dx.width):
+                    out = place(dx, sample, row, column)
+                    a[out : out + dy.channels] = np.float32(0)
+        for row in range(dy.height):
+            for column in range(dy.width):
+                gradient, value = place(dy, sample, row, column), place(it.y, sample, row, column)
+                at = _argmax_at(it, dy, sample, row, column)
+                if not overlaps and size == 2:
+                    out = place(dx, sample, 2 * row, 2 * column)
+                    for c in range(0, dy.channels, LANES):
+                        mask = (a, value + c, floor)
+                        _to_one_of_four((a, gradient + c), (argmax_of, at + c), mask, (a, out + c, dx.row, dx.pixel))
+                    continue
+                for tap in range(size * size):
+                    out = place(dx, sample, row * stride + tap // size, column * stride + tap % size)
+                    for c in range(0, dy.channels, LANES):
+                        mask = (a, value + c, floor)
+                        _to_argmax((a, gradient + c), (argmax_of, at + c, tap), mask, (a, out + c), overlaps)
+    return 0.0, 0.0

@@ -1,6 +1,4 @@
-"""Sizes of tiles, chunks and offset tables, and how a tile's sums begin and end: what a plan has in common with the
-kernels.
-"""
+"""Sizes of tiles, chunks and offset tables, and how a tile's sums begin and end: shared by plans and kernels."""
 
 from __future__ import annotations
 
@@ -11,14 +9,11 @@ ZERO, BIAS, ADD = range(3)
 STORE, RELU, MASK, STEP = range(4)
 
 ROWS = 8 if WIDE else 6  # of a tile of a convolution
-LONE_ROWS = 12 if WIDE else 6  # of a tile of a last panel that has no neighbour, of half as many sums a row
-BROAD_ROWS, BROAD = (
-    6,
-    4,
-)  # rows and panels of AVX-512's broad tile, which takes the fewest instructions beside its multiplications
-STRETCH, TAPS = 13 if WIDE else 9, 3  # pixels of a tile along a row, and columns of its kernels (stretches.py)
-PAIR = 8  # pixels of such a tile of two panels
-BLOCK = 96  # pixels whose offsets are worked out at once; a multiple of both
-KINDS = 3  # offset tables: of the patches, of where results go, and of what masks them
+LONE_ROWS = 12 if WIDE else 6  # of a tile of one panel, with half as many sums a row
+BROAD_ROWS, BROAD = 6, 4  # rows and panels of AVX-512's broad tile, which has the fewest loads for its products
+RUN, TAPS = 13 if WIDE else 9, 3  # pixels of a tile of a pixel run, and columns of its kernels (pixel_run_tile.py)
+PAIR_RUN = 8  # pixels of such a tile of two panels
+BLOCK = 96  # pixels whose offsets are computed at once; a multiple of both
+KINDS = 3  # offset tables: of the patches, of the results, and of the masks
 CHUNK = 128  # pixels that a weight-gradient tile sums before it goes back to memory
 UPDATED = 512  # weights that are updated at a time, so that their summed gradient stays in the first-level cache

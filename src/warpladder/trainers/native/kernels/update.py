@@ -1,19 +1,22 @@
-"""The update of a range of weights, from one gradient or from one a thread."""
+"""The optimizer's update of a range of weights, from one gradient or from one of each share of the batch."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..compiler.calls import call_rule
-from ..compiler.functions import inner
-from ..program.access import cut, floats
-from ..program.memory import GRADIENTS
+from ..compiler.functions import call_loop, inner
+from ..program.access import cut, floats, reader
+from ..program.memory import GRADIENTS, NUMBERS, SCRATCH, SLOTS, WEIGHTS
+from ..program.operands import UpdateOperands
+from .convolution_gradients import own_panels
 from .tile_sizes import UPDATED
+
+_read = reader(UpdateOperands)
 
 
 @inner
-def clipped(g, clip):  # type: ignore[no-untyped-def]
-    """Every number of g brought to [-clip, clip]; clip may be infinite."""
+def clip_all(g, clip):  # type: ignore[no-untyped-def]
+    """Limit every number of g to [-clip, clip]; clip may be infinite."""
     if clip < np.inf:
         for i in range(g.shape[0]):
             # written so that a NaN stays
@@ -21,63 +24,77 @@ def clipped(g, clip):  # type: ignore[no-untyped-def]
 
 
 @inner
-def by_loop(rule, weights, g, slots, numbers, start, stop):  # type: ignore[no-untyped-def]
-    """Step weights[start:stop] by g with the optimizer's loop at the address `rule`.
+def call_optimizer(memory, work, g, start, stop):  # type: ignore[no-untyped-def]
+    """Step weights[start:stop] by g with the optimizer's loop.
 
-    slots : up to two, one after the other; behind their end a slice is empty, which the loop is given for a slot that
-    it has not.
+    Slots are stored one after the other; the loop is given an empty slice for a slot that the optimizer does not have.
     """
+    weights, slots, numbers = floats(memory, WEIGHTS, 0), floats(memory, SLOTS, 0), floats(memory, NUMBERS, work.step)
     second = weights.shape[0]
-    call_rule(rule, weights[start:stop], g, slots[start:stop], slots[second + start : second + stop], numbers)
+    call_loop(
+        work.settings.loop, weights[start:stop], g, slots[start:stop], slots[second + start : second + stop], numbers
+    )
 
 
 @inner
-def _summed(memory, parts, total, clip, start, stop):  # type: ignore[no-untyped-def]
-    """The gradient of weights[start:stop], clipped, in the first floats of `total`; the first `parts` shares' gradients
-    are summed in that order.
-    """
-    g = cut(total, 0, stop - start)
+def _summed(memory, work, start, stop):  # type: ignore[no-untyped-def]
+    """The gradient of weights[start:stop], clipped: the first `work.add` shares' gradients, summed in that order."""
+    g = cut(floats(memory, SCRATCH, work.thread), 0, stop - start)
     own = cut(floats(memory, GRADIENTS, 0), start, stop - start)
     for i in range(stop - start):
         g[i] = own[i]
-    for part in range(1, parts):
+    for part in range(1, work.add):
         more = cut(floats(memory, GRADIENTS, part), start, stop - start)
         for i in range(stop - start):
             g[i] += more[i]
-    clipped(g, clip)
+    clip_all(g, work.settings.clip)
     return g
 
 
 @inner
-def sgd(weights, memory, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
-    """Step weights[first:last] as SGD does; of the gradients in memory those of the first `parts` shares count.
-
-    slots : the momentum buffer, or empty. total : scratch, (UPDATED,) float32. numbers : of this step, (NUMBERS,).
-    """
-    rate, momentum, nesterov, decay = numbers[0], numbers[1], numbers[2] != 0, numbers[3]
-    for start in range(first, last, UPDATED):
-        stop = min(start + UPDATED, last)
-        w = cut(weights, start, stop - start)
-        g = _summed(memory, parts, total, clip, start, stop)
-        if decay > 0:
-            for i in range(stop - start):
-                g[i] += decay * w[i]
-        if slots.shape[0] > 0:
-            v = cut(slots, start, stop - start)
-            for i in range(stop - start):
-                v[i] = momentum * v[i] + g[i]
-                w[i] -= rate * (g[i] + momentum * v[i] if nesterov else v[i])
-        else:
-            for i in range(stop - start):
-                w[i] -= rate * g[i]
+def _own_range(it, line, work):  # type: ignore[no-untyped-def]
+    """First weight, and the one after the last, of the thread's share of a line of weights."""
+    first, last = own_panels(it.last - it.first, work)
+    start = it.first + line * (it.last - it.first)
+    return start + first, start + last
 
 
 @inner
-def by_rule(rule, weights, memory, parts, slots, total, numbers, clip, first, last):  # type: ignore[no-untyped-def]
-    """Step weights[first:last] with the optimizer's loop at the address `rule`; slots as in `by_loop`, the rest as in
-    `sgd`.
-    """
-    for start in range(first, last, UPDATED):
-        stop = min(start + UPDATED, last)
-        g = _summed(memory, parts, total, clip, start, stop)
-        by_loop(rule, weights, g, slots, numbers, start, stop)
+def _sgd_step(memory, work, start, stop):  # type: ignore[no-untyped-def]
+    """SGD's step of weights[start:stop], as in optimizers/sgd/loops.py; without momentum there is no slot."""
+    numbers, slots = floats(memory, NUMBERS, work.step), floats(memory, SLOTS, 0)
+    rate, momentum, nesterov, decay = numbers[0], numbers[1], numbers[2] != 0, numbers[3]
+    w = cut(floats(memory, WEIGHTS, 0), start, stop - start)
+    g = _summed(memory, work, start, stop)
+    if decay > 0:
+        for i in range(stop - start):
+            g[i] += decay * w[i]
+    if slots.shape[0] > 0:
+        v = cut(slots, start, stop - start)
+        for i in range(stop - start):
+            v[i] = momentum * v[i] + g[i]
+            w[i] -= rate * (g[i] + momentum * v[i] if nesterov else v[i])
+    else:
+        for i in range(stop - start):
+            w[i] -= rate * g[i]
+
+
+def sgd(operands, memory, work):  # type: ignore[no-untyped-def]
+    """Update by SGD, UPDATED weights at a time."""
+    it = _read(operands)
+    for line in range(it.lines):
+        first, last = _own_range(it, line, work)
+        for start in range(first, last, UPDATED):
+            _sgd_step(memory, work, start, min(start + UPDATED, last))
+    return 0.0, 0.0
+
+
+def optimizer_loop(operands, memory, work):  # type: ignore[no-untyped-def]
+    """Update by the loop of any other optimizer, UPDATED weights at a time."""
+    it = _read(operands)
+    for line in range(it.lines):
+        first, last = _own_range(it, line, work)
+        for start in range(first, last, UPDATED):
+            stop = min(start + UPDATED, last)
+            call_optimizer(memory, work, _summed(memory, work, start, stop), start, stop)
+    return 0.0, 0.0

@@ -1,15 +1,24 @@
-"""Views of a program's memory for compiled code, made from the table of addresses that `Memory.table` gives."""
+"""A program as compiled code reads it: operands by name, arrays of the memory's table, and a thread's share of the work."""
 
 from __future__ import annotations
+
+from itertools import count
+from typing import Any, get_type_hints
 
 from numba import types
 from numba.np.arrayobj import populate_array
 
 from ..compiler.emit import I64, intrinsic, pointers
+from ..compiler.functions import inner
+from .memory import ACTIVATIONS, GRADIENTS, INDICES, NUMBERS, OFFSETS, WEIGHTS
+from .tensors import ActivationView
+
+#: an `ActivationView` of compiled code
+VIEW = types.NamedUniTuple(types.int64, len(ActivationView._fields), ActivationView)
 
 
 def _view(context, builder, kind, data, shape):  # type: ignore[no-untyped-def]
-    """A C-contiguous array over memory that somebody else keeps."""
+    """A C-contiguous array over memory that it does not own."""
     view = context.make_array(kind)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
     strides = [I64(size)] if len(shape) == 1 else [builder.mul(shape[1], I64(size)), I64(size)]
@@ -88,3 +97,86 @@ def numbers_at(typing, address, length):  # type: ignore[no-untyped-def]
         return _view(context, builder, kind, data, [values[1]])
 
     return kind(types.int64, types.int64), emit
+
+
+def reader(operands: type) -> Any:
+    """An intrinsic (row): an instruction's operands as the NamedTuple that `operands` is, see operands.py.
+
+    row : the numbers of `Instruction.numbers`, int64.
+    """
+    fields = [VIEW if hint is ActivationView else types.int64 for hint in get_type_hints(operands).values()]
+    result = types.BaseTuple.from_types(fields, operands)
+
+    @intrinsic
+    def read(typing, row):  # type: ignore[no-untyped-def]
+        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
+            (base,), places = pointers(context, builder, signature, values), count()
+
+            def number() -> Any:
+                return builder.load(builder.gep(base, [I64(next(places))]))
+
+            def view() -> Any:
+                return context.make_tuple(builder, VIEW, [number() for _ in ActivationView._fields])
+
+            return context.make_tuple(builder, result, [view() if kind is VIEW else number() for kind in fields])
+
+        return result(row), emit
+
+    return read
+
+
+@inner
+def place(view, sample, row, column):  # type: ignore[no-untyped-def]
+    """Index of a pixel's first channel."""
+    return view.offset + sample * view.sample + row * view.row + column * view.pixel
+
+
+@inner
+def share(total, part, parts):  # type: ignore[no-untyped-def]
+    """The part-th of `parts` nearly equal ranges of 0..total-1; the first ones are the larger."""
+    size, rest = divmod(total, parts)
+    first = part * size + min(part, rest)
+    return first, first + size + (1 if part < rest else 0)
+
+
+@inner
+def own_samples(work):  # type: ignore[no-untyped-def]
+    """First sample, and the one after the last, of the thread's share of a block."""
+    return share(work.n, work.part, work.parts)
+
+
+@inner
+def rows_and_panels(rows, panels, by_panel, work):  # type: ignore[no-untyped-def]
+    """A thread's ranges of a product's rows (tiles of them, or samples) and panels: a share of one, all of the other."""
+    own = share(panels if by_panel != 0 else rows, work.part, work.parts)
+    return ((0, rows), own) if by_panel != 0 else (own, (0, panels))
+
+
+@inner
+def activations_of(memory, work):  # type: ignore[no-untyped-def]
+    return floats(memory, ACTIVATIONS, work.slot)
+
+
+@inner
+def indices_of(memory, work):  # type: ignore[no-untyped-def]
+    """Index in the data set of each sample of a block, (n,) int64."""
+    return cut(int64s(memory, INDICES, 0), work.first, work.n)
+
+
+@inner
+def offsets_of(memory, work):  # type: ignore[no-untyped-def]
+    """Offset tables of the thread, int64."""
+    return int64s(memory, OFFSETS, work.thread)
+
+
+@inner
+def gradient_target(memory, work, steps_weights):  # type: ignore[no-untyped-def]
+    """Array to which a weight gradient goes: the share's gradients, or the weights that SGD steps at once."""
+    return floats(memory, WEIGHTS if steps_weights else GRADIENTS, 0 if steps_weights else work.slot)
+
+
+@inner
+def sgd_numbers(memory, work):  # type: ignore[no-untyped-def]
+    """Rate, clip and decay of SGD, float32, for gradients that step the weights at once."""
+    numbers = floats(memory, NUMBERS, work.step)
+    return numbers[0], work.settings.clip, numbers[3]

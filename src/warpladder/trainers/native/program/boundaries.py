@@ -1,29 +1,27 @@
-"""Which tensors a program has between its layers: activations and their gradients, with the borders that their readers
-want.
-"""
+"""The tensors between layers: activations and their gradients, with the borders of zeros that their readers need."""
 
 from __future__ import annotations
 
 from ....nets import Conv2d, MaxPool2d, Net, Shape
-from .fuse import Node
+from .fuse import FusedLayer
 from .layout import padded, stays_in_place
 from .tensors import Arena, Tensor
 
-NO_BORDERS = (0, 0, 1)  # zeros before, zeros after, pixels apart
+NO_BORDERS = (0, 0, 1)  # zeros before, zeros after, stride between pixels
 
 
 class Boundaries:
-    """values, slopes : activations and their gradients by boundary (see fuse.py); slopes only behind the first trained
-    layer.
+    """Activations and gradients by boundary; boundary i is the input of layer i.
 
-    copies : of flat samples, as many as there are threads that want one each.
+    values : activations. gradients : of the boundaries after the first trained layer. copies : private copies of flat
+    samples, one for each thread that needs one.
     """
 
-    def __init__(self, net: Net, enter: int, nodes: list[Node], arena: Arena, copies: int = 1) -> None:
+    def __init__(self, net: Net, enter: int, nodes: list[FusedLayer], arena: Arena, copies: int = 1) -> None:
         self.net = net
         self.arena = arena
         self.values: dict[int, Tensor] = {}
-        self.slopes: dict[int, Tensor] = {}
+        self.gradients: dict[int, Tensor] = {}
         self._consumers = {node.x: node for node in nodes}
         shape = net.shapes[enter]
         self.values[enter] = (
@@ -34,18 +32,17 @@ class Boundaries:
             shape, border = net.shapes[node.y], self._border(node.y)
             self.values[node.y] = self.values[node.x].flattened() if in_place else self.tensor(shape, node.y, border)
         for node in nodes:
-            if self._wants_slopes(node.y):
-                self.slopes[node.y] = (
-                    self.slopes[node.x].flattened() if stays_in_place(net, node.index) else self._slopes(node)
-                )
+            if self._has_gradient(node.y):
+                in_place = stays_in_place(net, node.index)
+                self.gradients[node.y] = self.gradients[node.x].flattened() if in_place else self._gradient(node)
 
     def tensor(
         self, shape: Shape, at: int, borders: tuple[int, int, int] = NO_BORDERS, spare: Tensor | None = None
     ) -> Tensor:
-        """A tensor for numbers of boundary `at`. spare : one whose memory it takes where it has room."""
+        """A tensor for boundary `at`. spare : a tensor whose memory is reused if it is large enough."""
         if len(shape) == 1:
             return self.arena.flat(shape[0])
-        # what no trained layer has made keeps its few channels
+        # channels that no trained layer has made are not padded
         channels = shape[0] if at <= self.net.first_trained else padded(shape[0])
         return self.arena.image(shape, channels, *borders, spare)
 
@@ -54,25 +51,25 @@ class Boundaries:
         padding = consumer.layer.padding if consumer is not None and isinstance(consumer.layer, Conv2d) else 0
         return padding, padding, 1
 
-    def _slopes(self, producer: Node) -> Tensor:
-        borders = self._slope_border(producer)
+    def _gradient(self, producer: FusedLayer) -> Tensor:
+        borders = self._gradient_border(producer)
         spare = self._read_before(producer.y) if borders == NO_BORDERS else None
         return self.tensor(self.net.shapes[producer.y], producer.y, borders, spare)
 
     def _read_before(self, at: int) -> Tensor | None:
-        """The output of the convolution behind a boundary, if a pool follows: nobody reads it any more when the
-        boundary's gradient is made.
+        """The output of the convolution after a boundary, if a pool follows it: its last reader runs before the
+        boundary's gradient is written.
         """
         layer = self._consumers.get(at)
-        behind = self._consumers.get(layer.y) if layer is not None and isinstance(layer.layer, Conv2d) else None
-        return self.values[behind.x] if behind is not None and isinstance(behind.layer, MaxPool2d) else None
+        after = self._consumers.get(layer.y) if layer is not None and isinstance(layer.layer, Conv2d) else None
+        return self.values[after.x] if after is not None and isinstance(after.layer, MaxPool2d) else None
 
-    def _slope_border(self, producer: Node) -> tuple[int, int, int]:
+    def _gradient_border(self, producer: FusedLayer) -> tuple[int, int, int]:
         """Zeros around (and between) a convolution's output gradients, so that its input gradient is a plain
         convolution of them.
         """
         layer = producer.layer
-        if not isinstance(layer, Conv2d) or not self._wants_slopes(producer.x):
+        if not isinstance(layer, Conv2d) or not self._has_gradient(producer.x):
             return NO_BORDERS
         if producer.folded:
             return 1, 1, 1
@@ -84,5 +81,5 @@ class Boundaries:
         ]
         return max(0, layer.kernel_size - 1 - layer.padding), max(0, *reach), layer.stride
 
-    def _wants_slopes(self, at: int) -> bool:
+    def _has_gradient(self, at: int) -> bool:
         return at > self.net.first_trained

@@ -1,6 +1,4 @@
-"""Which layers of a net become one operation: a ReLU goes into the layer before it, enlargement by 2 into the
-convolution after it.
-"""
+"""Fusion of layers: a ReLU becomes part of the layer before it, upsampling by 2 part of the convolution after it."""
 
 from __future__ import annotations
 
@@ -10,11 +8,11 @@ from ....nets import Conv2d, Flatten, Layer, Linear, Net, ReLU, Upsample2d
 
 
 @dataclass(frozen=True)
-class Node:
+class FusedLayer:
     """One operation of the program's forward pass.
 
-    layer, index : the layer (of a folded pair, the convolution). x, y : boundaries it leads from and to, where
-    boundary i is the input of layer i. relu : a ReLU is part of it. folded : so is the upsampling before it.
+    layer, index : the layer (of a folded pair, the convolution). x, y : boundaries from and to which it leads;
+    boundary i is the input of layer i. relu : True if a ReLU is part of it. folded : True if upsampling before it is.
     """
 
     layer: Layer
@@ -25,11 +23,11 @@ class Node:
     folded: bool = False
 
 
-def fuse(net: Net) -> tuple[int, list[Node]]:
+def fuse(net: Net) -> tuple[int, list[FusedLayer]]:
     """The boundary at which samples enter (a leading Flatten costs nothing) and the operations from there."""
     layers = net.layers
     enter = 1 if isinstance(layers[0], Flatten) else 0
-    nodes: list[Node] = []
+    nodes: list[FusedLayer] = []
     i = x = enter
     while i < len(layers):
         after = layers[i + 1] if i + 1 < len(layers) else None
@@ -45,6 +43,6 @@ def fuse(net: Net) -> tuple[int, list[Node]]:
         index = i
         relu = isinstance(layers[i], (Linear, Conv2d)) and i + 1 < len(layers) and isinstance(layers[i + 1], ReLU)
         i += 1 + relu
-        nodes.append(Node(layers[index], index, x, i, relu, folded))
+        nodes.append(FusedLayer(layers[index], index, x, i, relu, folded))
         x = i
     return enter, nodes

@@ -1,8 +1,8 @@
-"""How the native trainer stores parameters, and the way to and from PyTorch's order.
+"""The native trainer's order of parameters, and conversion to and from PyTorch's.
 
-Wide layers: panels (out / WIDTH, kernel row, kernel column, input channel, WIDTH) so that a tile
-reads its weights as one stream. Thin Linear layers: rows (out, pitch), as PyTorch stores them.
-Padding holds zeros and stays zero, because its gradients are zero.
+Most layers: panels (out / WIDTH, kernel row, kernel column, input channel, WIDTH), so that a tile reads its weights as
+one stream. Linear layers with few outputs: rows (out, pitch), as PyTorch stores them. Padding holds zeros and stays
+zero, because its gradients are zero.
 """
 
 from __future__ import annotations
@@ -23,16 +23,14 @@ def padded(count: int) -> int:
     return -(-count // WIDTH) * WIDTH
 
 
-def is_thin(inputs: int, outputs: int) -> bool:
-    """Whether panels would waste more than rows of vectors along the inputs do, whose sums across lanes need many
-    inputs to pay.
-    """
+def has_few_outputs(inputs: int, outputs: int) -> bool:
+    """True if panels would waste more than vectors along the inputs do, whose sums across lanes need many inputs to pay."""
     return inputs >= 128 and outputs <= 32 and 4 * outputs <= 3 * padded(outputs)
 
 
 def stays_in_place(net: Net, index: int) -> bool:
-    """Whether layer `index` is a Flatten that costs nothing: the Linear layer behind it takes a pool's pixels as they
-    lie, and its weights in that order.
+    """True if layer `index` is a Flatten that costs nothing: the Linear layer after it reads a pool's pixels as they lie,
+    and its weights are stored in that order.
     """
     layers = net.layers
     if not 0 < index < len(layers) - 1 or not isinstance(layers[index], Flatten):
@@ -43,11 +41,11 @@ def stays_in_place(net: Net, index: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Stored:
+class LayerWeights:
     """One layer's parameters in the native buffer, in elements.
 
     weight, bias : where they begin; stop : where the next layer begins.
-    inputs, outputs : channels with padding (thin: outputs as they are). taps : kernel_size, 1 for Linear.
+    inputs, outputs : channels with padding (few_outputs: outputs without). taps : kernel_size, 1 for Linear.
     """
 
     weight: int
@@ -56,14 +54,14 @@ class Stored:
     inputs: int
     outputs: int
     taps: int
-    thin: bool
+    few_outputs: bool
 
 
-class Layout:
+class WeightLayout:
     """All parameters of a net in native order."""
 
     def __init__(self, net: Net) -> None:
-        self.layers: dict[int, Stored] = {}
+        self.layers: dict[int, LayerWeights] = {}
         pairs: dict[int, list[ParamSlice]] = {}
         for place in param_slices(net):
             pairs.setdefault(place.layer, []).append(place)
@@ -92,7 +90,7 @@ class Layout:
         native[self._real] = flat[self.place[self._real]]
 
 
-def _store(net: Net, index: int, weight: ParamSlice, start: int) -> tuple[Stored, np.ndarray]:
+def _store(net: Net, index: int, weight: ParamSlice, start: int) -> tuple[LayerWeights, np.ndarray]:
     layer = net.layers[index]
     numbers = np.arange(weight.start, weight.stop).reshape(weight.shape)
     out = weight.shape[0]
@@ -100,10 +98,10 @@ def _store(net: Net, index: int, weight: ParamSlice, start: int) -> tuple[Stored
         if stays_in_place(net, index - 1):
             numbers = numbers.reshape(out, *net.shapes[index - 1]).transpose(0, 2, 3, 1).reshape(out, -1)
         inputs = padded(weight.shape[1])
-        if is_thin(weight.shape[1], out):
+        if has_few_outputs(weight.shape[1], out):
             where = _pad(numbers, (out, inputs))
             bias = start + where.size
-            return Stored(start, bias, bias + padded(out), inputs, out, 1, True), where.ravel()
+            return LayerWeights(start, bias, bias + padded(out), inputs, out, 1, True), where.ravel()
         numbers = numbers[:, :, None, None]
         taps = 1
     else:
@@ -113,7 +111,7 @@ def _store(net: Net, index: int, weight: ParamSlice, start: int) -> tuple[Stored
     wide = _pad(numbers, (padded(out), inputs, taps, taps))
     where = wide.reshape(-1, WIDTH, inputs, taps, taps).transpose(0, 3, 4, 2, 1)
     bias = start + where.size
-    return Stored(start, bias, bias + padded(out), inputs, padded(out), taps, False), where.ravel()
+    return LayerWeights(start, bias, bias + padded(out), inputs, padded(out), taps, False), where.ravel()
 
 
 def _pad(numbers: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,85 +1,99 @@
-"""Where everything lies that a program reads and writes: arrays for Python, one table of addresses for compiled code.
+"""A program's memory: arrays for Python, one table of their addresses for compiled code, and the pages they lie on.
 
-An operation that took the arrays themselves would have more than a hundred arguments, since an array is seven numbers
-to the compiler, and compiling would spend half its time on passing them. So it takes the table, and makes views of what
-it needs from it (arrays.py).
+An operation that took the arrays themselves would have more than a hundred arguments, because an array is seven numbers
+to the compiler, and half of the time of compiling would go to passing them. So it takes the table, and makes the arrays
+that it needs from it (access.py).
 """
 
 from __future__ import annotations
 
+import math
+import mmap
 from typing import NamedTuple
 
 import numpy as np
 
 
-class Memory(NamedTuple):
+class NativeMemory(NamedTuple):
     """Everything a program reads and writes.
 
-    activations, gradients, subtotals, winners : a row a share; threads that work together share row 0.
-    packed : weights rearranged for this step (transposed, folded). offsets, scratch : a row a thread.
-    u8, f32 : the samples' pixels; one of the two is empty. indices : the samples of the steps that run, in their order.
+    activations, gradients, subtotals, argmax : a row for each share of the batch; threads that work together share
+    row 0. packed : weights transposed and folded for this step. offsets, scratch : a row for each thread.
+    u8, f32 : the samples' pixels; one of the two is empty. indices : samples of the steps that run, in their order.
     """
 
     activations: np.ndarray  # (shares, floats) float32
-    winners: np.ndarray  # (shares, numbers) int32
+    argmax: np.ndarray  # (shares, numbers) int32
     gradients: np.ndarray  # (shares, parameters and folded gradients) float32
-    subtotals: np.ndarray  # as `gradients`: those of the blocks before, where there are more than SUMMED; else (1,)
+    subtotals: np.ndarray  # as `gradients`: sums of earlier groups of SUMMED blocks; (1,) if there are none
     weights: np.ndarray  # (parameters,) float32
     slots: np.ndarray  # (slots * parameters,) float32: the optimizer's, one after the other
     packed: np.ndarray  # (floats,) float32
     offsets: np.ndarray  # (threads, entries of the offset tables) int64
     scratch: np.ndarray  # (threads, floats) float32
     sync: np.ndarray  # (16,) int64
-    numbers: np.ndarray  # (steps, NUMBERS) float32: what each step's update is made with, as the optimizer lays it out
+    numbers: np.ndarray  # (steps, NUMBERS) float32: the optimizer's numbers of each step
     loss: np.ndarray  # (threads, steps) float64
     correct: np.ndarray  # (threads, steps) int64
     u8: np.ndarray  # (samples, features) uint8
     f32: np.ndarray  # (samples, features) float32
     labels: np.ndarray  # (samples,) int32
     indices: np.ndarray  # (samples of all steps,) int64
-    # (2,) float32: what a stored sample is multiplied by; the limit of a gradient's elements, infinite for no clipping
-    factors: np.ndarray
+    factors: np.ndarray  # (2,) float32: `StepSettings.scale` and `clip`
     out: np.ndarray  # (samples, features) float32: predictions
 
     def table(self) -> np.ndarray:
-        """(arrays, 3) int64, flat: the address of each array, the length of its rows, and how many there are. It keeps
-        no array alive.
-        """
+        """(arrays, 3) int64, flat: address, length of a row and number of rows of each array. It keeps no array alive."""
         entries = []
         for name, array in zip(self._fields, self, strict=True):
             if not array.flags.c_contiguous or array.dtype != TYPES[name]:
-                raise TypeError(
-                    f"{name} is not C-contiguous {np.dtype(TYPES[name])}, which a program wants, but {array.dtype}"
-                )
+                wanted = np.dtype(TYPES[name])
+                raise TypeError(f"{name} must be a C-contiguous array of {wanted}, not one of {array.dtype}")
             entries += [array.ctypes.data, array.shape[-1], array.shape[0] if array.ndim == 2 else 1]
         return np.array(entries, np.int64)
 
 
 #: the type of each array's elements
-TYPES: dict[str, type] = dict.fromkeys(Memory._fields, np.float32) | {
-    "winners": np.int32, "offsets": np.int64, "sync": np.int64, "loss": np.float64,
+TYPES: dict[str, type] = dict.fromkeys(NativeMemory._fields, np.float32) | {
+    "argmax": np.int32, "offsets": np.int64, "sync": np.int64, "loss": np.float64,
     "correct": np.int64, "u8": np.uint8, "labels": np.int32, "indices": np.int64,
 }  # fmt: skip
 
 # an array's number in the table, for compiled code
-(
-    ACTIVATIONS,
-    WINNERS,
-    GRADIENTS,
-    SUBTOTALS,
-    WEIGHTS,
-    SLOTS,
-    PACKED,
-    OFFSETS,
-    SCRATCH,
-    SYNC,
-    NUMBERS,
-    LOSS,
-    CORRECT,
-    U8,
-    F32,
-    LABELS,
-    INDICES,
-    FACTORS,
-    OUT,
-) = range(len(Memory._fields))
+(ACTIVATIONS, ARGMAX, GRADIENTS, SUBTOTALS, WEIGHTS, SLOTS, PACKED, OFFSETS, SCRATCH, SYNC, NUMBERS, LOSS, CORRECT, U8,
+ F32, LABELS, INDICES, FACTORS, OUT) = range(len(NativeMemory._fields))  # fmt: skip
+
+LARGE = 2 << 20  # bytes of a large page on x86-64 and on arm64 with 4 KB base pages
+LINE = 64  # bytes of a cache line
+
+
+class Pages:
+    """Hands out zeroed arrays from one block of `size` bytes on large pages.
+
+    A gradient's sums read a column of activations, a row a sample: on pages of 4 KB every row costs an entry of the
+    address cache, which holds 64. Large pages make the whole working set a few. The memory is private to the process:
+    Linux gives large pages to memory that could be shared only if an administrator has allowed it.
+    """
+
+    def __init__(self, size: int) -> None:
+        if hasattr(mmap, "MADV_HUGEPAGE"):  # Linux; elsewhere ordinary pages do
+            block = mmap.mmap(-1, size + LARGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            block.madvise(mmap.MADV_HUGEPAGE)
+        else:
+            block = mmap.mmap(-1, size + LARGE)
+        whole = np.frombuffer(block, np.uint8)
+        self._bytes = whole[-whole.ctypes.data % LARGE :]
+        self._used = 0
+
+    def array(self, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+        """A zeroed array that begins on a cache line."""
+        size = padded_bytes(shape, dtype)
+        part = self._bytes[self._used : self._used + math.prod(shape) * np.dtype(dtype).itemsize]
+        self._used += size
+        return part.view(dtype).reshape(shape)
+
+
+def padded_bytes(shape: tuple[int, ...], dtype: type) -> int:
+    """Bytes of an array, rounded up to whole cache lines and one more: equal sizes do not fall into the same cache sets."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    return -(-size // LINE) * LINE + LINE

@@ -1,27 +1,66 @@
-"""Where activations and their gradients lie: a bump allocator that hands out views."""
+"""Tensors of activations and their gradients: strides, and a bump allocator that lays them out in one buffer.
+
+Activations are stored channels-last in float32. Channels are padded with zeros to a multiple of the panel width, so
+that no kernel needs a ragged edge. Strides may leave gaps between pixels: zero borders that are a convolution's
+padding, every second pixel of an upsampled image, or a gap that keeps a power-of-two pitch out of one cache set.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ....nets import Shape
 from .layout import GAPS_FROM, padded
-from .views import View
+
+
+class ActivationView(NamedTuple):
+    """Place of a block of activations in its buffer. All numbers count elements.
+
+    Element (sample, row, column, channel) lies at
+    offset + sample * view.sample + row * view.row + column * view.pixel + channel.
+    """
+
+    offset: int
+    sample: int  # stride from sample to sample
+    row: int  # stride from row to row
+    pixel: int  # stride from pixel to pixel of a row
+    height: int  # rows
+    width: int  # pixels of a row
+    channels: int  # with padding
+
+    def moved(self, rows: int, columns: int | None = None) -> ActivationView:
+        """The view that begins `rows` rows and `columns` columns (by default as many) further on.
+
+        Negative numbers let it begin in the border.
+        """
+        columns = rows if columns is None else columns
+        return self._replace(offset=self.offset + rows * self.row + columns * self.pixel)
+
+    def every_second(self, y: int, x: int) -> ActivationView:
+        """The pixels of one parity: rows y, y + 2, ... and columns x, x + 2, ..."""
+        start = self.moved(y, x)
+        return start._replace(row=2 * self.row, pixel=2 * self.pixel, height=self.height // 2, width=self.width // 2)
+
+
+#: fills the place of a view that an operation does not use
+NO_VIEW = ActivationView(0, 0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """One block of activations (or of gradients) of a layer boundary.
+    """One block of samples of a layer's activations, or of their gradients.
 
-    shape : (channels, height, width) or (features,), as the net says. view : sample by sample; a flat
-    sample is an image of one pixel. pitch : elements from pixel to pixel. apart : elements between the copies of
-    threads that have one each; 0 for one tensor.
+    shape : (channels, height, width) or (features,), as in the net.
+    view : sample by sample; a flat sample is an image of one pixel.
+    pitch : elements from pixel to pixel.
+    copy_stride : elements between the private copies of the threads; 0 for one tensor that all threads share.
     """
 
     shape: Shape
-    view: View
+    view: ActivationView
     pitch: int
-    apart: int = 0
+    copy_stride: int = 0
 
     @property
     def flat(self) -> bool:
@@ -31,52 +70,51 @@ class Tensor:
         """An image without gaps or borders as rows of features, in the order in which they lie."""
         view = self.view
         features = view.height * view.width * view.channels
-        return Tensor(
-            (features,), View(view.offset, view.sample, view.sample, view.sample, 1, 1, features), view.sample
-        )
+        row = ActivationView(view.offset, view.sample, view.sample, view.sample, 1, 1, features)
+        return Tensor((features,), row, view.sample)
 
-    def samples_as_pixels(self) -> View:
-        """A flat tensor as one image of one row; its width is the number of samples, set when it runs."""
-        return replace(self.view, sample=0, pixel=self.view.sample, width=0)
+    def samples_as_pixels(self) -> ActivationView:
+        """A flat tensor as one image of one row; its width is the number of samples, which is known at run time."""
+        return self.view._replace(sample=0, pixel=self.view.sample, width=0)
 
 
 class Arena:
-    """Hands out parts of one float32 buffer; `size` is what they need together."""
+    """Hands out parts of one float32 buffer; `size` is the number of floats handed out so far."""
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
         self.size = 0
 
     def flat(self, features: int, copies: int = 1) -> Tensor:
-        """(samples, features), rows padded to whole panels and to an odd number of cache lines; once, or a copy for
-        each thread.
+        """(samples, features) float32, rows padded to whole panels and to an odd number of cache lines.
+
+        copies : number of private copies, one for each thread, or 1.
         """
         channels = padded(features)
         # rows a power of two apart fall into the same few sets of the first-level cache
         pitch = channels + 16 if channels >= 128 and channels // 16 % 2 == 0 else channels
-        offset = self._take(self.samples * pitch)
-        apart = [self._take(self.samples * pitch) for _ in range(copies - 1)]
-        return Tensor(
-            (features,), View(offset, pitch, pitch, pitch, 1, 1, channels), pitch, apart[0] - offset if apart else 0
-        )
+        offsets = [self._take(self.samples * pitch) for _ in range(copies)]
+        view = ActivationView(offsets[0], pitch, pitch, pitch, 1, 1, channels)
+        return Tensor((features,), view, pitch, offsets[1] - offsets[0] if copies > 1 else 0)
 
     def image(
-        self, shape: Shape, channels: int, before: int = 0, after: int = 0, apart: int = 1, spare: Tensor | None = None
+        self, shape: Shape, channels: int, before: int = 0, after: int = 0, step: int = 1, spare: Tensor | None = None
     ) -> Tensor:
         """(samples, height, width, channels) inside a border of zeros.
 
-        channels : with padding. before, after : border above and left, below and right. apart : 2 leaves a zero pixel
-        between two pixels, as a strided convolution's input gradient wants it. spare : as of `Boundaries.tensor`;
-        neither may have a border, which nobody else writes.
+        channels : with padding. before, after : zeros above and left, below and right.
+        step : 2 leaves a zero pixel between two pixels, as the input gradient of a strided convolution needs it.
+        spare : a tensor that is free by then. Its memory is reused if it is large enough. Neither may have a border,
+        because nothing else writes the border's zeros.
         """
         _, height, width = shape
         pitch = channels + 16 if channels >= GAPS_FROM else channels
-        row = (before + (width - 1) * apart + 1 + after) * pitch
-        sample = (before + (height - 1) * apart + 1 + after) * row
-        sample += 16 if sample // 16 % 2 == 0 else 0  # as for rows of flat tensors, which this may be one of
+        row = (before + (width - 1) * step + 1 + after) * pitch
+        sample = (before + (height - 1) * step + 1 + after) * row
+        sample += 16 if sample // 16 % 2 == 0 else 0  # an odd number of cache lines, as for rows of flat tensors
         offset = spare.view.offset if spare and spare.view.sample >= sample else self._take(self.samples * sample)
         inside = offset + before * (row + pitch)
-        return Tensor(shape, View(inside, sample, row * apart, pitch * apart, height, width, channels), pitch)
+        return Tensor(shape, ActivationView(inside, sample, row * step, pitch * step, height, width, channels), pitch)
 
     def _take(self, floats: int) -> int:
         offset = self.size

@@ -1,6 +1,4 @@
-"""What threads that work together do without waiting for each other: in every order in which they could, to the same
-bits.
-"""
+"""Barriers that are left out between threads that work together: every order of the threads gives the same bits."""
 
 from __future__ import annotations
 
@@ -15,19 +13,19 @@ from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.nets import CrossEntropyLoss, Linear, MSELoss, Net, ReLU
 from warpladder.optimizers import SGD, Adam, Optimizer
-from warpladder.trainers.native.program import alone
+from warpladder.trainers.native.program.barriers import barriers, rows_of_thread
 from warpladder.trainers.native.program.job import (
-    GOES_ON,
     J_LENGTH,
     J_PARTS,
     J_SECTIONS,
     J_TERMS,
-    OPERANDS,
-    TO_NEXT_STEP,
-    Call,
+    NO_WAIT_AT_END,
+    ROW,
+    WAIT,
+    BlockWork,
 )
-from warpladder.trainers.native.program.plan import CACHE, Plan
-from warpladder.trainers.native.threads.run import _opened, run
+from warpladder.trainers.native.program.plan import CACHE, NativePlan
+from warpladder.trainers.native.threads.run import opened, run
 from warpladder.trainers.native.threads.workers import Workers
 from warpladder.trainers.native.trainer import NativeTrainer
 
@@ -49,24 +47,20 @@ NETS = (
 )
 
 
+FIRST_SECTION = tuple(np.zeros(2, np.int64))
+
+
 @njit
 def of_part(at, part, n, add, step, first, last):
     """Run the rows from `first` to before `last` for one part, by its own table; the job's first section is theirs
     afterwards.
     """
-    job, program, memory, settings = _opened(part, at)
+    it = opened(part, at)
+    job, _, _, settings = it
     job[J_SECTIONS], job[J_SECTIONS + 1] = first, last
     inverse = np.float32(1.0 / (max(n, 1) * job[J_TERMS]))
-    run(
-        program,
-        job,
-        0,
-        0,
-        memory,
-        Call(0, part, part, job[J_PARTS], step * BATCH, n, add, step, inverse, settings),
-        part + 1,
-        1,
-    )
+    work = BlockWork(0, part, part, job[J_PARTS], step * BATCH, n, add, step, inverse, settings)
+    run(it, FIRST_SECTION, work, part + 1, 1)
 
 
 def one_after_the_other(trainer: NativeTrainer, orders: Iterator[list[int]]) -> Callable[..., None]:
@@ -75,7 +69,7 @@ def one_after_the_other(trainer: NativeTrainer, orders: Iterator[list[int]]) -> 
     """
 
     def train(_: object, entry: object, job: np.ndarray, sync: np.ndarray, steps: int) -> None:
-        assert job[J_LENGTH] == len(trainer.plan.rows) * OPERANDS and trainer.plan.together
+        assert job[J_LENGTH] == len(trainer.plan.rows) * ROW and trainer.plan.sharing.together
         for segment in segments(trainer.plan, steps):
             for part in next(orders):
                 for step, row, n, add in segment:
@@ -84,7 +78,7 @@ def one_after_the_other(trainer: NativeTrainer, orders: Iterator[list[int]]) -> 
     return train
 
 
-def segments(plan: Plan, steps: int) -> Iterator[list[tuple[int, int, int, int]]]:
+def segments(plan: NativePlan, steps: int) -> Iterator[list[tuple[int, int, int, int]]]:
     """What a thread does between two waits: step, row, samples, and gradients to sum."""
     sections = plan.sections
     spans = (
@@ -98,8 +92,8 @@ def segments(plan: Plan, steps: int) -> Iterator[list[tuple[int, int, int, int]]
         for (begin, end), n, add in spans:
             for row in range(begin, end):
                 segment.append((step, row, n, add))
-                goes_on = plan.rows[row][1][GOES_ON]
-                if not goes_on or (row == end - 1 and goes_on != TO_NEXT_STEP):
+                barrier = plan.rows[row].barrier
+                if barrier == WAIT or (row == end - 1 and barrier != NO_WAIT_AT_END):
                     yield segment
                     segment = []
     if segment:
@@ -151,23 +145,23 @@ def test_every_wait_of_mlp_that_is_left_out_shows(
     """One wait after the other is left out: some order of the threads then gives other numbers."""
     net = NETS[0]
     wanted = trained(net, optimizer, monkeypatch, "forwards", threads=threads)
-    plan = Plan(net, TrainConfig(batch_size=BATCH, optimizer=optimizer), threads, BATCH)
-    waits = [row for row, (_, operands) in enumerate(plan.rows) if not operands[GOES_ON]]
+    plan = NativePlan(net, TrainConfig(batch_size=BATCH, optimizer=optimizer), threads, BATCH)
+    waits = [at for at, row in enumerate(plan.rows) if row.barrier == WAIT]
     assert len(waits) == (2 if threads == PANELS else 3)
     for row in waits:
-        marked = alone.go_on
 
-        def without(rows, sections, samples, row=row, marked=marked):
-            marked(rows, sections, samples)
-            if len(rows) == len(plan.rows):  # a plan is first made without steps in the gradients
-                rows[row][1][GOES_ON] = TO_NEXT_STEP
+        def without(rows, sections, samples, row=row):
+            flags = barriers(rows, sections, samples)
+            assert len(rows) == len(plan.rows)
+            flags[row] = NO_WAIT_AT_END
+            return flags
 
         with monkeypatch.context() as patched:
-            patched.setattr("warpladder.trainers.native.program.plan.go_on", without)
+            patched.setattr("warpladder.trainers.native.program.plan.barriers", without)
             found = [
                 trained(net, optimizer, monkeypatch, order, threads=threads) for order in ("forwards", "backwards")
             ]
-        assert any((each != wanted).any() for each in found), plan.rows[row][0]
+        assert any((each != wanted).any() for each in found), plan.rows[row].operation
 
 
 @pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=["sgd", "adam"])
@@ -177,11 +171,11 @@ def test_where_threads_of_mlp_wait(optimizer: Optimizer) -> None:
     """
 
     def waits(threads: int) -> list[str]:
-        plan = Plan(nets.mlp(), TrainConfig(batch_size=64, optimizer=optimizer), threads, 64)
-        return [does for does, operands in plan.rows if not operands[GOES_ON]]
+        plan = NativePlan(nets.mlp(), TrainConfig(batch_size=64, optimizer=optimizer), threads, 64)
+        return [row.operation for row in plan.rows if row.barrier == WAIT]
 
     assert waits(2) == waits(8) == ["convolve", "cross_entropy"]
-    assert waits(3) == ["convolve", "thin_input_gradient", "sgd" if optimizer == SGD() else "by_rule"]
+    assert waits(3) == ["convolve", "few_outputs_input_gradient", "sgd" if optimizer == SGD() else "optimizer_loop"]
 
 
 def test_only_with_one_hidden_layer_a_thread_begins_its_next_step_alone() -> None:
@@ -192,22 +186,32 @@ def test_only_with_one_hidden_layer_a_thread_begins_its_next_step_alone() -> Non
         (Linear(out_features=256), ReLU(), Linear(out_features=256), ReLU(), Linear(out_features=10)),
         CrossEntropyLoss(),
     )
-    for net, threads, last in ((nets.mlp(), 2, TO_NEXT_STEP), (nets.mlp(), 1, 0), (two, 2, 0), (nets.mlp(), 3, 0)):
-        plan = Plan(net, TrainConfig(batch_size=64), threads, 64)
-        assert plan.together and plan.rows[-1][1][GOES_ON] == last, (net.name, threads)
+    for net, threads, last in (
+        (nets.mlp(), 2, NO_WAIT_AT_END),
+        (nets.mlp(), 1, WAIT),
+        (two, 2, WAIT),
+        (nets.mlp(), 3, WAIT),
+    ):
+        plan = NativePlan(net, TrainConfig(batch_size=64), threads, 64)
+        assert plan.sharing.together and plan.rows[-1].barrier == last, (net.name, threads)
 
 
 def test_a_copy_of_the_samples_for_each_thread_where_it_is_small() -> None:
     def samples(net: Net, threads: int, batch: int):
-        plan = Plan(net, TrainConfig(batch_size=batch), threads, batch)
-        return plan, plan.values[plan.enter]
+        plan = NativePlan(net, TrainConfig(batch_size=batch), threads, batch)
+        return plan, plan.samples
 
     plan, held = samples(nets.mlp(), 2, 64)
-    assert held.apart >= 64 * 784
-    tables = [alone.rows_of(thread, plan.rows, held) for thread in range(2)]
-    moved = [(a[0], i) for a, b in zip(*tables, strict=True) for i in range(len(a[1])) if a[1][i] != b[1][i]]
+    assert held.copy_stride >= 64 * 784
+    tables = [rows_of_thread(thread, plan.rows, held) for thread in range(2)]
+    moved = [
+        (a.operation, i)
+        for a, b in zip(*tables, strict=True)
+        for i, (one, other) in enumerate(zip(a.numbers(), b.numbers(), strict=True))
+        if one != other
+    ]
     assert moved == [("gather_rows", 0), ("convolve", 0), ("weight_gradient", 0)]  # the offset of the first view alone
-    assert samples(nets.mlp(), 1, 64)[1].apart == 0  # who is alone has no others to read it
+    assert samples(nets.mlp(), 1, 64)[1].copy_stride == 0  # who is alone has no others to read it
     large = Net("large", (1, 64, 65), (*nets.mlp((1, 64, 65)).layers,), CrossEntropyLoss())
     plan, held = samples(large, 2, 64)
-    assert plan.together and CACHE < 64 * 64 * 65 and held.apart == 0
+    assert plan.sharing.together and CACHE < 64 * 64 * 65 and held.copy_stride == 0

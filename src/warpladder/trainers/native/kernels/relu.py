@@ -1,0 +1,49 @@
+"""ReLU where it is not part of the layer before it, and its gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiler.functions import inner
+from ..program.access import activations_of, own_samples, place, reader
+from ..program.operands import ReluGradientOperands, ReluOperands
+
+_read, _read_gradient = reader(ReluOperands), reader(ReluGradientOperands)
+
+
+@inner
+def _channels(activations, view, sample, row, column):  # type: ignore[no-untyped-def]
+    """A pixel's channels, (channels,) float32."""
+    start = place(view, sample, row, column)
+    return activations[start : start + view.channels]
+
+
+def relu(operands, memory, work):  # type: ignore[no-untyped-def]
+    """y = 0 where x is below 0, else x: a NaN passes."""
+    it, activations = _read(operands), activations_of(memory, work)
+    first, last = own_samples(work)
+    for sample in range(first, last):
+        for row in range(it.x.height):
+            for column in range(it.x.width):
+                x, y = (
+                    _channels(activations, it.x, sample, row, column),
+                    _channels(activations, it.y, sample, row, column),
+                )
+                for channel in range(it.x.channels):
+                    y[channel] = np.float32(0) if x[channel] < 0 else x[channel]
+    return 0.0, 0.0
+
+
+def relu_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
+    """dx = dy where the output y is above 0, else 0."""
+    it, activations = _read_gradient(operands), activations_of(memory, work)
+    first, last = own_samples(work)
+    for sample in range(first, last):
+        for row in range(it.y.height):
+            for column in range(it.y.width):
+                y = _channels(activations, it.y, sample, row, column)
+                dy = _channels(activations, it.dy, sample, row, column)
+                dx = _channels(activations, it.dx, sample, row, column)
+                for channel in range(it.y.channels):
+                    dx[channel] = dy[channel] if y[channel] > 0 else np.float32(0)
+    return 0.0, 0.0

@@ -1,0 +1,139 @@
+"""Rows of convolutions, alone and folded with the upsampling before them."""
+
+from __future__ import annotations
+
+from ....nets import Conv2d
+from ..compiler.vectors import TOGETHER, WIDTH
+from ..kernels.tile_sizes import MASK, PAIR_RUN, RELU, ROWS, RUN, STORE, TAPS
+from .fuse import FusedLayer
+from .layout import LayerWeights
+from .memory import PACKED, WEIGHTS
+from .operands import (
+    BiasGradientOperands,
+    ConvolveOperands,
+    FoldOperands,
+    PixelRunGradientOperands,
+    PixelRunOperands,
+    TransposeFoldedOperands,
+    UnfoldOperands,
+    WeightGradientOperands,
+)
+from .rows import RowBuilder
+from .tensors import ActivationView
+
+
+def forward(rows: RowBuilder, node: FusedLayer) -> None:
+    at, x, y, layer = rows.layout.layers[node.index], rows.values[node.x], rows.values[node.y], node.layer
+    assert isinstance(layer, Conv2d)
+    finish = RELU if node.relu else STORE
+    if not node.folded:
+        views = x.view.moved(-layer.padding), y.view, y.view
+        product = (WEIGHTS, at.weight, at.bias, finish, at.outputs // WIDTH)
+        _convolve(rows, "forward", views, (layer.kernel_size, layer.stride), product, (layer.padding, x.view))
+        return
+    panels, target = at.outputs // WIDTH, rows.pack(16 * at.inputs * at.outputs)
+    rows.folded[node.index] = target
+    rows.emit("prepare", "fold_weights", FoldOperands(at.weight, at.inputs, panels, target))
+    for parity in range(4):
+        p, q = divmod(parity, 2)
+        weights = target + parity * 4 * at.inputs * at.outputs
+        small, large = x.view.moved(p - 1, q - 1), y.view.every_second(p, q)
+        operands = ConvolveOperands(small, large, large, 0, 2, 2, 1, PACKED, weights, at.bias, finish, panels, 0)
+        rows.emit("forward", "convolve", operands)
+
+
+def _convolve(
+    rows: RowBuilder,
+    section: str,
+    views: tuple[ActivationView, ActivationView, ActivationView],
+    kernel: tuple[int, int],
+    product: tuple[int, int, int, int, int],
+    inside: tuple[int, ActivationView],
+) -> None:
+    """Rows of one convolution: by pixel runs where rows have the pixels for them, panels in pairs and a last one alone.
+
+    views : x, y and ReLU mask. kernel : its size and stride. product : array, weights, bias, finish, panels.
+    inside : rows and columns of zeros with which x begins, and the view of x without them.
+    """
+    (size, stride), (*weights, panels), (border, x) = kernel, product, inside
+    width = views[1].width
+    in_runs = size == TAPS and stride == 1 and x.pixel == x.channels
+    lone = in_runs and (panels % TOGETHER == 1 if TOGETHER > 1 else panels == 1) and _fills(width, RUN)
+    others = panels - lone
+    in_pairs = in_runs and TOGETHER > 1 and others > 0 and others % TOGETHER == 0 and _fills(width, PAIR_RUN)
+    run = (*views, max(0, border), x.height, x.width, *weights)
+    if in_pairs:
+        rows.emit(section, "convolve_pixel_runs", PixelRunOperands(*run, 0, others, 1))
+    elif others > 0:
+        rows.emit(section, "convolve", ConvolveOperands(*views, 0, size, size, stride, *weights, others, 0))
+    if lone:
+        rows.emit(section, "convolve_pixel_runs", PixelRunOperands(*run, panels - 1, panels, 0))
+
+
+def _fills(width: int, length: int) -> bool:
+    """True if less than a tenth of the sums of runs of this length are left over in rows of `width` pixels."""
+    return width >= length and -(-width // length) * length <= 1.1 * width
+
+
+def backward(rows: RowBuilder, node: FusedLayer) -> None:
+    """Input gradient, if there is one, weight gradient and bias gradient."""
+    at, dy = rows.layout.layers[node.index], rows.value_gradients[node.y].view
+    if node.folded:
+        _folded_gradients(rows, node, at)
+    elif _gradients(rows, node, at):
+        return
+    rows.emit("backward", "bias_gradient", BiasGradientOperands(dy, 0, at.bias, at.outputs))
+
+
+def _gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> bool:
+    """Input and weight gradient; True if the bias gradient is part of them."""
+    x, dx, dy = rows.values[node.x], rows.value_gradients.get(node.x), rows.value_gradients[node.y].view
+    layer = node.layer
+    assert isinstance(layer, Conv2d)
+    size = layer.kernel_size
+    if dx is not None:
+        # dx[i] = sum over k of w[k] dy[(i + padding - k) / stride], on gradients `stride` apart
+        pixel, row = dy.pixel // layer.stride, dy.row // layer.stride
+        back = layer.padding - (size - 1)
+        view = ActivationView(dy.offset + back * (row + pixel), dy.sample, row, pixel, 0, 0, dy.channels)
+        finish = MASK if node.x in rows.fused_relu else STORE
+        product = (PACKED, rows.transposed(at), -1, finish, at.inputs // WIDTH)
+        _convolve(rows, "backward", (view, dx.view, x.view), (size, 1), product, (-back, dy))
+    view = x.view.moved(-layer.padding)
+    one_panel = TOGETHER > 1 and at.outputs == WIDTH
+    if one_panel and size == TAPS and layer.stride == 1 and not rows.sharing.together:
+        operands = PixelRunGradientOperands(view, dy, at.weight, at.bias)
+        rows.emit("backward", "weight_gradient_pixel_runs", operands)
+        return True
+    tiles, panels = -(-size * size * at.inputs // ROWS), at.outputs // WIDTH
+    rows.emit(
+        "backward",
+        "weight_gradient",
+        WeightGradientOperands(view, dy, 0, size, size, layer.stride, at.weight, tiles, panels, 0, 0),
+    )
+    return False
+
+
+def _folded_gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> None:
+    """Input and weight gradient of upsampling and convolution in one."""
+    x, dx, dy = rows.values[node.x], rows.value_gradients.get(node.x), rows.value_gradients[node.y].view
+    panels, set_size = at.outputs // WIDTH, 4 * at.inputs * at.outputs
+    if dx is not None:
+        weights, blocks = rows.pack(4 * set_size), 16 * at.inputs // WIDTH * at.outputs // WIDTH
+        transpose = TransposeFoldedOperands(rows.folded[node.index], at.inputs, at.outputs, weights, blocks)
+        rows.emit("prepare", "transpose_folded", transpose)
+        finish = MASK if node.x in rows.fused_relu else STORE
+        views = dy.moved(-1), dx.view, x.view
+        operands = ConvolveOperands(*views, 0, 4, 4, 2, PACKED, weights, -1, finish, at.inputs // WIDTH, 0)
+        rows.emit("backward", "convolve", operands)
+    gradient, tiles = rows.gradient_count, -(-4 * at.inputs // ROWS)
+    rows.gradient_count += 4 * set_size
+    for parity in range(4):
+        p, q = divmod(parity, 2)
+        small, large = x.view.moved(p - 1, q - 1), dy.every_second(p, q)
+        rows.emit(
+            "backward",
+            "weight_gradient",
+            WeightGradientOperands(small, large, 0, 2, 2, 1, gradient + parity * set_size, tiles, panels, 0, 0),
+        )
+    rows.emit("collect", "unfold_gradients", UnfoldOperands(gradient, at.inputs, panels, at.weight))

@@ -1,0 +1,82 @@
+"""Rows of samples, losses and layers without weights."""
+
+from __future__ import annotations
+
+from ....nets import CrossEntropyLoss, Flatten, MaxPool2d, ReLU, Upsample2d
+from .fuse import FusedLayer
+from .layout import stays_in_place
+from .operands import (
+    CrossEntropyOperands,
+    FlattenOperands,
+    GatherOperands,
+    MaxPoolGradientOperands,
+    MaxPoolOperands,
+    ReluGradientOperands,
+    ReluOperands,
+    SquaredErrorOperands,
+    UpsampleOperands,
+)
+from .rows import RowBuilder
+from .tensors import Tensor
+
+
+def gather(rows: RowBuilder, section: str, to: Tensor) -> None:
+    """Copy the batch from the data set to a tensor."""
+    operands = GatherOperands(to.view, to.shape[0], to.copy_stride > 0)
+    rows.emit(section, "gather_rows" if to.flat else "gather", operands)
+
+
+def loss(rows: RowBuilder) -> None:
+    """The loss, and the gradient of the net's output."""
+    last = rows.nodes[-1].y
+    x, dx = rows.values[last], rows.value_gradients[last]
+    if isinstance(rows.net.loss, CrossEntropyLoss):
+        rows.emit("backward", "cross_entropy", CrossEntropyOperands(x.view, dx.view, x.shape[0]))
+    else:
+        goal = rows.values[rows.enter]
+        if goal.shape != x.shape:
+            goal = rows.boundaries.tensor(x.shape, 0)
+            gather(rows, "backward", goal)
+        rows.emit("backward", "squared_error", SquaredErrorOperands(x.view, goal.view, dx.view, x.shape[0]))
+    rows.mask(last)
+
+
+def forward(rows: RowBuilder, node: FusedLayer) -> None:
+    x, y, layer = rows.values[node.x], rows.values[node.y], node.layer
+    if isinstance(layer, ReLU):
+        rows.emit("forward", "relu", ReluOperands(x.view, y.view))
+    elif isinstance(layer, MaxPool2d):
+        assert layer.stride is not None
+        at = rows.argmax[node.index] = rows.argmax_count
+        rows.argmax_count += rows.sharing.block * y.view.height * y.view.width * y.view.channels
+        rows.emit("forward", "max_pool", MaxPoolOperands(x.view, y.view, at, layer.kernel_size, layer.stride))
+    elif isinstance(layer, Upsample2d):
+        rows.emit("forward", "upsample", UpsampleOperands(x.view, y.view, layer.scale_factor))
+    else:
+        assert isinstance(layer, Flatten)
+        if not stays_in_place(rows.net, node.index):
+            rows.emit("forward", "flatten", FlattenOperands(x.view, y.view, x.shape[0]))
+
+
+def backward(rows: RowBuilder, node: FusedLayer) -> None:
+    """The gradient of the layer's input, if there is one."""
+    x, y, layer = rows.values[node.x], rows.values[node.y], node.layer
+    dx, dy = rows.value_gradients.get(node.x), rows.value_gradients[node.y]
+    if dx is None:
+        return
+    if isinstance(layer, MaxPool2d):
+        assert layer.stride is not None
+        at, masked = rows.argmax[node.index], node.x in rows.fused_relu
+        rows.emit(
+            "backward",
+            "max_pool_gradient",
+            MaxPoolGradientOperands(dy.view, dx.view, y.view, at, layer.kernel_size, layer.stride, masked),
+        )
+        return
+    if isinstance(layer, ReLU):
+        rows.emit("backward", "relu_gradient", ReluGradientOperands(y.view, dy.view, dx.view))
+    elif isinstance(layer, Upsample2d):
+        rows.emit("backward", "upsample_gradient", UpsampleOperands(dx.view, dy.view, layer.scale_factor))
+    elif not stays_in_place(rows.net, node.index):
+        rows.emit("backward", "unflatten", FlattenOperands(dx.view, dy.view, x.shape[0]))
+    rows.mask(node.x)

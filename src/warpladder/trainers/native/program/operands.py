@@ -1,0 +1,297 @@
+"""The instruction set: which operations there are, and the operands of each by name.
+
+A program is a table of whole numbers with a row for each instruction, so that one compiled loop serves every net. An
+operation's operands are a NamedTuple here. `Instruction.numbers` flattens them into the row; `access.reader` makes the
+same NamedTuple of the row inside compiled code, by the same fields. All offsets and strides count elements. Flags are 0
+or 1. "Weights", "bias", "gradient" without more are offsets into the arrays of memory.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .tensors import ActivationView
+
+#: the file of kernels/ in which each operation is
+OPERATIONS = {
+    operation: file
+    for file, operations in {
+        "samples": ("gather", "gather_rows"),
+        "convolution": ("convolve", "transpose_weights"),
+        "convolution_gradients": ("weight_gradient", "bias_gradient"),
+        "pixel_runs": ("convolve_pixel_runs", "multiply", "weight_gradient_pixel_runs"),
+        "few_outputs": (
+            "few_outputs",
+            "gather_few_outputs",
+            "few_outputs_input_gradient",
+            "few_outputs_weight_gradient",
+        ),
+        "first_layer_bytes": ("few_outputs_of_bytes", "few_outputs_weight_gradient_of_bytes"),
+        "upsampling": ("upsample", "upsample_gradient", "fold_weights", "transpose_folded", "unfold_gradients"),
+        "relu": ("relu", "relu_gradient"),
+        "max_pool": ("max_pool", "max_pool_gradient"),
+        "flatten": ("flatten", "unflatten"),
+        "losses": ("cross_entropy", "cross_entropy_gradient", "squared_error", "squared_error_gradient"),
+        "update": ("sgd", "optimizer_loop"),
+        "fused_update": ("weight_step",),
+    }.items()
+    for operation in operations
+}
+
+#: the operation that takes a loss's place in steps that report no loss
+WITHOUT_LOSS = {"cross_entropy": "cross_entropy_gradient", "squared_error": "squared_error_gradient"}
+
+#: the operation that takes the place of one on the data set's bytes if samples are floats or no whole vectors
+GATHERED = {
+    "few_outputs_of_bytes": "gather_few_outputs",
+    "few_outputs_weight_gradient_of_bytes": "few_outputs_weight_gradient",
+}
+
+
+class GatherOperands(NamedTuple):
+    """gather, gather_rows: samples of the batch, scaled, to y."""
+
+    y: ActivationView
+    channels: int  # without padding; of flat samples the features
+    copies_all: int  # 1: the thread copies the whole batch to its private y, its own range first; 0: its own range
+
+
+class ConvolveOperands(NamedTuple):
+    """convolve, multiply: y = finish(bias + weights * x) as a matrix product of pixels and panels of output channels.
+
+    A Linear layer is a convolution of 1 x 1 on one row whose pixels are the samples.
+    """
+
+    x: ActivationView  # begins in its border of zeros
+    y: ActivationView
+    relu_mask: ActivationView  # activations of which MASK keeps y where they are above 0
+    samples_as_pixels: int  # 1: views are one image of one row whose width is the number of samples
+    kernel_rows: int
+    kernel_columns: int
+    stride: int
+    array: int  # of the weights: memory.WEIGHTS or PACKED
+    weights: int
+    bias: int  # below 0: none
+    finish: int  # STORE, RELU or MASK
+    panels: int  # of output channels
+    by_panel: int  # 1: threads divide the panels; 0: the pixels
+
+
+class PixelRunOperands(NamedTuple):
+    """convolve_pixel_runs: a convolution of 3 x 3 and stride 1 in runs of neighbouring pixels of a row."""
+
+    x: ActivationView  # begins in its border of zeros
+    y: ActivationView
+    relu_mask: ActivationView
+    border: int  # rows and columns of zeros with which x begins
+    height: int  # rows of x behind its border
+    width: int  # columns of x behind its border
+    array: int
+    weights: int
+    bias: int  # below 0: none
+    finish: int
+    first_panel: int
+    last_panel: int  # the panel after the last
+    in_pairs: int  # 1: tiles of two panels
+
+
+class WeightGradientOperands(NamedTuple):
+    """weight_gradient: sum over pixels of (patch of x)^T dy."""
+
+    x: ActivationView
+    dy: ActivationView
+    samples_as_pixels: int
+    kernel_rows: int
+    kernel_columns: int
+    stride: int
+    gradient: int  # of the weights if steps_weights
+    tiles: int  # of tile_sizes.ROWS elements of a patch
+    panels: int
+    by_panel: int  # 1: threads divide the panels; 0: the tiles
+    steps_weights: int  # 1: SGD steps the weights inside the tile, and no gradient is stored
+
+
+class WeightStepOperands(NamedTuple):
+    """weight_step: the optimizer's loop steps a Linear layer's weights behind some tiles of their gradient."""
+
+    x: ActivationView  # samples as pixels
+    dy: ActivationView
+    weights: int
+    tiles: int
+    panels: int
+    by_panel: int
+
+
+class PixelRunGradientOperands(NamedTuple):
+    """weight_gradient_pixel_runs: weight and bias gradients of a convolution of 3 x 3, stride 1 and one panel."""
+
+    x: ActivationView
+    dy: ActivationView
+    gradient: int
+    bias: int  # gradient of the bias
+
+
+class BiasGradientOperands(NamedTuple):
+    """bias_gradient: sum of dy over pixels, channel by channel."""
+
+    dy: ActivationView
+    samples_as_pixels: int
+    gradient: int
+    channels: int
+
+
+class TransposeOperands(NamedTuple):
+    """transpose_weights: panels of outputs to panels of inputs, taps in reverse, for the input gradient."""
+
+    weights: int
+    taps: int  # kernel rows times kernel columns
+    inputs: int
+    outputs: int
+    target: int  # in memory.PACKED
+    blocks: int  # of WIDTH x WIDTH weights of one tap
+
+
+class FoldOperands(NamedTuple):
+    """fold_weights: the weights of upsampling by 2 and a convolution of 3 x 3, folded into four of 2 x 2."""
+
+    weights: int
+    inputs: int
+    panels: int
+    target: int  # in memory.PACKED
+
+
+class TransposeFoldedOperands(NamedTuple):
+    """transpose_folded: folded weights to those of the input gradient, a convolution of 4 x 4 and stride 2."""
+
+    folded: int  # in memory.PACKED
+    inputs: int
+    outputs: int
+    target: int  # in memory.PACKED
+    blocks: int
+
+
+class UnfoldOperands(NamedTuple):
+    """unfold_gradients: gradients of folded weights to the gradient of the 3 x 3 weights."""
+
+    folded: int  # in memory.GRADIENTS
+    inputs: int
+    panels: int
+    gradient: int
+
+
+class FewOutputsOperands(NamedTuple):
+    """few_outputs, gather_few_outputs, few_outputs_of_bytes: a Linear layer whose weights are rows of inputs."""
+
+    x: ActivationView
+    y: ActivationView
+    weights: int
+    pitch: int  # inputs with padding
+    outputs: int
+    bias: int
+    has_relu: int  # 1: a ReLU is part of it
+    features: int  # inputs without padding
+
+
+class FewOutputsInputGradientOperands(NamedTuple):
+    """few_outputs_input_gradient: dx = dy weights."""
+
+    dy: ActivationView
+    dx: ActivationView
+    relu_mask: ActivationView
+    weights: int
+    pitch: int
+    outputs: int
+    has_mask: int  # 1: dx is 0 where the relu_mask's activations are not above 0
+    panels: int  # of WIDTH inputs
+    by_panel: int
+
+
+class FewOutputsWeightGradientOperands(NamedTuple):
+    """few_outputs_weight_gradient, few_outputs_weight_gradient_of_bytes: dy^T x."""
+
+    x: ActivationView
+    dy: ActivationView
+    gradient: int
+    pitch: int
+    outputs: int
+    panels: int
+    steps_weights: int
+    features: int
+
+
+class ReluOperands(NamedTuple):
+    """relu: y = max(x, 0)."""
+
+    x: ActivationView
+    y: ActivationView
+
+
+class ReluGradientOperands(NamedTuple):
+    """relu_gradient: dx = dy where y is above 0."""
+
+    y: ActivationView
+    dy: ActivationView
+    dx: ActivationView
+
+
+class MaxPoolOperands(NamedTuple):
+    """max_pool: y and the argmax index of each window."""
+
+    x: ActivationView
+    y: ActivationView
+    argmax: int  # in memory.ARGMAX
+    size: int
+    stride: int
+
+
+class MaxPoolGradientOperands(NamedTuple):
+    """max_pool_gradient: dx = dy at each window's argmax."""
+
+    dy: ActivationView
+    dx: ActivationView
+    y: ActivationView
+    argmax: int
+    size: int
+    stride: int
+    has_mask: int  # 1: a ReLU is fused before the pool
+
+
+class UpsampleOperands(NamedTuple):
+    """upsample (small to large) and upsample_gradient (large to small)."""
+
+    small: ActivationView
+    large: ActivationView
+    scale: int
+
+
+class FlattenOperands(NamedTuple):
+    """flatten (image to row) and unflatten (row to image), in PyTorch's order of features."""
+
+    image: ActivationView
+    row: ActivationView
+    channels: int  # without padding
+
+
+class CrossEntropyOperands(NamedTuple):
+    """cross_entropy, cross_entropy_gradient: x are logits, dx their gradient."""
+
+    x: ActivationView
+    dx: ActivationView
+    classes: int
+
+
+class SquaredErrorOperands(NamedTuple):
+    """squared_error, squared_error_gradient: x against goal, dx the gradient of x."""
+
+    x: ActivationView
+    goal: ActivationView
+    dx: ActivationView
+    channels: int
+
+
+class UpdateOperands(NamedTuple):
+    """sgd, optimizer_loop: step `lines` neighbouring ranges of weights, of which the first is given."""
+
+    first: int
+    last: int  # the weight after the last
+    lines: int

@@ -1,0 +1,116 @@
+"""State while a net's rows are made: its tensors, the buffers handed out so far, and the instructions by section."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from ....nets import CrossEntropyLoss, Net
+from ..compiler.vectors import TOGETHER, WIDTH
+from ..kernels.tile_sizes import BLOCK, ROWS
+from .boundaries import Boundaries
+from .fuse import fuse
+from .job import Instruction, Sections
+from .layout import LayerWeights, WeightLayout
+from .operands import ReluGradientOperands, TransposeOperands, UpdateOperands
+from .tensors import Arena
+
+#: floats of activations that a block may have: more do not fit the second-level cache, fewer read weights too often
+CACHE = 256 * 1024
+
+#: where the weights of Linear layers are stepped: in the update, inside the tile of their gradient, or, by the
+#: optimizer's loop, after some tiles
+SEPARATE, IN_REGISTERS, BY_LOOP = range(3)
+
+
+class WorkSharing(NamedTuple):
+    """How threads share the work, see threads/run.py.
+
+    together : True if every instruction is divided among the threads; False if each trains a share of the batch.
+    block : samples that go through the layers at once. steps_weights : SEPARATE, IN_REGISTERS or BY_LOOP.
+    update : the update's operation: "sgd", or "optimizer_loop" for an optimizer that brings its loop.
+    """
+
+    together: bool
+    block: int
+    steps_weights: int
+    update: str
+
+
+class RowBuilder:
+    """Collects the instructions of a net; linear_rows.py, convolution_rows.py and layer_rows.py emit them."""
+
+    def __init__(self, net: Net, layout: WeightLayout, threads: int, sharing: WorkSharing) -> None:
+        self.net, self.layout, self.threads, self.sharing = net, layout, threads, sharing
+        self.argmax_count = 0  # numbers of the buffers, handed out so far
+        self.packed_count = 0
+        self.gradient_count = layout.count
+        #: layers whose parameters are stepped with their gradients: the first, and the one after the last, of them
+        self.stepped: dict[int, tuple[int, int]] = {}
+        self.argmax: dict[int, int] = {}  # offset of a pool's argmax indices, by layer
+        self.folded: dict[int, int] = {}  # offset of a convolution's folded weights, by layer
+        self.enter, self.nodes = fuse(net)
+        self.fused_relu = {node.y for node in self.nodes if node.relu}
+        first = layout.layers.get(self.nodes[0].index)
+        few_outputs = first is not None and first.few_outputs
+        #: a first layer with few outputs reads the data set itself, unless the samples are also the target
+        self.reads_samples = few_outputs and isinstance(net.loss, CrossEntropyLoss)
+        small = sharing.block * math.prod(net.in_shape) <= CACHE
+        copies = threads if sharing.together and not few_outputs and small else 1
+        self.arena = Arena(sharing.block)
+        self.boundaries = Boundaries(net, self.enter, self.nodes, self.arena, copies)
+        self.values, self.value_gradients = self.boundaries.values, self.boundaries.gradients
+        #: entries of an offset table: a block of pixels, or the elements of a patch
+        self.offset_count = max([BLOCK] + [at.taps**2 * at.inputs + ROWS for at in layout.layers.values()])
+        self._sections: dict[str, list[Instruction]] = {name: [] for name in Sections._fields}
+        self.layers = range(0)  # layers that the next instructions are for
+
+    def emit(self, section: str, operation: str, operands: Any) -> None:
+        self._sections[section].append(Instruction(operation, operands, self.layers))
+
+    def finished(self) -> tuple[list[Instruction], Sections]:
+        """All rows in the order of their sections, and where each section begins and ends."""
+        rows, ranges = [], []
+        for part in self._sections.values():
+            ranges.append((len(rows), len(rows) + len(part)))
+            rows += part
+        return rows, Sections(*ranges)
+
+    def enters(self, at: int) -> bool:
+        """True if the layer after this boundary reads samples where the data set has them."""
+        return self.reads_samples and at == self.enter
+
+    def by_panel(self, panels: int) -> bool:
+        """True if threads divide a Linear layer's gradients by panels: all have equally many, a tile's or more."""
+        return panels % self.threads == 0 and panels >= TOGETHER * self.threads
+
+    def pack(self, floats: int) -> int:
+        """Offset of `floats` floats for rearranged weights."""
+        self.packed_count += floats
+        return self.packed_count - floats
+
+    def transposed(self, at: LayerWeights) -> int:
+        """Offset of the weights of a layer's input gradient, which every step transposes at its start."""
+        size = at.taps * at.taps * at.inputs * at.outputs
+        target, blocks = self.pack(size), size // (WIDTH * WIDTH)
+        operands = TransposeOperands(at.weight, at.taps * at.taps, at.inputs, at.outputs, target, blocks)
+        self.emit("prepare", "transpose_weights", operands)
+        return target
+
+    def mask(self, at: int) -> None:
+        """Send a boundary's gradient through the ReLU fused before it, if there is one."""
+        if at in self.fused_relu:
+            gradient = self.value_gradients[at].view
+            self.emit("backward", "relu_gradient", ReluGradientOperands(self.values[at].view, gradient, gradient))
+
+    def update(self, section: str, first: int, last: int, lines: int = 1) -> None:
+        """Step the weights from `first` to before `last`, and `lines - 1` ranges of equal length after them."""
+        self.emit(section, self.sharing.update, UpdateOperands(first, last, lines))
+
+    def update_others(self) -> None:
+        """Step all weights that are not stepped with their gradient."""
+        start, count = 0, self.layout.count
+        for first, last in [*sorted(self.stepped.values()), (count, count)]:
+            if first > start:
+                self.update("update", start, first)
+            start = last
