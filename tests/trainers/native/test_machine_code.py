@@ -88,7 +88,7 @@ def test_without_a_place_to_write_it_trains_all_the_same(home: Path, tmp_path: P
     blocked.write_text("")
     found = run(blocked)
     assert found[0] == run(home)[0] and found[2] == "True"
-    assert found[3].count("cannot be kept") == 1
+    assert found[3].count("cannot be stored") == 1
 
 
 def test_a_full_disk_costs_a_warning_and_not_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -96,24 +96,29 @@ def test_a_full_disk_costs_a_warning_and_not_the_run(monkeypatch: pytest.MonkeyP
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(module, "write_atomically", full)
-    monkeypatch.setattr(module, "_warned", set())
+    monkeypatch.setattr("warpladder.files.cache.write_atomically", full)
+    monkeypatch.setattr("warpladder.files.cache._warned", set())
     function = CompiledFunction(relu.__name__, "relu", "operation")
-    with pytest.warns(UserWarning, match="cannot be kept .*No space left") as told:
+    with pytest.warns(UserWarning, match="cannot be stored .*No space left") as messages:
         assert module._load(module._compiled(function))[0] != 0
         module._compiled(function)
-    assert len(told) == 1
+    assert len(messages) == 1
 
 
-def test_what_is_kept_comes_back_and_nothing_else() -> None:
-    code = MachineCode("symbol", b"\x00machine\ncode")
-    kept = module.encode(code)
-    assert module.decode(kept) == code
-    for at in range(len(kept)):
-        damaged = bytearray(kept)
+def test_what_is_stored_comes_back_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
+    function, code = CompiledFunction("module", "name", "operation"), MachineCode("symbol", b"\x00machine\ncode")
+    monkeypatch.setattr("warpladder.trainers.native.compiler.functions.compile_now", lambda _: code)
+    module.store(function)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    assert module._stored(function) == code
+    for at in range(len(whole)):
+        damaged = bytearray(whole)
         damaged[at] ^= 1
-        assert module.decode(bytes(damaged)) is None
-        assert module.decode(kept[:at]) is None
+        for content in (bytes(damaged), whole[:at]):
+            path.write_bytes(content)
+            assert module._stored(function) is None
 
 
 CPUS: tuple[dict[str, str], ...] = ({}, {"NUMBA_CPU_NAME": "haswell"}, {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "-avx2"}, {"NUMBA_CPU_NAME": "generic"},

@@ -366,7 +366,7 @@ from warpladder import TrainConfig, data, nets, train
 from warpladder.trainers.native.compiler import functions
 compile_now, compiled = functions.compile_now, []
 functions.compile_now = lambda function: compiled.append(function) or compile_now(function)
-from warpladder.trainers.native.compiler.machine_code import CompiledFunction, is_kept
+from warpladder.trainers.native.compiler.machine_code import CompiledFunction, is_stored
 from warpladder.trainers.native.compiler.vectors import TOGETHER
 run = train(nets.softmax((1, 8, 8)), data.load("digits"), TrainConfig(epochs=1), rung="native:threads=2")
 product = "multiply" if TOGETHER > 1 else "convolve"
@@ -375,7 +375,7 @@ names = ["gather_rows", product, "weight_gradient", "cross_entropy", "bias_gradi
 home = "warpladder.trainers.native.kernels."
 wanted = [CompiledFunction(home + OPERATIONS[name], name, "operation") for name in names]
 wanted += [CompiledFunction("warpladder.trainers.native.threads.run", "steps", "entry")]
-print([function.name for function in wanted if not is_kept(function)], run.history[0].train_loss, len(compiled))
+print([function.name for function in wanted if not is_stored(function)], run.history[0].train_loss, len(compiled))
 """
 
 

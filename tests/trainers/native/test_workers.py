@@ -147,7 +147,7 @@ def test_tries_become_rare_where_cores_stay_short(monkeypatch: pytest.MonkeyPatc
 
 def test_too_little_time_is_no_evidence() -> None:
     many = Workers(2)
-    many._apart = True
+    many._is_pinned = True
     many._judge(1e-4, 1e-3)
     assert many.count == 2
     many._judge(1e-4, 1e-3)

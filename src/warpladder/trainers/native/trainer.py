@@ -20,9 +20,9 @@ from ...machine.facts import cores
 from ...nets import Conv2d, CrossEntropyLoss, Net
 from ...optimizers import NUMBERS, Optimizer
 from ..base import State, StepLog, Trainer, check_fit, check_range, in_a_row
-from .compiler.ahead import ahead
 from .compiler.clocks import Clocks
 from .compiler.machine_code import CompiledFunction, address, entry
+from .compiler.precompile import precompile
 from .compiler.vectors import LANES, TOGETHER
 from .kernels.tile_sizes import KINDS, UPDATED
 from .program.barriers import rows_of_thread
@@ -242,7 +242,7 @@ class NativeTrainer(Trainer):
             rows = self._rows(plan.rows, memory, has_loss)
             functions = {row.operation: _operation(row.operation) for row in rows}
             loop = self._own_loop()
-            ahead([*functions.values(), STEPS, *([loop] if loop else [])])
+            precompile([*functions.values(), STEPS, *([loop] if loop else [])])
             where = {operation: address(function) for operation, function in functions.items()}
             if plan.calls_loop:
                 self._loop = address(loop) if loop else _loop_from_elsewhere(self.config.optimizer)

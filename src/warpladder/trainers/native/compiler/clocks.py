@@ -21,9 +21,7 @@ CLOCKED = CompiledFunction(f"{__package__.rpartition('.')[0]}.threads.run", "clo
 class Spent(NamedTuple):
     """An instruction's time.
 
-    operation : its name.
-    calls : how often each thread called it, on average.
-    seconds : what each thread spent in it, on average.
+    operation : its name. calls, seconds : of each thread, on average.
     """
 
     operation: str
@@ -40,9 +38,7 @@ class Clocks:
         self._table = np.empty((0, 0, ROW), np.int64)
 
     def around(self, programs: np.ndarray, names: list[str]) -> np.ndarray:
-        """A program with clocks, (threads, rows * ROW) like the one given; one table as long as it is the same
-        program.
-        """
+        """The program with clocks, (threads, rows * ROW) int64; the same table while it is the same program."""
         if self._of is not programs:
             self._of, self._names = programs, names
             self._table = programs.reshape(len(programs), -1, ROW).copy()
@@ -52,9 +48,7 @@ class Clocks:
         return self._table.reshape(programs.shape)
 
     def read(self) -> list[Spent]:
-        """Each row's time so far, in the program's order; the clocks begin again from zero. Threads that had nothing to
-        do are not counted.
-        """
+        """Each row's time so far, in the program's order, and reset of the clocks. Idle threads are not counted."""
         table = self._table
         working = max(1, int(np.any(table[:, :, CALLS], axis=1).sum()))
         calls, spent = (table[:, :, which].sum(axis=0) / working for which in (CALLS, SPENT))

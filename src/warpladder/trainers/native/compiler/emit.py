@@ -15,7 +15,7 @@ from numba.core import cgutils
 
 from .vectors import LANES
 
-#: a function that emits its own code; numba's stubs would have callers pass its typing context
+#: decorator of a function that emits its own code; with numba's stubs callers would have to pass its typing context
 intrinsic: Any = extending.intrinsic
 
 F32 = ir.FloatType()
@@ -49,11 +49,12 @@ def store(builder: ir.IRBuilder, base: ir.Value, index: ir.Value, value: ir.Valu
 
 
 def maximum(builder: ir.IRBuilder, value: ir.Value, other: ir.Value) -> ir.Value:
-    """NaN in value stays NaN: a diverged net must not look healthy behind a ReLU."""
+    """The larger; a NaN in value stays NaN: a diverged net must not look sound after a ReLU."""
     return builder.select(builder.fcmp_ordered("<", value, other), other, value)
 
 
 def minimum(builder: ir.IRBuilder, value: ir.Value, other: ir.Value) -> ir.Value:
+    """The smaller; a NaN in value stays NaN."""
     return builder.select(builder.fcmp_ordered(">", value, other), other, value)
 
 
@@ -96,9 +97,9 @@ def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # t
 
 
 def opaque(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:
-    """A loop's index, or a sum of strides that a loop carries, (int64) as a number that LLVM knows nothing of.
+    """A loop's index, or a sum of strides that a loop carries, (int64) as a number of which LLVM knows nothing.
 
-    Of a loop's index it knows that `row + index * stride` is a pointer that advances, and for AMD's cores it keeps one
+    LLVM knows that `row + index * stride` of a loop's index is a pointer that advances, and for AMD's cores it has one
     for each of a tile's rows: more than there are registers, so that most are read, advanced and written in memory at
     every step.
     """
@@ -108,7 +109,7 @@ def opaque(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:
 def chosen(
     builder: ir.IRBuilder, which: ir.Value, cases: tuple[int, ...], values: Callable[[int], list[ir.Value]]
 ) -> list[ir.Value]:
-    """The vectors that `values` emits for the case that `which` (int64) is; it has to be one of `cases`."""
+    """The vectors that `values` emits for case `which` (int64), which must be one of `cases`."""
     if len(cases) == 1:
         return values(cases[0])
     blocks = [builder.append_basic_block(f"case{case}") for case in cases]
@@ -134,7 +135,7 @@ def chosen(
 def horizontal(
     builder: ir.IRBuilder, vector: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value] | None = None
 ) -> ir.Value:
-    """The sum of a vector's lanes, halving it in a fixed order; or what `join` makes of them."""
+    """The sum of a vector's lanes, halving it in a fixed order; `join` may take the place of the addition."""
     width = LANES
     while width > 1:
         width //= 2

@@ -1,6 +1,4 @@
-"""How long this processor's vectors are, and what a panel of weights follows from it; numba need not be imported to
-know.
-"""
+"""Length of the processor's vectors and width of a panel of weights, known without importing numba."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ _SIXTEEN = (
 
 
 def _lanes() -> int:
-    """float32 lanes of a vector register of the processor that numba compiles for: this machine's, or the one that
-    NUMBA_CPU_NAME names.
-    """
+    """float32 lanes of a vector register of numba's target: this machine's processor, or that of NUMBA_CPU_NAME."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return 4
     import llvmlite.binding as llvm
@@ -26,14 +22,12 @@ def _lanes() -> int:
     llvm.initialize_native_asmprinter()
     processor, features = target()
     machine = llvm.Target.from_default_triple().create_target_machine(cpu=processor, features=features)
-    # asked by example: a processor's name stands for features that no list tells
+    # found by compiling an example: a processor's name stands for features that no list has
     return 16 if "zmm" in machine.emit_assembly(llvm.parse_assembly(_SIXTEEN)) else 8
 
 
 LANES = _lanes()
 WIDE = LANES == 16  # AVX-512: 32 registers, twice as long as those of AVX2
 VECTORS = 2  # of a tile's row
-WIDTH = (
-    LANES if WIDE else 2 * LANES
-)  # columns of a panel of weights: the same for every x86, so that layouts and padding are
+WIDTH = LANES if WIDE else 2 * LANES  # columns of a panel of weights: the same, and so the padding, for every x86
 TOGETHER = VECTORS * LANES // WIDTH  # panels that a tile multiplies at once

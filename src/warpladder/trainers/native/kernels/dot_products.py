@@ -1,16 +1,14 @@
-"""Products of rows with rows, for layers with few outputs: vectors run along the inputs, so that neither side has to be
-transposed.
+"""Products of rows with rows, for layers with few outputs: vectors run along the inputs, and nothing is transposed.
 
-What is left of an output is then a vector of sums, whose lanes must still be added up. That is done for LANES outputs
-together::
+An output is then a vector of sums, whose lanes must be added up. That is done for LANES outputs together::
 
     a    a0 a1 a2 a3     halves    a0+a2 a1+a3 b0+b2 b1+b3     halves again    a    b    c    d
     b    b0 b1 b2 b3      side     c0+c2 c1+c3 d0+d2 d1+d3
     c    ...               by
     d    ...              side
 
-so that what took log2(LANES) shuffles and additions an output takes two shuffles and one addition, in the same order,
-and outputs end as neighbours.
+so that two shuffles and one addition an output do the work of log2(LANES) of each, in the same order, and outputs end as
+neighbours.
 """
 
 from __future__ import annotations
@@ -41,14 +39,12 @@ from ..compiler.vectors import LANES
 
 
 def across(builder: ir.IRBuilder, vectors: list[ir.Value]) -> ir.Value:
-    """A vector of the sums of up to LANES vectors' lanes, half onto half; zeros behind the last."""
+    """A vector of the sums of up to LANES vectors' lanes, half onto half; zeros after the last."""
     size = LANES
     while size > 1:
         half = size // 2
         low = [start + i for start in range(0, 2 * LANES, size) for i in range(half)]
-        pairs = zip(
-            vectors[::2], [*vectors[1::2], zeros()], strict=False
-        )  # a last one without a neighbour has zeros beside it
+        pairs = zip(vectors[::2], [*vectors[1::2], zeros()], strict=False)  # a last one alone is paired with zeros
         vectors = [_halves(builder, a, b, low, half) for a, b in pairs]
         size = half
     return vectors[0]

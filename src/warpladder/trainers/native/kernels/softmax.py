@@ -32,8 +32,8 @@ LOWEST = ir.Constant(VECTOR, [float("-inf")] * LANES)
 def softmax(source, at, count, label, share, target, to):  # type: ignore[no-untyped-def]
     """target[to + i] = (softmax of source[at : at + count] - (i == label)) * share, for i < count.
 
-    Behind them, up to a whole vector, it writes zeros, or NaN where the row has one. Returns the sum of exp(source[at +
-    i] - largest), the largest, and the place of the first one that is as large; count, where all are NaN.
+    After them, up to a whole vector, it writes zeros, or NaN if the row has one. Returns the sum of exp(source[at + i] -
+    largest), the largest, and the index of its first occurrence, or `count` if all are NaN.
     """
     if count <= LANES:
         return _in_a_vector(source, at, count, label, share, target, to)
@@ -48,7 +48,7 @@ def softmax(source, at, count, label, share, target, to):  # type: ignore[no-unt
 
 @intrinsic
 def _in_a_vector(typing, source, at, count, label, share, target, to):  # type: ignore[no-untyped-def]
-    """`softmax` of up to LANES numbers, which never leave their register: half of the time, and the same bits."""
+    """`softmax` of up to LANES numbers, which never leave their register: half the time, and the same bits."""
     i64, f32 = types.int64, types.float32
     signature = types.Tuple((f32, f32, i64))(source, i64, i64, i64, f32, target, i64)
 
@@ -104,7 +104,7 @@ def _exponentials(typing, source, source_at, shift, target, target_at, count):  
 
 @intrinsic
 def _multiply(typing, target, at, count, factor):  # type: ignore[no-untyped-def]
-    """target[at + i] *= factor for i < count and those behind, up to a whole vector."""
+    """target[at + i] *= factor for i < count and further, up to a whole vector."""
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
         target, at, count, factor = pointers(context, builder, signature, values)
@@ -136,9 +136,7 @@ def _first_equal(typing, source, at, count, value):  # type: ignore[no-untyped-d
 
 
 def _first(builder: ir.IRBuilder, mask: ir.Value, otherwise: ir.Value) -> ir.Value:
-    """The first lane of a mask (int64), or `otherwise` where none is set: without a branch, since nobody can predict
-    which class is likeliest.
-    """
+    """The first lane of a mask (int64), or `otherwise` if none is set; without a branch, which would be unpredictable."""
     bits = builder.zext(builder.bitcast(mask, ir.IntType(LANES)), I64)
     return builder.select(
         builder.icmp_signed("==", bits, I64(0)), otherwise, builder.cttz(bits, ir.Constant(ir.IntType(1), 0))
@@ -146,7 +144,7 @@ def _first(builder: ir.IRBuilder, mask: ir.Value, otherwise: ir.Value) -> ir.Val
 
 
 def _vectors(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
-    """How many vectors so many numbers take (int64)."""
+    """Number of vectors of `count` numbers (int64)."""
     return builder.sdiv(builder.add(count, I64(LANES - 1)), I64(LANES))
 
 

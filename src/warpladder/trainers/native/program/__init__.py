@@ -1,4 +1,4 @@
-"""A net as a program: its tensors, where they lie in memory, and the rows of instructions that the compiled loop runs.
+"""A net as a program: its tensors, their places in memory, and the rows of instructions that the compiled loop runs.
 
-It imports nets and config, and the names of kernels/. Begin with plan.py.
+It imports nets, config and the sizes of kernels/. Begin with plan.py, then operands.py, the instruction set.
 """

@@ -1,4 +1,4 @@
-"""The native rung's threads: the compiled loop (run.py), workers, barriers and pages of memory.
+"""The native rung's threads: the compiled loop (run.py), the barrier, and the number of threads that run.
 
-It imports compiler/. Begin with workers.py, then run.py.
+It imports compiler/ and program/. Begin with run.py.
 """

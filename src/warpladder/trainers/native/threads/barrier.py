@@ -1,11 +1,9 @@
-"""What threads inside compiled code need to wait for each other: atomics, clocks, and a barrier that spins, and then
-sleeps.
+"""The barrier of threads inside compiled code, which spins and then sleeps; the atomics and clocks that it needs.
 
-A barrier of the operating system costs several microseconds, a step of a small net a few
-dozen: so threads spin. One that waits for longer than any share of a step takes waits for a thread that has no
-core, and keeps it from one by spinning: where more threads want to run than there are cores, all would wait for those
-that spin. So it sleeps. How long threads had to wait for a core is added up, so that fewer of them run where cores are
-short (workers.py).
+A barrier of the operating system costs several microseconds, a step of a small net a few dozen: so threads spin. A
+thread that waits for longer than any share of a step takes waits for one that has no core, and by spinning keeps a core
+from it: with more threads than cores, all would wait for those that spin. So it sleeps. The time that threads waited
+for a core is added up, so that fewer of them run where cores are short (workers.py).
 """
 
 from __future__ import annotations
@@ -22,18 +20,14 @@ from ..compiler.functions import shared
 from ..program.job import ARRIVED, GENERATION, IMPATIENCE, SLEEPERS, SLEPT, WAITS, WOKEN
 
 SPINS = 4000  # about 100 us of waiting before a thread sleeps
-# and so few at last, where spinning is for nothing: they halve with every wait that ends in sleep, and grow again with
-# others
-LEAST = 250
+LEAST = 250  # least of these: they halve with every wait that ends in sleep, and grow again with every other wait
 NAP = 1_000_000  # nanoseconds of one sleep, at most
 
-WALL, ON_CORE = (
-    "CLOCK_MONOTONIC",
-    "CLOCK_THREAD_CPUTIME_ID",
-)  # clocks: of the machine, and of the time that this thread has had a core
+#: clocks: of the machine, and of the time that this thread has had a core
+WALL, ON_CORE = "CLOCK_MONOTONIC", "CLOCK_THREAD_CPUTIME_ID"
 
 FUTEX = {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98}  # the system call's number, by processor
-WAIT, WAKE = 128, 129  # what it is asked for, among the threads of one process
+WAIT, WAKE = 128, 129  # its operations, among the threads of one process
 
 
 def _element(context, builder, signature, values):  # type: ignore[no-untyped-def]
@@ -73,7 +67,7 @@ def atomic_store(typing, array, index, value):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def relax(typing):  # type: ignore[no-untyped-def]
-    """Tell the core that this is a waiting loop."""
+    """Hint to the core that this is a waiting loop."""
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
         machine = platform.machine().lower()
@@ -117,24 +111,16 @@ wall_clock, own_clock = _clock(WALL), _clock(ON_CORE)
 
 @intrinsic
 def sleep(typing, array, index, value):  # type: ignore[no-untyped-def]
-    """Sleep while array[index] (int64) is `value`, until `wake` or for a millisecond: less on systems but Linux, and
-    not at all on Windows.
+    """Sleep while array[index] (int64) is `value`, until `wake` or for a millisecond.
+
+    On other systems than Linux it sleeps for less, and on Windows not at all.
     """
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
         if number := _futex():
-            length = cgutils.alloca_once_value(
-                builder, ir.Constant(ir.ArrayType(I64, 2), [0, NAP])
-            )  # seconds and nanoseconds
-            _call(
-                builder,
-                "syscall",
-                I64(number),
-                _word(context, builder, signature, values),
-                I64(WAIT),
-                values[2],
-                length,
-            )
+            seconds = ir.Constant(ir.ArrayType(I64, 2), [0, NAP])  # and nanoseconds
+            word, length = _word(context, builder, signature, values), cgutils.alloca_once_value(builder, seconds)
+            _call(builder, "syscall", I64(number), word, I64(WAIT), values[2], length)
         elif platform.system() != "Windows":
             _call(builder, "usleep", ir.IntType(32)(50))
         return context.get_dummy_value()
@@ -144,41 +130,36 @@ def sleep(typing, array, index, value):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def wake(typing, array, index):  # type: ignore[no-untyped-def]
-    """Wake all who `sleep` because of array[index]; on systems but Linux they wake by themselves."""
+    """Wake all threads that `sleep` on array[index]; on other systems than Linux they wake by themselves."""
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
         if number := _futex():
-            _call(
-                builder, "syscall", I64(number), _word(context, builder, signature, values), I64(WAKE), I64(2**31 - 1)
-            )
+            word = _word(context, builder, signature, values)
+            _call(builder, "syscall", I64(number), word, I64(WAKE), I64(2**31 - 1))
         return context.get_dummy_value()
 
     return types.void(array, types.int64), emit
 
 
 def _futex() -> int | None:
-    """Linux' number of the system call that lets a thread sleep on a number in memory; None elsewhere."""
+    """Linux's number of the futex system call, by which a thread sleeps on a number in memory; None elsewhere."""
     return FUTEX.get(platform.machine().lower()) if platform.system() == "Linux" else None
 
 
 def _word(context, builder, signature, values):  # type: ignore[no-untyped-def]
-    """Address of the low half of an element: the kernel compares 32 bits, and every processor that we run on stores
-    them first.
-    """
+    """Address of the low half of an element: the kernel compares 32 bits, which little-endian processors store first."""
     return builder.bitcast(_element(context, builder, signature, values), ir.IntType(32).as_pointer())
 
 
 def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
-    """Call a function of the C library whose first argument is a number and which gives one of the same width; more
-    arguments are variadic.
-    """
+    """Call a function of the C library that takes a number, returns one of the same width, and is variadic after it."""
     kind = ir.FunctionType(arguments[0].type, [arguments[0].type], var_arg=len(arguments) > 1)
     builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
 
 @shared
 def barrier(sync, threads):  # type: ignore[no-untyped-def]
-    """Wait until all threads are here. sync: (16,) int64, zeros at first, shared by them and used for nothing else."""
+    """Wait until all threads are here. sync: (16,) int64, zeros at first, shared by the threads for this alone."""
     if threads > 1:
         generation = atomic_load(sync, GENERATION)
         if atomic_add(sync, ARRIVED, 1) == threads - 1:

@@ -16,41 +16,9 @@ import numpy as np
 
 from ..compiler.functions import call_at, inner, shared
 from ..kernels.samples import read_out
+from ..program import job as at
 from ..program.access import cut, doubles, floats, floats_2d, int64s, numbers_at, reader, share
-from ..program.job import (
-    BARRIER,
-    CALLS,
-    CLOCKED_ADDRESS,
-    J_BATCH,
-    J_BLOCK,
-    J_CHANNELS,
-    J_FIRST,
-    J_LAST,
-    J_LENGTH,
-    J_LOOP,
-    J_MEMORY,
-    J_PARTS,
-    J_PATIENCE,
-    J_PREDICTS,
-    J_PROGRAMS,
-    J_SECTIONS,
-    J_TERMS,
-    J_TOGETHER,
-    J_VIEW,
-    J_WORKERS,
-    JOB,
-    NO_WAIT_AT_END,
-    RAN,
-    ROW,
-    SPAN,
-    SPENT,
-    STOPPED,
-    SUMMED,
-    WAIT,
-    WAITS,
-    BlockWork,
-    StepSettings,
-)
+from ..program.job import BlockWork, StepSettings
 from ..program.memory import ACTIVATIONS, CORRECT, FACTORS, GRADIENTS, INDICES, LOSS, OUT, SUBTOTALS, SYNC
 from ..program.tensors import ActivationView
 from .barrier import atomic_add, atomic_load, atomic_store, barrier, own_clock, wall_clock
@@ -71,9 +39,9 @@ def run(it, sections, work, end, workers):  # type: ignore[no-untyped-def]
     """
     job, program, memory, _ = it
     sync = int64s(memory, SYNC, 0)
-    last = job[J_SECTIONS + 2 * sections[1] + 1]
-    for i in range(job[J_SECTIONS + 2 * sections[0]], last):
-        row = cut(program, i * ROW, ROW)
+    last = job[at.J_SECTIONS + 2 * sections[1] + 1]
+    for i in range(job[at.J_SECTIONS + 2 * sections[0]], last):
+        row = cut(program, i * at.ROW, at.ROW)
         for part in range(work.part, end):
             thread = work.thread + part - work.part
             own = BlockWork(
@@ -88,20 +56,20 @@ def run(it, sections, work, end, workers):  # type: ignore[no-untyped-def]
                 work.inverse,
                 work.settings,
             )
-            loss, correct = call_at(row[0], cut(row, 1, ROW - 1), memory, own)
+            loss, correct = call_at(row[0], cut(row, 1, at.ROW - 1), memory, own)
             if loss != 0 or correct != 0:
                 doubles(memory, LOSS, thread)[work.step] += loss
                 int64s(memory, CORRECT, thread)[work.step] += int(correct)
-        if row[BARRIER] == WAIT or (i == last - 1 and row[BARRIER] != NO_WAIT_AT_END):
+        if row[at.BARRIER] == at.WAIT or (i == last - 1 and row[at.BARRIER] != at.NO_WAIT_AT_END):
             barrier(sync, workers)
 
 
 def clocked(operands, memory, work):  # type: ignore[no-untyped-def]
     """The operation at operands[CLOCKED_ADDRESS - 1], whose nanoseconds and calls are counted; see clocks.py."""
     began = wall_clock()
-    result = call_at(operands[CLOCKED_ADDRESS - 1], operands, memory, work)
-    operands[SPENT - 1] += wall_clock() - began
-    operands[CALLS - 1] += 1
+    result = call_at(operands[at.CLOCKED_ADDRESS - 1], operands, memory, work)
+    operands[at.SPENT - 1] += wall_clock() - began
+    operands[at.CALLS - 1] += 1
     return result
 
 
@@ -116,9 +84,9 @@ def _add(memory, to, of, slot):  # type: ignore[no-untyped-def]
 @inner
 def _begin_block(memory, slot, number):  # type: ignore[no-untyped-def]
     """Move gradients to the subtotals where a group of SUMMED blocks begins; True if there are none to add to."""
-    fresh = number % SUMMED == 0
+    fresh = number % at.SUMMED == 0
     if fresh and number > 0:
-        if number == SUMMED:
+        if number == at.SUMMED:
             first, own = floats(memory, SUBTOTALS, slot), floats(memory, GRADIENTS, slot)
             for i in range(first.shape[0]):
                 first[i] = own[i]
@@ -128,13 +96,13 @@ def _begin_block(memory, slot, number):  # type: ignore[no-untyped-def]
 
 
 @inner
-def opened(worker, at):  # type: ignore[no-untyped-def]
+def opened(worker, job_at):  # type: ignore[no-untyped-def]
     """A `StepsJob` from its address: its numbers, this thread's program, the memory's table, and the settings."""
-    job = numbers_at(at, JOB)
-    program = numbers_at(job[J_PROGRAMS] + 8 * worker * job[J_LENGTH], job[J_LENGTH])
-    memory = numbers_at(job[J_MEMORY], 3 * (OUT + 1))
+    job = numbers_at(job_at, at.JOB)
+    program = numbers_at(job[at.J_PROGRAMS] + 8 * worker * job[at.J_LENGTH], job[at.J_LENGTH])
+    memory = numbers_at(job[at.J_MEMORY], 3 * (OUT + 1))
     factors = floats(memory, FACTORS, 0)
-    return job, program, memory, StepSettings(factors[0], factors[1], job[J_LOOP])
+    return job, program, memory, StepSettings(factors[0], factors[1], job[at.J_LOOP])
 
 
 @shared
@@ -147,7 +115,7 @@ def _blocks(it, samples, work, team):  # type: ignore[no-untyped-def]
     job, _, memory, _ = it
     end, worker, workers = team
     first, last = samples
-    block, predicts = job[J_BLOCK], job[J_PREDICTS] != 0
+    block, predicts = job[at.J_BLOCK], job[at.J_PREDICTS] != 0
     for start in range(first, last, block):
         n = min(block, last - start)
         fresh = True if predicts else _begin_block(memory, work.slot, (start - first) // block)
@@ -158,25 +126,25 @@ def _blocks(it, samples, work, team):  # type: ignore[no-untyped-def]
         run(it, (FORWARD, FORWARD if predicts else BACKWARD), now, end, workers)
         if predicts:
             activations, out = floats(memory, ACTIVATIONS, work.slot), floats_2d(memory, OUT)
-            view = _read_view(cut(job, J_VIEW, JOB - J_VIEW))
-            read_out(activations, view, job[J_CHANNELS], out, start, share(n, worker, workers))
+            view = _read_view(cut(job, at.J_VIEW, at.JOB - at.J_VIEW))
+            read_out(activations, view, job[at.J_CHANNELS], out, start, share(n, worker, workers))
             barrier(int64s(memory, SYNC, 0), workers)
     if not predicts and last > first:
-        if last - first > SUMMED * block:
+        if last - first > at.SUMMED * block:
             _add(memory, GRADIENTS, SUBTOTALS, work.slot)
         run(it, (COLLECT, COLLECT), work, end, workers)
 
 
-def steps(worker, at):  # type: ignore[no-untyped-def]
+def steps(worker, job_at):  # type: ignore[no-untyped-def]
     """Do the steps of a `StepsJob`, or its predictions; every thread calls this with its number and the job's address.
 
     A step trains on a batch of `NativeMemory.indices`, or each on all of them. Predictions, in PyTorch's order of
     features, are a step of one batch that ends after the last layer. Where threads had to wait for each other too often,
     the steps end early, before the one of number `sync[STOPPED]`.
     """
-    it = opened(worker, at)
+    it = opened(worker, job_at)
     job, _, memory, settings = it
-    parts, workers, together, batch = job[J_PARTS], job[J_WORKERS], job[J_TOGETHER] != 0, job[J_BATCH]
+    parts, workers, together, batch = job[at.J_PARTS], job[at.J_WORKERS], job[at.J_TOGETHER] != 0, job[at.J_BATCH]
     sync, total = int64s(memory, SYNC, 0), int64s(memory, INDICES, 0).shape[0]
     began, had = 0, 0
     # one thread alone waits for no other; and where cores are short, Linux takes the core from a thread that reads its
@@ -184,10 +152,10 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
     if workers > 1:
         began, had = wall_clock(), own_clock()
     mine, end = share(parts, worker, workers)
-    for i in range(job[J_FIRST], job[J_LAST]):
+    for i in range(job[at.J_FIRST], job[at.J_LAST]):
         begin = i * batch if batch < total else 0  # of full batches each step takes all samples again
         size = min(batch, total - begin)
-        inverse = np.float32(1.0 / (size * job[J_TERMS]))
+        inverse = np.float32(1.0 / (size * job[at.J_TERMS]))
         whole = BlockWork(0, mine, mine, parts, begin, 0, 0, i, inverse, settings)
         run(it, (PREPARE, PREPARE), whole, end, workers)
         if together:  # all samples, and this thread's parts of every instruction
@@ -196,21 +164,21 @@ def steps(worker, at):  # type: ignore[no-untyped-def]
             for slot in range(mine, end):
                 work = BlockWork(slot, slot, 0, 1, begin, 0, 0, i, inverse, settings)
                 _blocks(it, share(size, slot, parts), work, (1, 0, 1))
-        if job[J_PREDICTS] != 0:
+        if job[at.J_PREDICTS] != 0:
             break
         for part in range(mine, end):
-            doubles(memory, LOSS, part)[i] /= job[J_TERMS]
+            doubles(memory, LOSS, part)[i] /= job[at.J_TERMS]
         # one more step is done: it has a wait, after which all threads have seen this
-        impatient = worker == 0 and i + 2 < job[J_LAST] and atomic_load(sync, STOPPED) == 0
-        if impatient and atomic_load(sync, WAITS) >= job[J_PATIENCE]:
-            atomic_store(sync, STOPPED, i + 2)
+        impatient = worker == 0 and i + 2 < job[at.J_LAST] and atomic_load(sync, at.STOPPED) == 0
+        if impatient and atomic_load(sync, at.WAITS) >= job[at.J_PATIENCE]:
+            atomic_store(sync, at.STOPPED, i + 2)
         if not together:  # threads that work together have waited where they must
             barrier(sync, workers)
         shares = 1 if together else min(parts, size)
         run(it, (UPDATE, UPDATE), BlockWork(0, mine, mine, parts, begin, 0, shares, i, inverse, settings), end, workers)
-        if atomic_load(sync, STOPPED) == i + 1:
+        if atomic_load(sync, at.STOPPED) == i + 1:
             break
     if workers > 1:
-        atomic_add(sync, SPAN, wall_clock() - began)
-        atomic_add(sync, RAN, own_clock() - had)
+        atomic_add(sync, at.SPAN, wall_clock() - began)
+        atomic_add(sync, at.RAN, own_clock() - had)
     return 0

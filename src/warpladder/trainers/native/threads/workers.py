@@ -1,9 +1,9 @@
 """The threads that do a trainer's parts: one for each part, or fewer while the system has no core for each.
 
-A class of thirty on one server, two threads each: whoever waits at a barrier waits for a thread that waits for a core,
-sixty of them for two. The same steps on one thread for each process never wait. So compiled code adds up how long its
-threads waited for cores (sync.py), and where that is much, fewer threads do the parts, some of them one after the
-other. A step's bits depend on the parts alone.
+If thirty processes of two threads share two cores, a thread at a barrier waits for a partner that has no core. The same
+steps on one thread of each process never wait. So compiled code adds up the time that its threads waited for cores
+(barrier.py), and if it is long, fewer threads do the parts, some of them one after the other. A step's bits depend on
+the parts alone.
 
 ::
 
@@ -11,8 +11,8 @@ other. A step's bits depend on the parts alone.
     threads      a  b  c  d            a  a  b  b            a  a  a  a
                  cores for all         for half              for one
 
-Before fewer are tried, each gets a processor of its own while it runs: a system may leave two threads on one processor
-though others are idle.
+Before fewer threads are tried, each is pinned to a processor of its own while it runs: a system may leave two threads on
+one processor though others are idle.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ import numpy as np
 
 from ..program.job import J_FIRST, J_LAST, J_PATIENCE, J_WORKERS, RAN, SLEPT, SPAN, STOPPED, WAITS
 
-ENOUGH = 2e-3  # seconds on cores, or waiting for one, that a judgement rests on
-# of the time that threads want a core they must get one: two threads that share a core with a third get two thirds
+ENOUGH = 2e-3  # seconds on cores, or waiting for one, on which a judgement rests
+# least share of the time in which threads are ready that they must have a core: two threads that share a core with a
+# third have two thirds
 SHARE = 0.75
-FEW, MANY = 2, 4096  # waits that end in sleep until it is looked why: at first, and where cores were never short
-SOON, LATE = 0.05, 5.0  # seconds until more threads are tried again: at first, and at most, where cores stay short
+FEW, MANY = 2, 4096  # waits that end in sleep before a judgement: at first, and where cores were never short
+SOON, LATE = 0.05, 5.0  # seconds until more threads are tried again: at first, and at most
 
 
 class Workers:
-    """Threads for `parts` parts of work; `count` is how many do it at present."""
+    """Threads for `parts` parts of work; `count` of them do it at present."""
 
     def __init__(self, parts: int) -> None:
         self.parts = self.count = parts
@@ -43,20 +44,20 @@ class Workers:
         self._patience = FEW
         self._pause = SOON
         self._next = 0.0  # when more threads are tried, by `time.perf_counter`
-        self._tries = False  # whether more threads than before are just being tried
-        self._apart = False  # whether each thread is kept on a processor of its own while it runs
-        self._turn = os.getpid()  # which processors these are: others for other processes, and every time
-        self._step = 0.0  # seconds of a step, lately
+        self._is_trying = False  # True while more threads than before are tried
+        self._is_pinned = False  # True if each thread is pinned to a processor of its own while it runs
+        self._turn = os.getpid()  # selects the processors: others for other processes, and every time
+        self._step = 0.0  # seconds of a step in the last call
         self._ran = self._waited = 0.0  # seconds on cores and waiting for one, since the last judgement
 
     def train(self, call: Callable[[int, int], None], job: np.ndarray, sync: np.ndarray, steps: int) -> None:
-        """Have `steps` steps of a job done, by as many threads as there are cores for.
+        """Do `steps` steps of a job on as many threads as there are cores for.
 
-        call : the compiled function; called with a thread's number and the job's address. job : (JOB,) int64, see
-        program.py. sync : (16,) int64.
+        call : the compiled function; its arguments are a thread's number and the job's address. job : (JOB,) int64, see
+        job.py. sync : (16,) int64.
         """
         done = 0
-        if self.parts == 1 and steps:  # which waits for nobody
+        if self.parts == 1 and steps:  # one part never waits
             job[J_LAST] = done = steps
             self.everywhere(call, job)
         while done < steps:
@@ -75,8 +76,8 @@ class Workers:
         """Call a compiled function on each of the threads that do the work at present."""
         at = job.ctypes.data
         job[J_WORKERS] = self.count if self._pool else 1
-        if self._apart:
-            call = _kept_apart(call, self.count, self._turn)
+        if self._is_pinned:
+            call = _pinned(call, self.count, self._turn)
         others = [self._pool.submit(call, worker, at) for worker in range(1, self.count)] if self._pool else []
         call(0, at)
         for other in others:
@@ -88,57 +89,57 @@ class Workers:
             self._pool = None
 
     def _at_once(self, left: int, now: float) -> int:
-        """Steps, of those that are left, until it is time to try more threads; where it is, they are tried."""
-        if self.count == self.parts or self._tries:
+        """Number of the next steps to do at once: until it is time to try more threads, or all, with more threads."""
+        if self.count == self.parts or self._is_trying:
             return left
         if now >= self._next:
-            self._tries = True
+            self._is_trying = True
             self.count = min(self.parts, 2 * self.count)
             self._patience = FEW
-            self._keep_apart()
+            self._pin()
             return left
         return max(1, min(left, int((self._next - now) / self._step)))
 
     def _judge(self, ran: float, waited: float) -> None:
-        """Go on with these threads or with fewer, by the seconds that they ran and that they waited for a core."""
+        """Choose the number of threads by the seconds that they ran and that they waited for a core."""
         self._ran += ran
         self._waited += max(waited, 0.0)
         if self._ran + self._waited < ENOUGH:
             return
         got = self._ran / (self._ran + self._waited)
         self._ran = self._waited = 0.0
-        if not got >= SHARE and not self._apart and self._keep_apart():
+        if not got >= SHARE and not self._is_pinned and self._pin():
             self._patience = FEW
             return
         if not got >= SHARE:
-            self._apart = False
+            self._is_pinned = False
             self.count = max(1, int(self.count * got))
             self._next = time.perf_counter() + self._pause
             self._pause = min(2 * self._pause, LATE)
             self._patience = FEW
         else:
-            if self._tries:
+            if self._is_trying:
                 self._pause = SOON
                 self._next = time.perf_counter() + SOON
             self._patience = min(2 * self._patience, MANY)
-        self._tries = False
+        self._is_trying = False
 
-    def _keep_apart(self) -> bool:
-        """Keep each thread on a processor of its own from now on, where the system has that; whether it has."""
-        self._apart = hasattr(os, "sched_setaffinity") and self.count > 1
+    def _pin(self) -> bool:
+        """Pin each thread to a processor of its own from now on; False if the system cannot do that."""
+        self._is_pinned = hasattr(os, "sched_setaffinity") and self.count > 1
         self._turn += self.count
-        return self._apart
+        return self._is_pinned
 
 
-def _kept_apart(call: Callable[[int, int], None], count: int, turn: int) -> Callable[[int, int], None]:
-    """`call` for a thread, one of `count`, that stays on one of the processors it may use meanwhile, as far from the
-    other threads as can be.
+def _pinned(call: Callable[[int, int], None], count: int, turn: int) -> Callable[[int, int], None]:
+    """`call`, pinned to one of the processors that the thread may use, as far as possible from those of the other
+    threads, which are `count` together.
     """
 
-    def kept(worker: int, at: int) -> None:
+    def pinned(worker: int, at: int) -> None:
         here = os.sched_getaffinity(0)
         places = sorted(here)
-        with suppress(OSError):  # a processor that was taken from this process meanwhile
+        with suppress(OSError):  # the process lost the processor meanwhile
             os.sched_setaffinity(0, {places[(turn + worker * max(1, len(places) // count)) % len(places)]})
         try:
             call(worker, at)
@@ -146,4 +147,4 @@ def _kept_apart(call: Callable[[int, int], None], count: int, turn: int) -> Call
             with suppress(OSError):
                 os.sched_setaffinity(0, here)
 
-    return kept
+    return pinned

@@ -1,0 +1,85 @@
+"""Precompilation on several cores: numba compiles one function at a time in a process, so other processes compile some
+of them and store them on disk.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ....machine.facts import cores
+from .machine_code import CompiledFunction, address, is_stored, store
+
+PROCESSES = 3  # that help, at most: each takes a second to start, and 200 MB
+WORTH_IT = 4  # functions to compile for each process that is started
+
+#: functions that take longest to compile: they begin first, so that none is compiled alone in the end
+LONGEST = (
+    "steps", "multiply", "convolve", "weight_gradient", "gather", "weight_step", "convolve_pixel_runs",
+    "gather_few_outputs", "sgd",
+)  # fmt: skip
+
+
+def precompile(functions: Iterable[CompiledFunction]) -> None:
+    """Compile functions with the help of other processes, but for those on disk.
+
+    If a process ends early or cannot be started, the first call of `address` compiles its function.
+    """
+    missing = [function for function in dict.fromkeys(functions) if not is_stored(function)]
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    left = deque(sorted(missing, key=lambda function: ranks.get(function.name, len(LONGEST))))
+    helpers = min(PROCESSES, cores() - 1, len(left) // WORTH_IT)
+    if helpers < 1:
+        return
+    processes = [process for process in (_started() for _ in range(helpers)) if process is not None]
+    with ThreadPoolExecutor(helpers, thread_name_prefix="compiling") as pool:
+        try:
+            busy = [pool.submit(_feed, process, left) for process in processes]
+            while left:
+                address(left.popleft())
+            for future in busy:
+                future.result()
+        finally:
+            left.clear()
+            for process in processes:
+                process.kill()
+                process.communicate()
+
+
+def _started() -> subprocess.Popen[str] | None:
+    package = str(Path(__file__).parents[4])
+    code = f"import sys; sys.path.insert(0, {package!r}); from {__name__} import child; child()"
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        return None
+
+
+def _feed(process: subprocess.Popen[str], left: deque[CompiledFunction]) -> None:
+    """Give a process a function whenever it has compiled the one before, until none is left or it has ended."""
+    assert process.stdin is not None and process.stdout is not None
+    while process.stdout.readline():
+        try:
+            print(*left.popleft(), file=process.stdin, flush=True)
+        except (IndexError, OSError):  # nothing is left; or the process has ended meanwhile
+            return
+
+
+def child() -> None:
+    """Compile the functions named on standard input, a line each; a line on standard output requests the next."""
+    while True:
+        print("next", flush=True)
+        words = sys.stdin.readline().split()
+        if not words:
+            return
+        store(CompiledFunction(*words))
