@@ -40,9 +40,8 @@ def test_a_gradients_tile_has_all_that_it_counts_in_registers(strided: bool) -> 
     @njit
     def gradient(at, a, a_k, a_run, b, b_k, b_run, length, runs, c, ends, tiles):
         for m in range(0, tiles * ROWS, ROWS):
-            begin, end = (ends[0], c, 0), (ends[1], c, 0)
             left, right = (a, 0, a_k, a_run), (b, 0, b_k, b_run, LANES)
-            tile((at, 64, m), left, right, (length, runs), (c, 0, LANES), begin, end, NO_STEP)
+            tile((at, 64, m), left, right, (length, runs), (c, 0, LANES), (ends[0], c, 0, ends[1], c, 0), NO_STEP)
 
     floats = np.zeros(4 * LANES, np.float32)
     gradient(np.zeros(3 * 64, np.int64), floats, 1, 1, floats, 1, 1, 1, 1, floats, (ZERO, STORE), 1)

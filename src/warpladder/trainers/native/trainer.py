@@ -137,7 +137,7 @@ class NativeTrainer(Trainer):
         check_range(self.config, order, len(self._samples["labels"]), first, last)
 
     def _steps(self, indices: np.ndarray, steps: int, order: Order) -> StepLog:
-        """Train steps on batches of these samples, or each on all of them; with losses, if the order's epoch has them."""
+        """Train steps on batches of these samples, or each on all; with losses, if the order's epoch has them."""
         assert self._samples is not None
         memory = self._memory._replace(
             **self._samples,
@@ -306,7 +306,7 @@ NO_SAMPLES: dict[str, np.ndarray] = {
 
 
 def _whole_bytes(memory: NativeMemory) -> bool:
-    """True if samples are bytes in rows of whole vectors: a first layer with few outputs then reads the data set itself."""
+    """True if samples are bytes in rows of whole vectors: a first layer with few outputs then reads the data set."""
     return len(memory.u8) > 0 and memory.u8.shape[1] % LANES == 0
 
 

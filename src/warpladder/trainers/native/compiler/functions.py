@@ -1,4 +1,4 @@
-"""Functions that compiled code alone calls: operations, each compiled by itself and called by address, and parts of them.
+"""Functions that compiled code alone calls: operations, each compiled by itself and called by address, and their parts.
 
 None can be called from Python as it is: unpacking Python objects would take longer to compile than the work itself.
 None makes an array, so none counts references.

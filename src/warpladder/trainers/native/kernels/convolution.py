@@ -75,7 +75,9 @@ def _fill_offsets(at, first_pixel, pixels, it, width):  # type: ignore[no-untype
 
 @inner
 def convolve_block(it, memory, work, pixels, panel_range):  # type: ignore[no-untyped-def]
-    """y = finish(bias + x * weights) for the `pixels` pixels, at most BLOCK, of the offset table, and a range of panels."""
+    """y = finish(bias + x * weights) for the first `pixels` entries of the offset table, at most BLOCK, and a range of
+    panels.
+    """
     at, a = offsets_of(memory, work), activations_of(memory, work)
     weights, biases = floats(memory, it.array, 0), floats(memory, WEIGHTS, 0)
     channels = it.x.channels
@@ -103,17 +105,17 @@ def convolve_block(it, memory, work, pixels, panel_range):  # type: ignore[no-un
                 length * WIDTH,
                 b_vector,
             )
-            result, begin = (a, column, LANES), (start, biases, it.bias + column)
-            end = (it.finish if part == outer - 1 else STORE, a, column)
+            finish = it.finish if part == outer - 1 else STORE
+            result, ends = (a, column, LANES), (start, biases, it.bias + column, finish, a, column)
             if lone:
                 for p in range(0, pixels, LONE_ROWS):
-                    _lone_tile((at, span, p), left, right, (length, runs), result, begin, end, NO_STEP)
+                    _lone_tile((at, span, p), left, right, (length, runs), result, ends, NO_STEP)
             else:
                 if TOGETHER > 1 and begins:
                     for p in range(0, taken, BROAD_ROWS):
-                        _broad_tile((at, span, p), left, right, (length, runs), result, begin, end, NO_STEP)
+                        _broad_tile((at, span, p), left, right, (length, runs), result, ends, NO_STEP)
                 for p in range(taken, pixels, ROWS):
-                    _tile((at, span, p), left, right, (length, runs), result, begin, end, NO_STEP)
+                    _tile((at, span, p), left, right, (length, runs), result, ends, NO_STEP)
 
 
 @inner

@@ -52,11 +52,11 @@ def patch_offsets(at, x, kernel, w_at):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _add_chunk(it, memory, work, left, right, extent, ends):  # type: ignore[no-untyped-def]
+def _add_chunk(it, memory, work, left, right, extent, how):  # type: ignore[no-untyped-def]
     """Multiply a chunk of pixels for a thread's tiles and panels.
 
     left, right : of the tiles, right without its panel and strides between vectors. extent : pixels of a row, rows.
-    ends : start and finish of the sums.
+    how : start and finish of the sums.
     """
     at, target, step = (
         offsets_of(memory, work),
@@ -68,7 +68,7 @@ def _add_chunk(it, memory, work, left, right, extent, ends):  # type: ignore[no-
     first, last = tile_range[0] * ROWS, tile_range[1] * ROWS
     broad, span = broad_rows(min(last, depth) - first), at.shape[0] // KINDS
     dy, b_at, b_k, b_run = right
-    begin, end = (ends[0], target, 0), (ends[1], target, 0)
+    ends = (how[0], target, 0, how[1], target, 0)
     # panels outside: a panel's gradients are then written in the order in which they are stored
     for panel in range(panel_range[0], panel_range[1], TOGETHER):
         factor = (dy, b_at + panel * WIDTH, b_k, b_run, LANES)
@@ -78,12 +78,12 @@ def _add_chunk(it, memory, work, left, right, extent, ends):  # type: ignore[no-
         taken, begins = in_broad(broad, panel, panel_range)
         if TOGETHER > 1 and begins:
             for m in range(first, first + taken, BROAD_ROWS):
-                _broad_tile((at, span, m), left, factor, extent, result, begin, end, step)
+                _broad_tile((at, span, m), left, factor, extent, result, ends, step)
         for m in range(first + taken, last, ROWS):
             if lone:
-                _lone_tile((at, span, m), left, factor, extent, result, begin, end, step)
+                _lone_tile((at, span, m), left, factor, extent, result, ends, step)
             else:
-                _tile((at, span, m), left, factor, extent, result, begin, end, step)
+                _tile((at, span, m), left, factor, extent, result, ends, step)
 
 
 def weight_gradient(operands, memory, work):  # type: ignore[no-untyped-def]

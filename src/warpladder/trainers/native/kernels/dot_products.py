@@ -7,8 +7,8 @@ An output is then a vector of sums, whose lanes must be added up. That is done f
     c    ...               by
     d    ...              side
 
-so that two shuffles and one addition an output do the work of log2(LANES) of each, in the same order, and outputs end as
-neighbours.
+so that two shuffles and one addition an output do the work of log2(LANES) of each, in the same order, and outputs end
+as neighbours.
 """
 
 from __future__ import annotations
@@ -75,16 +75,17 @@ def make_dot(
     """An intrinsic: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] + bias[n]).
 
     a_m : the row of a that `row` finds at at[m]; `read` loads LANES numbers of it as floats.
-    length : a multiple of LANES. bias : (array, index). floor : -inf for none; a NaN stays.
+    length : a multiple of LANES. bias : (array, index). limits : (scale, floor); floor is -inf for none; a NaN stays.
     result : (array, index, count). y[m, 0] is array[index + at[rows + columns + m]]; n < count.
     """
 
     @intrinsic
-    def dot(typing, a, b, at, length, bias, scale, floor, result):  # type: ignore[no-untyped-def]
+    def dot(typing, a, b, at, length, bias, limits, result):  # type: ignore[no-untyped-def]
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            _, b, at, length, _, scale, floor, _ = pointers(context, builder, signature, values)
-            (bias, bias_at), (target, to, count) = (
-                unpacked(context, builder, signature.args[i], values[i]) for i in (4, 7)
+            _, b, at, length, *_ = pointers(context, builder, signature, values)
+            (bias, bias_at), (scale, floor), (target, to, count) = (
+                unpacked(context, builder, kind, value)
+                for kind, value in zip(signature.args[4:], values[4:], strict=True)
             )
             where = [builder.load(builder.gep(at, [I64(i)])) for i in range(rows + columns + rows)]
             a_row = [row(context, builder, signature.args[0], values[0], where[m]) for m in range(rows)]
@@ -108,6 +109,6 @@ def make_dot(
                     store_first(builder, target, place, value, builder.sub(count, I64(n)))
             return context.get_dummy_value()
 
-        return types.void(a, b, at, types.int64, bias, types.float32, types.float32, result), emit
+        return types.void(a, b, at, types.int64, bias, limits, result), emit
 
     return dot

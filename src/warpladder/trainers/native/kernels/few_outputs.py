@@ -69,7 +69,7 @@ def _forward(it, memory, work):  # type: ignore[no-untyped-def]
         for output in range(0, it.outputs, OUTPUTS):
             weight_rows(at, it, output)
             bias, result = (weights, it.bias + output), (a, output, min(OUTPUTS, it.outputs - output))
-            _dot(a, weights, at, it.pitch, bias, np.float32(1), floor, result)
+            _dot(a, weights, at, it.pitch, bias, (np.float32(1), floor), result)
 
 
 def few_outputs(operands, memory, work):  # type: ignore[no-untyped-def]
@@ -103,11 +103,11 @@ def few_outputs_input_gradient(operands, memory, work):  # type: ignore[no-untyp
         table, left = (at, span, 0), (a, 0, 1, 0)
         for column in range(panel_range[0] * WIDTH, end, VECTORS * LANES):
             right = (weights, it.weights + column, it.pitch, 0, LANES)
-            result, begin, masked = (a, column, LANES), (ZERO, a, 0), (finish, a, column)
+            result, ends = (a, column, LANES), (ZERO, a, 0, finish, a, column)
             if TOGETHER > 1 and column + WIDTH == end:
-                _lone_input_tile(table, left, right, (it.outputs, 1), result, begin, masked, NO_STEP)
+                _lone_input_tile(table, left, right, (it.outputs, 1), result, ends, NO_STEP)
             else:
-                _input_tile(table, left, right, (it.outputs, 1), result, begin, masked, NO_STEP)
+                _input_tile(table, left, right, (it.outputs, 1), result, ends, NO_STEP)
     return 0.0, 0.0
 
 
@@ -118,7 +118,7 @@ def few_outputs_weight_gradient(operands, memory, work):  # type: ignore[no-unty
     target, step = gradient_target(memory, work, steps), sgd_numbers(memory, work)
     x, dy, span = it.x, it.dy, at.shape[0] // KINDS
     first, last = share(it.panels, work.part, work.parts)
-    begin, finish = (ADD if work.add else ZERO, target, 0), (STEP if steps else STORE, target, 0)
+    ends = (ADD if work.add else ZERO, target, 0, STEP if steps else STORE, target, 0)
     for column in range(first * WIDTH, last * WIDTH, VECTORS * LANES):
         for output in range(0, it.outputs, OUTPUTS):
             for i in range(OUTPUTS):
@@ -128,7 +128,7 @@ def few_outputs_weight_gradient(operands, memory, work):  # type: ignore[no-unty
             left, right = (a, 0, dy.sample, 0), (a, x.offset + column, x.sample, 0, LANES)
             table, result = (at, span, 0), (target, column, LANES)
             if TOGETHER > 1 and column + WIDTH == last * WIDTH:
-                _lone_gradient_tile(table, left, right, (work.n, 1), result, begin, finish, step)
+                _lone_gradient_tile(table, left, right, (work.n, 1), result, ends, step)
             else:
-                _gradient_tile(table, left, right, (work.n, 1), result, begin, finish, step)
+                _gradient_tile(table, left, right, (work.n, 1), result, ends, step)
     return 0.0, 0.0

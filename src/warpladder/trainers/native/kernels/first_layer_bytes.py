@@ -123,7 +123,7 @@ def few_outputs_of_bytes(operands, memory, work):  # type: ignore[no-untyped-def
                             prefetch(pixels, indices[sample + GROUP + i], line)
                     at[SAMPLES + OUTPUTS + i] = it.y.offset + row * it.y.sample
                 bias, result = (weights, it.bias + output), (a, output, min(OUTPUTS, it.outputs - output))
-                _dot(pixels, weights, at, it.features, bias, work.settings.scale, floor, result)
+                _dot(pixels, weights, at, it.features, bias, (work.settings.scale, floor), result)
     return 0.0, 0.0
 
 

@@ -13,7 +13,7 @@ _read = reader(FlattenOperands)
 
 @inner
 def _lines(image):  # type: ignore[no-untyped-def]
-    """Lines of evenly spaced pixels, and pixels of a line: the image's rows, or all of it as one line if it is dense."""
+    """Lines of evenly spaced pixels, and pixels of a line: the image's rows, or one line if it is dense."""
     dense = image.row == image.width * image.pixel
     return (1, image.height * image.width) if dense else (image.height, image.width)
 

@@ -37,12 +37,12 @@ def _step_rows(it, memory, work, panel, rows, lone):  # type: ignore[no-untyped-
     right = (a, it.dy.offset + panel * WIDTH, it.dy.pixel, 0, LANES)
     # vectors are neighbours in a panel, or the same places of neighbouring panels, each with scratch of its own
     result = (total, -rows[0] * WIDTH, LANES if TOGETHER == 1 else UPDATED)
-    begin, end = (ZERO, a, 0), (STORE, a, 0)
+    ends = (ZERO, a, 0, STORE, a, 0)
     for m in range(rows[0], rows[1], ROWS):
         if lone:
-            _lone_tile((at, span, m), left, right, (work.n, 1), result, begin, end, NO_STEP)
+            _lone_tile((at, span, m), left, right, (work.n, 1), result, ends, NO_STEP)
         else:
-            _tile((at, span, m), left, right, (work.n, 1), result, begin, end, NO_STEP)
+            _tile((at, span, m), left, right, (work.n, 1), result, ends, NO_STEP)
     count = (min(rows[1], depth) - rows[0]) * WIDTH
     for which in range(1 if lone else TOGETHER):
         g = cut(total, which * UPDATED, count)

@@ -1,7 +1,7 @@
 """The matrix product's register tile, on which linear layers and convolutions stand.
 
-numba compiles Python loops well but leaves register tiling to chance. So a tile is an intrinsic: it emits its LLVM vector
-code itself (emit.py) and then reads like a function call inside compiled code.
+numba compiles Python loops well but leaves register tiling to chance. So a tile is an intrinsic: it emits its LLVM
+vector code itself (emit.py) and then reads like a function call inside compiled code.
 
 A tile is rows x vectors of sums that stay in registers while k runs. With 6 rows of 2 vectors it has 12 sums, enough to
 hide the latency of two FMA units, in the 16 vector registers of AVX2; with 8 rows 16 sums, in the 32 of AVX-512, and
@@ -10,6 +10,7 @@ with 6 rows and 4 vectors 24.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple
 
@@ -95,7 +96,7 @@ def make_tile(
     """
 
     @intrinsic
-    def tile(typing, table, left, right, depth, result, begin, end, step):  # type: ignore[no-untyped-def]
+    def tile(typing, table, left, right, depth, result, ends, step):  # type: ignore[no-untyped-def]
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
             parts = (
                 unpacked(context, builder, kind, value) for kind, value in zip(signature.args, values, strict=True)
@@ -105,7 +106,7 @@ def make_tile(
             code.stored(totals, finishes)
             return context.get_dummy_value()
 
-        return types.void(table, left, right, depth, result, begin, end, step), emit
+        return types.void(table, left, right, depth, result, ends, step), emit
 
     return tile
 
@@ -179,7 +180,9 @@ class _TileCode:
             store(builder, it.c, where, value)
 
 
-def relu_or_mask(builder: ir.IRBuilder, totals: list[ir.Value], finish: int, masks) -> list[ir.Value]:  # type: ignore[no-untyped-def]
+def relu_or_mask(
+    builder: ir.IRBuilder, totals: list[ir.Value], finish: int, masks: Callable[[], list[ir.Value]]
+) -> list[ir.Value]:
     """Sums finished by STORE, RELU or MASK; masks() emits the loads of the mask's activations."""
     if finish == RELU:
         return [maximum(builder, value, zeros()) for value in totals]

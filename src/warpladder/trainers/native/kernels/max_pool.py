@@ -21,7 +21,7 @@ _read, _read_gradient = reader(MaxPoolOperands), reader(MaxPoolGradientOperands)
 
 def _better(builder: ir.IRBuilder, new: ir.Value, number: ir.Value, old: ir.Value, argmax: ir.Value) -> list[ir.Value]:
     """The larger of new and old, and its number in the window: old stays among equals, and if it is a NaN."""
-    # "unordered or greater", except that a NaN once kept is not replaced
+    # "unordered or greater", except that a NaN is never replaced
     larger = builder.and_(builder.fcmp_unordered(">", new, old), builder.fcmp_ordered("ord", old, old))
     return [builder.select(larger, new, old), builder.select(larger, splat(builder, number), argmax)]
 
@@ -85,8 +85,9 @@ def _max_of_four(typing, window, result):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def _to_argmax(typing, gradient, index, mask, target, adds):  # type: ignore[no-untyped-def]
-    """target = adds * target + (gradient where the window's argmax is `number` and the mask is above floor, else 0), for
-    LANES channels; adds is False or True.
+    """target = adds * target + gradient where the window's argmax is `number` and the mask is above floor, else + 0.
+
+    For LANES channels; adds is False or True.
 
     gradient, target : (array, index). index : (argmax array, index, number). mask : (array, index, floor).
     """

@@ -33,7 +33,8 @@ class RunArguments(NamedTuple):
     """Arguments of a pixel run's tile, in the order of its tuples. Offsets and strides count elements.
 
     sums[m, v, n] = start + sum over row < rows, tap < taps, k < depth of
-        a[a_at + row * a_row + (m + tap) * a_pixel + k] * b[b_at + row * b_row + tap * b_tap + k * WIDTH + v * b_vector + n]
+        a[a_at + row * a_row + (m + tap) * a_pixel + k]
+        * b[b_at + row * b_row + tap * b_tap + k * WIDTH + v * b_vector + n]
 
     for m < length, v < vectors and n < LANES, finished into c[c_at + m * c_pixel + v * LANES + n].
     """
@@ -140,7 +141,7 @@ class _RunCode:
         return load(self.builder, self.builder.bitcast(here, F32.as_pointer()), I64(0))
 
     def places(self, start: ir.Value, stride: ir.Value) -> list[ir.Value]:
-        """Index of each cell, for pixels `stride` apart."""
+        """Index of each cell, for pixels at this stride."""
         add, mul = self.builder.add, self.builder.mul
         return [add(add(start, mul(stride, I64(m))), I64(v * LANES)) for m, v in self.cells]
 

@@ -32,8 +32,8 @@ LOWEST = ir.Constant(VECTOR, [float("-inf")] * LANES)
 def softmax(source, at, count, label, share, target, to):  # type: ignore[no-untyped-def]
     """target[to + i] = (softmax of source[at : at + count] - (i == label)) * share, for i < count.
 
-    After them, up to a whole vector, it writes zeros, or NaN if the row has one. Returns the sum of exp(source[at + i] -
-    largest), the largest, and the index of its first occurrence, or `count` if all are NaN.
+    After them, up to a whole vector, it writes zeros, or NaN if the row has one. Returns the sum of exp(source[at + i]
+    - largest), the largest, and the index of its first occurrence, or `count` if all are NaN.
     """
     if count <= LANES:
         return _in_a_vector(source, at, count, label, share, target, to)
@@ -136,7 +136,7 @@ def _first_equal(typing, source, at, count, value):  # type: ignore[no-untyped-d
 
 
 def _first(builder: ir.IRBuilder, mask: ir.Value, otherwise: ir.Value) -> ir.Value:
-    """The first lane of a mask (int64), or `otherwise` if none is set; without a branch, which would be unpredictable."""
+    """The first lane of a mask (int64), or `otherwise` if none is set; a branch would be unpredictable."""
     bits = builder.zext(builder.bitcast(mask, ir.IntType(LANES)), I64)
     return builder.select(
         builder.icmp_signed("==", bits, I64(0)), otherwise, builder.cttz(bits, ir.Constant(ir.IntType(1), 0))

@@ -82,7 +82,7 @@ def fold_weights(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def unfold_gradients(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Gradients of the folded weights to gradients of the 3x3 weights: each 3x3 weight is in one tap of every parity."""
+    """Gradients of folded weights to gradients of the 3x3 weights: each of these is in one tap of every parity."""
     it, gradients = _read_unfold(operands), floats(memory, GRADIENTS, work.slot)
     line, panels = it.inputs * WIDTH, it.panels
     first, last = share(panels, work.part, work.parts)

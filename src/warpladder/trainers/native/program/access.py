@@ -1,4 +1,4 @@
-"""A program as compiled code reads it: operands by name, arrays of the memory's table, and a thread's share of the work."""
+"""A program as compiled code reads it: operands by name, arrays of the memory's table, a thread's share of work."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def own_samples(work):  # type: ignore[no-untyped-def]
 
 @inner
 def rows_and_panels(rows, panels, by_panel, work):  # type: ignore[no-untyped-def]
-    """A thread's ranges of a product's rows (tiles of them, or samples) and panels: a share of one, all of the other."""
+    """A thread's ranges of a product's rows (or tiles, or samples) and panels: a share of one, all of the other."""
     own = share(panels if by_panel != 0 else rows, work.part, work.parts)
     return ((0, rows), own) if by_panel != 0 else (own, (0, panels))
 

@@ -24,12 +24,12 @@ def padded(count: int) -> int:
 
 
 def has_few_outputs(inputs: int, outputs: int) -> bool:
-    """True if panels would waste more than vectors along the inputs do, whose sums across lanes need many inputs to pay."""
+    """True if panels would waste more than vectors along the inputs, whose sums across lanes need many inputs."""
     return inputs >= 128 and outputs <= 32 and 4 * outputs <= 3 * padded(outputs)
 
 
 def stays_in_place(net: Net, index: int) -> bool:
-    """True if layer `index` is a Flatten that costs nothing: the Linear layer after it reads a pool's pixels as they lie,
+    """True if layer `index` is a Flatten that costs nothing: the Linear layer after it reads a pool's pixels in place,
     and its weights are stored in that order.
     """
     layers = net.layers

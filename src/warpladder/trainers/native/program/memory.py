@@ -43,7 +43,7 @@ class NativeMemory(NamedTuple):
     out: np.ndarray  # (samples, features) float32: predictions
 
     def table(self) -> np.ndarray:
-        """(arrays, 3) int64, flat: address, length of a row and number of rows of each array. It keeps no array alive."""
+        """(arrays, 3) int64, flat: address, length of a row, number of rows of each array. It keeps no array alive."""
         entries = []
         for name, array in zip(self._fields, self, strict=True):
             if not array.flags.c_contiguous or array.dtype != TYPES[name]:
@@ -94,6 +94,6 @@ class Pages:
 
 
 def padded_bytes(shape: tuple[int, ...], dtype: type) -> int:
-    """Bytes of an array, rounded up to whole cache lines and one more: equal sizes do not fall into the same cache sets."""
+    """Bytes of an array in whole cache lines, and one more: equal sizes do not fall into the same cache sets."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     return -(-size // LINE) * LINE + LINE

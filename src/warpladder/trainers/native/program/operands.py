@@ -84,8 +84,8 @@ class PixelRunOperands(NamedTuple):
     y: ActivationView
     relu_mask: ActivationView
     border: int  # rows and columns of zeros with which x begins
-    height: int  # rows of x behind its border
-    width: int  # columns of x behind its border
+    height: int  # rows of x inside its border
+    width: int  # columns of x inside its border
     array: int
     weights: int
     bias: int  # below 0: none
@@ -112,7 +112,7 @@ class WeightGradientOperands(NamedTuple):
 
 
 class WeightStepOperands(NamedTuple):
-    """weight_step: the optimizer's loop steps a Linear layer's weights behind some tiles of their gradient."""
+    """weight_step: the optimizer's loop steps a Linear layer's weights after some tiles of their gradient."""
 
     x: ActivationView  # samples as pixels
     dy: ActivationView

@@ -147,7 +147,7 @@ def _futex() -> int | None:
 
 
 def _word(context, builder, signature, values):  # type: ignore[no-untyped-def]
-    """Address of the low half of an element: the kernel compares 32 bits, which little-endian processors store first."""
+    """Address of an element's low half: the kernel compares 32 bits, which little-endian processors store first."""
     return builder.bitcast(_element(context, builder, signature, values), ir.IntType(32).as_pointer())
 
 

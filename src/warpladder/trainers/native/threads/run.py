@@ -1,10 +1,10 @@
 """Steps of training and batches of prediction, run by every thread at once.
 
-The plan divides the work into parts in one of two ways. *Separate*: each part trains its own share of the batch block by
-block, through all layers, without waiting; the gradients meet once a step. Gradients of up to SUMMED blocks are added in
-one accumulator, and such subtotals to each other: a sum of millions of like terms, of images whose pixels are mostly the
-same, is off by far more than one of thousands. *Together*: every instruction is divided, and followed by a barrier where
-the next one needs what other threads do, which suits weights too large for a gradient of each part.
+The plan divides the work into parts. *Separate*: each part trains its own share of the batch block by block, through
+all layers, without waiting; the gradients meet once a step. Gradients of up to SUMMED blocks are added in one accumulator,
+and such subtotals to each other: a sum of millions of like terms, of images whose pixels are mostly the same, is off by
+far more than one of thousands. *Together*: every instruction is divided, and followed by a barrier where the next one
+needs what other threads do, which suits weights too large for a gradient of each part.
 
 There are as many parts as the trainer has threads, and a step's bits depend on nothing else: where cores are short,
 fewer threads do the parts, some of them one after the other (workers.py).
@@ -107,7 +107,7 @@ def opened(worker, job_at):  # type: ignore[no-untyped-def]
 
 @shared
 def _blocks(it, samples, work, team):  # type: ignore[no-untyped-def]
-    """Forward and backward of a share of the batch, block by block; or predictions, where the job asks for them.
+    """Forward and backward of a share of the batch, block by block; or predictions, if the job predicts.
 
     samples : the share's first sample and the one after the last, of those from `work.first` on.
     team : the part after the last that this thread does, its number among those that wait for each other, and theirs.
@@ -139,7 +139,7 @@ def steps(worker, job_at):  # type: ignore[no-untyped-def]
     """Do the steps of a `StepsJob`, or its predictions; every thread calls this with its number and the job's address.
 
     A step trains on a batch of `NativeMemory.indices`, or each on all of them. Predictions, in PyTorch's order of
-    features, are a step of one batch that ends after the last layer. Where threads had to wait for each other too often,
+    features, are a step of one batch that ends after the last layer. If threads had to wait for each other too often,
     the steps end early, before the one of number `sync[STOPPED]`.
     """
     it = opened(worker, job_at)

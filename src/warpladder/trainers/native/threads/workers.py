@@ -1,6 +1,6 @@
 """The threads that do a trainer's parts: one for each part, or fewer while the system has no core for each.
 
-If thirty processes of two threads share two cores, a thread at a barrier waits for a partner that has no core. The same
+If thirty processes of two threads share two cores, a thread at a barrier waits for another that has no core. The same
 steps on one thread of each process never wait. So compiled code adds up the time that its threads waited for cores
 (barrier.py), and if it is long, fewer threads do the parts, some of them one after the other. A step's bits depend on
 the parts alone.
@@ -11,8 +11,8 @@ the parts alone.
     threads      a  b  c  d            a  a  b  b            a  a  a  a
                  cores for all         for half              for one
 
-Before fewer threads are tried, each is pinned to a processor of its own while it runs: a system may leave two threads on
-one processor though others are idle.
+Before fewer threads are tried, each is pinned to a processor of its own while it runs: a system may leave two threads
+on one processor though others are idle.
 """
 
 from __future__ import annotations
