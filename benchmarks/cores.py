@@ -1,5 +1,5 @@
-"""What the processors are that a benchmark of cpu.py runs on, how many cores they have at this moment, which of them
-are quiet, and who else uses them.
+"""The processors of a CPU benchmark: their kind, the cores that they have at this moment, the quiet ones, and the time
+that other programs take of them.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ import numpy as np
 from warpladder.machine import facts as machine
 from warpladder.trainers.native.compiler.vectors import LANES
 
-# processors more than are wanted, whose combinations are tried: what one multiplies alone says nothing about two on one
-# core
+#: processors more than are needed, whose combinations are tried: the speed of one alone does not show two on one core
 CANDIDATES = 3
 
-#: lscpu's lines that say what a time was measured on.
-LSCPU = ("Architecture", "Vendor ID", "Model name", "CPU family", "Model", "Stepping", "CPU(s)", "Thread(s) per core", "Core(s) per socket",
-         "Socket(s)", "NUMA node(s)", "Hypervisor vendor", "CPU max MHz", "L1d cache", "L2 cache", "L3 cache")  # fmt: skip
+#: lines of lscpu that describe the machine of a measurement
+LSCPU = (
+    "Architecture", "Vendor ID", "Model name", "CPU family", "Model", "Stepping", "CPU(s)", "Thread(s) per core",
+    "Core(s) per socket", "Socket(s)", "NUMA node(s)", "Hypervisor vendor", "CPU max MHz", "L1d cache", "L2 cache",
+    "L3 cache",
+)  # fmt: skip
 
 
 def processor(facts: dict[str, Any]) -> dict[str, Any]:
-    """What kind of processor this is: a name for files, its widest vectors, and lscpu's main lines where there is one."""
+    """The kind of processor: a name for files, its widest vectors, and lscpu's main lines if there is an lscpu."""
     bits, vectors = next(
         (
             found
@@ -40,12 +42,12 @@ def processor(facts: dict[str, Any]) -> dict[str, Any]:
         (128, "128 bits"),
     )
     try:
-        said = subprocess.run(
+        printed = subprocess.run(
             ["lscpu"], capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}
         ).stdout
     except (OSError, subprocess.SubprocessError):  # other systems
-        said = ""
-    lines = dict(line.strip().split(":", 1) for line in said.splitlines() if ":" in line)
+        printed = ""
+    lines = dict(line.strip().split(":", 1) for line in printed.splitlines() if ":" in line)
     known = {name: lines[name].strip() for name in LSCPU if name in lines}
     kind = re.sub(r"[^a-z0-9]+", "-", f"{facts['target']} {vectors} {facts['threads']} threads".lower()).strip("-")
     return {
@@ -59,23 +61,25 @@ def processor(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def physical_cores() -> int | None:
-    """Cores that the processors belong to which this process may use: less than they are where a core runs two threads;
-    None where lscpu does not tell.
+    """Number of cores of the processors that this process may use: fewer than these if a core runs two threads; None if
+    lscpu does not report it.
     """
     if not hasattr(os, "sched_getaffinity"):
         return None
     try:
-        said = subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET"], capture_output=True, text=True, check=True).stdout
-        rows = [tuple(int(word) for word in line.split(",")) for line in said.splitlines() if line and line[0] != "#"]
+        printed = subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET"], capture_output=True, text=True, check=True).stdout
+        rows = [
+            tuple(int(word) for word in line.split(",")) for line in printed.splitlines() if line and line[0] != "#"
+        ]
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
     return len({(core, socket) for processor, core, socket in rows if processor in os.sched_getaffinity(0)}) or None
 
 
 def cores_now(threads: int) -> float:
-    """How many cores so many threads have at this moment, by square roots, which two threads of one core take turns at.
+    """Number of cores that so many threads have at this moment, by square roots: two threads of a core share that unit.
 
-    A hypervisor may put two of a guest's processors on one core for a while, and nothing in the guest says so.
+    A hypervisor may put two of a guest's processors on one core for a while, and the guest cannot see it.
     """
     numbers = [np.full(1 << 16, 2.0, np.float32) for _ in range(threads)]
     out = [np.empty_like(each) for each in numbers]
@@ -94,8 +98,8 @@ def cores_now(threads: int) -> float:
 
 
 @contextmanager
-def kept_to(processors: set[int]) -> Iterator[None]:
-    """Keep what this thread begins meanwhile, programs too, to these processors."""
+def pinned_to(processors: set[int]) -> Iterator[None]:
+    """Context in which all that this thread starts, programs too, is pinned to these processors."""
     all_of_them = os.sched_getaffinity(0)
     os.sched_setaffinity(0, processors)
     try:
@@ -109,7 +113,7 @@ def rates() -> dict[int, float]:
     found: dict[int, float] = {}
     for _ in range(2):
         for number in sorted(os.sched_getaffinity(0)):
-            with kept_to({number}):
+            with pinned_to({number}):
                 found[number] = min(found.get(number, float("inf")), machine.fma_peak(1))
     return found
 
@@ -117,23 +121,20 @@ def rates() -> dict[int, float]:
 def quiet(count: int) -> tuple[set[int], dict[int, float]]:
     """Find the processors that multiply fastest together at this moment, and FLOP/s of each alone.
 
-    Where a host has other guests, some of a guest's processors share a core with one of theirs, and which ones changes
-    by the minute.
+    If a host has other guests, some of a guest's processors share a core with one of theirs, others every minute.
     """
     alone = rates()
     best = sorted(alone, key=lambda number: alone[number])[-count - CANDIDATES :]
 
     def together(numbers: tuple[int, ...]) -> float:
-        with kept_to(set(numbers)):
+        with pinned_to(set(numbers)):
             return machine.fma_peak(count)
 
     return set(max(combinations(best, count), key=together)), alone
 
 
-def busy_beside(since: float | None, own: float, wall: float) -> float | None:
-    """Share of all processors' time that other programs have used; since, own: what `busy_now` gave; wall: seconds
-    since then.
-    """
+def busy_others(since: float | None, own: float, wall: float) -> float | None:
+    """Share of all processors' time that other programs have used. since, own : from `busy_now`, `wall` seconds ago."""
     if since is None:
         return None
     busy, mine = busy_now()

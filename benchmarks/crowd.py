@@ -1,4 +1,4 @@
-"""Many processes that train at once, as a class does on one server: native with all its threads against native with one
+"""Many processes that train at once, as of a class on one server: native with all its threads against native with one
 thread in each process.
 
 Used by cpu.py. The processes are started, and have trained a little, before the clock runs.
@@ -14,9 +14,9 @@ from typing import Any
 
 PROCESSES = 30
 SECONDS = 0.4  # that one process alone with one thread trains
-LIMIT = 1.3  # how many times as long as with one thread in each the processes may take with all threads in each
+LIMIT = 1.3  # most that the time with all threads in each process may be, over that with one thread in each
 
-#: A process: it trains mlp on digits for so many epochs whenever standard input says how many.
+#: A process: it trains mlp on digits for as many epochs as each line of standard input states.
 PROGRAM = """
 import sys
 from warpladder import TrainConfig, data, nets, params
@@ -64,9 +64,8 @@ class Crowd:
         for process in self.processes[:count]:
             assert process.stdout is not None
             if process.stdout.readline().strip() != word:
-                raise RuntimeError(
-                    f"a process that should train ended early: {' '.join(process.args[:1])}, exit status {process.wait()}"
-                )
+                command, status = " ".join(process.args[:1]), process.wait()
+                raise RuntimeError(f"a process that should train ended early: {command}, exit status {status}")
 
     def close(self) -> None:
         for process in self.processes:
@@ -75,8 +74,8 @@ class Crowd:
 
 
 def crowd(rounds: int) -> dict[str, Any]:
-    """Seconds by what trained, a list of all rounds each; `ratio` is the median of what the crowd took with all threads
-    over what it took with one each.
+    """Seconds of all rounds, by processes and threads; `ratio` is the median of the crowd's time with all threads over
+    its time with one thread each.
     """
     first = Crowd("native:threads=1", 1)  # leaves compiled code for the others
     first.close()
@@ -87,8 +86,9 @@ def crowd(rounds: int) -> dict[str, Any]:
             epochs *= 2
         epochs = max(1, round(epochs * SECONDS / took))
         kinds = {
-            "1 process, 1 thread": (one, 1), "1 process, all threads": (every, 1), "2 processes, 1 thread each": (one, 2),
-            "2 processes, all threads each": (every, 2), f"{PROCESSES} processes, 1 thread each": (one, PROCESSES),
+            "1 process, 1 thread": (one, 1), "1 process, all threads": (every, 1),
+            "2 processes, 1 thread each": (one, 2), "2 processes, all threads each": (every, 2),
+            f"{PROCESSES} processes, 1 thread each": (one, PROCESSES),
             f"{PROCESSES} processes, all threads each": (every, PROCESSES),
         }  # fmt: skip
         seconds: dict[str, list[float]] = {name: [] for name in kinds}

@@ -1,4 +1,4 @@
-"""What a fresh process takes: seconds to start, with its limits, and its peak of memory."""
+"""Start-up seconds of a fresh process, with their limits, and its peak memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START_UP = {
         for rung in ("numpy", "native")
     },
 }
-#: What a second start of native may take more than NumPy's, in seconds.
+#: Limit of the seconds that a second start of native takes more than NumPy's.
 WARM_LIMIT = 0.5
 RSS_LIMIT_MB = 400
 
@@ -39,7 +39,7 @@ def start_up(rounds: int) -> dict[str, Any]:
 
 
 def native_after_numpy(found: dict[str, Any]) -> float:
-    """Seconds that a second start of native takes more than one of NumPy's; found: what `start_up` gave."""
+    """Seconds that a second start of native takes more than one of NumPy's; found: from `start_up`."""
     native, numpy = (
         statistics.median(found[f"train mlp on digits, {rung}"]["seconds"]) for rung in ("native", "numpy")
     )
