@@ -146,7 +146,7 @@ def test_a_clock_changes_no_bit_and_counts_no_more_than_there_was(net: nets.Net,
                     trainer.run(drawn.order, 1, 5)
                     passed, spent = perf_counter() - began, clocks.read()
                 assert 0 < sum(each.seconds for each in spent) < passed
-                assert [each.operation for each in spent] == [does for does, _ in trainer.plan.rows]
+                assert [each.operation for each in spent] == [row.operation for row in trainer.plan.rows]
                 assert all(each.calls >= 4 for each in spent) and {each.seconds for each in clocks.read()} == {0.0}
             else:
                 trainer.run(drawn.order, 1, 5)

@@ -127,9 +127,8 @@ def test_only_plain_sgd_steps_inside_a_tile() -> None:
         name: NativePlan(nets.mlp((1, 8, 8)), config, 2, 1).sharing.steps_weights for name, config in CONFIGS.items()
     }
     assert where == dict.fromkeys(CONFIGS, BY_LOOP) | {"sgd": IN_REGISTERS}
-    assert (
-        NativePlan(nets.mlp((1, 8, 8)), TrainConfig(learning_rate=0.0), 2, 1).steps_weights == IN_REGISTERS
-    )  # a rate of 0 may rise
+    zero = TrainConfig(learning_rate=0.0)  # a rate of 0 may rise
+    assert NativePlan(nets.mlp((1, 8, 8)), zero, 2, 1).sharing.steps_weights == IN_REGISTERS
 
 
 #: three, five and one panels of sixteen, and inputs that end inside a tile of eight rows and inside one of six

@@ -57,18 +57,12 @@ def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tupl
 
 def _whose(trainer: NativeTrainer) -> list[tuple[str, range]]:
     """Of each row of the program its phase and its layers."""
-    rows, sections, phases = (
-        trainer.plan.rows,
-        trainer.plan.sections,
-        ("prepare", "forward", "backward", "backward", "update"),
-    )
+    plan, phases = trainer.plan, ("prepare", "forward", "backward", "backward", "update")
     alone = {"forward": "feed", "backward": "loss"}  # rows for no layers
     out: list[tuple[str, range]] = []
-    for (first, last), phase in zip(sections, phases, strict=True):
-        out += [
-            (phase if layers else alone.get(phase, phase), layers)
-            for layers in (row.layers for row in rows[first:last])
-        ]
+    for (first, last), phase in zip(plan.sections, phases, strict=True):
+        rows = plan.rows[first:last]
+        out += [(phase if row.layers else alone.get(phase, phase), row.layers) for row in rows]
     return out
 
 
