@@ -22,10 +22,10 @@ from warpladder.nets import Linear, MSELoss, Net, ReLU
 from warpladder.nets.params import initial
 from warpladder.proof import verify
 from warpladder.proof.bounds import output_bound
-from warpladder.proof.draws import Noise
+from warpladder.proof.case_maker import Maker
 from warpladder.proof.kinks import on_grid
-from warpladder.proof.maker import Maker
 from warpladder.proof.reference import ReferenceTrainer
+from warpladder.proof.samples import Noise
 from warpladder.proof.tolerance import bound, rounded
 from warpladder.proof.verdict import distance
 from warpladder.trainers.base import State, StepLog, Trainer

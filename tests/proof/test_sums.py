@@ -10,9 +10,10 @@ from warpladder import data, ladder
 from warpladder.config import TrainConfig
 from warpladder.data.order import Order
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
-from warpladder.proof import maker, sums
-from warpladder.proof.draws import Noise
-from warpladder.proof.sums import Sums, in_a_row
+from warpladder.proof import bias_sums as sums
+from warpladder.proof import case_maker as maker
+from warpladder.proof.bias_sums import Sums, in_a_row
+from warpladder.proof.samples import Noise
 
 NET = Net("two", (1, 2, 2), (Flatten(), Linear(out_features=2)), CrossEntropyLoss())
 BOUND = 1e-5

@@ -28,12 +28,12 @@ from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.proof import verify
 from warpladder.proof.bounds import update_bounds
+from warpladder.proof.case_maker import Maker
 from warpladder.proof.cases import Cases
-from warpladder.proof.draws import Quarters
+from warpladder.proof.error_scale import sizes
 from warpladder.proof.kinks import on_grid
-from warpladder.proof.maker import Maker
 from warpladder.proof.reference import ReferenceTrainer
-from warpladder.proof.sizes import sizes
+from warpladder.proof.samples import Quarters
 from warpladder.proof.tolerance import bound
 from warpladder.proof.verdict import Ledger, Refuted, Row, Verdict, conclude, distance
 from warpladder.rungs.base import Rung

@@ -42,8 +42,8 @@ from warpladder.data import load
 from warpladder.data.dataset import Dataset
 from warpladder.nets import Conv2d, MSELoss, Net
 from warpladder.proof import Verdict, verify
+from warpladder.proof.case_maker import NoSpecimen
 from warpladder.proof.cases import Cases
-from warpladder.proof.maker import NoSpecimen
 
 NETS = ("softmax", "mlp", "mlp10", "cnn", "autoencoder")
 #: Liars for whom a batch of one sample is like any other: there is no partial batch, and a sum is a mean.

@@ -18,12 +18,12 @@ from ..errors.arguments import kind_of, wanted
 from ..machine.precision import Precision, named
 from ..nets import Net
 from ..trainers.base import check_fit
+from .case_maker import NoSpecimen
 from .cases import Cases
 from .finite_differences import contradiction
-from .maker import NoSpecimen
+from .guarded import Build
 from .prove import REQUIRED, Proof
 from .verdict import Ledger, Refuted, Row, Verdict, cannot_judge, conclude
-from .watched import Build
 
 __all__ = ["Row", "Shared", "Verdict", "verify"]
 

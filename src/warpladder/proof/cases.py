@@ -15,10 +15,10 @@ from ..machine.precision import Precision, named
 from ..nets import Conv2d, MSELoss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
-from .draws import Draw, Noise, Quarters, Samples
+from .case_maker import Maker
 from .kinks import rounds
-from .maker import Maker
-from .specimens import Case
+from .reference_cases import Case
+from .samples import Draw, Noise, Quarters, Samples
 
 FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case where no data set says how many there are: more than 16 bits can count

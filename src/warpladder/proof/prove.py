@@ -17,9 +17,9 @@ from ..nets.params import views
 from ..trainers.base import State, StepLog
 from .bounds import loss_bound, output_bound, update_bounds
 from .cases import LEAST_RATE, Cases, same_batch
-from .specimens import Case, Specimen
+from .guarded import Build, Watched, spoil
+from .reference_cases import Case, Specimen
 from .verdict import Ledger
-from .watched import Build, Watched, spoil
 
 #: The checks without which nothing passes.
 REQUIRED = (

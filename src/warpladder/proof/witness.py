@@ -21,10 +21,10 @@ from ..ops.tables.array import TABLE
 from ..ops.tables.reference import with_references
 from ..trainers.base import State
 from ..trainers.layerwise import LayerwiseTrainer
+from .bias_sums import Sums
 from .bounds import loss_bound, output_bound, update_bounds
 from .reference import ReferenceTrainer
-from .specimens import Specimen, truth
-from .sums import Sums
+from .reference_cases import Specimen, truth
 from .verdict import distance
 
 RESERVE = 3.0  # times the witness's error must fit into each bound

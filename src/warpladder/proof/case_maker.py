@@ -21,11 +21,11 @@ from ..nets.params import initial, param_slices, views
 from ..optimizers import SGD
 from ..optimizers.schedules import Constant
 from ..trainers.base import State
-from .draws import Draw
+from .bias_sums import Sums
 from .kinks import decided, on_grid, steady
 from .reference import ReferenceTrainer, slices
-from .specimens import Case, Pool, Specimen, truth
-from .sums import Sums
+from .reference_cases import Case, Pool, Specimen, truth
+from .samples import Draw
 from .witness import fit_to_predict, misfit, misfit_coarsely, unsteady
 
 BATCH_FLOPS = 4e8  # of the reference, for each specimen: says how many distinct samples a batch has

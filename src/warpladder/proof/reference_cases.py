@@ -12,9 +12,9 @@ from ..data.dataset import Dataset
 from ..data.order import Order
 from ..ops.update import reference as update
 from ..trainers.base import State
+from .bias_sums import Sums
+from .error_scale import sizes
 from .reference import ReferenceTrainer, slices
-from .sizes import sizes
-from .sums import Sums
 
 
 @dataclass(frozen=True)
