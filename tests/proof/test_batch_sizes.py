@@ -58,7 +58,7 @@ def test_honest_rungs_pass_where_a_batch_repeats_samples_too(name: str, data: Da
 def test_an_autoencoder_of_large_images_can_be_judged_at_zero_weights() -> None:
     net, config = sized("autoencoder", BLOTS, 65)  # a narrow one, whose bounds are the tighter
     cases = Cases(net, config.but(batch_size=20), np.random.default_rng(0), BLOTS)
-    assert cases.zeros.updates and np.any(cases.zeros.specimens[0].gradient)
+    assert cases.zeros.updates and np.any(cases.zeros.steps[0].gradient)
 
 
 @pytest.mark.parametrize("batch", SOME)

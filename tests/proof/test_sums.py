@@ -10,9 +10,8 @@ from warpladder import data, ladder
 from warpladder.config import TrainConfig
 from warpladder.data.order import Order
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
-from warpladder.proof import bias_sums as sums
-from warpladder.proof import case_maker as maker
-from warpladder.proof.bias_sums import Sums, in_a_row
+from warpladder.proof import bias_sums, case_maker
+from warpladder.proof.bias_sums import BiasSums, in_a_row
 from warpladder.proof.samples import Noise
 
 NET = Net("two", (1, 2, 2), (Flatten(), Linear(out_features=2)), CrossEntropyLoss())
@@ -22,15 +21,15 @@ BOUND = 1e-5
 def unfit(terms: np.ndarray, met: np.ndarray | None = None, which: np.ndarray | None = None) -> str:
     """What the sums say of terms, (distinct, 2), of which the witness has made `met`, (size, 2)."""
     which = np.arange(len(terms)) if which is None else which
-    seen = Sums(NET, which)
+    seen = BiasSums(NET, which)
     counts = np.bincount(which)
     for times in np.unique(counts):
         some = np.flatnonzero(counts == times)
-        seen.expect(some, len(some), 1, terms[some] * len(which) / len(some))
-    seen.meet(0, 1, (terms[which] if met is None else met).astype(np.float32))
+        seen.add_truth(some, len(some), 1, terms[some] * len(which) / len(some))
+    seen.add_witness(0, 1, (terms[which] if met is None else met).astype(np.float32))
     gradient = np.zeros(NET.param_count)
     gradient[-2:] = terms[which].sum(axis=0)
-    return seen.cancel(gradient, {"1.bias": BOUND}, 3.0) or seen.unfit(gradient, {"1.bias": BOUND}, 3.0)
+    return seen.serial_error(gradient, {"1.bias": BOUND}, 3.0) or seen.repeated_error(gradient, {"1.bias": BOUND}, 3.0)
 
 
 def test_terms_of_both_signs_are_fit() -> None:
@@ -67,7 +66,7 @@ def test_other_orders_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     one = np.random.default_rng(0).uniform(0.5, 1, (500, 2))
     terms = np.stack([one, 0.005 - one], axis=1).reshape(-1, 2)
     assert "one after the other" in unfit(terms)
-    monkeypatch.setattr(sums, "ORDERS", 1)
+    monkeypatch.setattr(bias_sums, "ORDERS", 1)
     assert unfit(terms) == ""
 
 
@@ -86,11 +85,11 @@ def test_terms_in_a_row_are_rounded_after_each(rows: int, channels: int, dtype: 
 
 @pytest.mark.parametrize(("size", "distinct"), [(90_000, 10_000), (64, 64)])
 def test_no_sample_is_repeated_often(size: int, distinct: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maker, "BATCH_FLOPS", 64 * NET.train_flops)
-    made = maker.Maker(NET, TrainConfig(batch_size=None), np.random.default_rng(0))
+    monkeypatch.setattr(case_maker, "BATCH_FLOPS", 64 * NET.train_flops)
+    made = case_maker.CaseMaker(NET, TrainConfig(batch_size=None), np.random.default_rng(0))
     case = made.case("far", Order(0, 0, size), [Noise(NET, np.uint8)], updates=False)
     assert len(np.unique(case.dataset.train_x, axis=0)) == distinct
-    assert size <= maker.REPEATED * distinct
+    assert size <= case_maker.REPEATED * distinct
 
 
 @pytest.mark.parametrize(

@@ -23,19 +23,19 @@ from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.errors import DataError, RungError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
-from warpladder.nets.params import initial, param_slices
+from warpladder.nets.params import initial, places
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.proof import verify
 from warpladder.proof.bounds import update_bounds
-from warpladder.proof.case_maker import Maker
+from warpladder.proof.case_maker import CaseMaker
 from warpladder.proof.cases import Cases
-from warpladder.proof.error_scale import sizes
+from warpladder.proof.error_scale import error_scales
 from warpladder.proof.kinks import on_grid
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.samples import Quarters
 from warpladder.proof.tolerance import bound
-from warpladder.proof.verdict import Ledger, Refuted, Row, Verdict, conclude, distance
+from warpladder.proof.verdict import Ledger, Refuted, Verdict, VerdictRow, conclude, distance
 from warpladder.rungs.base import Rung
 from warpladder.rungs.numpy import build as honest
 from warpladder.trainers.base import State
@@ -245,7 +245,7 @@ def test_sizes_of_a_sum_are_those_of_its_terms() -> None:
     rng = np.random.default_rng(0)
     w, g, v = rng.normal(size=(3, 50))
     config = TrainConfig(learning_rate=0.1, momentum=0.9, nesterov=True, weight_decay=0.2, clip_value=0.5)
-    change, held = sizes(config, w, g, {"momentum_buffer": v}, 0.1, 1)
+    change, held = error_scales(config, w, g, {"momentum_buffer": v}, 0.1, 1)
     terms = abs(g) + 0.2 * abs(w)
     np.testing.assert_allclose(held["momentum_buffer"], 0.9 * abs(v) + terms, rtol=1e-9)
     np.testing.assert_allclose(change, 0.1 * (1.9 * terms + 0.81 * abs(v)), rtol=1e-9)
@@ -257,10 +257,10 @@ def test_sizes_of_a_quotient_follow_its_slope() -> None:
     """
     w, g, m = np.zeros(3), np.array([0.5, -2.0, 0.0]), np.array([1.0, 1.0, 1.0])
     config = TrainConfig(optimizer=Adam(betas=(0.5, 1 - 1e-12), eps=1e-30))
-    change, _ = sizes(config, w, g, {"exp_avg": m, "exp_avg_sq": np.ones(3)}, 1.0, 10**15)
+    change, _ = error_scales(config, w, g, {"exp_avg": m, "exp_avg_sq": np.ones(3)}, 1.0, 10**15)
     np.testing.assert_allclose(change, 0.5 * (abs(g) + abs(m)) + 0.25 * abs(g + m), rtol=1e-6)
     config = TrainConfig(optimizer=Adam(betas=(0.0, 0.0), eps=1e-30))
-    change, _ = sizes(config, w, g, {"exp_avg": np.zeros(3), "exp_avg_sq": np.zeros(3)}, 1.0, 1)
+    change, _ = error_scales(config, w, g, {"exp_avg": np.zeros(3), "exp_avg_sq": np.zeros(3)}, 1.0, 1)
     np.testing.assert_allclose(change, [1.0, 1.0, 0.0], rtol=1e-6)
 
 
@@ -270,17 +270,17 @@ def test_sizes_of_a_quotient_follow_its_slope() -> None:
 def test_cases_begin_amid_the_run_and_one_at_its_start(schedule: Schedule) -> None:
     config = TrainConfig(batch_size=4, optimizer=Adam(), schedule=schedule)
     cases = Cases(SQUARE, config, np.random.default_rng(0), None)
-    first = {case.name: case.specimens[0].state.step for case in cases}
+    first = {case.name: case.steps[0].state.step for case in cases}
     assert first.pop("floats") == 0
     assert all(first.values())
     for case in cases:
-        assert [specimen.state.step - case.specimens[0].state.step for specimen in case.specimens] == list(
-            range(len(case.specimens))
+        assert [expected.state.step - case.steps[0].state.step for expected in case.steps] == list(
+            range(len(case.steps))
         )
-        assert all(specimen.rate(config) > 0 for specimen in case.specimens)
-        held = [specimen.state.slots["exp_avg_sq"] for specimen in case.specimens]
+        assert all(expected.rate(config) > 0 for expected in case.steps)
+        held = [expected.state.slots["exp_avg_sq"] for expected in case.steps]
         assert all(np.all(slot >= 0) for slot in held) and np.any(held[0])
-    changed = [specimen.rate(config) != config.learning_rate for specimen in cases.exact.specimens]
+    changed = [expected.rate(config) != config.learning_rate for expected in cases.exact.steps]
     assert any(changed) != schedule.steady
 
 
@@ -444,7 +444,7 @@ def test_nothing_passes_unchecked():
     verdict = conclude(ledger, ("update",), None, 0.0)
     assert not verdict.passed
     assert "not made: update" in verdict.reason
-    row = Row("update", "0.weight", "a step", 0.0, 1.0)
+    row = VerdictRow("update", "0.weight", "a step", 0.0, 1.0)
     fine = Verdict(True, 0.0, 1.0, "", (row,), {"update": 1}, 0.0)
     faults: tuple[dict, ...] = (
         {"rows": ()},
@@ -569,27 +569,27 @@ def test_sums_on_the_grid_are_exact_in_any_order(net):
     np.testing.assert_array_equal(narrow(slice(None)), narrow(slice(None, None, -1)))
 
 
-def test_specimens_tell_the_truth_of_the_batches_that_they_repeat_samples_in():
+def test_reference_steps_tell_the_truth_of_the_batches_that_they_repeat_samples_in():
     net, config = nets.cnn((1, 8, 8)), TrainConfig(batch_size=16, momentum=0.9)
-    maker = Maker(net, config, np.random.default_rng(2))
+    maker = CaseMaker(net, config, np.random.default_rng(2))
     case = maker.case("few", Order(7, 3, 40), [Quarters(net, np.uint8)], distinct=3)
-    assert [specimen.size for specimen in case.specimens] == [16, 16, 8]
-    for specimen in case.specimens:
-        reference = ReferenceTrainer(net, config, specimen.state)
+    assert [expected.size for expected in case.steps] == [16, 16, 8]
+    for expected in case.steps:
+        reference = ReferenceTrainer(net, config, expected.state)
         reference.load(case.dataset)
-        log = reference.run(case.order, specimen.step, specimen.step + 1)
-        params, held = specimen.after(config)
-        assert log.loss[0] == pytest.approx(specimen.loss, rel=1e-12)
-        assert log.correct[0] == specimen.correct
+        log = reference.run(case.order, expected.step, expected.step + 1)
+        params, held = expected.after(config)
+        assert log.loss[0] == pytest.approx(expected.loss, rel=1e-12)
+        assert log.correct[0] == expected.correct
         np.testing.assert_allclose(reference.params, params, rtol=1e-12, atol=1e-14)
-        assert held.keys() == reference.slots.keys() and reference.step == specimen.state.step + 1
+        assert held.keys() == reference.slots.keys() and reference.step == expected.state.step + 1
         for name, wanted in held.items():
             np.testing.assert_allclose(reference.slots[name], wanted, rtol=1e-12, atol=1e-14)
 
 
 def test_the_cases_hold_a_partial_batch_a_remainder_of_one_and_every_data_type():
     cases = made_once(nets.cnn((1, 8, 8)), TrainConfig(batch_size=4), "float32")
-    batches = {case.name: [specimen.size for specimen in case.specimens] for case in cases}
+    batches = {case.name: [expected.size for expected in case.steps] for case in cases}
     assert batches["exact"] == [4, 4, 3]
     assert batches["floats"] == [4, 1]
     assert batches["stored"] == [4, 4, 3]
@@ -617,8 +617,8 @@ def test_updates_outweigh_weights_at_the_rate_of_comparison():
     assert strong.learning_rate >= 64
     assert math.log2(strong.learning_rate).is_integer()
     for case in cases:
-        for specimen in case.specimens:
+        for expected in case.steps:
             for place in param_slices(CODER):
-                before = specimen.state.params[place.start : place.stop].astype(np.float64)
-                update = specimen.after(strong)[0][place.start : place.stop] - before
+                before = expected.state.params[place.start : place.stop].astype(np.float64)
+                update = expected.after(strong)[0][place.start : place.stop] - before
                 assert not update.any() or np.linalg.norm(update) >= np.linalg.norm(before)

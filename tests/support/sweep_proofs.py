@@ -42,7 +42,7 @@ from warpladder.data import load
 from warpladder.data.dataset import Dataset
 from warpladder.nets import Conv2d, MSELoss, Net
 from warpladder.proof import Verdict, verify
-from warpladder.proof.case_maker import NoSpecimen
+from warpladder.proof.case_maker import NoReferenceStep
 from warpladder.proof.cases import Cases
 
 NETS = ("softmax", "mlp", "mlp10", "cnn", "autoencoder")
@@ -86,7 +86,7 @@ class Shared:
 
     def __init__(self, net: Net, config: TrainConfig, data: Dataset, seed: int) -> None:
         self.net, self.config, self.data, self.seed = net, config, data, seed
-        self.cases: dict[TrainConfig, Cases | NoSpecimen] = {}
+        self.cases: dict[TrainConfig, Cases | NoReferenceStep] = {}
 
     def make(
         self, net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None, *how: object
@@ -94,10 +94,10 @@ class Shared:
         if config not in self.cases:
             try:
                 self.cases[config] = Cases(net, config, rng, data)
-            except NoSpecimen as error:
+            except NoReferenceStep as error:
                 self.cases[config] = error
         cases = self.cases[config]
-        if isinstance(cases, NoSpecimen):
+        if isinstance(cases, NoReferenceStep):
             raise cases
         return cases
 

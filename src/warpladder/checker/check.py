@@ -158,7 +158,8 @@ class ModeProcess:
 
 def _left_out(message: str, path: Path) -> str:
     """Reason of an undeclared name: a function that was taken for the host's, or headers that are not here."""
-    missing = re.search(r"[‘'](\w+)[’'] (?:was not declared|does not name a|has not been declared|is not a)", message)
+    undeclared = "was not declared|does not name a|has not been declared|is not a"
+    missing = re.search(rf"[‘'](\w+)[’'] (?:{undeclared})", message)
     bodies = bodiless(read(path).text, path.name) if missing else []
     host = host_code(path) if missing else ""
     if missing and re.search(rf"\b{missing[1]}\s*\(", host):

@@ -76,7 +76,7 @@ class Description:
 
 
 def content(text: Expression, what: str) -> Content:
-    """Content from `1024`, `m*n`, `[m, n]`, `float[n]`, each with or without `:zeros` or another fill, or a .npy file."""
+    """Content from `1024`, `m*n`, `[m, n]`, `float[n]`, with or without `:zeros` or another fill, or a .npy file."""
     if isinstance(text, int) and not isinstance(text, bool):
         return Content((text,))
     if not isinstance(text, str):

@@ -22,16 +22,16 @@ HINTS = {
     "keeps lanes away.",
     "phase": "let as many threads arrive as barrier_init names, and as many bytes as barrier_expect announces; a wait "
     "takes the parities 0, 1, 0, ... in turn.",
-    "warpgroup": "four whole warps, the first of them a multiple of four, call wgmma and wait for it together, with the "
-    "same factors: take it out of the if.",
+    "warpgroup": "four whole warps, the first of them a multiple of four, call wgmma and wait for it together, with "
+    "the same factors: take it out of the if.",
     "wgmma fence": "call wgmma_begin() after the last line that sets or reads the sums, and before the wgmma that adds "
     "to them.",
     "proxy fence": "let every thread that writes the tile call tiles_written() after it, and before the barrier that "
     "the multiplying threads wait for.",
-    "unfinished product": "wgmma_commit() ends a group, and wgmma_wait<0>() waits for all of them: both before a thread "
-    "reads the sums, and before the kernel ends.",
-    "deadlock": "a thread waits for another thread or block that cannot go on: never wait for a block that may not have "
-    "started.",
+    "unfinished product": "wgmma_commit() ends a group, and wgmma_wait<0>() waits for all of them: both before a "
+    "thread reads the sums, and before the kernel ends.",
+    "deadlock": "a thread waits for another thread or block that cannot go on: never wait for a block that may not "
+    "have started.",
     "uninitialised": "write the element in every case before it is read, a 0 where there is no data; a guard "
     "(if (i < n)) around the store leaves a hole.",
     "out of bounds": "compare the index with the length before the access, if (i < n): the last block has threads left "
@@ -124,7 +124,7 @@ _ALIKE = (
 
 
 def found(entries: Mapping[str, Entries]) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    """Each fault once, and remarks. A fault of the fast mode becomes a remark where another mode has found its cause."""
+    """Each fault once, and remarks. A fault of the fast mode becomes a remark if another mode has found its cause."""
     problems: list[Problem] = []
     remarks: list[str] = []
     unfilled: list[str] = []
@@ -211,7 +211,7 @@ def _same(old: Problem, new: Problem) -> bool:
 
 
 def _causes(problems: list[Problem]) -> list[Problem]:
-    """Faults without consequences of other faults: early reads after a race, races of an index out of bounds, crashes."""
+    """Faults without consequences of others: early reads after a race, races of an index out of bounds, crashes."""
     races = {(p.kernel, p.array, place) for p in problems if p.kind == "race" for place in p.places}
     outside = {
         (p.kernel, p.array, place) for p in problems if p.kind == "out of bounds" and p.array for place in p.places

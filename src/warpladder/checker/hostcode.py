@@ -173,7 +173,7 @@ def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_function(head: str) -> bool:
-    """True if the text before a brace is a function's head: it has parameters, and is no struct, enum or initialiser."""
+    """True if the text before a brace is a function's head: it has parameters, and is no struct, enum or value."""
     without_templates = re.sub(r"\btemplate\s*<[^;{}]*?>(?=\s*[\w:~_])", " ", head)
     return "(" in head and not re.search(
         r"\b(?:struct|class|union|enum)\s+(?:\w+\s*\([^()]*\)\s*)?\w*\s*(?::[^()]*)?$|=\s*$", without_templates

@@ -43,7 +43,7 @@ Outcome = tuple[list[str], dict[str, np.ndarray] | None]
 
 
 def suspected(source: Source) -> bool:
-    """True if a source declares a local variable, or a member of a struct, without a value; else nothing is compiled."""
+    """True if a source declares a local variable, or a member of a struct, without a value."""
     return any(
         not _NO_VARIABLE.search(match["type"]) and any("=" not in name for name in match["names"].split(","))
         for match in _STATEMENT.finditer(bare(source.text))

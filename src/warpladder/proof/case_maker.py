@@ -1,14 +1,14 @@
-"""The making of specimens, along a float64 trajectory.
+"""`CaseMaker` makes reference cases along a float64 trajectory.
 
-Each state of the trajectory is rounded to float32, where the trainer keeps that, or to a grid, and each batch is made
-of samples that suit the state it meets. A large batch of a heavy net repeats its distinct samples, irregularly: the
-truth of a mean is then a weighted mean.
+Each state of the trajectory is rounded to float32, unless the trainer stores float64, or to a grid, and each batch has
+samples that suit its state. A large batch of a heavy net repeats its distinct samples irregularly: the truth is then a
+weighted mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,202 +21,201 @@ from ..nets.params import initial, param_slices, views
 from ..optimizers import SGD
 from ..optimizers.schedules import Constant
 from ..trainers.base import State
-from .bias_sums import Sums
-from .kinks import decided, on_grid, steady
+from .bias_sums import BiasSums
+from .kinks import away_from_kinks, has_clear_argmax, on_grid
 from .reference import ReferenceTrainer, slices
-from .reference_cases import Case, Pool, Specimen, truth
-from .samples import Draw
-from .witness import fit_to_predict, misfit, misfit_coarsely, unsteady
+from .reference_cases import PredictionPool, ReferenceCase, ReferenceStep, truth
+from .samples import SampleSource
+from .witness import amplified_errors, fit_to_predict, misfit, misfit_in_coarse
 
-BATCH_FLOPS = 4e8  # of the reference, for each specimen: says how many distinct samples a batch has
-# times that a sample stands in a batch, on an average, at most: like terms round alike, which errors show as the root
-# of this
+BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
+# Average number of times that a sample is in a batch, at most: like terms round alike, and errors grow with the root.
 REPEATED = 9
-CANDIDATES = 64  # looked at for each screened sample wanted, before a net counts as too full of switches to screen
+CANDIDATES = 64  # samples screened for each one wanted, before a net counts as having too many kinks
 SPARE = 4  # samples drawn for each one wanted, where a coarse format makes some of them useless
 STARTS = 32  # initial weights that are tried until every tensor moves
-REDRAWS = 8  # batches that are tried at a state until one is fit to judge by
-BIAS = 0.1  # standard deviation of the biases of other starts than the first
-BELOW = 2.0**-26  # of a weight, what is added to it where fp64 is kept: float32 would lose it
-PROMISE = 1 / 8  # of the loss: what a trajectory's first step takes off, to first order
-MOMENTS = 64  # of a run that are tried for a case's first update
+REDRAWS = 8  # batches that are tried at a state until one is fit
+BIAS = 0.1  # standard deviation of the biases of all starts but the first
+BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
+PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
+MOMENTS = 64  # updates of a run that are tried as a case's first
 EARLY = 50  # updates of a run in which Adam's corrections are large
-LONG = 10_000  # updates of a run where nothing else counts them
-LEAST_SHARE = 1e-6  # of the optimizer's rate that a schedule leaves there
+LONG = 10_000  # updates of a run with a constant rate
+LEAST_SHARE = 1e-6  # least share of the optimizer's rate that a schedule may leave
 
 
-class TooManySwitches(Exception):
-    """Hardly a sample keeps clear of every switch."""
+class TooManyKinks(Exception):
+    """Hardly any sample is away from every kink."""
 
 
 class Unfit(Exception):
-    """Some tensor does not move at all, or no batch is fit to judge by."""
+    """A tensor does not move, or no batch is fit to judge by."""
 
 
-class NoSpecimen(Exception):
-    """This net offers no step that could prove anything."""
+class NoReferenceStep(Exception):
+    """The net offers no step that could prove anything."""
 
 
-class Maker:
-    """Makes cases for one net and one configuration.
+@dataclass(frozen=True)
+class _WantedCase:
+    """Case to be made: its name, order and steps, distinct samples in a batch, and True if updates are checked."""
+
+    name: str
+    order: Order
+    steps: Sequence[int]
+    distinct: int
+    updates: bool
+
+
+class CaseMaker:
+    """Makes reference cases for one net and one configuration.
 
     Parameters
     ----------
     net, config
     rng : numpy.random.Generator
     precision : str or Precision
-        What the trainer computes products in.
+        Precision of the trainer's products.
     """
 
     def __init__(
         self, net: Net, config: TrainConfig, rng: np.random.Generator, precision: str | Precision = "fp32"
     ) -> None:
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
-        self.seed = int(rng.integers(2**31))  # of no weights that the configuration or the caller names
-        self.moments = np.random.default_rng(
-            [self.seed, 2]
-        )  # numbers of its own, since what else is drawn does not hang on the schedule
+        self.seed = int(rng.integers(2**31))  # of initial weights other than the configuration's and the caller's
+        # random numbers of its own, so that the schedule does not change other sources
+        self.moments = np.random.default_rng([self.seed, 2])
         self.placed = False
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
 
     def case(
-        self,
-        name: str,
-        order: Order,
-        draws: Sequence[Draw],
-        *,
-        steps: Sequence[int] | None = None,
-        distinct: int | None = None,
-        start: np.ndarray | None = None,
-        updates: bool = True,
-        fresh: bool = False,
-    ) -> Case:
-        """Follow a trajectory over some steps of an epoch, and give each batch samples that suit the state it meets.
+        self, name: str, order: Order, sources: Sequence[SampleSource], *,
+        steps: Sequence[int] | None = None, distinct: int | None = None, start: np.ndarray | None = None,
+        updates: bool = True, fresh: bool = False,
+    ) -> ReferenceCase:  # fmt: skip
+        """Case of steps along a trajectory, whose batches suit their states.
 
         It begins at `start` (param_count,), or at initial weights at which every tensor moves, if there are any. The
-        samples come from the first of the draws that offers enough; those that stand in no such step are zeros. Without
-        `updates` the batches need to be fit to judge a log by, and no more. `fresh`: no update was made before the
-        first, else some were.
+        samples come from the first source that offers enough; samples in no such step are zeros.
+
+        steps : numbers of the steps in the epoch; None for all.
+        distinct : number of distinct samples in a batch, at most.
+        updates : False if the batches need be fit for a check of the log alone.
+        fresh : True if no update was made before the first step, else some were.
         """
         steps = range(self.config.steps(order.n)) if steps is None else steps
         made = 0 if fresh else self._moment(order.n, len(steps))
-        against = ""
-        for draw in draws:
-            for some, moving in self._starts() if start is None else [(start, False)]:
+        wanted = _WantedCase(name, order, steps, distinct or self.distinct, updates)
+        reason = ""
+        for source in sources:
+            for params, must_move in self._starts() if start is None else [(start, False)]:
                 try:
-                    start_here = State(some.astype(np.float64), step=made)
-                    case = self._case(name, order, draw, steps, distinct or self.distinct, start_here, moving, updates)
-                    return replace(case, updates=updates)
-                except TooManySwitches:
-                    against = "hardly a sample keeps clear of every switch"
+                    return self._case(wanted, source, State(params.astype(np.float64), step=made), must_move)
+                except TooManyKinks:
+                    reason = "hardly any sample is away from every kink"
                     break
                 except Unfit as unfit:
-                    against = str(unfit)
-        raise NoSpecimen(
-            f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by: {against}"
+                    reason = str(unfit)
+        raise NoReferenceStep(
+            f"{name} data: no samples were found for net {self.net.name!r} that are fit to judge a step by: {reason}"
         )
 
-    def _case(
-        self,
-        name: str,
-        order: Order,
-        draw: Draw,
-        steps: Sequence[int],
-        distinct: int,
-        state: State,
-        moving: bool,
-        updates: bool,
-    ) -> Case:
-        config, n = self.config, order.n
+    def _case(self, wanted: _WantedCase, source: SampleSource, state: State, must_move: bool) -> ReferenceCase:
+        """Case with samples of one source, from one start; `Unfit` or `TooManyKinks` if there is none."""
+        config, order, n = self.config, wanted.order, wanted.order.n
         batch = config.batch(n)
-        x_all, y_all = np.zeros((n, *self.net.in_shape), draw.dtype), np.zeros(n, np.int32)
-        specimens: list[Specimen] = []
+        x_all, y_all = np.zeros((n, *self.net.in_shape), source.dtype), np.zeros(n, np.int32)
+        steps: list[ReferenceStep] = []
         rate = 0.0
-        for step in steps:
-            positions = order.indices(step * batch, min((step + 1) * batch, n))
-            for _ in range(REDRAWS):
-                specimen, data, against, gradients = self._specimen(
-                    state, step, len(positions), n, draw, distinct, updates
-                )
-                if not against and not specimens:
-                    still = [name for name, g in views(self.net, specimen.gradient).items() if not np.any(g)]
-                    if moving and still:
-                        raise Unfit(f"{still[0]} does not move")
-                if not against and not (specimens and self.plain):
-                    specimen = self._amid(specimen)
-                if not against and updates and not self.plain:
-                    against = unsteady(self.net, config, specimen, gradients, self.precision)
-                if not against:
-                    break
-            else:
-                raise Unfit(against)
+        for number in wanted.steps:
+            positions = order.indices(number * batch, min((number + 1) * batch, n))
+            step, data = self._fit_step(wanted, source, state, (number, len(positions)), not steps, must_move)
             x_all[positions] = data.train_x
             if data.train_y is not None:
                 y_all[positions] = data.train_y
-            rate = rate if specimens else self._rate(specimen)
-            specimens.append(specimen)
-            after, held = specimen.after(config.but(learning_rate=rate, schedule=Constant()))
-            state = State(after, held, specimen.state.step + 1)
-        return Case(name, self._dataset(name, x_all, y_all, draw.scale), order, tuple(specimens))
+            rate = rate if steps else self._rate(step)
+            steps.append(step)
+            after, held = step.after(config.but(learning_rate=rate, schedule=Constant()))
+            state = State(after, held, step.state.step + 1)
+        dataset = self._dataset(wanted.name, x_all, y_all, source.scale)
+        return ReferenceCase(wanted.name, dataset, order, tuple(steps), wanted.updates)
+
+    def _fit_step(
+        self, wanted: _WantedCase, source: SampleSource, state: State, place: tuple[int, int], first: bool,
+        must_move: bool,
+    ) -> tuple[ReferenceStep, Dataset]:  # fmt: skip
+        """Step whose batch is fit to judge by, and the batch as a data set; `Unfit` after REDRAWS batches.
+
+        place : number of the step in the epoch, and samples in its batch.
+        first : True for the first step of a case.
+        """
+        for _ in range(REDRAWS):
+            step, data, reason, gradients = self._step(wanted, source, state, place)
+            if not reason and first:
+                still = [name for name, g in views(self.net, step.gradient).items() if not np.any(g)]
+                if must_move and still:
+                    raise Unfit(f"{still[0]} does not move")
+            if not reason and (first or not self.plain):
+                step = self._with_slots(step)
+            if not reason and wanted.updates and not self.plain:
+                reason = amplified_errors(self.net, self.config, step, gradients, self.precision)
+            if not reason:
+                return step, data
+        raise Unfit(reason)
 
     def _dataset(self, name: str, x: np.ndarray, y: np.ndarray, scale: float) -> Dataset:
         labels = y if isinstance(self.net.loss, CrossEntropyLoss) else None
         return Dataset(name, x, labels, x[:1], None if labels is None else labels[:1], scale)
 
-    def _specimen(
-        self, state: State, step: int, size: int, samples: int, draw: Draw, distinct: int, updates: bool
-    ) -> tuple[Specimen, Dataset, str, list[np.ndarray]]:
-        """A step from a state near this one, its batch as a data set, why it is not fit to judge by, empty where it is,
+    def _step(
+        self, wanted: _WantedCase, source: SampleSource, state: State, place: tuple[int, int]
+    ) -> tuple[ReferenceStep, Dataset, str, list[np.ndarray]]:
+        """Step from a state near this one, its batch as a data set, the reason why it is not fit to judge by, or "",
         and the witnesses' gradients.
         """
-        count = min(size, max(distinct, -(-size // REPEATED)))
-        rounded, x, y = self._suited(state, count, draw)
+        number, size = place
+        count = min(size, max(wanted.distinct, -(-size // REPEATED)))
+        rounded, x, y = self._suited(state, count, source)
         which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
-        seen, counts = pixels(x, draw.scale).astype(np.float64), np.bincount(which)
-        sums = Sums(self.net, which, self.precision) if updates and not self.precision.coarse else None
-        specimen = Specimen(
-            rounded,
-            step,
-            size,
-            samples,
-            *truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts, sums),
-        )
-        data = self._dataset("batch", x[which], y[which], draw.scale)
+        seen, counts = pixels(x, source.scale).astype(np.float64), np.bincount(which)
+        sums = BiasSums(self.net, which, self.precision) if wanted.updates and not self.precision.coarse else None
+        results = truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts, sums)
+        step = ReferenceStep(rounded, number, size, wanted.order.n, *results)
+        data = self._dataset("batch", x[which], y[which], source.scale)
         if not self.precision.coarse:
-            return specimen, data, *misfit(self.net, data, specimen, self.precision, sums)
-        return specimen, data, *misfit_coarsely(self.net, seen, y, counts, specimen, self.precision, updates)
+            return step, data, *misfit(self.net, data, step, self.precision, sums)
+        batch = seen, y, counts
+        return step, data, *misfit_in_coarse(self.net, batch, step, self.precision, wanted.updates)
 
-    def pools(self, draws: Sequence[Draw], most: int) -> tuple[State, tuple[Pool, ...]]:
-        """A state, and samples of each kind, at most so many, to predict at it."""
+    def pools(self, sources: Sequence[SampleSource], most: int) -> tuple[State, tuple[PredictionPool, ...]]:
+        """A state, and a pool of at most `most` samples of each source to predict at it."""
         for i in range(1, STARTS):
             state = State(self._start(i))
-            found = tuple(pool for pool in (self._pool(state, draw, most) for draw in draws) if pool is not None)
-            if len(found) == len(draws):
+            found = tuple(pool for pool in (self._pool(state, source, most) for source in sources) if pool is not None)
+            if len(found) == len(sources):
                 return state, found
-        raise NoSpecimen(f"no samples were found for net {self.net.name!r} that are fit to judge its output by")
+        raise NoReferenceStep(f"no samples were found for net {self.net.name!r} that are fit to judge its output by")
 
-    def _pool(self, state: State, draw: Draw, most: int) -> Pool | None:
+    def _pool(self, state: State, source: SampleSource, most: int) -> PredictionPool | None:
         reference = ReferenceTrainer(self.net, self.config, state)
         count = min(most, self.distinct)
         for _ in range(REDRAWS):
-            x, _ = draw(self.rng, count)
-            truth = reference.predict(x, draw.scale)
-            alone = fit_to_predict(self.net, x, draw.scale, state.params, truth, self.precision)
+            x, _ = source(self.rng, count)
+            truth = reference.predict(x, source.scale)
+            alone = fit_to_predict(self.net, x, source.scale, state.params, truth, self.precision)
             if len(alone) and np.any(truth):
-                return Pool(x, draw.scale, truth, alone)
+                return PredictionPool(x, source.scale, truth, alone)
         return None
 
     def _starts(self) -> Iterator[tuple[np.ndarray, bool]]:
-        """Starts to try, and whether every tensor has to move there: a tensor that no start moves cannot move, and then
-        must not.
-        """
+        """Starts to try, each with True if every tensor must move there; at the last one tensors may stand still."""
         for number in range(STARTS):
             yield self._start(number), True
         yield self._start(0), False
 
     def _start(self, number: int) -> np.ndarray:
-        """(param_count,): the initial weights of the seed, and others, whose biases are not zero; in fp64 none is a
-        number of float32.
+        """Start (param_count,): initial weights, with biases other than zero but for number 0; in fp64 no weight is a
+        float32 number.
         """
         out = initial(self.net, self.seed + number)
         for place in param_slices(self.net) if number else ():
@@ -228,18 +227,15 @@ class Maker:
 
     @property
     def plain(self) -> bool:
-        """Whether a step goes along the gradient, and along a momentum that is a sum of gradients: it makes nothing
-        more of a rounding error.
-        """
+        """True if a step is a sum of gradients, which does not amplify rounding errors."""
         return isinstance(self.config.optimizer, SGD)
 
     def _moment(self, samples: int, steps: int) -> int:
-        """Updates made before a case of so many steps: amid the run, where the schedule leaves a rate; 0 where it
-        leaves none.
+        """Updates made before a case of `steps` steps: within the run, where the schedule leaves a rate, else 0.
 
-        The first case that is made, on which settings bite, stands early, where corrections of a start at zero are far
-        from 1, and where the rate is not the optimizer's own, if there is such a place. Where the schedule never
-        changes it, runs are as long as real ones are, not as the case's few samples make them.
+        The first case, on which settings must show, begins early, where Adam's corrections are far from 1, and where
+        the rate differs from the optimizer's own, if there is such a place. With a constant rate runs are as long as
+        real ones.
         """
         config, never, first = self.config.but(learning_rate=1.0), self.config.schedule.steady, not self.placed
         self.placed = True
@@ -257,54 +253,54 @@ class Maker:
                     return moment
         return found
 
-    def _rate(self, specimen: Specimen) -> float:
-        """At which a trajectory goes on: the update's parts together take PROMISE of the loss off."""
-        along = -specimen.gradient
-        if not self.plain:  # an update from zero gradients can go any way, and against the gradient
-            along = specimen.after(self.config.but(learning_rate=1.0, schedule=Constant()))[0] - specimen.params
-        slope = float(np.abs(specimen.gradient) @ np.abs(along))
-        return PROMISE * specimen.loss / slope if slope > 0 else 0.0
+    def _rate(self, step: ReferenceStep) -> float:
+        """Learning rate of the trajectory: the update's parts together take PROMISE of the loss off."""
+        along = -step.gradient
+        if not self.plain:  # an update from zero gradients can go in any direction, even against the gradient
+            along = step.after(self.config.but(learning_rate=1.0, schedule=Constant()))[0] - step.params
+        descent = float(np.abs(step.gradient) @ np.abs(along))
+        return PROMISE * step.loss / descent if descent > 0 else 0.0
 
-    def _amid(self, specimen: Specimen) -> Specimen:
-        """The specimen with slots in its state, drawn tensor by tensor."""
+    def _with_slots(self, step: ReferenceStep) -> ReferenceStep:
+        """Step with slots in its state, drawn tensor by tensor."""
         out = {name: np.zeros(self.net.param_count, self.precision.element) for name in self.config.optimizer.slots}
-        params, gradient = specimen.params, specimen.gradient
+        params, gradient = step.params, step.gradient
         for place in param_slices(self.net) if out else ():
             here = slice(place.start, place.stop)
             for name, values in self.config.optimizer.drawn(self.rng, params[here], gradient[here]).items():
                 out[name][here] = values
-        return replace(specimen, state=specimen.state.but(slots=out))
+        return replace(step, state=step.state.but(slots=out))
 
-    def _suited(self, state: State, count: int, draw: Draw) -> tuple[State, np.ndarray, np.ndarray]:
-        """The state as the trainer keeps it, and samples with labels that suit it."""
-        if draw.exact:
-            return self._exact(state, count, draw)
+    def _suited(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
+        """State as the trainer stores it, and samples with labels that suit it."""
+        if source.exact:
+            return self._exact(state, count, source)
         rounded = state.copied(self.precision.element)
         reference = ReferenceTrainer(self.net, self.config, rounded)
         xs: list[np.ndarray] = []
         ys: list[np.ndarray] = []
         for _ in range(CANDIDATES):
-            x, y = draw(self.rng, count)
+            x, y = source(self.rng, count)
             for some in slices(self.net, count):  # no more are looked at than are wanted
-                keep = steady(reference, pixels(x[some], draw.scale).astype(np.float64), self.precision)
+                keep = away_from_kinks(reference, pixels(x[some], source.scale).astype(np.float64), self.precision)
                 xs.append(x[some][keep])
                 ys.append(y[some][keep])
                 if sum(map(len, xs)) >= count:
                     return rounded, np.concatenate(xs)[:count], np.concatenate(ys)[:count]
-        raise TooManySwitches
+        raise TooManyKinks
 
-    def _exact(self, state: State, count: int, draw: Draw) -> tuple[State, np.ndarray, np.ndarray]:
-        """The state on a grid, and samples on another.
+    def _exact(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
+        """State on a grid, and samples on another.
 
-        In a coarser format than fp32 a logit's rounding is large enough that samples have to be chosen whose largest
-        logit is clear.
+        In a format coarser than fp32 a logit's rounding is large: samples are chosen whose largest logit is clear.
         """
         coarse = self.precision.coarse and bool(np.any(state.params))  # from zeros all logits tie, exactly
-        x, y = draw(self.rng, SPARE * count if coarse else count)
-        seen = pixels(x, draw.scale).astype(np.float64)
+        x, y = source(self.rng, SPARE * count if coarse else count)
+        seen = pixels(x, source.scale).astype(np.float64)
         rounded = on_grid(self.net, state, seen, self.rng, self.precision)
         if coarse:
-            clear = decided(self.net, ReferenceTrainer(self.net, self.config, rounded).through(seen), self.precision)
+            outputs = ReferenceTrainer(self.net, self.config, rounded).through(seen)
+            clear = has_clear_argmax(self.net, outputs, self.precision)
             if np.count_nonzero(clear) < count:
                 raise Unfit("too few samples have a largest logit that rounding cannot change")
             x, y = x[clear][:count], y[clear][:count]

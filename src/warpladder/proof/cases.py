@@ -1,4 +1,4 @@
-"""The cases of a proof, and the settings at which faults show."""
+"""`Cases`: the reference cases of a proof, and the settings at which faults show."""
 
 from __future__ import annotations
 
@@ -15,57 +15,51 @@ from ..machine.precision import Precision, named
 from ..nets import Conv2d, MSELoss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
-from .case_maker import Maker
-from .kinks import rounds
-from .reference_cases import Case
-from .samples import Draw, Noise, Quarters, Samples
+from .case_maker import CaseMaker
+from .kinks import always_rounds
+from .reference_cases import ReferenceCase
+from .samples import DatasetSamples, Noise, Quarters, SampleSource
 
 FULL = 97  # samples where the batch is the full training set
-FAR = 70_001  # samples of the far case where no data set says how many there are: more than 16 bits can count
-FAR_BYTES = 1 << 26  # of its pixels, at most
-FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients that a full batch may take there
-# samples in a batch whose updates are judged at zero weights: of more, with all classes alike, the sums nearly cancel
+FAR = 70_001  # samples of the far case without a data set: more than 16 bits can count
+FAR_BYTES = 1 << 26  # bytes of its pixels, at most
+FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients of a full batch there, at most
+# samples in a batch whose updates are checked at zero weights: of more, with all classes alike, the sums nearly cancel
 AT_ZERO = 16
-TERMS_AT_ZERO = (
-    1 << 10
-)  # of an output's bias there, a term for each sample and pixel: targets of four levels give terms that round alike
-INK = 0.1  # share of numbers other than zero where no other samples do
-BITES = 1 / 16  # of an update, which a setting that shows makes a difference of
-SMALL = {
-    "weight_decay": 0.0,
-    "eps": 1e-30,
-}  # settings of optimizers that may be too small to see, and where each has no effect
-LEAST_RATE = 64.0  # at which updates are compared; or a higher power of two, at which they outweigh the weights
+# terms of an output's bias there, one for each sample and pixel: targets of four levels give terms that round alike
+TERMS_AT_ZERO = 1 << 10
+INK = 0.1  # share of numbers other than zero where no other samples are fit
+VISIBLE = 1 / 16  # share of an update that a visible setting changes
+# settings of optimizers that may be too small to see, and the value at which each has no effect
+SMALL = {"weight_decay": 0.0, "eps": 1e-30}
+LEAST_RATE = 64.0  # rate at which updates are compared; or a higher power of two, at which they outweigh the weights
 
 
 def same_batch(order: Order, other: Order, batch: int) -> bool:
-    """Whether both orders take the same samples first."""
+    """True if both orders take the same samples first."""
     return set(order.indices(0, batch)) == set(other.indices(0, batch))
 
 
 def ends_on_grid(net: Net) -> bool:
-    """Whether exact data leave only few different numbers to be squared: nothing but a switch comes after the last sum.
+    """True if exact data leave few different numbers to be squared: only layers with kinks come after the last sum.
 
-    A long sum of few different numbers rounds the same way again and again, so that its error grows with its length,
-    not with the root of it.
+    A long sum of few different numbers rounds in the same direction again and again, so that its error grows with its
+    length, not with its root.
     """
     last = max((place.layer for place in param_slices(net)), default=-1)
     return isinstance(net.loss, MSELoss) and any(switches(layer) for layer in net.layers[last + 1 :])
 
 
 class Cases:
-    """What a trainer is proven on.
+    """Data, states and true results that a trainer is proven on.
 
-    exact : two full batches and a partial one, computed without rounding ahead of the last switch; as `stored` where
-    convolutions are transformed, or
-        a layer ahead of that switch always rounds.
+    exact : two full batches and a partial one, computed without rounding before the last kink; as `stored` if
+        convolutions are transformed or a layer before that kink always rounds.
     zeros : a few samples at a state of zeros, at which all logits tie and no unit is active.
-    ties : a full batch at that state, of which the log alone is judged: dy has two values a class there, sums of them
-    cancel, and like terms
-        round alike, so that a long sum is inaccurate whoever computes it.
-    floats : float32 samples, in the stored order, one sample more than a batch; from update 0 on, the others from amid
-    a run.
-    stored : as `exact` in size; general bytes, or samples of the data set as they are.
+    ties : a full batch at that state, checked by its log alone: dy has two values a class there, whose sums cancel, and
+        like terms round alike, so that a long sum is inaccurate in every program.
+    floats : float32 samples in the stored order, one more than a batch, from update 0 on; the others are within a run.
+    stored : of the size of `exact`; general bytes, or samples of the data set as they are.
     far : as many samples as the data set has, the step that takes the last of them and the last step of the epoch.
     pools : float32 samples and general bytes whose outputs at the state `predicted` are known.
 
@@ -75,9 +69,9 @@ class Cases:
     rng : numpy.random.Generator
     data : Dataset or None
     precision : str or Precision
-        What the trainer computes products in.
+        Precision of the trainer's products.
     transforms : bool
-        Whether it may compute convolutions in Winograd's or Fourier's form.
+        True if it may compute convolutions in Winograd's or Fourier's form.
     """
 
     def __init__(
@@ -85,19 +79,21 @@ class Cases:
         precision: str | Precision = "fp32", transforms: bool = False,
     ) -> None:  # fmt: skip
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
-        make = Maker(net, config, rng, precision)
+        make = CaseMaker(net, config, rng, precision)
         self.batch = b = config.batch_size or FULL
         part = (b * 3 // 5 | 1) if b > 2 else b - 1
         usual = (2 if make.distinct >= b else 1) * b + part
-        bytes_like: Draw = Noise(net, np.uint8) if data is None else Samples(net, data)
-        # Samples that are hardly scaled are nearly all cut to the highest level: where their like terms round alike,
-        # noise takes their place.
-        quarters: list[Draw] = [Quarters(net, np.uint8, data), *([Quarters(net, np.uint8)] if data is not None else [])]
+        bytes_like: SampleSource = Noise(net, np.uint8) if data is None else DatasetSamples(net, data)
+        quarters: list[SampleSource] = [Quarters(net, np.uint8, data)]
+        if (
+            data is not None
+        ):  # hardly scaled samples are nearly all cut to the highest level, and like terms round alike
+            quarters.append(Quarters(net, np.uint8))
         far = self._order(self._far(data))
-        screened: list[Draw] = [bytes_like, Noise(net, np.uint8), *quarters]
+        screened: list[SampleSource] = [bytes_like, Noise(net, np.uint8), *quarters]
         exact = screened if transforms and any(isinstance(layer, Conv2d) for layer in net.layers) else quarters
-        floats: list[Draw] = [Noise(net, np.float32), Quarters(net, np.float32)]
-        if rounds(net):
+        floats: list[SampleSource] = [Noise(net, np.float32), Quarters(net, np.float32)]
+        if always_rounds(net):
             screened, floats = screened[:2], floats[:1]
             exact = screened
         long = screened if config.batch_size is None and ends_on_grid(net) else exact
@@ -105,9 +101,8 @@ class Cases:
         self.exact = make.case("exact", self._order(usual), exact)
         nothing = np.zeros(net.param_count)
         few = max(1, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
-        self.zeros = make.case(
-            "zeros", self._order(few), [*quarters, Quarters(net, np.uint8, ink=INK)], steps=[0], start=nothing
-        )
+        blank = [*quarters, Quarters(net, np.uint8, ink=INK)]
+        self.zeros = make.case("zeros", self._order(few), blank, steps=[0], start=nothing)
         self.ties = make.case("ties", self._order(b), quarters, steps=[0], start=nothing, updates=False)
         self.floats = make.case("floats", self._order(b + 1, shuffle=False), floats, fresh=True)
         self.stored = make.case("stored", self._order(usual), screened)
@@ -115,8 +110,8 @@ class Cases:
         self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
 
     def _order(self, n: int, shuffle: bool = True) -> Order:
-        """An order whose first batch is not the stored one; without shuffling, one whose first batch shuffling would
-        change. None changes a full batch.
+        """Order whose first batch is not the stored one; without shuffling, one whose first batch shuffling would
+        change. A full batch is the same in all orders.
         """
         full = self.config.batch(n) == n
         for _ in range(64):
@@ -127,72 +122,66 @@ class Cases:
         return replace(order, shuffle=shuffle)
 
     def _with_loss(self, number: int) -> int:
-        """An epoch whose losses are computed: one of the first thousand of those, by a number from 1 on."""
+        """Epoch whose losses are computed: one of the first thousand of those, by a number from 1 on."""
         every = self.config.loss_every
         return number if every == 1 else every * min(number, (2**32 - 100) // every) - 1
 
-    def without_loss(self, case: Case) -> Case:
-        """A case in an epoch whose losses are not computed, right behind its own; only where `loss_every` leaves any
-        out.
-        """
+    def without_loss(self, case: ReferenceCase) -> ReferenceCase:
+        """The case in the next epoch, whose losses are not computed; only if `loss_every` leaves any out."""
         return case.at(replace(case.order, epoch=case.order.epoch + 1))
 
     def _far(self, data: Dataset | None) -> int:
-        """How many samples the far case has."""
+        """Number of samples of the far case."""
         count = min(FAR, FAR_BYTES // math.prod(self.net.in_shape)) if data is None else len(data.train_x)
         if self.config.batch_size is None:
             count = min(count, FAR_ACTIVATIONS // (8 * sum(map(math.prod, self.net.shapes))))
         return max(self.batch, count)
 
     def _last_steps(self, order: Order) -> list[int]:
-        """The step that takes the last of the stored samples, and the last step of the epoch."""
+        """Numbers of the step that takes the last stored sample, and of the last step of the epoch."""
         position = int(np.flatnonzero(order.indices(0, order.n) == order.n - 1)[0])
         last = self.config.steps(order.n) - 1
         return sorted({min(position // self.config.batch(order.n), last), last})
 
-    def __iter__(self) -> Iterator[Case]:
+    def __iter__(self) -> Iterator[ReferenceCase]:
         return iter((self.exact, self.zeros, self.ties, self.floats, self.stored, self.far))
 
     def strong(self) -> TrainConfig:
-        """The settings at a rate, a power of two, at which the update of every tensor outweighs the tensor."""
+        """Settings at a rate, a power of two, at which the update of every tensor outweighs the tensor."""
         rate, one = LEAST_RATE, self.config.but(learning_rate=1.0)
-        for specimen in (specimen for case in self for specimen in case.specimens):
-            before = specimen.params
+        for step in (step for case in self for step in case.steps):
+            before = step.params
             weights = views(self.net, before)
-            for name, update in views(self.net, specimen.after(one)[0] - before).items():
+            for name, update in views(self.net, step.after(one)[0] - before).items():
                 if np.any(update):
                     rate = max(rate, float(np.linalg.norm(weights[name]) / np.linalg.norm(update)))
         return self.config.but(learning_rate=2.0 ** math.ceil(math.log2(rate)))
 
-    def biting(self) -> TrainConfig | None:
-        """`strong`, and clip value and what else may be too small to see, where they are in use, such that they show;
-        None where none is.
-        """
-        config, specimen = self.strong(), self.exact.specimens[0]
+    def visible(self) -> TrainConfig | None:
+        """`strong`, with clip value and small settings, if they are in use, raised until they show; None if none is."""
+        config, step = self.strong(), self.exact.steps[0]
         small = [name for name in SMALL if getattr(config.optimizer, name, 0)]
         if config.clip_value is None and not small:
             return None
         if config.clip_value is not None:
-            sizes = [float(np.sqrt(np.mean(g**2))) for g in views(self.net, specimen.gradient).values()]
-            config = config.but(
-                clip_value=float(np.median([size for size in sizes if size > 0] or [config.clip_value]))
-            )
+            sizes = [float(np.sqrt(np.mean(g**2))) for g in views(self.net, step.gradient).values()]
+            sizes = [size for size in sizes if size > 0] or [config.clip_value]
+            config = config.but(clip_value=float(np.median(sizes)))
         if "weight_decay" in small:
-            share = float(np.linalg.norm(specimen.gradient) / np.linalg.norm(specimen.state.params))
-            config = config.but(weight_decay=max(config.optimizer.weight_decay, share / 4))  # type: ignore[attr-defined]
+            share = float(np.linalg.norm(step.gradient) / np.linalg.norm(step.state.params))
+            decay: float = config.optimizer.weight_decay  # type: ignore[attr-defined]
+            config = config.but(weight_decay=max(decay, share / 4))
         for name in small:
             config = self._raised(config, name)
         return config
 
     def _raised(self, config: TrainConfig, name: str) -> TrainConfig:
-        """The settings with one of SMALL so large that the exact case's first update shows it; as they are where no
-        value does.
-        """
-        specimen, raised = self.exact.specimens[0], config
-        without = specimen.after(config.but(**{name: SMALL[name]}))[0]
-        least = BITES * np.linalg.norm(without - specimen.params)
+        """Settings with one of SMALL so large that the exact case's first update shows it; or unchanged."""
+        step, raised = self.exact.steps[0], config
+        without = step.after(config.but(**{name: SMALL[name]}))[0]
+        least = VISIBLE * np.linalg.norm(without - step.params)
         for _ in range(50):
-            if np.linalg.norm(specimen.after(raised)[0] - without) >= least:
+            if np.linalg.norm(step.after(raised)[0] - without) >= least:
                 return raised
             raised = raised.but(**{name: 4 * getattr(raised.optimizer, name)})
         return config

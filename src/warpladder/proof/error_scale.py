@@ -1,9 +1,9 @@
-"""What rounding errors of an optimizer's step are relative to.
+"""Scale of rounding errors in an optimizer's step.
 
-Where gradient, momentum and decay cancel, their errors do not; nor does clipping take errors away in proportion. So
-errors are measured by what the terms of a step come to without their signs: for whatever goes into it, a gradient, a
-parameter, a slot, how far the step's result would go if that went by its own size, at the slope that there is. For a
-sum, as in SGD, that is the sum of its terms' sizes.
+Where gradient, momentum and decay cancel, their errors do not, and clipping does not shrink errors in proportion. So
+errors are relative to the step's terms without their signs: for each input, a gradient, a parameter or a slot, the
+change of the result if that input changed by its own size, at the step's derivative. For a sum, as in SGD, that is the
+sum of its terms' absolute values.
 """
 
 from __future__ import annotations
@@ -15,33 +15,29 @@ import numpy as np
 from ..config import TrainConfig
 from ..ops.update import reference as update
 
-NUDGE = 2.0**-16  # of an input's size, by which it is moved to see the slope
+NUDGE = 2.0**-16  # share of an input's size by which it is moved for a central difference
 
 
-def sizes(
-    config: TrainConfig,
-    params: np.ndarray,
-    gradient: np.ndarray,
-    slots: Mapping[str, np.ndarray],
-    rate: float,
+def error_scales(
+    config: TrainConfig, params: np.ndarray, gradient: np.ndarray, slots: Mapping[str, np.ndarray], rate: float,
     number: int,
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """What errors in the change of the parameters and in each slot are relative to, to first order.
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:  # fmt: skip
+    """Scales of errors in the change of the parameters and in each slot, to first order.
 
     Parameters
     ----------
     config : TrainConfig
     params, gradient : (count,) float64
-        Before the step; the gradient unclipped.
+        Before the step; the gradient is not clipped.
     slots : mapping
         (count,) float64 each.
     rate, number
-        As `ops.update.reference.step` takes them.
+        Learning rate and number of the step, as for `ops.update.reference.step`.
 
     Returns
     -------
     tuple
-        (count,) float64, not below 0, for the change of the parameters; and a mapping of such for the slots.
+        (count,) float64, at least 0, for the change of the parameters; and a mapping of such arrays for the slots.
     """
     free, clip = config.but(clip_value=None), config.clip_value
     seen = gradient if clip is None else np.clip(gradient, -clip, clip)
@@ -51,11 +47,11 @@ def sizes(
         return [after - w, *slots_after.values()]
 
     given, spans = [params, seen, *slots.values()], [np.abs(params), np.abs(gradient), *map(np.abs, slots.values())]
-    slopes: list[np.ndarray | float] = [0.0] * (1 + len(slots))
+    totals: list[np.ndarray | float] = [0.0] * (1 + len(slots))
     for i, span in enumerate(spans):
         if np.any(span):
             more, less = (results(*given[:i], given[i] + sign * NUDGE * span, *given[i + 1 :]) for sign in (1, -1))
-            slopes = [slope + np.abs(a - b) / (2 * NUDGE) for slope, a, b in zip(slopes, more, less, strict=True)]
-    # a result is rounded itself, however flat it lies: a gradient over its own root
-    change, *after = (np.maximum(slope, np.abs(result)) for slope, result in zip(slopes, results(*given), strict=True))
+            totals = [total + np.abs(a - b) / (2 * NUDGE) for total, a, b in zip(totals, more, less, strict=True)]
+    # a result is rounded itself, even where its derivative is zero: a gradient over its own root
+    change, *after = (np.maximum(total, np.abs(result)) for total, result in zip(totals, results(*given), strict=True))
     return change, dict(zip(slots, after, strict=True))

@@ -1,4 +1,4 @@
-"""The truth: training in float64, with the reference operations and nothing clever."""
+"""The truth: training in float64 with the reference operations."""
 
 from __future__ import annotations
 
@@ -25,58 +25,51 @@ from .tolerance import rounded
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-#: Bytes of the largest activation of those samples that go through the layers together: with more, each layer would
-#: find its numbers out of the cache.
+#: Bytes of the largest activation of the samples that go through the layers together; more would not stay in the cache.
 SLICE_BYTES = 1 << 21
 
-#: Called with the number of each trained layer, and the gradient of what leaves the layer.
+#: Called with the number of each trained layer, and the gradient of its output.
 Watch = Callable[[int, np.ndarray], None]
 
 
 def slices(net: Net, n: int) -> Iterator[slice]:
-    """Runs of the samples 0..n-1 that stay in the cache on their way through a net in float64."""
+    """Slices of the samples 0..n-1 that stay in the cache while they go through a net in float64."""
     step = max(1, SLICE_BYTES // (8 * max(map(math.prod, net.shapes))))
     return (slice(first, min(first + step, n)) for first in range(0, n, step))
 
 
 class ReferenceTrainer(Trainer):
-    """The trainer that all others are compared with; its `State` arrays are float64.
+    """Trainer that all others are compared with; its `State` arrays are float64.
 
-    Inputs are the float32 numbers that every rung sees, widened. Besides the contract it offers what
-    verification asks for: `activations`, `gradients` and `margins`.
+    Inputs are the float32 numbers of every rung, widened. Besides the contract of trainers it has `activations`,
+    `gradients` and `margins` for the proof.
 
     Parameters
     ----------
     net, config, state
-        As every rung's `build` is given them.
+        As for every rung's `build`.
     precision : str
-        The truth is fp64. Otherwise a name of `precision.PRECISIONS`: the factors of products are rounded to it,
-        forward and backward, and where that format is also stored what leaves them too; what is then computed is no
-        truth, but what honest arithmetic of that precision makes of it.
+        "fp64" for the truth. Another name of `precision.PRECISIONS` gives an honest program of that precision: factors
+        of products are rounded to it, forward and backward, and so are results if the format is also stored.
     stores : collection of str
-        What of a layer with weights is rounded on the way forward where the format is stored: its "bias", its "product"
-        before the bias is added, and their "sum". Some programs round a product twice, some once, and compilers leave
-        out what a next step would round anyway.
+        Results of a layer with weights that are rounded in the forward pass if the format is stored: its "bias", its
+        "product" before the bias is added, and their "sum". Some programs round a product twice and some once.
     """
 
     slots: dict[str, np.ndarray]
     step: int
 
     def __init__(
-        self,
-        net: Net,
-        config: TrainConfig,
-        state: State,
-        precision: str = "fp64",
+        self, net: Net, config: TrainConfig, state: State, precision: str = "fp64",
         stores: Collection[str] = ("bias", "sum"),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.net, self.config, self.precision, self.stores = net, config, named(precision), stores
         self.dataset: Dataset | None = None
         self.set_state(state)
 
     @property
     def params(self) -> np.ndarray:
-        """(param_count,) float64: the present parameters."""
+        """Current parameters, (param_count,) float64."""
         return self._params
 
     @params.setter
@@ -104,28 +97,28 @@ class ReferenceTrainer(Trainer):
         return log if self.config.has_loss(order.epoch) else StepLog.without_loss(log.size)
 
     def batch(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Samples of the loaded data set: x (n, *in_shape) float64 and their labels, or None."""
+        """DatasetSamples of the loaded data set: x (n, *in_shape) float64 and their labels, or None."""
         if self.dataset is None:
             raise DataError(f"net {self.net.name!r} has no data: call load(dataset) first")
         x = gather.rows(self.dataset.train_x, indices, self.dataset.scale).astype(np.float64)
         return x, None if self.dataset.train_y is None else self.dataset.train_y[indices]
 
     def activations(self, x: np.ndarray) -> list[np.ndarray]:
-        """From samples (n, *in_shape) float64: what enters each layer, and last what leaves the net."""
+        """Inputs of each layer, and last the net's outputs, of samples x (n, *in_shape) float64."""
         out = [x]
         for i in range(len(self.net.layers)):
             out.append(self.leaving(i, out[-1]))
         return out
 
     def leaving(self, i: int, x: np.ndarray) -> np.ndarray:
-        """What leaves layer `i`, (n, *shape), where x (n, *shape) enters it, both float64."""
+        """Output of layer `i`, (n, *shape), for its input x (n, *shape), both float64."""
         layer, named = self.net.layers[i], self._named
         x, w = self._factors(layer, x, named.get(f"{i}.weight"))
         return self._with_bias(layer, x, w, named.get(f"{i}.bias"))
 
     def through(self, x: np.ndarray, first: int = 0, last: int | None = None) -> np.ndarray:
-        """What enters layer `last`, or leaves the net, where x (n, *shape) float64 enters layer `first`; a slice of the
-        samples at a time.
+        """Input of layer `last`, or output of the net, for the input x (n, *shape) float64 of layer `first`, slice by
+        slice.
         """
         last = len(self.net.layers) if last is None else last
         out = np.empty((len(x), *self.net.shapes[last]))
@@ -137,7 +130,7 @@ class ReferenceTrainer(Trainer):
         return out
 
     def _with_bias(self, layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-        """A layer's output."""
+        """Output of a layer with parameters."""
         if b is None:
             return np.asarray(self._results(layer, layers.forward(layer, x, w, b))[0])
         b = self._stored("bias", layer, b)
@@ -147,17 +140,17 @@ class ReferenceTrainer(Trainer):
         return self._stored("sum", layer, product + b.reshape(-1, *[1] * (product.ndim - 2)))
 
     def _stored(self, what: str, layer: Layer, a: np.ndarray) -> np.ndarray:
-        """What is left of a bias, a product or a sum where it is stored."""
+        """Bias, product or sum, rounded if it is stored."""
         return np.asarray(self._results(layer, a)[0]) if what in self.stores else a
 
     def _factors(self, layer: Layer, *given: np.ndarray | None) -> tuple:
-        """What enters a layer's products."""
+        """Factors of a layer's products, rounded."""
         if not isinstance(layer, Linear | Conv2d):
             return given
         return tuple(None if a is None else rounded(a, self.precision) for a in given)
 
     def _results(self, layer: Layer, *given: np.ndarray) -> tuple:
-        """What leaves them."""
+        """Results of a layer's products, rounded if the format is stored."""
         return self._factors(layer, *given) if self.precision.stored else given
 
     def gradients(
@@ -166,18 +159,15 @@ class ReferenceTrainer(Trainer):
         """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present
         parameters.
 
-        x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y. Where x is a part of
-        `of` samples, loss and gradient are what the part adds to the mean over all of them.
+        x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y. `of` makes loss and
+        gradient those that x adds to the mean over `of` samples.
         """
         entering = self.activations(x)
         out = entering[-1]
         if isinstance(self.net.loss, CrossEntropyLoss):
             assert y is not None
-            loss, correct, d = (
-                cross_entropy.forward(out, y),
-                cross_entropy.correct(out, y),
-                cross_entropy.backward(out, y),
-            )
+            loss, correct = cross_entropy.forward(out, y), cross_entropy.correct(out, y)
+            d = cross_entropy.backward(out, y)
         else:
             target = x.reshape(out.shape)
             loss, correct, d = mse.forward(out, target), 0, mse.backward(out, target)
@@ -189,19 +179,18 @@ class ReferenceTrainer(Trainer):
             layer = self.net.layers[i]
             if watch is not None and f"{i}.bias" in w:
                 watch(i, d)
-            d, *trained = self._results(
-                layer, *layers.backward(layer, *self._factors(layer, entering[i], w.get(f"{i}.weight"), d))
-            )
+            factors = self._factors(layer, entering[i], w.get(f"{i}.weight"), d)
+            d, *trained = self._results(layer, *layers.backward(layer, *factors))
             if trained:
                 dw[f"{i}.weight"][...], dw[f"{i}.bias"][...] = trained
         return loss, correct, flat
 
     def margins(self, x: np.ndarray) -> np.ndarray:
-        """(n,): how close each sample of x (n, *in_shape) float64 comes to a switch that rounding could flip.
+        """Distance (n,) of each sample of x (n, *in_shape) float64 from the nearest kink.
 
-        The smallest, over all ReLUs, max-pools and other switches behind a trained layer, of the distance to the switch
-        (a ReLU's input from 0, a pool's winner from its runner-up) relative to the root mean square of
-        that sample's numbers there. Ahead of any trained layer there is no rounding, hence no switch.
+        The smallest, over all ReLUs, max-pools and other layers with kinks after a trained layer, of the distance (of a
+        ReLU's input from 0, of a pool's largest from its second) relative to the root mean square of that sample's
+        numbers there. Before the first trained layer nothing rounds.
         """
         closest = np.full(len(x), np.inf)
         for i, a in enumerate(self.activations(x)[:-1]):
@@ -217,7 +206,7 @@ class ReferenceTrainer(Trainer):
         self.slots = {name: np.array(state.slot(name), np.float64) for name in self.config.optimizer.slots}
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        """(samples, *out_shape) float64: unlike the rungs', not rounded."""
+        """Outputs (samples, *out_shape) float64; unlike the rungs' they are not rounded."""
         if x.shape[1:] != self.net.in_shape:
             raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
         out = np.empty((len(x), *self.net.out_shape))

@@ -1,4 +1,4 @@
-"""Specimens: training steps and outputs whose truth is known."""
+"""Reference cases: training steps and outputs whose true results are known."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..data.dataset import Dataset
 from ..data.order import Order
 from ..ops.update import reference as update
 from ..trainers.base import State
-from .bias_sums import Sums
-from .error_scale import sizes
+from .bias_sums import BiasSums
+from .error_scale import error_scales
 from .reference import ReferenceTrainer, slices
 
 
 @dataclass(frozen=True)
-class Specimen:
-    """One step: where it starts, which it is, and what must come of it.
+class ReferenceStep:
+    """One training step: its start, and its true results.
 
-    state : State, as the trainer keeps it; its step is not that of the case's epoch, but counts updates as a run does.
-    step, size : which step of the case's epoch, and the samples in its batch.
-    samples : of the case's data set, by which a schedule knows the epoch's length.
-    loss, correct : what its log must say.
+    state : state before the step, as the trainer stores it; its count of updates is that of a run, not of the epoch.
+    step, size : number of the step in the case's epoch, and samples in its batch.
+    samples : samples of the case's data set, from which a schedule takes the epoch's length.
+    loss, correct : true loss and correct samples of the batch.
     gradient : (param_count,) float64, of the mean loss.
     """
 
@@ -39,22 +39,19 @@ class Specimen:
     def after(
         self, config: TrainConfig, gradient: np.ndarray | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Parameters and slots after the step with these settings, float64; with another gradient where one is given."""
+        """Parameters and slots after the step with these settings, float64; `gradient` replaces the step's own."""
+        gradient = self.gradient if gradient is None else gradient
         return update.step(
-            self.params,
-            self.gradient if gradient is None else gradient,
-            self._slots(config),
-            config,
-            self.rate(config),
-            self.state.step + 1,
-        )
+            self.params, gradient, self._slots(config), config, self.rate(config), self.state.step + 1
+        )  # fmt: skip
 
-    def sizes(self, config: TrainConfig) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """What errors in the update and in each slot are relative to."""
-        return sizes(config, self.params, self.gradient, self._slots(config), self.rate(config), self.state.step + 1)
+    def error_scales(self, config: TrainConfig) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Scales of errors in the update and in each slot."""
+        rate, number = self.rate(config), self.state.step + 1
+        return error_scales(config, self.params, self.gradient, self._slots(config), rate, number)
 
     def rate(self, config: TrainConfig) -> float:
-        """The learning rate of the step."""
+        """Learning rate of the step."""
         return float(config.rates(self.state.step, self.state.step + 1, self.samples)[0])
 
     @property
@@ -67,33 +64,35 @@ class Specimen:
 
 
 @dataclass(frozen=True)
-class Case:
-    """A data set, an order of its samples, and specimens among the steps of that epoch.
+class ReferenceCase:
+    """A data set, an order of its samples, and reference steps of that epoch.
 
-    updates : whether the parameters and the slots after a step are judged, or what the step logs alone.
+    updates : True if the parameters and slots after a step are checked, False if its log alone is.
     """
 
     name: str
     dataset: Dataset
     order: Order
-    specimens: tuple[Specimen, ...]
+    steps: tuple[ReferenceStep, ...]
     updates: bool = True
 
-    def at(self, order: Order) -> Case:
-        """The same steps in an epoch of another order: the samples are stored where that order looks for them."""
+    def at(self, order: Order) -> ReferenceCase:
+        """The same steps in an epoch of another order: samples are stored where that order looks for them."""
         source = np.empty(order.n, np.int64)
         source[order.indices(0, order.n)] = self.order.indices(0, order.n)
         data = self.dataset
         labels = None if data.train_y is None else np.ascontiguousarray(data.train_y[source])
-        return replace(
-            self, dataset=data.but(train_x=np.ascontiguousarray(data.train_x[source]), train_y=labels), order=order
-        )
+        moved = data.but(train_x=np.ascontiguousarray(data.train_x[source]), train_y=labels)
+        return replace(self, dataset=moved, order=order)
 
 
 @dataclass(frozen=True)
-class Pool:
-    """Samples as they are stored, their scale, and `truth`, the net's outputs for them, float64; alone: (some,) int64,
-    those fit to be predicted alone.
+class PredictionPool:
+    """Samples as they are stored, to predict at a state.
+
+    x, scale : stored samples and their scale.
+    truth : the net's outputs for them, float64.
+    alone : (some,) int64, samples whose outputs can be judged one by one.
     """
 
     x: np.ndarray
@@ -103,12 +102,12 @@ class Pool:
 
 
 def truth(
-    reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray, sums: Sums | None = None
+    reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray, sums: BiasSums | None = None
 ) -> tuple[float, int, np.ndarray]:
-    """Mean loss, correct samples and gradient of a batch in which sample i of x (n, *in_shape) float64 occurs counts[i]
-    times.
+    """Mean loss, correct samples and gradient of a batch with repeated samples.
 
-    sums : is told the gradient's terms.
+    x : (n, *in_shape) float64; y : (n,) labels; counts : (n,) times that each sample is in the batch.
+    sums : receives the gradient's true terms.
     """
     loss, correct, gradient = 0.0, 0, np.zeros(reference.net.param_count)
     for times in np.unique(counts):
@@ -116,7 +115,7 @@ def truth(
         share = times * len(alike) / counts.sum()
         for part in slices(reference.net, len(alike)):
             some = alike[part]
-            watch = None if sums is None else partial(sums.expect, some, len(alike))
+            watch = None if sums is None else partial(sums.add_truth, some, len(alike))
             its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some], watch, len(alike))
             loss += float(share * its_loss)
             correct += int(times) * its_correct

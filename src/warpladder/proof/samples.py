@@ -1,4 +1,4 @@
-"""Where the samples of a proof come from: dense random numbers, and real samples where there are some."""
+"""Sources of a proof's samples: random numbers, and samples of a data set."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..data.dataset import Dataset, pixels
 from ..nets import CrossEntropyLoss, Net
 
 
-class Draw(ABC):
+class SampleSource(ABC):
     """Draws samples as a data set stores them, with labels.
 
     dtype, scale : of the samples.
-    exact : whether x * scale is one of 0, 1/4, 1/2, 3/4, without rounding.
+    exact : True if x * scale is one of 0, 1/4, 1/2, 3/4, without rounding.
     """
 
     exact = False
@@ -32,24 +32,23 @@ class Draw(ABC):
         return rng.integers(0, self.classes, count, np.int32)
 
 
-class Noise(Draw):
-    """Dense noise: every byte, or floats from -1 to 1; scaled by no power of two, so that each product rounds."""
+class Noise(SampleSource):
+    """Dense noise: bytes, or floats from -1 to 1; the scale is no power of two, so that each product rounds."""
 
     def __init__(self, net: Net, dtype: type) -> None:
         super().__init__(net, np.dtype(dtype), 1 / 255 if dtype is np.uint8 else 0.7)
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         size = (count, *self.shape)
-        x = (
-            rng.integers(0, 256, size, np.uint8)
-            if self.dtype == np.uint8
-            else rng.uniform(-1, 1, size).astype(np.float32)
-        )
+        if self.dtype == np.uint8:
+            x = rng.integers(0, 256, size, np.uint8)
+        else:
+            x = rng.uniform(-1, 1, size).astype(np.float32)
         return x, self.labels(rng, count)
 
 
-class Samples(Draw):
-    """Training samples of a data set, as they are."""
+class DatasetSamples(SampleSource):
+    """Training samples of a data set, unchanged."""
 
     def __init__(self, net: Net, source: Dataset) -> None:
         super().__init__(net, source.train_x.dtype, source.scale)
@@ -61,8 +60,8 @@ class Samples(Draw):
         return self.source.train_x[rows], self.labels(rng, count) if y is None else y[rows]
 
 
-class Quarters(Draw):
-    """Noise of four levels; or training samples of a data set cut to these levels, blank corners and all.
+class Quarters(SampleSource):
+    """Noise of four levels, or training samples of a data set cut to these levels, blank corners included.
 
     ink : share of the noise's numbers that are drawn; the others are zero.
     """
@@ -71,7 +70,7 @@ class Quarters(Draw):
 
     def __init__(self, net: Net, dtype: type, source: Dataset | None = None, ink: float = 1.0) -> None:
         super().__init__(net, np.dtype(dtype), 1 / 256 if dtype is np.uint8 else 1 / 4)
-        self.real = None if source is None else Samples(net, source)
+        self.real = None if source is None else DatasetSamples(net, source)
         self.ink = ink
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:

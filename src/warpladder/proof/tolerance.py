@@ -1,4 +1,4 @@
-"""How far two honest computations of the same sums may lie apart: one function, no other bound.
+"""Bound of the distance between two honest computations of the same sums: one function, no other bound.
 
 Rounding errors of one sign would grow with the number n of roundings that lead to a result
 (the worst case n u; Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed. 2002, ch. 3).
@@ -16,8 +16,8 @@ import numpy as np
 
 from ..machine.precision import Precision, named
 
-#: lambda: the chance of an honest chain above it is below 2 exp(-8), 7e-4; a norm averages many such chains and comes
-#: nowhere near.
+#: lambda: an honest chain exceeds it with a probability below 2 exp(-8), 7e-4; a norm averages many such chains and
+#: stays far below.
 SIGMAS = 4.0
 
 #: Most that a tensor core's addition of 16 products to a sum cuts off, of the largest number in it (the model and its
@@ -32,8 +32,8 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
     Parameters
     ----------
     dtype : str, Precision, dtype or type
-        What products are computed in: "fp64", "fp32", or "tf32", "bf16" and "fp16", factors rounded to these and sums
-        in fp32; or float64 and float32 as types of NumPy.
+        Precision of products: "fp64", "fp32", or "tf32", "bf16" and "fp16", with factors rounded to these and sums in
+        fp32; or float64 and float32 as types of NumPy.
     length : int
         Roundings in the longest chain that leads to one number: the length of a sum, or the lengths of
         consecutive sums added up, since independent errors add by their squares.
@@ -54,7 +54,7 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
     Raises
     ------
     ValueError
-        For a format that is no precision, a length or number of steps or products below 1, or a number of cuts below 0.
+        The format is no precision, a length, steps or products are below 1, or cuts are below 0.
 
     Notes
     -----
@@ -68,16 +68,15 @@ def bound(dtype: object, length: int, steps: int = 1, products: int = 1, cuts: i
     """
     kind = named(dtype if isinstance(dtype, str | Precision) else np.dtype(dtype).name)  # type: ignore[call-overload]
     if not (length >= 1 and steps >= 1 and products >= 1):
-        raise ValueError(
-            f"a bound wants a length, steps and products of at least 1, got {length}, {steps} and {products}"
-        )
+        given = f"{length}, {steps} and {products}"
+        raise ValueError(f"a bound wants a length, steps and products of at least 1, got {given}")
     if not cuts >= 0:
         raise ValueError(f"a bound wants a number of cuts of at least 0, got {cuts}")
     return steps * (SIGMAS * kind.roundoff * math.sqrt(length) + 2 * kind.factors * math.sqrt(products) + cuts * CUT)
 
 
 def rounded(a: np.ndarray, to: str | Precision) -> np.ndarray:
-    """Numbers rounded to the significand that factors have in a precision, to the nearest; its range is not looked at."""
+    """Numbers rounded to nearest with the significand of a precision's factors; its range is ignored."""
     unit = named(to).factors
     if not unit:
         return a

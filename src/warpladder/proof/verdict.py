@@ -1,22 +1,22 @@
-"""What a proof says, and the ledger in which its comparisons are entered."""
+"""Verdict of a proof, and the ledger of its comparisons."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 
 @dataclass(frozen=True)
-class Row:
-    """The worst that one check found on one tensor.
+class VerdictRow:
+    """Largest error that one check found on one tensor.
 
-    check, tensor : "update" of "2.weight", say.
+    check, tensor : for example "update" and "2.weight".
     where : case, step and batch.
-    error, bound : normwise relative error, and the most that rounding explains.
+    error, bound : normwise relative error, and the largest that rounding explains.
     """
 
     check: str
@@ -31,21 +31,19 @@ class Row:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `verify` says.
+    """Result of `verify`.
 
     passed : bool
     judged : bool
-        False where no step was found by which anybody could be judged: such a trainer is neither right nor wrong, and
-        has not passed.
+        False if no step was found that could judge any trainer: the trainer has not passed, and is not refuted.
     error, bound : float
-        The normwise relative error that comes closest to its bound, or is furthest beyond; inf where the fault is no
-        matter of size.
+        The normwise relative error that is largest relative to its bound; inf if the fault has no size.
     reason : str
         One line: the check, the tensor, the step, the batch, the error and its bound.
-    rows : tuple of Row
-        The worst of each check and tensor.
+    rows : tuple of VerdictRow
+        Largest error of each check and tensor.
     checks : dict
-        How often each check was made, by name.
+        Number of times that each check was made, by name.
     seconds : float
     """
 
@@ -53,7 +51,7 @@ class Verdict:
     error: float
     bound: float
     reason: str
-    rows: tuple[Row, ...]
+    rows: tuple[VerdictRow, ...]
     checks: dict[str, int]
     seconds: float
     judged: bool = True
@@ -66,9 +64,9 @@ class Verdict:
 
 
 class Refuted(Exception):
-    """A check failed. The message says which and where; `row` holds the figures, where there are some."""
+    """A check failed. The message states which and where; `row` has the numbers, if there are any."""
 
-    def __init__(self, check: str, message: str, row: Row | None = None) -> None:
+    def __init__(self, check: str, message: str, row: VerdictRow | None = None) -> None:
         super().__init__(message)
         self.check, self.row = check, row
 
@@ -78,21 +76,21 @@ def distance(
 ) -> float:
     """Normwise relative error of a tensor, the largest of the whole and of its slices along each axis.
 
-    A slice (a row of weights, a bias) is measured against its own norm, or the root mean square of
-    its fellows' where that is larger: a fault in the last of 256 rows is not averaged away.
+    The error of a slice (a row of weights, a bias) is relative to its norm, or to the root mean square of all slices'
+    norms if that is larger: a fault in the last of 256 rows is not averaged away.
 
     Parameters
     ----------
     got, want : ndarray
     scale : ndarray or None
-        What errors are relative to; None: `want`.
+        Scale of errors; None for `want`.
     slack : ndarray or float
-        What each element may be off without any error, not below 0.
+        Difference of each element that counts as no error, at least 0.
 
     Returns
     -------
     float
-        NaN where `got` has one; inf where there is a difference and nothing to measure it by.
+        NaN if `got` has one; inf if there is a difference and its scale is zero.
     """
     # each step writes into this array: a fresh one for each would take longer than the steps
     off = np.asarray(np.asarray(got, np.float64) - want)
@@ -112,7 +110,7 @@ def distance(
 
 
 def _sums(squares: np.ndarray) -> Iterator[np.ndarray]:
-    """The sum of everything, (1,), and then the sums of the slices along each axis, (length,)."""
+    """Sum of everything, (1,), and then the sums of the slices along each axis, (length,)."""
     yield np.atleast_1d(squares.sum())
     for _ in range(squares.ndim):
         yield squares.reshape(len(squares), -1).sum(axis=1)
@@ -120,11 +118,11 @@ def _sums(squares: np.ndarray) -> Iterator[np.ndarray]:
 
 
 class Ledger:
-    """Every comparison of a proof; the first that fails raises `Refuted`."""
+    """Comparisons of a proof; the first that fails raises `Refuted`."""
 
     def __init__(self) -> None:
         self.checks: Counter[str] = Counter()
-        self.worst: dict[tuple[str, str], Row] = {}
+        self.worst: dict[tuple[str, str], VerdictRow] = {}
 
     def near(
         self, check: str, where: str, tensors: dict[str, tuple[np.ndarray, np.ndarray]], bounds: dict[str, float],
@@ -132,12 +130,12 @@ class Ledger:
     ) -> None:  # fmt: skip
         """Compare tensors (got, want) with their bounds; of several that fail, the worst is named.
 
-        slack : what each number may be off without any error, for having been rounded where it is stored.
+        slack : difference of each number that counts as no error, because storage rounds it.
         """
         rows = []
         for name, (got, want) in tensors.items():
             error = distance(got, want, None if scales is None else scales[name], 0.0 if slack is None else slack[name])
-            rows.append(Row(check, name, where, error, bounds[name]))
+            rows.append(VerdictRow(check, name, where, error, bounds[name]))
             self.checks[check] += 1
             known = self.worst.get((check, name))
             if known is None or not excess(rows[-1]) <= excess(known):
@@ -148,48 +146,42 @@ class Ledger:
             raise Refuted(check, str(row), row)
 
     def holds(self, check: str, condition: object, message: str) -> None:
-        """A check that is no matter of size."""
+        """Check a condition."""
         self.checks[check] += 1
         if not condition:
             raise Refuted(check, message)
 
     def same(self, check: str, where: str, got: np.ndarray, want: np.ndarray) -> None:
-        """Equal bit for bit, NaN and the sign of zero included."""
+        """Check that two arrays are equal bit for bit, NaN and the sign of zero included."""
         got, want = np.asarray(got), np.asarray(want)
         alike = got.shape == want.shape and got.dtype == want.dtype and got.tobytes() == want.tobytes()
         self.holds(check, alike, f"{check}: {where} are not the same bits")
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[VerdictRow, ...]:
         return tuple(self.worst.values())
 
 
-def excess(row: Row) -> float:
-    """The error in units of its bound; NaN counts as infinite."""
+def excess(row: VerdictRow) -> float:
+    """Error in units of its bound; NaN counts as infinite."""
     ratio = row.error / row.bound
     return ratio if ratio == ratio else float("inf")
 
 
 def cannot_judge(why: str, seconds: float) -> Verdict:
-    """The verdict where there is no step to judge by: not passed, and nothing found against the trainer."""
+    """Verdict without a step to judge by: not passed, and not refuted."""
     return Verdict(False, math.inf, 0.0, f"cannot judge: {why}", (), {}, seconds, judged=False)
 
 
 def conclude(ledger: Ledger, required: tuple[str, ...], refuted: Refuted | None, seconds: float) -> Verdict:
-    """The verdict on what the ledger holds: passed only if nothing was refuted and every required check was made."""
+    """Verdict on a ledger: passed only if nothing was refuted and every required check was made."""
     missing = [check for check in required if not ledger.checks[check]]
     if refuted is None and missing:
         refuted = Refuted("complete", f"these checks were not made: {', '.join(missing)}")
     row = refuted.row if refuted is not None else max(ledger.rows, key=excess)
-    verdict = Verdict(
-        passed=False,
-        error=float("inf") if row is None else row.error,
-        bound=0.0 if row is None else row.bound,
-        reason=str(refuted)
-        if refuted is not None
-        else f"every check held; closest to its bound, {str(row).replace('is off', 'was off')}",
-        rows=ledger.rows,
-        checks=dict(ledger.checks),
-        seconds=seconds,
-    )
-    return verdict if refuted is not None else replace(verdict, passed=True)
+    error, bound = (float("inf"), 0.0) if row is None else (row.error, row.bound)
+    if refuted is not None:
+        reason = str(refuted)
+    else:
+        reason = f"every check held; closest to its bound, {str(row).replace('is off', 'was off')}"
+    return Verdict(refuted is None, error, bound, reason, ledger.rows, dict(ledger.checks), seconds)

@@ -4,7 +4,7 @@
 
 becomes, in one line,
 
-    struct emu_0 { float a[16]; ... }; auto& a = emu::shared<emu_0>().a; struct emu_1 { float sum; ... }; auto& sum = ...
+    struct emu_0 { float a[16]; ... }; auto& a = emu::shared<emu_0>().a; struct emu_1 { float sum; ... }; ...
 
 and `extern __shared__ float s[];` a pointer to the dynamic part (headers/shared.h). `asm("...")` with an instruction
 becomes a call that stops the kernel. Everything else stays as it is, line for line.

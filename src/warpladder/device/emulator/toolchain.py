@@ -49,21 +49,25 @@ _NO_RED_ZONE = ("-mno-red-zone",) if platform.machine() in ("x86_64", "AMD64") e
 _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
 #: Call-outs before each access, which our own runtime answers; volatile ones apart.
 _CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
-#: For builds that fill local variables: without passes that take any value, most often the useful one, for a missing one.
+#: Of builds that fill local variables: without passes that replace a missing value by any, often the useful, value.
 FILLED_FLAGS = ("-O1", "-fno-tree-ccp", "-fno-tree-fre", "-fno-tree-copy-prop")
 _VOLATILE = re.compile(r"(?<!asm )(?<!asm)\bvolatile\b")
 _KERNEL_FLAGS = {
     # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them, which below -O2 is one
     # of the expensive optimizations. -O3 takes two thirds more time to compile a kernel, and what it gains is a tenth
     # of a long run.
-    "fast": ("-O1", "-fexpensive-optimizations", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-finite-loops"),
+    "fast": (
+        "-O1", "-fexpensive-optimizations", "-march=native", "-fno-math-errno", "-fno-trapping-math",
+        "-fno-finite-loops",
+    ),
     "check": (
         "-DEMU_CHECK", "-O1", "-march=native", "-fno-math-errno", "-fno-trapping-math",
         *_CALLOUTS,
         "-fsanitize=bounds-strict,alignment,integer-divide-by-zero", "-fsanitize-recover=all",
     ),
     "asan": (
-        "-DEMU_ASAN", "-O1", "-march=native", "-fno-math-errno", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
+        "-DEMU_ASAN", "-O1", "-march=native", "-fno-math-errno", "-fno-omit-frame-pointer",
+        "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
     ),
 }  # fmt: skip
 
@@ -93,7 +97,8 @@ def why_not() -> str | None:
 
 @cache
 def _search() -> Compiler | str:
-    install = "the emulator compiles kernels with g++ 11 or newer; install it (apt install g++, dnf install gcc-c++) or name it in CXX"
+    install = "the emulator compiles kernels with g++ 11 or newer; "
+    install += "install it (apt install g++, dnf install gcc-c++) or name it in CXX"
     if platform.system() != "Linux":
         return f"the emulator runs on Linux, and this is {platform.system()}"
     asked = os.environ.get("CXX")

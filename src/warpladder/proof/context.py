@@ -1,0 +1,179 @@
+"""Context of a proof: the trainers under proof, guarded against exceptions, and checks of logs and states."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..data.order import Order
+from ..errors import RungError
+from ..errors.arguments import kind_of
+from ..nets import Net
+from ..nets.params import views
+from ..trainers.base import State, StepLog, Trainer
+from .cases import Cases
+from .verdict import Ledger, Refuted
+
+Build = Callable[[Net, TrainConfig, State], Trainer]
+
+
+class GuardedTrainer:
+    """Trainer whose exceptions refute it. It gets copies of states, which are then filled with NaN."""
+
+    def __init__(self, build: Build, net: Net, config: TrainConfig, state: State) -> None:
+        self.config = config
+        mine = state.copied()
+        self.trainer: Trainer = self._guard("build", build, net, config, mine)
+        spoil(mine)
+
+    def _guard(self, name: str, function: Callable[..., Any], *args: object) -> Any:
+        try:
+            return function(*args)
+        except RungError:
+            raise
+        except Exception as error:
+            raise Refuted("crash", f"crash: {name} raised {type(error).__name__}{_place(error)}: {error}") from error
+
+    def load(self, dataset: Dataset) -> None:
+        self._guard("load", self.trainer.load, dataset)
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        return self._guard(f"run of steps {first}..{last}", self.trainer.run, order, first, last)
+
+    def run_epochs(self, orders: list[Order]) -> list[StepLog]:
+        return self._guard(f"run_epochs of {len(orders)} epochs", self.trainer.run_epochs, orders)
+
+    def state(self) -> State:
+        return self._guard("state", self.trainer.state)
+
+    def set_state(self, state: State) -> None:
+        mine = state.copied()
+        self._guard("set_state", self.trainer.set_state, mine)
+        spoil(mine)
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        return self._guard(f"predict of {len(x)} samples", self.trainer.predict, x, scale)
+
+    def close(self) -> None:
+        self._guard("close", self.trainer.close)
+
+
+def _place(error: Exception) -> str:
+    """Place of an error in the file of the called function, as " in mine.py, line 7"; "" if the call itself failed."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    own = [frame for frame in frames if frame.filename == frames[0].filename]
+    return f" in {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
+
+
+def spoil(state: State) -> None:
+    """Fill a state's writable arrays with NaN."""
+    for a in (state.params, *state.slots.values()):
+        if a.flags.writeable:
+            a.fill(np.nan)
+
+
+@dataclass
+class ProofContext:
+    """Subject of a proof, its cases, and the ledger of its checks.
+
+    build : makes the trainers.
+    rng : random numbers of the checks.
+    bitwise : True if repetitions must be equal bit for bit.
+    trainers : trainers made so far.
+    """
+
+    build: Build
+    net: Net
+    config: TrainConfig
+    cases: Cases
+    rng: np.random.Generator
+    bitwise: bool
+    ledger: Ledger
+    trainers: list[GuardedTrainer] = field(default_factory=list, init=False)
+
+    @property
+    def element(self) -> np.dtype:
+        """Type of parameters, slots and outputs."""
+        return np.dtype(self.cases.precision.element)
+
+    def make(self, config: TrainConfig, state: State) -> GuardedTrainer:
+        """Trainer with these settings, which stands at this state."""
+        trainer = GuardedTrainer(self.build, self.net, config, state)
+        self.trainers.append(trainer)
+        return trainer
+
+    def close(self) -> None:
+        """Close every trainer that was made."""
+        for trainer in self.trainers:
+            trainer.close()
+
+    def check_count(self, state: State, wanted: int, where: str) -> None:
+        """Check the count of updates in a state."""
+        message = f"step: the state counts {state.step} updates, {wanted} were made: {where}"
+        self.ledger.holds("step", state.step == wanted, message)
+
+    def check_same(self, check: str, where: str, got: State, want: State) -> None:
+        """Check that two states are equal bit for bit."""
+        self.ledger.same(check, f"parameters {where}", got.params, want.params)
+        for name in self.config.optimizer.slots:
+            self.ledger.same(check, f"{name} {where}", got.slots[name], want.slot(name))
+        self.check_count(got, want.step, where)
+
+    def check_log(self, log: StepLog, order: Order, steps: int, where: str) -> None:
+        """Check the arrays of a log: `steps` long, with losses exactly in epochs that have them."""
+        has_loss = self.config.has_loss(order.epoch)
+        if has_loss:
+            message = "log: it says that no loss was computed, in an epoch that has losses"
+        else:
+            message = "no loss: the log claims losses in an epoch whose losses are not computed"
+        self.ledger.holds("log" if has_loss else "no loss", log.has_loss is has_loss, f"{message}: {where}")
+        losses = steps if has_loss else 0
+        for name, dtype, count in (
+            ("loss", np.float64, losses),
+            ("correct", np.int64, losses),
+            ("size", np.int64, steps),
+        ):
+            a = getattr(log, name)
+            alike = isinstance(a, np.ndarray) and a.shape == (count,) and a.dtype == dtype
+            message = f"log: {name} is not a {np.dtype(dtype)} array of shape {(count,)}: {where}"
+            self.ledger.holds("log", alike, message)
+
+    def joined(self, parts: list[StepLog], order: Order, check: str) -> StepLog:
+        """Log of a range of steps from the checked logs of its single steps."""
+        for step, part in enumerate(parts):
+            self.check_log(part, order, 1, f"step {step} by itself ({check})")
+        return StepLog.joined(parts)
+
+    def state(self, trainer: GuardedTrainer, where: str) -> State:
+        """State of a trainer, checked for all that a state must have, and nothing else."""
+        state = trainer.state()
+        wanted, slots = trainer.config.optimizer.slots, getattr(state, "slots", None)
+        self._check_array("params", getattr(state, "params", None), where)
+        message = f"slots: the state's are no mapping of names to arrays but {kind_of(slots)}: {where}"
+        self.ledger.holds("slots", isinstance(slots, Mapping), message)
+        names = [str(name) for name in state.slots]
+        listed = f"the state has {', '.join(names) or 'none'}, the optimizer {', '.join(wanted) or 'none'}"
+        self.ledger.holds("slots", sorted(names) == sorted(wanted), f"slots: {listed}: {where}")
+        for name in wanted:
+            self._check_array(name, state.slots[name], where)
+        whole = isinstance(getattr(state, "step", None), int) and not isinstance(state.step, bool)
+        self.ledger.holds("state", whole, f"state: step is no int but {kind_of(getattr(state, 'step', None))}: {where}")
+        return state
+
+    def _check_array(self, name: str, a: object, where: str) -> None:
+        shape = (self.net.param_count,)
+        alike = isinstance(a, np.ndarray) and a.shape == shape and a.dtype == self.element
+        self.ledger.holds("state", alike, f"state: {name} is not a {self.element} array of shape {shape}: {where}")
+
+
+def pairs(net: Net, got: np.ndarray, want: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Tensors of two flat buffers (param_count,), in pairs by name."""
+    wanted = views(net, want)
+    return {name: (tensor, wanted[name]) for name, tensor in views(net, got).items()}

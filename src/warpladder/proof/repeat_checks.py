@@ -1,0 +1,179 @@
+"""Checks of repetition: an epoch again, by a second trainer, in parts, or disturbed must end in the same bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..data.order import Order
+from ..trainers.base import State, StepLog
+from .bounds import update_bounds
+from .cases import same_batch
+from .context import GuardedTrainer, ProofContext, pairs, spoil
+from .reference_cases import ReferenceCase
+
+
+def check_repeats(
+    context: ProofContext, own: GuardedTrainer, other: GuardedTrainer, case: ReferenceCase, others: ReferenceCase
+) -> None:
+    """Check that an epoch of `case` ends in the same bits however `own` trains it; `other` trains `others` between."""
+    checks = _RepeatChecks(context, own, case)
+    checks.check_again()
+    checks.check_second_trainer()
+    checks.check_epochs()
+    checks.check_ranges()
+    checks.check_disturbance(other, others)
+    checks.check_empty_range()
+
+
+class _RepeatChecks:
+    """An epoch of a case, trained in one call, and its repetitions.
+
+    order, log, end : the epoch, its log, and the state after it.
+    next_order, next_log, next_end : another epoch from the same start, by the second trainer.
+    second : that trainer; own : the first one.
+    """
+
+    def __init__(self, context: ProofContext, own: GuardedTrainer, case: ReferenceCase) -> None:
+        self.context, self.own, self.case, self.order = context, own, case, case.order
+        self.start, self.steps = case.steps[0].state, context.config.steps(case.order.n)
+        where = f"steps 0..{self.steps} in one call"
+        if context.config.loss_every > 1:
+            own.load(case.dataset)  # of an epoch with losses again
+        own.set_state(self.start)
+        self.log = own.run(self.order, 0, self.steps)
+        context.check_log(self.log, self.order, self.steps, where)
+        self.end = context.state(own, f"after steps 0..{self.steps}").copied()
+        context.check_count(self.end, self.start.step + self.steps, where)
+
+    def check_again(self) -> None:
+        self.own.set_state(self.start)
+        log = self.own.run(self.order, 0, self.steps)
+        _check_equal(self.context, "repeat", "an epoch and its repetition", (log, self.log), self.own, self.end)
+
+    def check_second_trainer(self) -> None:
+        """Check a second trainer, which trains another epoch first; the first one then trains that epoch too."""
+        context, steps = self.context, self.steps
+        second = self.second = context.make(context.config, self.start)
+        second.load(self.case.dataset)
+        self.next_order = self._other_epoch()
+        self.next_log = second.run(self.next_order, 0, steps)
+        context.check_log(self.next_log, self.next_order, steps, "another epoch")
+        self.next_end = context.state(second, "after another epoch").copied()
+        second.set_state(self.start)
+        what = "an epoch of one trainer and of a second"
+        _check_equal(context, "rebuild", what, (second.run(self.order, 0, steps), self.log), second, self.end)
+        self.own.set_state(self.start)
+        log = self.own.run(self.next_order, 0, steps)
+        what = "another epoch of one trainer and of a second"
+        _check_equal(context, "rebuild", what, (log, self.next_log), self.own, self.next_end)
+
+    def _other_epoch(self) -> Order:
+        """Order of a later epoch with another first batch, without losses if `loss_every` leaves any out."""
+        config, order = self.context.config, self.order
+        later = [replace(order, epoch=order.epoch + i) for i in range(1, 65)]
+        if config.loss_every > 1:
+            later = [each for each in later if not config.has_loss(each.epoch)]
+        return next((each for each in later if not same_batch(each, order, config.batch(order.n))), later[0])
+
+    def check_epochs(self) -> None:
+        """Check two epochs in one call against the same epochs one by one, by the second trainer."""
+        context, steps = self.context, self.steps
+        second_log = self.second.run(self.next_order, 0, steps)  # after the first epoch, which it has just trained
+        end = context.state(self.second, "after two epochs").copied()
+        context.check_count(end, self.start.step + 2 * steps, "two epochs, one by one")
+        self.own.set_state(self.start)
+        logs = self.own.run_epochs([self.order, self.next_order])
+        two = isinstance(logs, list) and len(logs) == 2
+        context.ledger.holds("epochs", two, "epochs: two epochs in one call do not give a list of two logs")
+        for number, part in enumerate(logs):
+            order = (self.order, self.next_order)[number]
+            context.check_log(part, order, steps, f"epoch {number + 1} of two in one call")
+        what = "two epochs in one call and one by one"
+        _check_equal(context, "epochs", what, (logs, [self.log, second_log]), self.own, end)
+
+    def check_ranges(self) -> None:
+        """Check an epoch step by step, and one without losses if there are any."""
+        what = f"steps 0..{self.steps} in one call and one by one"
+        self._check_range(what, self.order, self.log, self.end)
+        if self.context.config.loss_every > 1:
+            what = f"steps 0..{self.steps} of an epoch without losses in one call and one by one"
+            self._check_range(what, self.next_order, self.next_log, self.next_end)
+
+    def _check_range(self, what: str, order: Order, log: StepLog, end: State) -> None:
+        self.own.set_state(self.start)
+        parts = [self.own.run(order, step, step + 1) for step in range(self.steps)]
+        _check_equal(self.context, "range", what, (self.context.joined(parts, order, "range"), log), self.own, end)
+
+    def check_disturbance(self, other: GuardedTrainer, others: ReferenceCase) -> None:
+        """Check an epoch between whose steps the trainer predicts, another trains, and its state goes out and in."""
+        context, own, data = self.context, self.own, self.case.dataset
+        own.set_state(self.start)
+        other.load(others.dataset)
+        parts = []
+        for step in range(self.steps):
+            own.predict(data.train_x[:3], data.scale)
+            other.set_state(others.steps[0].state)
+            other.run(others.order, 0, 1)
+            own.set_state(context.state(own, f"before step {step}"))
+            parts.append(own.run(self.order, step, step + 1))
+        what = "an epoch, and one between whose steps it predicts, another trains, and its state goes out and in,"
+        log = context.joined(parts, self.order, "disturbance")
+        _check_equal(context, "disturbance", what, (log, self.log), own, self.end)
+
+    def check_empty_range(self) -> None:
+        context, middle = self.context, self.steps // 2
+        held = context.state(self.own, "before no steps").copied()
+        context.check_log(self.own.run(self.order, middle, middle), self.order, 0, "an empty range of steps")
+        after = context.state(self.own, "after no steps")
+        context.check_same("empty range", "before and after no steps", after, held)
+
+
+def check_states(context: ProofContext, own: GuardedTrainer, case: ReferenceCase) -> None:
+    """Check that a state goes in and out unchanged, and that a state that went out is the caller's own."""
+    rng, count, slots = context.rng, context.net.param_count, context.config.optimizer.slots
+    params, *held = (rng.standard_normal(count).astype(context.element) for _ in range(1 + len(slots)))
+    odd = np.array([-0.0, 1e-40, -1e-30, 3e38, -3e38], context.element)[:count]
+    params[: len(odd)] = odd
+    given = State(params, dict(zip(slots, held, strict=True)), int(rng.integers(2**31)))
+    own.set_state(given)
+    after = context.state(own, "after set_state")
+    context.check_same("round trip", "given to set_state and got from state", after, given)
+
+    start = case.steps[0].state
+    own.set_state(start)
+    got = context.state(own, "after set_state")
+    log = own.run(case.order, 0, 1)
+    context.check_same("copy", "from state(), before and after a later step,", got, start)
+    end = context.state(own, "after a step").copied()
+    own.set_state(start)
+    spoil(context.state(own, "after set_state"))
+    again = own.run(case.order, 0, 1)
+    what = "a step, and one after a caller had overwritten what state() gave,"
+    _check_equal(context, "copy", what, (again, log), own, end)
+
+
+def _check_equal(
+    context: ProofContext, check: str, what: str, both: tuple[StepLog | list[StepLog], StepLog | list[StepLog]],
+    trainer: GuardedTrainer, first: State,
+) -> None:  # fmt: skip
+    """Check a repetition of steps of one epoch or of several.
+
+    both : logs of the repetition and of the first run.
+    trainer, first : trainer that stands after the repetition, and the state after the first run.
+    """
+    state = context.state(trainer, what)
+    logs, first_logs = ([each] if isinstance(each, StepLog) else each for each in both)
+    if context.bitwise:
+        for got, wanted in zip(logs, first_logs, strict=True):
+            for name in ("loss", "correct", "size"):
+                context.ledger.same(check, f"{name} of {what}", getattr(got, name), getattr(wanted, name))
+        context.check_same(check, f"after {what}", state, first)
+        return
+    sizes = np.concatenate([each.size for each in first_logs])
+    limits = update_bounds(context.net, int(max(sizes)), context.cases.precision)
+    bounds = {name: len(sizes) * limit for name, limit in limits.items()}
+    tensors = pairs(context.net, state.params, first.params.astype(np.float64))
+    context.ledger.near(check, what, tensors, bounds)
+    context.check_count(state, first.step, what)
