@@ -23,7 +23,7 @@ from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.errors import DataError, RungError
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
-from warpladder.nets.params import initial, places
+from warpladder.nets.params import initial, param_slices
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.proof import verify
