@@ -19,7 +19,7 @@ import llvmlite.binding as llvm
 TESTS = (
     "tests/proof/test_verify.py",
     "tests/proof/test_batch_sizes.py",
-    "tests/timing/test_bench.py",
+    "tests/timing/test_climb.py",
     "tests/proof/test_precision.py",
 )
 

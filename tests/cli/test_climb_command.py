@@ -17,7 +17,7 @@ from warpladder.cli.shared.climb_record import folder
 from warpladder.errors import ResultsError
 from warpladder.results import load
 from warpladder.results.sweep import Sweep
-from warpladder.timing import kept
+from warpladder.timing import proof_cache as kept
 
 pytestmark = pytest.mark.usefixtures("small_climbs")
 

@@ -34,9 +34,9 @@ from warpladder.optimizers import Optimizer
 from warpladder.optimizers.schedules import Schedule
 from warpladder.results import Checked
 from warpladder.results import load as load_results
-from warpladder.timing.kept import Kept
 from warpladder.timing.profile import profile
 from warpladder.timing.profile.floor import backward
+from warpladder.timing.proof_cache import Kept
 from warpladder.timing.task import Task
 
 pytestmark = pytest.mark.usefixtures("small_climbs")

@@ -12,7 +12,7 @@ from warpladder.config import TrainConfig
 from warpladder.nets.params import initial
 from warpladder.results import load
 from warpladder.rungs.base import Rung
-from warpladder.timing.sources import MOST, PACKAGE, texts
+from warpladder.timing.source_text import MOST, PACKAGE, texts
 from warpladder.trainers.base import State, Trainer
 
 CONFIG = TrainConfig(batch_size=4, momentum=0.9)

@@ -22,7 +22,9 @@ def hurried(patch: pytest.MonkeyPatch) -> None:
     """
     from warpladder.machine import facts as machine
     from warpladder.report import html
-    from warpladder.timing import contender, course, profile, task
+    from warpladder.timing import entry as contender
+    from warpladder.timing import profile, task
+    from warpladder.timing import schedule as course
 
     measure = machine.facts
     patch.setattr(machine, "facts", lambda threads=None: dict(_measured(measure, threads)))

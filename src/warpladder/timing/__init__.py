@@ -18,10 +18,10 @@ from ..rungs.base import Rung
 from ..train.request import RunRequest
 from ..train.resolve import ResolvedTask, resolve_task
 from ..train.rung_choice import resolve_rungs
-from .again import again
-from .contender import Contender
-from .course import Course, Found, Progress
-from .kept import Kept
+from .entry import Contender
+from .proof_cache import Kept
+from .repeat_command import again
+from .schedule import Course, Found, Progress
 from .task import Task
 
 __all__ = ["ClimbSettings", "Found", "Progress", "climb", "run_climb"]

@@ -16,7 +16,7 @@ from ...results import SCHEMA, Checked, Results, RungResult
 from ...results.sweep import Sweep
 from ...rungs.base import Rung
 from ...timing import climb
-from ...timing.contender import finite
+from ...timing.entry import finite
 from .climbed import BY_EPOCH, COUNTED, MEASURES, Climbed, is_counted
 from .experiments import Bench, TrainingTask, canonical, file_of, no_measure
 

@@ -23,7 +23,7 @@ from ...nets.file import net_of
 from ...results import RungResult
 from ...results.reader import read
 from ...results.stored import reading
-from ...timing.again import WHOLE
+from ...timing.repeat_command import WHOLE
 from ...train.resolve import resolve_config
 from .results import Classified, Photo, Reproduction, Value
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..nets import CrossEntropyLoss
 from ..train import Score, score
 from ..trainers.base import State, StepLog
-from .contender import Contender, Refused, clocked, finite, log_bits
+from .entry import Contender, Refused, clocked, finite, log_bits
 from .task import Task, train_in_calls
 
 

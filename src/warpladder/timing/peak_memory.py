@@ -27,7 +27,7 @@ from ..nets.params import initial
 from ..rungs.base import Rung
 from ..train import score
 from ..trainers.base import State
-from .beside import sleepy
+from .parallel_proofs import sleepy
 from .task import kinds
 
 LIMIT = 300  # seconds that a child may take
@@ -96,7 +96,7 @@ def peak_rss(
     command = [
         sys.executable,
         "-c",
-        f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.footprint import child; child()",
+        f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.peak_memory import child; child()",
     ]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     children = set() if children is None else children

@@ -19,11 +19,11 @@ from ..device import gpu
 from ..ladder import is_peer
 from ..machine import facts as machine
 from ..results import SCHEMA, Checked, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
-from .beside import MOST, passed_beside
-from .contender import Contender, line
-from .footprint import Weighing
-from .kept import Kept, ours
-from .replay import replay, time_test
+from .entry import Contender, line
+from .parallel_proofs import MOST, passed_beside
+from .peak_memory import Weighing
+from .proof_cache import Kept, ours
+from .repeat import replay, time_test
 from .task import Task
 
 # seconds after a rung on the CPU: a library's idle threads may spin for a while, and would take the next rung's cores

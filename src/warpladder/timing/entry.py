@@ -20,8 +20,8 @@ from ..proof import verify
 from ..results import Checked, History, Machine, RungResult, Timing
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
-from .kept import Kept
-from .sources import texts
+from .proof_cache import Kept
+from .source_text import texts
 from .task import PROBE, TRAINING, Plan, Task, plan, proven_with, train_in_calls
 
 

@@ -30,9 +30,14 @@ from warpladder.proof import verify
 from warpladder.proof.cases import Cases
 from warpladder.results import Checked, load
 from warpladder.rungs.base import Rung
-from warpladder.timing import climb, contender, course, footprint, kept, replay, task
-from warpladder.timing.contender import Contender
-from warpladder.timing.footprint import Weighing, peak_rss
+from warpladder.timing import climb, task
+from warpladder.timing import entry as contender
+from warpladder.timing import peak_memory as footprint
+from warpladder.timing import proof_cache as kept
+from warpladder.timing import repeat as replay
+from warpladder.timing import schedule as course
+from warpladder.timing.entry import Contender
+from warpladder.timing.peak_memory import Weighing, peak_rss
 from warpladder.timing.task import Plan, Task, plan
 from warpladder.trainers.base import StepLog, Trainer
 
@@ -1146,7 +1151,7 @@ def test_a_climb_from_python_names_the_command_that_repeats_it(change, words):
     from warpladder.cli.shared.request import run_request
     from warpladder.config import RECIPES
     from warpladder.data import load as load_data
-    from warpladder.timing.again import again
+    from warpladder.timing.repeat_command import again
     from warpladder.train.resolve import resolve_task
 
     digits = load_data("digits")

@@ -90,7 +90,7 @@ def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subproc
     command = [
         sys.executable,
         "-c",
-        f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.beside import child; child()",
+        f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.parallel_proofs import child; child()",
     ]
     if perf_counter() > until:
         return None
