@@ -17,7 +17,7 @@ from warpladder.cli.shared.climb_record import folder
 from warpladder.errors import ResultsError
 from warpladder.results import load
 from warpladder.results.sweep import Sweep
-from warpladder.timing import proof_cache as kept
+from warpladder.timing import proof_cache
 
 pytestmark = pytest.mark.usefixtures("small_climbs")
 
@@ -29,7 +29,7 @@ CLIMB = ["climb", "mlp10", *SMALL, "--rungs", "numpy", "--repeats", "1", "--budg
 def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WARPLADDER_DATA", raising=False)
-    monkeypatch.setattr(kept, "folder", lambda: tmp_path / "proofs")
+    monkeypatch.setattr(proof_cache.PROOFS, "place", lambda: tmp_path / "proofs")
 
 
 def test_a_row_is_there_before_the_table_and_the_table_before_the_files(run):

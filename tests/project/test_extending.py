@@ -36,8 +36,8 @@ from warpladder.results import Checked
 from warpladder.results import load as load_results
 from warpladder.timing.profile import profile
 from warpladder.timing.profile.floor import backward
-from warpladder.timing.proof_cache import Kept
-from warpladder.timing.task import Task
+from warpladder.timing.proof_cache import ProofCache
+from warpladder.timing.task import ClimbTask
 
 pytestmark = pytest.mark.usefixtures("small_climbs")
 
@@ -400,8 +400,8 @@ def test_a_proof_with_something_from_outside_is_never_kept(tmp_path, monkeypatch
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path))
     data, passed = wl.data.load("digits", limit=50), Checked(True, 1e-7, 1e-6, "", 1.0)
     for net, config, kept in ((mlp10((1, 8, 8)), SGD, True), (POOLED, SGD, False), (mlp10((1, 8, 8)), CONFIG, False)):
-        proofs = Kept(Task(net, data, config, 1, 1, 1.0))
-        proofs.keep(find("numpy"), passed, False)
+        proofs = ProofCache(ClimbTask(net, data, config, 1, 1, 1.0))
+        proofs.store(find("numpy"), passed, False)
         assert (proofs.find(find("numpy")) is not None) is kept
 
 

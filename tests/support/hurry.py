@@ -22,13 +22,11 @@ def hurried(patch: pytest.MonkeyPatch) -> None:
     """
     from warpladder.machine import facts as machine
     from warpladder.report import html
-    from warpladder.timing import entry as contender
-    from warpladder.timing import profile, task
-    from warpladder.timing import schedule as course
+    from warpladder.timing import measure, profile, schedule, task
 
-    measure = machine.facts
-    patch.setattr(machine, "facts", lambda threads=None: dict(_measured(measure, threads)))
-    patch.setattr(course, "SETTLE", 0.0)
-    for module, name in ((task, "PROBE"), (contender, "PROBE"), (profile, "PATIENCE")):
+    facts = machine.facts
+    patch.setattr(machine, "facts", lambda threads=None: dict(_measured(facts, threads)))
+    patch.setattr(schedule, "SETTLE", 0.0)
+    for module, name in ((task, "PROBE"), (measure, "PROBE"), (profile, "PATIENCE")):
         patch.setattr(module, name, getattr(module, name) / 10)
     patch.setattr(html, "picture", lambda name, alt, draw: f'<svg aria-label="{name}"></svg>')

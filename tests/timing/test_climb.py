@@ -30,15 +30,11 @@ from warpladder.proof import verify
 from warpladder.proof.cases import Cases
 from warpladder.results import Checked, load
 from warpladder.rungs.base import Rung
-from warpladder.timing import climb, task
-from warpladder.timing import entry as contender
-from warpladder.timing import peak_memory as footprint
-from warpladder.timing import proof_cache as kept
-from warpladder.timing import repeat as replay
-from warpladder.timing import schedule as course
-from warpladder.timing.entry import Contender
-from warpladder.timing.peak_memory import Weighing, peak_rss
-from warpladder.timing.task import Plan, Task, plan
+from warpladder.timing import climb, measure, peak_memory, proof_cache, repeat, schedule, task
+from warpladder.timing.entry import TimedEntry
+from warpladder.timing.entry_result import doubt
+from warpladder.timing.peak_memory import PeakMemories, peak_rss
+from warpladder.timing.task import ClimbTask, TimingPlan, plan
 from warpladder.trainers.base import StepLog, Trainer
 
 NUMPY = find("numpy")
@@ -56,9 +52,9 @@ def one_blas_thread():
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch, tmp_path):
     """Short repetitions, no pauses between rungs, a machine that is measured once, and no proof from elsewhere."""
-    monkeypatch.setattr(course, "SETTLE", 0.0)
-    monkeypatch.setattr(kept, "folder", lambda: tmp_path / "proofs")
-    monkeypatch.setattr(contender, "PROBE", 0.02)
+    monkeypatch.setattr(schedule, "SETTLE", 0.0)
+    monkeypatch.setattr(proof_cache.PROOFS, "place", lambda: tmp_path / "proofs")
+    monkeypatch.setattr(measure, "PROBE", 0.02)
     monkeypatch.setattr(task, "PROBE", 0.02)
     monkeypatch.setattr(machine, "facts", cached_facts)
 
@@ -216,21 +212,23 @@ def test_a_time_below_the_floor_is_refused(net, data):
 )
 def test_a_time_is_held_to_the_peak_of_its_unit_in_its_precision(net, data, precision, unit, believed):
     """100 TFLOP/s of an H100: more than its ordinary units do, and no more than its tensor cores can."""
-    each = Contender(
-        replace(NUMPY, precision=precision, unit=unit), Task(net, data, CONFIG, epochs=1, repeats=1, budget=1.0)
+    each = TimedEntry(
+        replace(NUMPY, precision=precision, unit=unit), ClimbTask(net, data, CONFIG, epochs=1, repeats=1, budget=1.0)
     )
     each.found["flops"], each.samples, each.seconds = 10**6, 1000, [1000 * 1e6 / 100e12]
     each.peak = Peaks((9, 0), 132, 1.98e9).of(precision, unit)
-    told = each.doubt(MACHINE)
+    told = doubt(each, MACHINE)
     assert (told is None) == believed
     assert told is None or (told.endswith(f"that its GPU can do in {precision}") and "below the floor" in told)
 
 
 @pytest.mark.parametrize(("precision", "believed"), [("fp32", True), ("fp64", False)])
 def test_a_time_in_fp64_is_held_to_the_processors_peak_in_fp64(net, data, precision, believed):
-    each = Contender(replace(NUMPY, precision=precision), Task(net, data, CONFIG, epochs=1, repeats=1, budget=1.0))
+    each = TimedEntry(
+        replace(NUMPY, precision=precision), ClimbTask(net, data, CONFIG, epochs=1, repeats=1, budget=1.0)
+    )
     each.found["flops"], each.samples, each.seconds = 10**6, 1000, [1000 * 1e6 / (0.75 * MACHINE.fma_peak)]
-    told = each.doubt(replace(MACHINE, fma_peak_fp64=MACHINE.fma_peak / 2))
+    told = doubt(each, replace(MACHINE, fma_peak_fp64=MACHINE.fma_peak / 2))
     assert (told is None) == believed, told
 
 
@@ -303,7 +301,7 @@ def test_a_timed_run_that_skips_work_is_refused(net, data):
             return super().run(order, first, min(last, first + 1) if self.on_stage else last)
 
     found = only(Lazy, net, data)
-    assert found.status == "refused" and "batches that were asked for" in found.reason
+    assert found.status == "refused" and "the required batches" in found.reason
 
 
 def test_replaying_an_epoch_from_memory_gains_nothing(net, data):
@@ -439,7 +437,7 @@ def test_a_slow_rung_is_still_trained_where_that_is_affordable(net, data):
 @pytest.mark.parametrize("epochs", [0, 1, 3, 400])
 def test_the_test_loss_belongs_to_the_epochs_asked_for_however_many_were_timed(epochs, net, data):
     found = only(Wrapped, net, data, epochs=epochs)
-    job = Task(net, data, CONFIG, epochs, repeats=1, budget=1.0)
+    job = ClimbTask(net, data, CONFIG, epochs, repeats=1, budget=1.0)
     trainer = NUMPY.build(net, CONFIG, job.start())
     trainer.load(data)
     for epoch in range(epochs):
@@ -490,13 +488,13 @@ def test_a_climb_that_makes_no_sense_is_refused(change, error, net, data):
 
 
 def test_a_plan_takes_whole_epochs_or_what_the_budget_allows(net, data):
-    job = Task(net, data, CONFIG, epochs=1, repeats=1, budget=1.0)
-    assert plan(job, 1e-4) == Plan(29, 7)  # 20 ms of 0.7 ms
-    assert plan(job, 0.1) == Plan(1, 7)
-    assert plan(job, 0.2) == Plan(1, 5)
-    assert plan(job, 30.0) == Plan(1, 1)
+    job = ClimbTask(net, data, CONFIG, epochs=1, repeats=1, budget=1.0)
+    assert plan(job, 1e-4) == TimingPlan(29, 7)  # 20 ms of 0.7 ms
+    assert plan(job, 0.1) == TimingPlan(1, 7)
+    assert plan(job, 0.2) == TimingPlan(1, 5)
+    assert plan(job, 30.0) == TimingPlan(1, 1)
     full = replace(job, config=CONFIG.but(batch_size=None))
-    assert plan(full, 30.0) == Plan(1, 1)
+    assert plan(full, 30.0) == TimingPlan(1, 1)
 
 
 @pytest.mark.parametrize("make", nets.ZOO, ids=lambda make: make.__name__)
@@ -656,7 +654,7 @@ def test_what_the_proof_cannot_judge_is_not_timed_and_not_called_failed(net, dat
             reason="no samples were found that are fit to judge by",
         )
 
-    monkeypatch.setattr(contender, "verify", unsure)
+    monkeypatch.setattr(measure, "verify", unsure)
     found = only(Wrapped, net, data)
     assert (found.status, found.timing, found.check.passed) == ("unjudged", None, False)
     assert found.reason == "no samples were found that are fit to judge by"
@@ -807,9 +805,9 @@ def test_a_rung_that_chooses_by_a_clock_is_proven_alone(net, data, monkeypatch):
     def passed(rungs: Any, *rest: Any) -> None:
         asked.extend(each.name for each in rungs)
 
-    monkeypatch.setattr(course, "passed_beside", passed)
+    monkeypatch.setattr(schedule, "prove_concurrently", passed)
     tuning = replace(find("loops"), tunes=True)
-    monkeypatch.setattr(course, "ours", lambda each: True)
+    monkeypatch.setattr(schedule, "is_own", lambda each: True)
     results: Any = climb(
         net, data, CONFIG, [NUMPY, tuning, find("native"), rung(Wrapped)], epochs=0, repeats=1, kept=False
     )
@@ -850,9 +848,9 @@ def test_while_the_last_proofs_are_made_others_are_weighed_and_none_while_a_time
             told(each, Checked(True, 0.0, 1.0, "", 0.1))
             time.sleep(0.1)
 
-    monkeypatch.setattr(footprint, "peak_rss", weigh)
-    monkeypatch.setattr(course, "passed_beside", passed)
-    monkeypatch.setattr(course, "ours", lambda each: True)
+    monkeypatch.setattr(peak_memory, "peak_rss", weigh)
+    monkeypatch.setattr(schedule, "prove_concurrently", passed)
+    monkeypatch.setattr(schedule, "is_own", lambda each: True)
     rungs = [NUMPY, rung(Wrapped, "mine"), find("loops"), find("native")]
     said = lambda *step: happened.append(step[0])  # noqa: E731
     results: Any = climb(net, data, CONFIG, rungs, epochs=0, repeats=2, kept=False, progress=said)
@@ -867,47 +865,6 @@ def test_while_the_last_proofs_are_made_others_are_weighed_and_none_while_a_time
     early = [name for name, (_, end) in weighed.items() if end < times[1]]
     assert early == ["numpy", "mine"], "no slow rung, and not the one whose proof came last"
     assert all(begin > times[-1] for name, (begin, _) in weighed.items() if name not in early)
-
-
-def test_while_the_last_proofs_are_made_rungs_are_built_and_loaded(net, data, monkeypatch):
-    """Once each, and again one that is not proven by then; one that cannot be built beside other processes, for want of
-    memory say, is built when its turn comes.
-    """
-    happened: list[str] = []
-
-    class Watched(Wrapped):
-        name = ""
-
-        def __init__(self, *told: Any) -> None:
-            happened.append(f"built {self.name}")
-            if self.name == "cramped" and happened.count("built cramped") == 1:
-                raise MemoryError
-            super().__init__(*told)
-
-        def load(self, dataset: Any) -> None:
-            happened.append(f"loaded {self.name}")
-            super().load(dataset)
-
-    def passed(rungs: Any, task: Any, at_a_time: int, until: float, told: Any) -> None:
-        for each in rungs:
-            refused = each.name == "refused"
-            told(each.name, None if refused else Checked(True, 0.0, 1.0, "", 0.1))
-        happened.append("all were asked")
-
-    monkeypatch.setattr(machine, "cores", lambda: 8)
-    monkeypatch.setattr(course, "passed_beside", passed)
-    monkeypatch.setattr(course, "ours", lambda each: True)
-    names = ("first", "cramped", "refused", "last")
-    rungs = [NUMPY, *(rung(type(name, (Watched,), {"name": name}), name) for name in names)]
-    results: Any = climb(net, data, CONFIG, rungs, epochs=0, repeats=1, kept=False, quick=True)
-    assert [found.status for found in results.rungs] == ["timed"] * 5
-    before = happened[: happened.index("all were asked")]
-    assert before.count("built first") == before.count("loaded first") == 1
-    assert before.count("loaded cramped") == 1 < before.count("built cramped"), "at the next verdict there was room"
-    assert before.count("built last") == 1 and happened.count("built last") == 2, (
-        "while its proof was made, and to repeat its steps"
-    )
-    assert "built refused" in happened[len(before) :], "its proof is made alone, and nothing else of it is there then"
 
 
 class OnGpu(Wrapped):
@@ -930,9 +887,9 @@ def test_whatever_gets_seconds_is_run_while_nobody_is_weighed(net, data, monkeyp
 
         return wrapped
 
-    monkeypatch.setattr(course, "replay", watched("repeat", replay.replay))
-    monkeypatch.setattr(course, "time_test", watched("test", replay.time_test))
-    monkeypatch.setattr(Weighing, "add", watched("weigh", Weighing.add))
+    monkeypatch.setattr(schedule, "replay", watched("repeat", repeat.replay))
+    monkeypatch.setattr(schedule, "time_test", watched("test", repeat.time_test))
+    monkeypatch.setattr(PeakMemories, "add", watched("weigh", PeakMemories.add))
     rungs = [NUMPY, rung(OnGpu, "fast"), rung(Wrapped, "theirs", peer=True)]
     results: Any = climb(net, data, CONFIG, rungs, epochs=2, repeats=2, kept=False)
     assert [(found.status, found.same_bits) for found in results.rungs] == [("timed", True)] * 3
@@ -1026,9 +983,9 @@ def proofs(net, data, monkeypatch, rungs=(NUMPY,), config=CONFIG, **more):
         return verify(build, *arguments, **settings)
 
     with monkeypatch.context() as patched:
-        patched.setattr(contender, "verify", counted)
+        patched.setattr(measure, "verify", counted)
         patched.setattr(
-            footprint, "peak_rss", lambda *what: (1 << 20, "")
+            peak_memory, "peak_rss", lambda *what: (1 << 20, "")
         )  # no process of its own: memory is not what is asked here
         results: Any = climb(net, data, config, list(rungs), epochs=0, repeats=1, **more)
     return len(asked), results
@@ -1077,11 +1034,11 @@ def test_a_proof_of_anything_else_is_not_taken(what, net, data, monkeypatch):
     elif what == "setting":
         monkeypatch.setenv("OPENBLAS_CORETYPE", "Penryn")  # no kind that the night run pretends
     elif what == "source":
-        monkeypatch.setattr(kept, "_sources", lambda: "another")
+        monkeypatch.setattr(proof_cache, "_sources", lambda: "another")
     elif what == "processor":
         monkeypatch.setattr(machine, "host", lambda: ("znver9", ()))
     elif what == "gpu":
-        monkeypatch.setattr(kept, "_gpu", lambda: {"name": "another"})
+        monkeypatch.setattr(proof_cache, "_gpu", lambda: {"name": "another"})
     assert proofs(net, data, monkeypatch, [rung], config=config)[0] == 1
 
 
@@ -1104,28 +1061,29 @@ def test_a_rung_from_outside_is_proven_every_time(net, data, monkeypatch):
 )  # fmt: skip
 def test_a_damaged_proof_is_none(content, net, data, monkeypatch):
     proofs(net, data, monkeypatch)
-    (path,) = kept.folder().iterdir()
-    path.write_bytes(content)
-    assert proofs(net, data, monkeypatch)[0] == 1
+    (path,) = proof_cache.PROOFS.place().iterdir()
+    for stored in (content, proof_cache.PROOFS.sealed(content)):
+        path.write_bytes(stored)
+        assert proofs(net, data, monkeypatch)[0] == 1
 
 
 def test_a_proof_that_failed_or_cannot_be_stored_is_not_kept(net, data, monkeypatch, tmp_path):
     assert only(WrongGradient, net, data).status == "failed"
-    assert not kept.folder().exists()
+    assert not proof_cache.PROOFS.place().exists()
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(kept, "folder", lambda: tmp_path / "file" / "proofs")
-    with pytest.warns(UserWarning, match="proofs cannot be kept"):
+    monkeypatch.setattr(proof_cache.PROOFS, "place", lambda: tmp_path / "file" / "proofs")
+    with pytest.warns(UserWarning, match="proofs cannot be stored"):
         assert proofs(net, data, monkeypatch)[1].rungs[0].status == "timed"
 
 
 def test_the_sources_of_a_proof_are_all_of_the_package(monkeypatch, tmp_path):
     (tmp_path / "ops").mkdir()
     (tmp_path / "ops" / "sum.cu").write_text("a")
-    monkeypatch.setattr(kept, "PACKAGE", tmp_path)
+    monkeypatch.setattr(proof_cache, "PACKAGE", tmp_path)
     found = set()
     for name, text in (("ops/sum.cu", "a"), ("ops/sum.cu", "b"), ("ops/sum.cuh", "a"), ("tool.py", "a")):
         (tmp_path / name).write_text(text)
-        found.add(kept._sources.__wrapped__())
+        found.add(proof_cache._sources.__wrapped__())
     assert len(found) == 4
 
 
@@ -1151,12 +1109,12 @@ def test_a_climb_from_python_names_the_command_that_repeats_it(change, words):
     from warpladder.cli.shared.request import run_request
     from warpladder.config import RECIPES
     from warpladder.data import load as load_data
-    from warpladder.timing.repeat_command import again
+    from warpladder.timing.repeat_command import repeat_command
     from warpladder.train.resolve import resolve_task
 
     digits = load_data("digits")
     config = RECIPES["softmax"].but(**change)
-    command = again(Task(nets.softmax(digits.in_shape), digits, config, 1, 1, 2.0), [NUMPY])
+    command = repeat_command(ClimbTask(nets.softmax(digits.in_shape), digits, config, 1, 1, 2.0), [NUMPY])
     assert [word for word in words if word not in command] == []
     context = group.commands["climb"].make_context("climb", command.split()[2:])
     assert resolve_task(run_request("softmax", context.params)).config == config.but(epochs=1)
@@ -1172,22 +1130,9 @@ def test_a_climb_on_standardised_data_is_repeated_on_such_data():
     assert results.command == ""  # these arrays are the program's own
 
 
-def test_a_net_of_ones_own_is_repeated_by_a_program(tmp_path, monkeypatch):
-    import shlex
-
-    import warpladder as wl
-
-    monkeypatch.chdir(tmp_path)
+def test_a_net_of_ones_own_has_no_command():
     mine = nets.Net("mine", (1, 8, 8), (nets.Flatten(), nets.Linear(out_features=10)), nets.CrossEntropyLoss())
-    data = wl.data.load("digits")
-    config = wl.TrainConfig(optimizer=wl.AdamW(0.003, betas=(0.8, 0.99)), schedule=wl.StepDecay(every=1))
-    results: Any = climb(mine, data, config, [NUMPY], epochs=0, repeats=1)
-    python, option, program = shlex.split(results.command)
-    assert (python, option) == ("python", "-c")
-    exec(program, {})
-    repeated = load("results.json")
-    assert (repeated.net, repeated.data, repeated.config) == (results.net, results.data, results.config)
-    assert repeated.command == results.command
+    assert climb(mine, load_data("digits"), CONFIG, [NUMPY], epochs=0, repeats=1).command == ""
 
 
 def test_data_of_a_programs_own_have_no_command(net, data):
@@ -1241,7 +1186,7 @@ class Noted(Wrapped):
 )
 def test_the_host_reads_losses_as_often_as_asked(log_every, calls, net, data):
     config, asked = CONFIG.but(log_every=log_every), Noted.asked
-    job = Task(net, data, config, epochs=1, repeats=1, budget=1.0)
+    job = ClimbTask(net, data, config, epochs=1, repeats=1, budget=1.0)
     ends = []
     for build in (Noted, Wrapped):
         trainer = build(net, config, job.start())
@@ -1249,7 +1194,7 @@ def test_the_host_reads_losses_as_often_as_asked(log_every, calls, net, data):
         asked.clear()
         logs = task.train_in_calls(trainer, config, [job.order(epoch) for epoch in range(5)], 7)
         assert [log.size.tolist() for log in logs] == [[32] * 6 + [8]] * 5
-        ends.append((contender.log_bits(logs), trainer.state().bits()))
+        ends.append((measure.log_bits(logs), trainer.state().bits()))
         assert asked == (calls if build is Noted else [])
     assert ends[0] == ends[1]
     trainer = Noted(net, config, job.start())
@@ -1279,17 +1224,17 @@ def test_what_is_timed_reads_losses_as_often_as_asked_and_the_table_says_so(net,
 
 
 def test_a_plan_has_as_many_epochs_with_losses_as_training(net, data):
-    job = Task(net, data, CONFIG.but(loss_every=10), epochs=1, repeats=1, budget=1.0)
-    assert plan(job, 1e-4) == Plan(30, 7)  # 20 ms of 7 ms
-    assert plan(job, 0.01) == Plan(10, 7)
-    assert plan(job, 0.02) == Plan(10, 5)
-    assert plan(job, 30.0) == Plan(10, 1)
+    job = ClimbTask(net, data, CONFIG.but(loss_every=10), epochs=1, repeats=1, budget=1.0)
+    assert plan(job, 1e-4) == TimingPlan(30, 7)  # 20 ms of 7 ms
+    assert plan(job, 0.01) == TimingPlan(10, 7)
+    assert plan(job, 0.02) == TimingPlan(10, 5)
+    assert plan(job, 30.0) == TimingPlan(10, 1)
     rare = replace(job, config=CONFIG.but(loss_every=1000))
     assert (
-        plan(rare, 1e-4) == Plan(1000, 7)
-        and plan(rare, 1e-3) == Plan(142, 7)
-        and plan(rare, 0.1) == Plan(1, 7)
-        and plan(rare, 0.2) == Plan(1, 5)
+        plan(rare, 1e-4) == TimingPlan(1000, 7)
+        and plan(rare, 1e-3) == TimingPlan(142, 7)
+        and plan(rare, 0.1) == TimingPlan(1, 7)
+        and plan(rare, 0.2) == TimingPlan(1, 5)
     )
 
 
@@ -1348,10 +1293,7 @@ class ClaimsLosses(Wrapped):
 
 def test_timed_steps_with_losses_that_were_not_asked_for_are_refused(net, data):
     found = only(ClaimsLosses, net, data, CONFIG.but(loss_every=3))
-    assert (
-        found.status == "refused"
-        and "the timed steps of epoch 1 have losses, unlike what was asked for" in found.reason
-    )
+    assert found.status == "refused" and "the timed steps of epoch 1 have losses, unlike the settings" in found.reason
 
 
 def test_weights_that_diverge_without_losses_have_no_time(net, data):

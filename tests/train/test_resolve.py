@@ -45,14 +45,10 @@ def test_a_climb_standardises_as_training_does():
     assert results.data.dtype == "float32" and results.command == ""
 
 
-@pytest.mark.parametrize(
-    "net", ["softmax", wl.Net("own", (1, 8, 8), (wl.Flatten(), wl.Linear(out_features=10)), wl.CrossEntropyLoss())]
-)
-def test_a_climb_on_standardised_data_says_so_where_it_says_how_to_repeat_it(net):
-    results = wl.climb(net, wl.data.load("digits", standardize=True), CONFIG, ["numpy"], epochs=1, repeats=1, budget=1)
-    assert (
-        "--scale-features" if net == "softmax" else "wl.data.load('digits', standardize=True)"
-    ) in results.command.replace("'\"'\"'", "'")
+def test_a_climb_on_standardised_data_says_so_where_it_says_how_to_repeat_it():
+    data = wl.data.load("digits", standardize=True)
+    results = wl.climb("softmax", data, CONFIG, ["numpy"], epochs=1, repeats=1, budget=1)
+    assert "--scale-features" in results.command
 
 
 TRAIN: dict[str, tuple[Any, Any, type[Exception], str]] = {

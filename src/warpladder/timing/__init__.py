@@ -18,11 +18,11 @@ from ..rungs.base import Rung
 from ..train.request import RunRequest
 from ..train.resolve import ResolvedTask, resolve_task
 from ..train.rung_choice import resolve_rungs
-from .entry import Contender
-from .proof_cache import Kept
-from .repeat_command import again
-from .schedule import Course, Found, Progress
-from .task import Task
+from .entry import TimedEntry
+from .proof_cache import ProofCache
+from .repeat_command import repeat_command
+from .schedule import ClimbSchedule, Found, Progress
+from .task import ClimbTask
 
 __all__ = ["ClimbSettings", "Found", "Progress", "climb", "run_climb"]
 
@@ -124,24 +124,21 @@ def run_climb(
         raise RungError(f"a climb wants each rung only once, got {', '.join(twice)} twice or more")
     epochs = resolved.config.epochs if settings.epochs is None else settings.epochs
     config, quick = resolved.config.but(epochs=epochs), settings.quick  # a schedule may end with the run
-    task = Task(resolved.net, resolved.data, config, epochs, settings.repeats, settings.budget, scored=not quick)
-    if task.steps == 0:
-        raise ConfigError(
-            f"there is no full batch of {config.batch_size} among {task.n} samples, and drop_last leaves out the rest"
-        )
+    task = ClimbTask(
+        resolved.net, resolved.data, config, epochs, settings.repeats, settings.budget, is_scored=not quick
+    )
     command = settings.command
     if command is None:
-        command = again(task, rungs, quick=quick, standardize=resolved.standardized)
+        command = repeat_command(task, rungs, quick=quick, standardize=resolved.standardized)
     first_look = ["a first look: no accuracy, no peak memory, and no rung that could not be begun in time"]
-    course = Course(
+    return ClimbSchedule(
         task,
-        [Contender(rung, task) for rung in rungs],
+        [TimedEntry(rung, task) for rung in rungs],
         command,
-        Kept(task) if settings.kept else None,
+        ProofCache(task) if settings.kept else None,
         progress,
         found,
         last_start=FIRST_LOOK if quick else None,
-        weigh=not quick,
+        has_memory=not quick,
         notes=first_look if quick else [],
-    )
-    return course.run()
+    ).run()

@@ -1,7 +1,7 @@
-"""Proofs made side by side, in processes of their own, while nothing is timed.
+"""Proofs made concurrently, in processes of their own, while nothing is timed.
 
-A process that passes a rung has proven the same code on the same data as this one would. Whatever else becomes of it
-says nothing about the rung, since several share the memory of a device: such a rung is proven here, alone.
+A process that passes a rung has proven the same code on the same data as this one would. Any other outcome is no verdict,
+since several processes share a device's memory: such a rung is proven again, alone.
 """
 
 from __future__ import annotations
@@ -30,28 +30,27 @@ from ..proof import verify
 from ..results import Checked
 from ..results.reader import read, read_json
 from ..rungs.base import Rung
-from .task import Task, kinds, proven_with
+from .task import ClimbTask, kinds, proven_with
 
 LIMIT = 180.0  # seconds that a process may take
-MOST = 16  # processes side by side: each holds a copy of the data, and those of GPU rungs a context
+MOST = 16  # concurrent processes: each holds a copy of the data, and those of GPU rungs a context
 
-#: Has the threads of BLAS and OpenMP that wait for each other sleep at once: what they spun on are the cores of the
-#: processes beside them. It changes no bit.
+#: Waiting threads of BLAS and OpenMP sleep at once and leave the cores to other processes. It changes no bit.
 ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
 
 
-def sleepy() -> dict[str, str]:
-    """The environment of a process that works beside others; what the user has set stays."""
+def child_environment() -> dict[str, str]:
+    """Environment of a process that runs concurrently with others. Variables that the user has set stay."""
     return {**ASLEEP, **os.environ}
 
 
-def passed_beside(
-    rungs: Sequence[Rung], task: Task, at_a_time: int, until: float, told: Callable[[str, Checked | None], None]
+def prove_concurrently(
+    rungs: Sequence[Rung], task: ClimbTask, at_a_time: int, until: float, report: Callable[[str, Checked | None], None]
 ) -> None:
-    """Have processes of their own prove those of the package's own rungs.
+    """Prove rungs of the package in processes of their own.
 
-    until : when, by `time.perf_counter`, nobody waits any longer.
-    told : called with the name of each rung whose process has ended, and its verdict, or None where the process did not
+    until : time of `perf_counter` at which the processes are ended.
+    report : called with the name of each rung whose process has ended, and its verdict, or None if the process did not
     pass the rung.
     """
     children: set[subprocess.Popen[str]] = set()
@@ -61,10 +60,10 @@ def passed_beside(
         np.savez(path, x=task.data.train_x, scale=np.float64(task.data.scale), **labels)
         pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="proving")
         try:
-            asked = {pool.submit(_ask, rung, task, path, until, children): rung for rung in rungs}
-            for future in as_completed(asked):
+            futures = {pool.submit(_prove, rung, task, path, until, children): rung for rung in rungs}
+            for future in as_completed(futures):
                 checked = future.result()
-                told(asked[future].name, checked if checked is not None and checked.passed else None)
+                report(futures[future].name, checked if checked is not None and checked.passed else None)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             for child in tuple(children):
@@ -72,8 +71,10 @@ def passed_beside(
             pool.shutdown()
 
 
-def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subprocess.Popen[str]]) -> Checked | None:
-    """What a process of its own says of a rung; None where it says nothing."""
+def _prove(
+    rung: Rung, task: ClimbTask, path: Path, until: float, children: set[subprocess.Popen[str]]
+) -> Checked | None:
+    """The verdict of a process of its own about a rung; None if there is none."""
     config, cut = proven_with(rung, task)
     try:
         outside = origins(kinds(task.net, config))
@@ -96,7 +97,12 @@ def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subproc
         return None
     try:
         with subprocess.Popen(
-            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=sleepy()
+            command,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=child_environment(),
         ) as process:
             children.add(process)
             try:
@@ -111,15 +117,15 @@ def _ask(rung: Rung, task: Task, path: Path, until: float, children: set[subproc
 
 
 def child() -> None:
-    """Prove as standard input says, and print the verdict."""
-    told = json.load(sys.stdin)
-    bring(told["outside"])
-    rung, config = ladder.find(told["rung"]), TrainConfig.from_dict(told["config"])
-    with np.load(told["data"], allow_pickle=False) as arrays:
+    """Make the proof that standard input describes, and print the verdict."""
+    order = json.load(sys.stdin)
+    bring(order["outside"])
+    rung, config = ladder.find(order["rung"]), TrainConfig.from_dict(order["config"])
+    with np.load(order["data"], allow_pickle=False) as arrays:
         x, y, scale = arrays["x"], arrays.get("y"), float(arrays["scale"])
     data = Dataset("the climb's", x, y, x[:1].copy(), None, scale)
     verdict = verify(
-        rung.build, net_from_json(told["net"]), config,
+        rung.build, net_from_json(order["net"]), config,
         dataset=data, bitwise=not rung.deviations, precision=rung.precision, sums=rung.sums, transforms=rung.transforms,
     )  # fmt: skip
     error, bound = (value if np.isfinite(value) else None for value in map(float, (verdict.error, verdict.bound)))

@@ -1,7 +1,7 @@
-"""Peak memory of training with one rung, measured where nothing else is: in a fresh process that does only this.
+"""Peak memory of training with one rung, measured in a process of its own.
 
-In the climb's own process the peak would be that of all rungs and libraries together. The child
-gets random samples of the data set's sizes and types; what they show takes no memory.
+In the climb's own process the peak would be that of all rungs and libraries together. The process gets random samples
+of the data set's sizes and types.
 """
 
 from __future__ import annotations
@@ -27,40 +27,39 @@ from ..nets.params import initial
 from ..rungs.base import Rung
 from ..train import score
 from ..trainers.base import State
-from .parallel_proofs import sleepy
+from .parallel_proofs import child_environment
 from .task import kinds
 
 LIMIT = 300  # seconds that a child may take
 PATIENCE = 3  # seconds of evaluation, after which the rest of the test set is left out
 
 
-class Weighing:
-    """Rungs on the scales, a few processes at a time, beside whatever else is done; those that are left when it ends
-    are ended.
-    """
+class PeakMemories:
+    """Measures the peak memory of rungs, in a few processes at a time; `close` ends those that still run."""
 
     def __init__(self, net: Net, data: Dataset, config: TrainConfig, at_a_time: int) -> None:
         self.what = net, data, config
-        self.pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="weighing")
+        self.pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="memory")
         self.found: dict[str, Future[tuple[int | None, str]]] = {}
         self.children: set[subprocess.Popen[str]] = set()
 
     def add(self, rung: Rung) -> None:
-        """Weigh a rung as soon as there is room, unless it was added before."""
+        """Measure a rung as soon as a process is free, unless it was added before."""
         if rung.name not in self.found:
             self.found[rung.name] = self.pool.submit(peak_rss, rung, *self.what, self.children)
 
     def settle(self) -> None:
-        """Wait for the processes that there are; rungs that have none yet are as if they had not been added."""
+        """Wait for the processes that run, and forget the rungs that have none yet."""
         for name in [name for name, future in self.found.items() if future.cancel()]:
             del self.found[name]
         wait(self.found.values())
 
     def result(self, rung: Rung) -> tuple[int | None, str]:
-        """What `peak_rss` says of a rung that was added; waits for it."""
+        """What `peak_rss` returns for an added rung; waits for it."""
         return self.found[rung.name].result()
 
     def close(self) -> None:
+        """End the processes."""
         self.pool.shutdown(wait=False, cancel_futures=True)
         while not all(each.done() for each in self.found.values()):  # a process may be about to begin
             for child in tuple(self.children):
@@ -74,7 +73,7 @@ def peak_rss(
 ) -> tuple[int | None, str]:
     """Largest resident set, in bytes, of a process that trains some steps and evaluates; or None and the reason.
 
-    children : holds the process while it runs.
+    children : a set that holds the process while it runs.
     """
     name = ladder.spelled(rung)
     if name is None:
@@ -101,7 +100,7 @@ def peak_rss(
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     children = set() if children is None else children
     try:
-        with subprocess.Popen(command, text=True, env=sleepy(), **pipes) as child:  # type: ignore[call-overload]
+        with subprocess.Popen(command, text=True, env=child_environment(), **pipes) as child:  # type: ignore[call-overload]
             children.add(child)
             try:
                 out, err = child.communicate(json.dumps(order), timeout=LIMIT)
@@ -120,22 +119,22 @@ def peak_rss(
 
 
 def child() -> None:
-    """Train as standard input says, and print the peak in bytes."""
-    told = json.load(sys.stdin)
-    bring(told["outside"])
-    net, config = net_from_json(told["net"]), TrainConfig.from_dict(told["config"])
+    """Train the run that standard input describes, and print the peak in bytes."""
+    order = json.load(sys.stdin)
+    bring(order["outside"])
+    net, config = net_from_json(order["net"]), TrainConfig.from_dict(order["config"])
     classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else None
-    train_x, train_y = _random(told["train"], classes)
-    test_x, test_y = _random(told["test"], classes)
-    data = Dataset("random", train_x, train_y, test_x, test_y, told["scale"])
-    with ladder.find(told["rung"]).build(net, config, State(initial(net, config.seed))) as trainer:
+    train_x, train_y = _random(order["train"], classes)
+    test_x, test_y = _random(order["test"], classes)
+    data = Dataset("random", train_x, train_y, test_x, test_y, order["scale"])
+    with ladder.find(order["rung"]).build(net, config, State(initial(net, config.seed))) as trainer:
         trainer.load(data)
         last = config.steps(len(train_x))
-        for epoch in dict.fromkeys((0, config.loss_every - 1)):  # without losses, if there is such a one, and with them
-            order = Order(config.seed, epoch, len(train_x), config.shuffle)
-            trainer.run(order, 0, 1)
+        for epoch in dict.fromkeys((0, config.loss_every - 1)):  # without losses, if an epoch has none, and with them
+            samples = Order(config.seed, epoch, len(train_x), config.shuffle)
+            trainer.run(samples, 0, 1)
         start = perf_counter()
-        trainer.run(order, last - 1, last)
+        trainer.run(samples, last - 1, last)
         per_sample = (perf_counter() - start) / (len(train_x) - (last - 1) * config.batch(len(train_x)))
         some = min(len(test_x), max(1, int(PATIENCE / per_sample)))
         if some:

@@ -1,8 +1,8 @@
-"""Proofs kept between climbs: what was proven need not be proven again while nothing that bears on it has changed.
+"""Cache of proofs between climbs: a proof holds while nothing that can change it has changed.
 
-A proof is kept in the user's cache folder under a hash of the sources, net, data, settings, plans of the tuner,
-threads, libraries and their BLAS, the processor's features, driver and GPU. A rung, layer, optimizer or schedule from
-outside the package is proven every time: what its code reaches is not known.
+An entry's key is a hash of the sources, net, data, settings, plans of the tuner, threads, libraries and their BLAS, the
+processor's features, driver and GPU. A rung, layer, optimizer or schedule from outside the package is proven every time,
+since the code that it reaches is not known.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache, partial
 from hashlib import sha256
@@ -26,17 +24,17 @@ from .. import ladder
 from ..checkpoint import net_to_json
 from ..device import gpu
 from ..errors import ResultsError, WarpladderError
-from ..files.atomic import write_atomically
+from ..files.cache import Cache, CacheLimits
 from ..machine import facts as machine
 from ..results import Checked
 from ..results.reader import read, read_json
 from ..rungs.base import Rung
-from .task import Task, outsiders
+from .task import ClimbTask, outsiders
 
 PACKAGE = Path(__file__).resolve().parent.parent
 SOURCES = (".py", ".cu", ".cuh", ".h", ".hpp", ".cpp")
 
-#: Settings of libraries that reach them through the environment.
+#: Prefixes of environment variables that are settings of libraries.
 SETTINGS = (
     "OPENBLAS",
     "OMP",
@@ -56,87 +54,69 @@ SETTINGS = (
     "ATEN",
 )
 
-#: Proofs that are kept; the oldest go first.
-MOST = 1000
+PROOFS = Cache(
+    "proofs",
+    "proofs",
+    "the next climb proves again",
+    mark=b"warpladder proof 1\n",
+    suffix=".json",
+    limits=CacheLimits(entries=1000),
+)
 
 
-def folder() -> Path:
-    """Where the files are. It may be deleted at any time: climbs that begin afterwards prove anew."""
-    import platformdirs
+class ProofCache:
+    """The proofs of earlier climbs of one task.
 
-    return Path(platformdirs.user_cache_dir("warpladder")) / "proofs"
-
-
-class Kept:
-    """The proofs of earlier climbs of one task. Made before any rung is built, so that the libraries which are loaded
-    are always the same.
+    Make it before any rung is built, so that the same libraries are always loaded.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ClimbTask) -> None:
         device = _gpu()
-        self.gpu_known = not isinstance(device, str)
-        self.foreign = bool(outsiders(task.net, task.config))
+        self.is_gpu_known = not isinstance(device, str)
+        self.has_foreign = bool(outsiders(task.net, task.config))
         self.ground = _digest([_sources(), _task(task), _libraries(), _processor(), device])
 
     def find(self, rung: Rung) -> Checked | None:
-        """The proof that this rung passed, or None where there is none or its file is damaged."""
-        if self.foreign or not ours(rung):
+        """The proof that this rung passed, or None if there is none or it is damaged."""
+        if self.has_foreign or not is_own(rung):
+            return None
+        content = PROOFS.read(self._key(rung))
+        if content is None:
             return None
         try:
-            checked: Checked = read(Checked, read_json(self._path(rung).read_bytes()), "")
-        except (OSError, ResultsError):
+            checked: Checked = read(Checked, read_json(content), "")
+        except ResultsError:
             return None
-        sound = (
-            checked.passed
-            and checked.error is not None
-            and checked.bound is not None
-            and checked.error <= checked.bound
-        )
-        return replace(checked, kept=True) if sound else None
+        error, bound = checked.error, checked.bound
+        is_sound = checked.passed and error is not None and bound is not None and error <= bound
+        return replace(checked, kept=True) if is_sound else None
 
-    def keep(self, rung: Rung, checked: Checked, on_gpu: bool) -> None:
-        """Keep a proof that was passed, not on a GPU that could not be told; a folder that cannot be written is told in
-        a warning.
-        """
-        if self.foreign or not (checked.passed and ours(rung)) or (on_gpu and not self.gpu_known):
-            return
-        path = self._path(rung)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps(asdict(checked)).encode())
-            _prune(path.parent)
-        except OSError as error:
-            warnings.warn(
-                f"proofs cannot be kept in {path.parent} ({error.strerror}): the next climb proves again", stacklevel=2
-            )
+    def store(self, rung: Rung, checked: Checked, on_gpu: bool) -> None:
+        """Store a passed proof, unless it is of a GPU that could not be identified."""
+        if not self.has_foreign and checked.passed and is_own(rung) and (self.is_gpu_known or not on_gpu):
+            PROOFS.write(self._key(rung), json.dumps(asdict(checked)).encode())
 
-    def _path(self, rung: Rung) -> Path:
-        own = [
-            rung.name,
-            rung.precision,
-            rung.sums,
-            rung.transforms,
-            rung.deviations,
-            _plans() if rung.has("block_size") else "",
-        ]
-        return folder() / f"{_digest([self.ground, own])[:40]}.json"
+    def _key(self, rung: Rung) -> str:
+        plans = _plans() if rung.has("block_size") else ""
+        own = [rung.name, rung.precision, rung.sums, rung.transforms, rung.deviations, plans]
+        return _digest([self.ground, own])[:40]
 
 
-def ours(rung: Rung) -> bool:
-    """Whether a rung is the package's own, and so is what builds its trainer."""
+def is_own(rung: Rung) -> bool:
+    """True if a rung and the function that builds its trainer are the package's own."""
     build: Callable[..., Any] = rung.build
     while isinstance(build, partial):
         build = build.func
     return not ladder.outside(rung) and getattr(build, "__module__", "").startswith(f"{__package__.partition('.')[0]}.")
 
 
-def _digest(told: Any) -> str:
-    return sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
+def _digest(content: Any) -> str:
+    return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @cache
 def _sources() -> str:
-    """A hash of every source of the package: what a rung's code reaches is not asked."""
+    """A hash of every source of the package, whether a rung uses it or not."""
     known = sha256()
     for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in SOURCES):
         content = path.read_bytes()
@@ -144,8 +124,8 @@ def _sources() -> str:
     return known.hexdigest()
 
 
-def _task(task: Task) -> list[Any]:
-    """Net, settings and training set; samples to test on take no part in a proof."""
+def _task(task: ClimbTask) -> list[Any]:
+    """Net, settings and training set; test samples take no part in a proof."""
     data = task.data
     arrays = [data.train_x, *(() if data.train_y is None else (data.train_y,))]
     content = [
@@ -156,7 +136,7 @@ def _task(task: Task) -> list[Any]:
 
 
 def _libraries() -> list[Any]:
-    """Versions of all that is installed, BLAS and its kind of core, and what the environment tells them."""
+    """Versions of all installed packages, BLAS and its kind of core, and their settings in the environment."""
     from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
     installed = sorted({f"{each.metadata['Name']} {each.version}" for each in metadata.distributions()})
@@ -166,8 +146,8 @@ def _libraries() -> list[Any]:
     blas = sorted(
         [str(each.get(name)) for name in ("internal_api", "version", "architecture", "num_threads")] for each in pools
     )
-    told = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
-    return [sys.version, sys.platform, installed, blas, told]
+    settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
+    return [sys.version, sys.platform, installed, blas, settings]
 
 
 def _processor() -> list[Any]:
@@ -175,7 +155,7 @@ def _processor() -> list[Any]:
 
 
 def _gpu() -> dict[str, Any] | str:
-    """The GPU and its driver, or why there is none that our kernels can use."""
+    """The GPU and its driver, or the reason why our kernels cannot use one."""
     try:
         found = gpu.facts()
     except (WarpladderError, ImportError, OSError) as error:
@@ -187,7 +167,7 @@ def _gpu() -> dict[str, Any] | str:
 
 
 def _plans() -> list[str]:
-    """Hashes of what the tuner has chosen here so far: a rung that follows a plan is proven as that plan has it."""
+    """Hashes of the tuner's plans on this machine: a proof holds for the plans that the rung follows."""
     from ..trainers.tuning import plan_cache
 
     place = plan_cache.PLANS.place()
@@ -196,10 +176,3 @@ def _plans() -> list[str]:
         if place.is_dir()
         else []
     )
-
-
-def _prune(place: Path) -> None:
-    found = sorted(place.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    for path in found[: max(0, len(found) - MOST)]:
-        with suppress(OSError):
-            path.unlink()

@@ -1,5 +1,5 @@
-"""What a contender does when its repetitions are timed: a test pass, and without a clock its fastest repetition again,
-and the training that is left.
+"""After an entry's timed repetitions: a test pass; then, without a clock, its fastest repetition again and the rest of
+the training.
 """
 
 from __future__ import annotations
@@ -12,98 +12,98 @@ import numpy as np
 from ..nets import CrossEntropyLoss
 from ..train import Score, score
 from ..trainers.base import State, StepLog
-from .entry import Contender, Refused, clocked, finite, log_bits
-from .task import Task, train_in_calls
+from .entry import Refused, TimedEntry, finite
+from .measure import clocked, log_bits, note_epochs, repetition
+from .task import ClimbTask, train_in_calls
 
 
-def time_test(each: Contender) -> None:
-    """Time one pass over the test samples; where the timed steps were all the training that is wanted, take its
-    accuracy from there.
+def time_test(entry: TimedEntry) -> None:
+    """Time one pass over the test samples, and take the accuracy if the timed steps were all of the training.
 
-    The second of two passes counts, since the first compiles and takes memory. For a net that is not trained to the
-    end, a long pass is left out.
+    The second of two passes counts, since the first compiles and takes memory. A pass that is longer than the budget
+    is left out for a net that is not trained to the end.
     """
-    trainer, task = each.trainer, each.task
+    trainer, task = entry.trainer, entry.task
     assert trainer is not None
-    with each.guarded("test"):
-        each.found["spans"] = {name: float(seconds) for name, seconds in trainer.spans().items()}
-        each.found["held_bytes"] = {name: int(size) for name, size in trainer.memory().items()}
-        if not task.scored:
+    with entry.guarded("test"):
+        entry.found["spans"] = {name: float(seconds) for name, seconds in trainer.spans().items()}
+        entry.found["held_bytes"] = {name: int(size) for name, size in trainer.memory().items()}
+        if not task.is_scored:
             return
         if not _testable(task):
             missing = "the test set has no labels" if len(task.data.test_x) else "there is no test set"
-            each.remark(f"no test accuracy: {missing}")
+            entry.remark(f"no test accuracy: {missing}")
             return
-        if not each.affordable and each.test_pass >= task.budget:
+        if not entry.is_affordable and entry.test_pass >= task.budget:
             return
-        done, state = each.trained()
+        done, state = entry.trained()
         trainer.set_state(state)
         for _ in range(2):
             seconds, result = clocked(partial(score, trainer, task.data.test_x, task.data.test_y, task.data.scale))
             if seconds >= task.budget:
                 break
-        each.found["test_seconds"] = seconds
+        entry.found["test_seconds"] = seconds
         if done == task.epochs:
-            _scored(each, result)
+            _scored(entry, result)
 
 
-def replay(each: Contender) -> None:
-    """Train the fastest repetition again in a new trainer, without a clock, compare every bit, and train on for the
-    test accuracy.
+def replay(entry: TimedEntry) -> None:
+    """Train the fastest repetition again in a new trainer, compare every bit, and train on for the test accuracy.
 
-    Work left out makes a repetition faster: what one of them gains by it, the fastest shows.
+    A repetition that leaves out work is faster: so the fastest is compared.
     """
-    each.close()
-    task = each.task
-    number = int(np.argmin(each.seconds))
-    start = each.ends[number - 1] if number else task.start()
-    with each.guarded("repeated steps"), each.rung.build(task.net, task.config, start) as trainer:
+    entry.close()
+    task = entry.task
+    number = int(np.argmin(entry.seconds))
+    start = entry.ends[number - 1] if number else task.start()
+    with entry.guarded("repeated steps"), entry.rung.build(task.net, task.config, start) as trainer:
         trainer.load(task.data)
-        logs = each.repetition(trainer, number)
-        _compare(each, number, logs, trainer.state())
-        each.repeated = True
-        done, state = each.trained()
-        if not task.scored or done == task.epochs:
+        logs = repetition(entry, trainer, number)
+        _compare(entry, number, logs, trainer.state())
+        entry.is_repeated = True
+        done, state = entry.trained()
+        if not task.is_scored or done == task.epochs:
             return
-        if not each.affordable:
-            each.remark(
-                f"not trained for its accuracy: {task.epochs} epoch{'s' * (task.epochs != 1)} would take about {each.training() / 60:.1f} min more"
+        if not entry.is_affordable:
+            entry.remark(
+                f"not trained for its accuracy: {task.epochs} epoch{'s' * (task.epochs != 1)} would take about {entry.training() / 60:.1f} min more"
             )
             return
         trainer.set_state(state)
-        for first in range(done, task.epochs, each.plan.epochs):
-            orders = [task.order(epoch) for epoch in range(first, min(first + each.plan.epochs, task.epochs))]
-            # Processes are weighed beside this: an epoch is said to take what the timed ones took.
-            each.note(
+        for first in range(done, task.epochs, entry.plan.epochs):
+            orders = [task.order(epoch) for epoch in range(first, min(first + entry.plan.epochs, task.epochs))]
+            # Other processes run meanwhile: an epoch's seconds are those of the timed ones.
+            note_epochs(
+                entry,
                 first,
                 train_in_calls(trainer, task.config, orders, task.steps),
-                len(orders) * each.timing().seconds_per_epoch,
+                len(orders) * entry.timing().seconds_per_epoch,
             )
         if _testable(task):
-            _scored(each, score(trainer, task.data.test_x, task.data.test_y, task.data.scale))
+            _scored(entry, score(trainer, task.data.test_x, task.data.test_y, task.data.scale))
 
 
-def _compare(each: Contender, number: int, logs: list[StepLog], state: State) -> None:
-    same = log_bits(logs) == each.logs[number] and state.bits() == each.ends[number].bits()
-    each.found["same_bits"] = same
-    if each.exact and not same:
+def _compare(entry: TimedEntry, number: int, logs: list[StepLog], state: State) -> None:
+    same = log_bits(logs) == entry.logs[number] and state.bits() == entry.ends[number].bits()
+    entry.found["same_bits"] = same
+    if entry.is_exact and not same:
         raise Refused(
             f"the timed run does not end in the bits of an untimed run of the same steps (repetition {number + 1})"
         )
 
 
-def _testable(task: Task) -> bool:
+def _testable(task: ClimbTask) -> bool:
     data = task.data
     return len(data.test_x) > 0 and (data.test_y is not None or not isinstance(task.net.loss, CrossEntropyLoss))
 
 
-def _scored(each: Contender, result: Score) -> None:
+def _scored(entry: TimedEntry, result: Score) -> None:
     """Note how the net does on the test samples after all epochs."""
     if not math.isfinite(result.loss):
-        each.remark("the test loss is not finite: training diverged")
-    labelled = isinstance(each.task.net.loss, CrossEntropyLoss)
-    each.found |= {
-        "trained_epochs": each.task.epochs,
+        entry.remark("the test loss is not finite: training diverged")
+    labelled = isinstance(entry.task.net.loss, CrossEntropyLoss)
+    entry.found |= {
+        "trained_epochs": entry.task.epochs,
         "test_loss": finite(result.loss),
         "test_accuracy": finite(result.accuracy) if labelled else None,
     }

@@ -1,6 +1,4 @@
-"""The source text that a rung computes with, as results keep it: whoever reads the page of a climb sees the code that
-was timed.
-"""
+"""Source text of a rung, for the results: the page of a climb shows the code that was timed."""
 
 from __future__ import annotations
 
@@ -11,23 +9,22 @@ from ..trainers.base import Trainer
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
-#: Lines of one text that are kept at most: no file of warpladder has more, but one of a user's may.
+#: Lines of one text at most: no file of warpladder has more, but a user's file may.
 MOST = 1000
 
 
 def texts(trainer: Trainer, path: str | None) -> dict[str, tuple[str, ...]]:
-    """The lines of what a loaded trainer says it computes with, by name: "ops/linear/tiled.cu",
-    "trainers/kernelwise/feeds.py, SyncFeed".
+    """Source lines of a loaded trainer by name: "ops/linear/tiled.cu", "trainers/kernelwise/feeds.py, SyncFeed".
 
     Parameters
     ----------
     trainer : Trainer
     path : str or None
-        The file that the rung was loaded from, which stands first; None for a rung of warpladder.
+        File of a rung from outside, which comes first; None for a rung of warpladder.
     """
     try:
         named = list(trainer.sources())
-    except Exception:  # a reader's convenience: no rung loses its time for it
+    except Exception:  # a convenience for readers: no rung loses its time for it
         named = []
     found: dict[str, tuple[str, ...]] = {}
     for each in (*([] if path is None else [Path(path)]), *named):

@@ -1,4 +1,4 @@
-"""What every rung of a climb is asked to do, and how much of it a slow rung is timed on."""
+"""`ClimbTask`: the work of every rung of a climb; `TimingPlan`: the part of it that one repetition times."""
 
 from __future__ import annotations
 
@@ -19,31 +19,27 @@ from ..trainers.base import State, StepLog, Trainer
 
 LEAST_PROVEN = 8  # samples in a batch that a proof cuts, at least
 PROBE = 0.2  # seconds: steps are probed, and short epochs repeated, until they take this long
-ROUND = 20  # epochs of which one has losses and which a repetition takes in any case, were it one step of each
+ROUND = 20  # largest `loss_every` whose epochs a repetition always takes together, be it one step of each
 TRAINING = 10  # training for the test accuracy may take this many times the budget of one repetition
 
 
 def kinds(net: Net, config: TrainConfig) -> list[type]:
-    """The classes of a net's layers, of the optimizer and of the schedule: any of them may come from outside of
-    warpladder.
-    """
+    """The classes of a net's layers, of the optimizer and of the schedule."""
     return [type(thing) for thing in (*net.layers, config.optimizer, config.schedule)]
 
 
 def outsiders(net: Net, config: TrainConfig) -> list[type]:
-    """The classes of layers, optimizer and schedule from outside of warpladder: no proof of them is kept from earlier
-    runs, and no command names them.
-    """
+    """Those of `kinds` from outside of warpladder: their proofs are not cached, and no command names them."""
     return [kind for kind in kinds(net, config) if not kind.__module__.startswith(OURS)]
 
 
 @dataclass(frozen=True)
-class Task:
-    """What every rung of a climb is asked to do.
+class ClimbTask:
+    """The work of every rung of a climb.
 
     budget : seconds that one timed repetition of one rung may take.
-    scored : whether rungs train on for their test accuracy.
-    cases : what proofs are made with: rungs that are proven alike share it.
+    is_scored : True if rungs train on for their test accuracy.
+    cases : inputs and references of proofs, shared by rungs that are proven in the same way.
     """
 
     net: Net
@@ -52,7 +48,7 @@ class Task:
     epochs: int
     repeats: int
     budget: float
-    scored: bool = True
+    is_scored: bool = True
     cases: Shared = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -66,10 +62,11 @@ class Task:
         return self.config.steps(self.n)
 
     def samples(self, steps: int) -> int:
-        """Samples in the first so many steps of an epoch."""
+        """Samples in the first `steps` steps of an epoch."""
         return min(steps * self.config.batch(self.n), self.n)
 
     def order(self, epoch: int) -> Order:
+        """Order of the samples in an epoch."""
         return Order(self.config.seed, epoch, self.n, self.config.shuffle)
 
     def start(self) -> State:
@@ -77,8 +74,8 @@ class Task:
         return State(initial(self.net, self.config.seed))
 
 
-def proven_with(rung: Rung, task: Task) -> tuple[TrainConfig, str]:
-    """The settings that a rung's proof is made with, and how they differ from those that are timed, in words."""
+def proven_with(rung: Rung, task: ClimbTask) -> tuple[TrainConfig, str]:
+    """Settings of a rung's proof, and in words how they differ from the timed ones."""
     config = task.config
     most = max(LEAST_PROVEN, int(min(rung.proof_flops / task.net.train_flops, config.batch(task.n))))
     if config.batch_size is None or config.batch_size <= most:
@@ -89,32 +86,33 @@ def proven_with(rung: Rung, task: Task) -> tuple[TrainConfig, str]:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What one timed repetition takes: so many steps from the start of each of so many epochs."""
+class TimingPlan:
+    """Work of one timed repetition: the first `steps` steps of each of `epochs` epochs."""
 
     epochs: int
     steps: int
 
 
-def plan(task: Task, per_step: float) -> Plan:
-    """As many whole epochs as a clock needs, or where these take too long, as many steps of each as the budget allows,
-    at least one.
+def plan(task: ClimbTask, per_step: float) -> TimingPlan:
+    """Whole epochs, as many as a clock needs; if they take too long, the first steps of each that fit the budget.
 
-    Of every `loss_every` epochs one has losses, and a repetition has as large a share of them as training has. Where
-    these are many and do not fit into the budget, it may have none: less than one epoch in ROUND would.
+    One epoch of `loss_every` has losses, and a repetition has the same share of them. If `loss_every` is larger than
+    ROUND and its epochs do not fit the budget, a repetition may have no epoch with losses.
+    per_step : estimated seconds of a step.
     """
     together, epoch = task.config.loss_every, per_step * task.steps
     if epoch * together > task.budget and together > ROUND:
         together = min(together, max(1, int(task.budget / epoch)))
     seconds = epoch * together
     if seconds <= task.budget:
-        return Plan(together * max(1, math.ceil(PROBE / seconds)), task.steps)
-    return Plan(together, min(task.steps, max(1, int(task.budget / (per_step * together)))))
+        return TimingPlan(together * max(1, math.ceil(PROBE / seconds)), task.steps)
+    return TimingPlan(together, min(task.steps, max(1, int(task.budget / (per_step * together)))))
 
 
 def train_in_calls(trainer: Trainer, config: TrainConfig, orders: Sequence[Order], steps: int) -> list[StepLog]:
-    """Train the first so many steps of each of these epochs, in calls that end wherever `log_every` has the host read
-    losses; a log for each epoch.
+    """Train the first `steps` steps of each epoch, in calls that end where `log_every` has the host read losses.
+
+    Returns a log for each epoch.
     """
     every, whole = config.log_every, bool(orders) and steps == config.steps(orders[0].n)
     if whole and (every is None or every >= 2 * steps):

@@ -1,0 +1,72 @@
+"""The result of one entry, and the floor below which its time is not believed."""
+
+from __future__ import annotations
+
+import math
+
+from ..ladder import is_peer
+from ..nets import CrossEntropyLoss
+from ..results import History, Machine, RungResult
+from .entry import Refused, TimedEntry, line
+
+
+def doubt(entry: TimedEntry, machine: Machine) -> str | None:
+    """Set the floor, the rung's declared FLOPs at the peak of its unit and precision; the reason not to believe a time
+    below it, or None.
+    """
+    peak = entry.peak or machine.peak(entry.rung.precision)
+    floor = entry.found["flops"] / peak
+    entry.found["floor_seconds"] = floor * entry.task.samples(entry.task.steps)
+    fastest = min(entry.seconds) / entry.samples
+    if fastest >= floor:
+        return None
+    return (
+        f"{fastest * 1e6:.3g} us a sample is below the floor of {floor * 1e6:.3g} us: {entry.found['flops']:,} FLOPs "
+        f"at the {peak / 1e9:.0f} GFLOP/s that {'its GPU' if entry.peak else 'this machine'} can do in "
+        f"{entry.rung.precision}"
+    )
+
+
+def believe(entry: TimedEntry, machine: Machine) -> None:
+    """Refuse a time below the floor."""
+    with entry.guarded("floor"):
+        if (reason := doubt(entry, machine)) is not None:
+            raise Refused(reason)
+
+
+def result(entry: TimedEntry, machine: Machine, stopped: str = "") -> RungResult:
+    """The entry as it is stored; `stopped` is the reason why the climb ended early, if it did."""
+    found, task, rung = dict(entry.found), entry.task, entry.rung
+    if entry.alive and not entry.seconds:
+        reason = f"{'proven, but not timed' if 'check' in found else 'not reached'}: {line(stopped)}"
+        found |= {"status": "missing", "reason": reason}
+    elif entry.alive and (reason := doubt(entry, machine) or ""):
+        found |= {"status": "refused", "reason": reason}
+    elif entry.alive:
+        found |= {"status": "timed", "timing": entry.timing(), "floor_seconds": entry.found["floor_seconds"]}
+        times = len(entry.seconds)
+        missing = [f"timed {times} of {task.repeats} times"] if times < task.repeats else []
+        missing += ["its bits were not compared with an untimed run's"] if not entry.is_repeated else []
+        found["reason"] = "; ".join(filter(None, (found.get("reason", ""), *missing)))
+    return RungResult(
+        rung.name,
+        rung.title,
+        rung.idea,
+        is_peer(rung),
+        tuple(rung.deviations),
+        precision=rung.precision,
+        sums=rung.sums,
+        unit=rung.unit,
+        history=_history(entry),
+        sources=tuple(entry.sources),
+        **found,
+    )
+
+
+def _history(entry: TimedEntry) -> History | None:
+    """The epochs from the first on without a gap."""
+    whole = [entry.epochs[epoch] for epoch in range(len(entry.epochs)) if epoch in entry.epochs]
+    if not whole or not all(math.isfinite(value) for epoch in whole for value in epoch if value is not None):
+        return None
+    loss, accuracy, seconds = zip(*whole, strict=True)
+    return History(loss, accuracy if isinstance(entry.task.net.loss, CrossEntropyLoss) else None, seconds)

@@ -1,0 +1,164 @@
+"""Measurement of one entry: its proof, its first steps, and its timed repetitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from ..ladder import is_peer
+from ..machine.facts import busy_seconds
+from ..proof import verify
+from ..results import Checked
+from ..trainers.base import State, StepLog, Trainer
+from .entry import Refused, TimedEntry, finite, line
+from .proof_cache import ProofCache
+from .source_text import texts
+from .task import PROBE, plan, proven_with, train_in_calls
+
+
+def check(entry: TimedEntry, cache: ProofCache | None) -> None:
+    """Prove against the float64 reference that the rung trains right, or take the proof of an earlier climb."""
+    with entry.guarded("check"):
+        checked = (cache.find(entry.rung) if cache else None) or entry.passed
+        if checked is None:
+            config, cut = proven_with(entry.rung, entry.task)
+            verdict = verify(
+                entry.rung.build,
+                entry.task.net,
+                config,
+                dataset=entry.task.data,
+                bitwise=entry.is_exact,
+                precision=entry.rung.precision,
+                sums=entry.rung.sums,
+                transforms=entry.rung.transforms,
+                shared=entry.task.cases,
+            )
+            error, bound = finite(verdict.error), finite(verdict.bound)
+            checked = Checked(verdict.passed, error, bound, line(verdict.reason + cut), verdict.seconds)
+            if not verdict.passed:
+                entry.give_up("failed" if verdict.judged else "unjudged", verdict.reason)
+        entry.found["check"] = checked
+
+
+def prepare(entry: TimedEntry, cache: ProofCache | None = None) -> None:
+    """Build, load, warm up, and plan the repetitions. Ends at the initial state."""
+    task = entry.task
+    with entry.guarded("first steps"):
+        entry.found["build_seconds"], entry.trainer = clocked(
+            lambda: entry.rung.build(task.net, task.config, task.start())
+        )
+        trainer = entry.trainer
+        entry.found["load_seconds"], _ = clocked(lambda: trainer.load(task.data))
+        entry.found["first_seconds"], _ = clocked(lambda: trainer.run(task.order(0), 0, 1))
+        flops = trainer.flops()
+        if isinstance(flops, bool) or not isinstance(flops, int) or flops < 1:
+            raise Refused(
+                f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {flops!r:.40}"
+            )
+        entry.found |= {"flops": flops, "floor_seconds": None}
+        entry.peak = trainer.peak()
+        if not is_peer(entry.rung):
+            entry.sources = texts(trainer, entry.rung.path)
+        per_step = _probe(entry, trainer)
+        entry.per_epoch = per_step * task.steps
+        entry.plan = plan(task, per_step)
+        trainer.set_state(task.start())
+        if cache and not entry.found["check"].kept:
+            cache.store(entry.rung, entry.found["check"], on_gpu=entry.peak is not None)
+
+
+def _probe(entry: TimedEntry, trainer: Trainer) -> float:
+    """Seconds of a step: the mean over steps with and without losses, in the proportion of training."""
+    every = entry.task.config.loss_every
+    without = _probe_epoch(entry, trainer, 0) if every > 1 else 0.0
+    return ((every - 1) * without + _probe_epoch(entry, trainer, every - 1)) / every
+
+
+def _probe_epoch(entry: TimedEntry, trainer: Trainer, epoch: int) -> float:
+    """Seconds of a step of an epoch: the least of ever longer runs. The last step's code is warmed too."""
+    steps, order = entry.task.steps, entry.task.order(epoch)
+    count, total, best = 0, 0.0, math.inf
+    while total < 2 * PROBE and count < steps:
+        count = min(steps, 4 * count or 1)
+        seconds, _ = clocked(partial(trainer.run, order, 0, count))
+        total += seconds
+        best = min(best, seconds / count)
+    if count < steps:
+        trainer.run(order, steps - 1, steps)
+    return best
+
+
+def repeat(entry: TimedEntry, number: int) -> None:
+    """One timed repetition. The clock stops after the weights were copied out, so that no work can be put off until
+    after it.
+    """
+    trainer = entry.trainer
+    assert trainer is not None
+    with entry.guarded("timed steps"):
+        busy, cpu, start = busy_seconds(), process_time(), perf_counter()
+        logs = repetition(entry, trainer, number)
+        state = trainer.state()
+        seconds, cpu, after = perf_counter() - start, process_time() - cpu, busy_seconds()
+        entry.samples = _counted(entry, number, logs, state)
+        entry.seconds.append(seconds)
+        entry.cpu_seconds.append(cpu)
+        if busy is not None and after is not None:
+            entry.other_seconds.append(max(0.0, after - busy - cpu))
+        note_epochs(entry, number * entry.plan.epochs, logs, seconds)
+        entry.logs.append(log_bits(logs))
+        entry.ends.append(state.copied())
+
+
+def repetition(entry: TimedEntry, trainer: Trainer, number: int) -> list[StepLog]:
+    """Train the steps of a repetition, with a trainer at the state at which it begins."""
+    first = number * entry.plan.epochs
+    orders = [entry.task.order(epoch) for epoch in range(first, first + entry.plan.epochs)]
+    return train_in_calls(trainer, entry.task.config, orders, entry.plan.steps)
+
+
+def note_epochs(entry: TimedEntry, first: int, logs: list[StepLog], seconds: float) -> None:
+    """Note loss, accuracy and seconds of the whole epochs from `first` on, which took so many seconds together."""
+    for epoch, log in enumerate(logs, first):
+        if epoch not in entry.epochs and len(log.size) == entry.task.steps:
+            samples = int(log.size.sum())
+            loss = float(log.loss @ log.size) / samples if log.has_loss else None
+            accuracy = int(log.correct.sum()) / samples if log.has_loss else None
+            entry.epochs[epoch] = loss, accuracy, seconds / len(logs)
+
+
+def _counted(entry: TimedEntry, number: int, logs: list[StepLog], state: State) -> int:
+    """Samples trained in a repetition by its logs; refuses logs that do not show the required work."""
+    task, config = entry.task, entry.task.config
+    batch = config.batch(task.n)
+    expected = np.minimum(batch, task.n - np.arange(entry.plan.steps) * batch)
+    for epoch, log in enumerate(logs, number * entry.plan.epochs):
+        if log.has_loss is not config.has_loss(epoch):
+            raise Refused(
+                f"the timed steps of epoch {epoch + 1} have {'losses' if log.has_loss else 'no losses'}, unlike the "
+                "settings"
+            )
+        if entry.is_exact and not np.array_equal(log.size, expected):
+            raise Refused("the timed steps did not train the required batches")
+        if not np.isfinite(log.loss).all():
+            step = int(np.flatnonzero(~np.isfinite(log.loss))[0])
+            raise Refused(f"the loss is not finite at step {step}: try a smaller learning rate")
+    if config.loss_every > 1 and not np.isfinite(state.params).all():
+        raise Refused("the weights are not finite: try a smaller learning rate")
+    return int(sum(log.size.sum() for log in logs))
+
+
+def clocked(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds that `work()` takes, and its result."""
+    start = perf_counter()
+    out = work()
+    return perf_counter() - start, out
+
+
+def log_bits(logs: list[StepLog]) -> bytes:
+    """Bits of the losses, counts and sizes of step logs."""
+    return b"".join(np.ascontiguousarray(part).tobytes() for log in logs for part in (log.loss, log.correct, log.size))
