@@ -44,7 +44,7 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     (
         "Support vector machines",
         "warpladder.appendix.svm.",
-        (svm.classify, svm.SvmSettings, svm.Part, svm.of_arrays, svm.of_file, svm.of_extraction),
+        (svm.classify, svm.SvmSettings, svm.FeaturePart, svm.of_arrays, svm.of_file, svm.of_extraction),
     ),
     ("What a support vector machine returns", "warpladder.appendix.svm.results.", (svm_results.SvmResults,)),
     ("Scores of classes", "warpladder.results.classes.", (classes.ClassScores, classes.class_scores)),

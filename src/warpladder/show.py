@@ -40,7 +40,8 @@ def as_html(title: str, heads: Row, rows: Sequence[Row], total: Row | None = Non
     body = "".join("<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     foot = "<tfoot><tr>" + "".join(f"<th>{_escaped(cell)}</th>" for cell in total) + "</tr></tfoot>" if total else ""
     note = f"<p>{_escaped(below)}</p>" if below else ""
-    return f"<table><caption>{_escaped(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>{note}"
+    caption = f"<caption>{_escaped(title)}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>{note}"
 
 
 def _escaped(text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warpladder.appendix.reproduce import NAMES, Course, Watcher, definition
+from warpladder.appendix.reproduce import NAMES, Reproducer, Watcher, definition
 from warpladder.appendix.reproduce.definition import parse
 from warpladder.appendix.reproduce.resolve import measure_of, parts_of
 from warpladder.appendix.reproduce.resolve import places as places_of
@@ -107,7 +107,7 @@ rows = [{ label = ["NumPy"], reported = [12.5], here = "rows/numpy" }]
 
 
 def reproduced(folder: Path, text: str = SMALL, watcher: Watcher | None = None, only: tuple[str, ...] = ()):
-    return Course(parse(text, "s9"), folder, False, None, watcher or Watcher()).run(only)
+    return Reproducer(parse(text, "s9"), folder, False, None, watcher or Watcher()).run(only)
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +240,7 @@ def test_a_folder_of_another_report_or_machine_is_left_alone(whole, tmp_path):
     folder, found = whole
     (tmp_path / "results.json").write_text((folder / "results.json").read_text())
     with pytest.raises(ResultsError, match="holds s9: name another folder"):
-        Course(parse(SMALL, "s8"), tmp_path, False, None, Watcher()).run()
+        Reproducer(parse(SMALL, "s8"), tmp_path, False, None, Watcher()).run()
     replace(found, machine=replace(found.machine, cpu="another processor")).save(tmp_path / "results.json")
     with pytest.raises(ResultsError, match="was begun on another processor"):
         reproduced(tmp_path)
@@ -268,7 +268,7 @@ def test_a_first_look_scales_times_and_says_so(tmp_path):
     text = SMALL.replace(
         "[climbs.rows]", "[climbs.rows.quick]\nlimit = 100\nsettings = { epochs = 1 }\n\n[climbs.rows]", 1
     )
-    found = Course(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("rows",))
+    found = Reproducer(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("rows",))
     loops = found.sections[0].tables[0].rows[0]
     assert found.quick and loops.values[0].scaled
     tree = json.loads((tmp_path / "measured/rows.json").read_text())["tasks"][0]

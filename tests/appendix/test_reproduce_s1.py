@@ -247,21 +247,21 @@ def test_ratios_are_worked_out_of_a_report_s_own_times(tmp_path: Path) -> None:
 
 
 def test_a_first_look_says_what_it_left_out(tmp_path: Path) -> None:
-    from warpladder.appendix.reproduce import Course
+    from warpladder.appendix.reproduce import Reproducer
 
     text = SMALL.replace("[trainings.seeds]", "[trainings.seeds.quick]\nskip = true\n\n[trainings.seeds]", 1)
-    found = Course(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("parts",))
+    found = Reproducer(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("parts",))
     loops, *_, seeds = found.sections[0].tables[0].rows
     assert loops.reason == "not measured yet" and seeds.reason == "not measured in a first look"
 
 
 def test_a_first_look_at_some_rungs_says_which_it_left_out(tmp_path: Path) -> None:
-    from warpladder.appendix.reproduce import Course
+    from warpladder.appendix.reproduce import Reproducer
 
     text = SMALL.replace(
         "[climbs.rows]", '[climbs.rows.quick]\nrungs = ["numpy", "naive"]\nlimit = 100\n\n[climbs.rows]', 1
     )
-    found = Course(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("rows",))
+    found = Reproducer(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("rows",))
     loops, numpy, cuda, seeds = found.sections[0].tables[0].rows
     assert (
         loops.reason == "not measured in a first look" and loops.rung == "loops" and seeds.reason == "not measured yet"

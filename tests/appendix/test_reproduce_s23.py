@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from warpladder import data, nets
-from warpladder.appendix.reproduce import Course, Watcher, definition
+from warpladder.appendix.reproduce import Reproducer, Watcher, definition
 from warpladder.appendix.reproduce.climbed import Climbed
 from warpladder.appendix.reproduce.definition import parse
 from warpladder.appendix.reproduce.experiments import Bench
@@ -399,7 +399,7 @@ rows = [
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     folder = tmp_path_factory.mktemp("swept")
-    return Course(parse(SWEPT, "s9", quick=True), folder, True, None, Watcher()).run(), folder
+    return Reproducer(parse(SWEPT, "s9", quick=True), folder, True, None, Watcher()).run(), folder
 
 
 def test_hidden_widths_are_swept(swept):

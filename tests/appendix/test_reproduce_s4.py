@@ -276,7 +276,7 @@ def test_data_that_cannot_be_had_are_told_once_and_the_rest_goes_on(tmp_path, mo
     """A folder without CIFAR-10: its experiments say so in one line each, the others are made, and the data are looked
     for once.
     """
-    from warpladder.appendix.reproduce import Course
+    from warpladder.appendix.reproduce import Reproducer
     from warpladder.data import load as load_data
 
     asked: list[str] = []
@@ -294,7 +294,7 @@ def test_data_that_cannot_be_had_are_told_once_and_the_rest_goes_on(tmp_path, mo
     ).replace('{ label = ["no GPU"], here = "nowhere/svm", measure = "test_accuracy" },', "")
     (tmp_path / "empty").mkdir()
     news: list[str] = []
-    found = Course(
+    found = Reproducer(
         parse(text, "s9"),
         tmp_path / "out",
         False,
@@ -314,10 +314,10 @@ def test_data_that_cannot_be_had_are_told_once_and_the_rest_goes_on(tmp_path, mo
 
 
 def test_a_first_look_says_what_it_left_out(tmp_path):
-    from warpladder.appendix.reproduce import Course
+    from warpladder.appendix.reproduce import Reproducer
 
     text = SMALL.replace("[svms.nowhere]", "[svms.nowhere.quick]\nskip = true\n\n[svms.nowhere]")
-    found = Course(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("classes",))
+    found = Reproducer(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(("classes",))
     assert figures(found)["no GPU"].reason == "not measured in a first look" and "nowhere" not in found.missing
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from climbs import example, timed
 
-from warpladder.appendix.reproduce import Course, Watcher, definition, launches
+from warpladder.appendix.reproduce import Reproducer, Watcher, definition, launches
 from warpladder.appendix.reproduce.averages import later_epoch, total
 from warpladder.appendix.reproduce.definition import parse
 from warpladder.appendix.reproduce.launched import Launched, Launches
@@ -88,7 +88,7 @@ here = "shapes/library"
 
 
 def reproduced(folder, *only, quick=False):
-    return Course(parse(TEXT, "s9", quick=quick), folder, quick, None, Watcher()).run(only)
+    return Reproducer(parse(TEXT, "s9", quick=quick), folder, quick, None, Watcher()).run(only)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_a_skipped_experiment_says_so(tmp_path):
     text = TEXT.replace("[launches.shapes]", "[climbs.sizes.quick]\nskip = true\n\n[launches.shapes]").replace(
         "[climbs.sizes.quick]\nlimit = 100\nsweep = { batch_size = [32] }\n", ""
     )
-    found = Course(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(())
+    found = Reproducer(parse(text, "s9", quick=True), tmp_path, True, None, Watcher()).run(())
     assert {row.reason for row in found.sections[0].tables[0].rows} == {"not measured in a first look"}
 
 
@@ -183,7 +183,7 @@ def test_launches_are_compiled_for_a_gpu_that_is_not_here(tmp_path):
     assert library.rows[0].reason and library.rows[0].values[0].here is None
     assert "shapes" in found.measured
     begun: list[str] = []
-    Course(parse(TEXT, "s9"), tmp_path, False, None, Watcher(begin=lambda name, at, of: begun.append(name))).run(
+    Reproducer(parse(TEXT, "s9"), tmp_path, False, None, Watcher(begin=lambda name, at, of: begun.append(name))).run(
         ("shapes",)
     )
     assert begun == [], "what was looked at is not looked at again"

@@ -24,9 +24,9 @@ from warpladder.appendix.features import extract, write_features
 from warpladder.appendix.svm.fitted import Fitted, pairs_of
 from warpladder.appendix.svm.gram import Gram
 from warpladder.appendix.svm.kernel import CpuRbf, TorchRbf
+from warpladder.appendix.svm.memory import chosen_method, gram_bytes, memory_of
 from warpladder.appendix.svm.pairs import fit_pairs
 from warpladder.appendix.svm.results import SvmResults
-from warpladder.appendix.svm.room import chosen_method, gram_bytes, room
 from warpladder.appendix.svm.scaling import fit_scaler, gamma_of, scale
 from warpladder.errors import ArgumentError, ConfigError, DataError, DeviceError, OutOfMemoryError, ResultsError
 from warpladder.results.classes import ClassScores, class_scores
@@ -334,9 +334,9 @@ def test_what_fifty_thousand_samples_take():
     """The sizes of CIFAR-10 and 8,192 features: within 16 GB, with several pairs at a time."""
     counts = [5000] * 10
     assert gram_bytes(counts) == 5_500_000_000
-    found = room(counts, 10_000, 8192, "blocks", 16, 16 * 10**9)
+    found = memory_of(counts, 10_000, 8192, "blocks", 16, 16 * 10**9)
     assert found.total <= 16 * 10**9 and found.workers >= 4
-    assert room(counts, 10_000, 8192, "blocks", 2, 10**12).workers == 2
+    assert memory_of(counts, 10_000, 8192, "blocks", 2, 10**12).workers == 2
     assert (
         chosen_method("auto", "cpu", 50_000, 10_000, 8192) == "blocks"
         and chosen_method("auto", "cpu", 300, 100, 64) == "sklearn"
@@ -350,7 +350,7 @@ def test_too_little_memory_is_told_before_any_is_taken(method):
     def batches():
         raise AssertionError("nothing may be read")
 
-    train, test = (svm.Part(what, 8192, np.tile(y, 100), batches) for what in ("train", "test"))
+    train, test = (svm.FeaturePart(what, 8192, np.tile(y, 100), batches) for what in ("train", "test"))
     with pytest.raises(
         OutOfMemoryError,
         match=r"20,000 training samples of 8,192 features take .* GB, and 3 GB is allowed: .* --limit \d+00$",
@@ -416,7 +416,7 @@ def test_what_does_not_go_together():
             svm.of_arrays(wrong[0], wrong[1], "train")
     with pytest.raises(DataError, match="limit must be 2 to 30"):
         svm.classify(*parts_of((x, y)), limit=31)
-    with pytest.raises(ArgumentError, match="wants two Parts"):
+    with pytest.raises(ArgumentError, match="wants two FeatureParts"):
         svm.classify(x, y)
 
 

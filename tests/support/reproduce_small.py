@@ -18,7 +18,7 @@ from typing import Any
 
 import made_up_sets
 
-from warpladder.appendix.reproduce import NAMES, Course, Watcher, definition
+from warpladder.appendix.reproduce import NAMES, Reproducer, Watcher, definition
 from warpladder.appendix.reproduce.definition import Definition
 from warpladder.appendix.reproduce.report.files import write_pictures
 from warpladder.appendix.reproduce.report.page import write_page
@@ -77,7 +77,7 @@ def reproduced(name: str, folder: Path, data: Path) -> tuple[Reproduction, list[
                 wrong.append(f"{name}: {item.name}: {item.reason}")
 
     watcher = Watcher(begin=lambda called, at, of: print(f"{name} {at} of {of}: {called}", flush=True), news=news)
-    course = Course(report, folder, True, data, watcher, "")
+    course = Reproducer(report, folder, True, data, watcher, "")
     found = course.run()
     write_page(found, folder / "report.html")
     write_pictures(found, folder / "figures")

@@ -26,7 +26,7 @@ from warpladder.ladder import find
 from warpladder.nets import Flatten
 from warpladder.optimizers import Adam, Optimizer
 from warpladder.report.page import page
-from warpladder.results.profiled import KernelTime, LaunchShape, Part, Profile, Tiles
+from warpladder.results.profiled import KernelTime, LaunchShape, Part, ProductTiles, Profile
 from warpladder.rungs.base import Rung
 from warpladder.timing.profile import WHOLE, floor, profile
 from warpladder.trainers.native.compiler.clocks import Clocks
@@ -211,7 +211,7 @@ def made_up() -> Profile:
         floor.Floor(123_456_789, 98_765_432),
         (kernel, KernelTime("cudnn", 1, 2e-6, None)),
     )
-    tiled = Tiles((0, 2), "input gradient", 60_000, "128x128x16", 784, 32, True)
+    tiled = ProductTiles((0, 2), "input gradient", 60_000, "128x128x16", 784, 32, True)
     return Profile(
         "autoencoder", "gemm", "NVIDIA H200", 64, 3e-4, 10**9, 6e13, 4e12, (part,), {"activations": 123_456_789}, 10**9,
         {"to the device": 1_234_567}, tiles=(tiled,),

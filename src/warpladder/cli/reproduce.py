@@ -20,7 +20,7 @@ from .shared.options import data_dir_option, out_option, progress_option
 from .shared.progress import shown, stoppable
 
 if TYPE_CHECKING:
-    from ..appendix.reproduce import Course, Definition
+    from ..appendix.reproduce import Definition, Reproducer
     from ..appendix.reproduce.results import Reproduction
     from ..results import RungResult
 
@@ -187,7 +187,7 @@ def _list(made: list[Definition]) -> None:
 class _Record:
     """The page of a reproduction under way, drawn anew now and then."""
 
-    course: Course
+    course: Reproducer
     next_page: float = 0.0
 
     def written(self, found: Reproduction) -> None:
@@ -230,7 +230,7 @@ def _one(
     again: str,
 ) -> None:
     """Reproduce one report in its folder."""
-    from ..appendix.reproduce import MEASURED, RESULTS, Course, Watcher
+    from ..appendix.reproduce import MEASURED, RESULTS, Reproducer, Watcher
     from ..results import RungResult
     from ..results.text.words import news as told
 
@@ -248,7 +248,7 @@ def _one(
 
     click.echo(f"\n{report.name.upper()}: {report.title}")
     watcher = Watcher(begin=lambda name, at, of: click.echo(f"{report.name} {at} of {of}: {name}"), news=news)
-    course = Course(report, folder, quick, data_dir, watcher, again)
+    course = Reproducer(report, folder, quick, data_dir, watcher, again)
     record = _Record(course)
     watcher.written = record.written
     try:

@@ -17,7 +17,7 @@ from .shared.progress import shown, stoppable
 from .shared.request import load_requested
 
 if TYPE_CHECKING:
-    from ..appendix.svm import Part
+    from ..appendix.svm import FeaturePart
     from ..appendix.svm.results import SvmResults
 
 FILES = ("results.json", "confusion.svg", "confusion.png")
@@ -133,7 +133,7 @@ def svm(
 
 def _parts(
     ctx: click.Context, train: Path | None, test: Path | None, options: dict[str, Any], stack: ExitStack
-) -> tuple[Part, Part]:
+) -> tuple[FeaturePart, FeaturePart]:
     """Training and test features, from files or from a checkpoint."""
     from ..appendix.features import extract, open_features
     from ..appendix.svm import of_extraction, of_file

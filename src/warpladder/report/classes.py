@@ -41,8 +41,8 @@ def confusion_table(scores: ClassScores) -> Table | None:
     if len(scores.names) > MOST:
         return None
     table = Table(
-        title="Confusion: rows are what samples are, columns what they were taken for", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0),
-        pad_edge=False,
+        title="Confusion: rows are what samples are, columns what they were taken for", title_justify="left",
+        box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False,
     )  # fmt: skip
     table.add_column("", no_wrap=True)
     cells = [[f"{count:,}" if count else "" for count in row] for row in scores.confusion]

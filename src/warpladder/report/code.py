@@ -76,4 +76,7 @@ def _pair(
 
 def _text(results: Results, name: str, source: str) -> str:
     label, text = escape(f"{name}: {source}"), escape("\n".join(results.sources[source]))
-    return f'<figure class="code"><figcaption>{label}</figcaption><pre tabindex="0" aria-label="{label}">{text}</pre></figure>'
+    return (
+        f'<figure class="code"><figcaption>{label}</figcaption><pre tabindex="0" '
+        f'aria-label="{label}">{text}</pre></figure>'
+    )

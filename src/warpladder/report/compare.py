@@ -26,7 +26,10 @@ def comparison(climbs: Sequence[Results], labels: Sequence[str], pictures: bool)
     both = [name for name in names if sum(any(rung.name == name for rung in climb.timed()) for climb in climbs) > 1]
     if both and pictures:
         alt = "Time per epoch of each rung in each climb; the table below has the figures."
-        caption = "A mark is the median of the repetitions, a line reaches from the fastest to the slowest; the scale is logarithmic."
+        caption = (
+            "A mark is the median of the repetitions, a line reaches from the fastest to the slowest; "
+            "the scale is logarithmic."
+        )
         out += plot("compare", alt, ladder.compared(both, climbs, labels), caption)
     heads = ["rung", *map(escape, labels)]
     rows = []
@@ -41,8 +44,10 @@ def comparison(climbs: Sequence[Results], labels: Sequence[str], pictures: bool)
         rows.append(("changed" if changed else "", [rung_name(told), *cells]))
     if rows:
         text = (
-            f"Each against {labels[0]}. Marked with ▲ (slower) or ▼ (faster): all repetitions of one lie on the same side of all of the other's, which "
-            f"repetitions of one program would do by chance at most once in {1 / CHANCE:.0f} times. That is the noise within a climb: two climbs of one "
+            f"Each against {labels[0]}. Marked with ▲ (slower) or ▼ (faster): all repetitions of one lie "
+            "on the same side of all of the other's, which "
+            f"repetitions of one program would do by chance at most once in {1 / CHANCE:.0f} times. That "
+            "is the noise within a climb: two climbs of one "
             "commit may differ by more, since machines warm up and share."
         )
         out += note(text) + table("Times in each climb", heads, rows)
@@ -105,7 +110,8 @@ def _warnings(climbs: Sequence[Results], labels: Sequence[str]) -> list[str]:
         ]
         if differing:
             out.append(
-                f"{labels[0]} and {label} did not train the same task, so their times are not compared: {'; '.join(differing)}."
+                f"{labels[0]} and {label} did not train the same task, so their times are not compared: "
+                f"{'; '.join(differing)}."
             )
     for climb, label in zip(climbs, labels, strict=True):
         if climb.disturbed:

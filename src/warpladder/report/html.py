@@ -42,7 +42,8 @@ def table(
 def wide(label: str, content: str) -> str:
     """What a narrow screen shows a part of, and says so; the keyboard scrolls it too."""
     return (
-        f'<p class="hint">There is more to the right: swipe.</p><div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
+        '<p class="hint">There is more to the right: swipe.</p><div class="scroll" role="region" '
+        f'tabindex="0" aria-label="{escape(label)}">'
         f"{content}</div>"
     )
 

@@ -98,7 +98,7 @@ def _sections(
     pictures: bool,
     headings: Sequence[str] = ("",),
 ) -> list[Section]:
-    """The sections of each climb, the first under the climb's heading; the others are told apart by the climb's label."""
+    """Sections of each climb, the first under the climb's heading, the others under headings with the climb's label."""
     places = [_place(profile, climbs) for profile in profiles]
     made: list[Section] = []
     for at, (climb, label, heading) in enumerate(zip(climbs, labels, headings, strict=True)):

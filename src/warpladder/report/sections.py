@@ -42,7 +42,8 @@ def climb(results: Results) -> str:
 def _remarks(results: Results) -> str:
     lines = [f"<li><b>{escape(name)}</b>: {escape(remark)}</li>" for name, remark in words.remarks(results)]
     lines.append(
-        f"<li>The {SCORES.get(results.net.loss, 'test')} is that after {words.epochs(results.epochs)} from the initial weights.</li>"
+        f"<li>The {SCORES.get(results.net.loss, 'test')} is that after {words.epochs(results.epochs)} "
+        "from the initial weights.</li>"
     )
     absent = words.absent(results)
     lines += [f"<li><b>{escape(who)}</b>: {escape(why)}</li>" for who, why in absent]
@@ -57,9 +58,13 @@ def picture(results: Results, name: str, pictures: bool) -> str:
     units = {words.unit_name(results, rung): results.peak(rung) for rung in results.timed()}
     peaks = ", ".join(f"{words.three(peak / 1e9)} GFLOP/s for {unit}" for unit, peak in units.items() if peak)
     caption = (
-        f"Median of {results.repeats} repetition{'s' * (results.repeats != 1)}; dots are the repetitions; the scale is logarithmic; hatched bars are "
-        f"peers. A bar begins at the floor: what the net's {words.three(results.net.train_flops * results.data.train / 1e9)} GFLOP per epoch would take a "
-        f"unit that did nothing but multiply and add: {peaks}. A time below the floor of a rung's own arithmetic is refused."
+        f"Median of {results.repeats} repetition{'s' * (results.repeats != 1)}; dots are the "
+        "repetitions; the scale is logarithmic; hatched bars are "
+        "peers. A bar begins at the floor: what the net's "
+        f"{words.three(results.net.train_flops * results.data.train / 1e9)} GFLOP per epoch would take "
+        "a "
+        f"unit that did nothing but multiply and add: {peaks}. A time below the floor of a rung's own "
+        "arithmetic is refused."
     )
     return (plot(f"{name}-ladder", ladder.alt(results), ladder.ladder(results)) if pictures else "") + note(caption)
 
@@ -96,7 +101,8 @@ def learning(results: Results, name: str, pictures: bool) -> str:
         SCORES.get(results.net.loss, "test"),
     )
     text = (
-        "Rungs train the same net from the same weights on the same batches: by epochs their curves lie on each other, by seconds they do not. "
+        "Rungs train the same net from the same weights on the same batches: by epochs their curves "
+        "lie on each other, by seconds they do not. "
         "Loss and accuracy of an epoch are those of its training samples as they came by, before each update."
     )
     return drawn + note(text) + table("Loss and accuracy at the end", heads, rows)
@@ -108,7 +114,8 @@ def parts(results: Results, profiles: Sequence[Profile], name: str, pictures: bo
         if not results.timed():
             return ""
         text = (
-            "No profile stands beside this climb. To see each operation and kernel: warpladder profile NET --data D --rung R --out profile.json, "
+            "No profile stands beside this climb. To see each operation and kernel: warpladder profile NET "
+            "--data D --rung R --out profile.json, "
             "then warpladder report results.json profile.json."
         )
         return note(text) + samples(results)
@@ -118,15 +125,20 @@ def parts(results: Results, profiles: Sequence[Profile], name: str, pictures: bo
 
 
 def _profile(found: Profile, name: str, pictures: bool) -> str:
-    head = f"<h3>{escape(found.rung)}: {escape(words.seconds(found.step_seconds))} a step of {found.samples:,} samples on {escape(found.device)}</h3>"
+    head = (
+        f"<h3>{escape(found.rung)}: {escape(words.seconds(found.step_seconds))} a step of "
+        f"{found.samples:,} samples on {escape(found.device)}</h3>"
+    )
     share = found.flops / found.step_seconds / found.flops_per_second
     text = f"{words.three(found.flops / found.step_seconds / 1e9)} GFLOP/s, "
     text += f"{words.percent(share)} of the {words.three(found.flops_per_second / 1e9)} that it can do. "
     if not found.parts:
         return head + note(text + found.reason)
     text += (
-        f"{'Clocked inside whole steps' if found.inside else 'Alone and over and over'}, the parts take {words.seconds(found.parts_seconds)} together. "
-        f"{words.rest_of_a_step(found)} A line across a bar is the least that the part must take at the peaks of arithmetic and memory."
+        f"{'Clocked inside whole steps' if found.inside else 'Alone and over and over'}, the parts "
+        f"take {words.seconds(found.parts_seconds)} together. "
+        f"{words.rest_of_a_step(found)} A line across a bar is the least that the part must take at "
+        "the peaks of arithmetic and memory."
     )
     out = head + note(text)
     if pictures:
@@ -135,49 +147,47 @@ def _profile(found: Profile, name: str, pictures: bool) -> str:
         if dots and not found.inside:  # where caches cost nothing a part has no bytes to be drawn by
             caption = "The parts that compute, by their numbers above, below the roof of the unit."
             out += plot(f"{name}-roof", roofline.alt(dots), roofline.roofline(roofs, dots), caption)
+    out += _operations(found)
+    return out + (_kernels(found) if any(part.kernels for part in found.parts) else "")
+
+
+def _operations(found: Profile) -> str:
+    """The table of a profile's parts."""
     rows = []
     for label, part in zip(bars.part_labels(found), found.parts, strict=True):
         least = part.floor.seconds(found.flops_per_second, found.bytes_per_second)
-        reached = words.percent(least / part.seconds) if part.seconds > 0 and 0 <= least < float("inf") else ""
-        share = part.seconds / found.parts_seconds if found.parts_seconds else 0.0
         figures = [
             words.seconds(part.seconds),
-            words.percent(share),
+            words.percent(part.seconds / found.parts_seconds if found.parts_seconds else 0.0),
             words.three(part.floor.flops / 1e6),
             words.three(part.floor.bytes / 1e6),
-            reached,
+            words.percent(least / part.seconds) if part.seconds > 0 and 0 <= least < float("inf") else "",
         ]
         rows.append(("", [escape(label), *map(escape, figures)]))
-    out += table(f"Operations of {found.rung}", ("operation", "time", "share", "MFLOP", "MB", "of floor"), rows)
-    launches = [(kernel, part) for part in found.parts for kernel in part.kernels]
-    if launches:
-        rows = []
-        for kernel, _ in launches:
-            shape = kernel.shape
-            unit = ["yes" if kernel.tensor else ""] if found.tensor_share is not None else []
-            figures = [str(kernel.launches), words.seconds(kernel.seconds)]
-            figures += [] if found.inside else [""] * 5 if shape is None else [
-                "x".join(map(str, shape.grid)), "x".join(map(str, shape.block)), str(shape.registers), f"{shape.shared + shape.static_shared:,}",
-                words.percent(shape.occupancy),
-            ]  # fmt: skip
-            rows.append(("", [f'<span class="code">{escape(kernel.name)}</span>', *map(escape, figures + unit)]))
-        told = ("tensor cores",) if found.tensor_share is not None else ()
-        heads: tuple[str, ...] = (
-            "kernel",
-            "launches",
-            "time",
-            "blocks",
-            "threads",
-            "registers",
-            "shared bytes",
-            "occupancy",
-            *told,
-        )
-        if found.inside:
-            heads = ("instruction", "times on each thread", "time")
-        out += note(words.tensor_share(found)) if told else ""
-        out += table(f"{'Instructions' if found.inside else 'Kernels'} of {found.rung}", heads, rows)
-    return out
+    return table(f"Operations of {found.rung}", ("operation", "time", "share", "MFLOP", "MB", "of floor"), rows)
+
+
+def _kernels(found: Profile) -> str:
+    """The table of a profile's kernels, or of the instructions of a compiled program."""
+    with_tensor = found.tensor_share is not None
+    rows = []
+    for kernel in (kernel for part in found.parts for kernel in part.kernels):
+        shape = kernel.shape
+        figures = [str(kernel.launches), words.seconds(kernel.seconds)]
+        if not found.inside and shape is None:
+            figures += [""] * 5
+        elif not found.inside and shape is not None:
+            figures += ["x".join(map(str, shape.grid)), "x".join(map(str, shape.block)), str(shape.registers)]
+            figures += [f"{shape.shared + shape.static_shared:,}", words.percent(shape.occupancy)]
+        figures += ["yes" if kernel.tensor else ""] * with_tensor
+        rows.append(("", [f'<span class="code">{escape(kernel.name)}</span>', *map(escape, figures)]))
+    if found.inside:
+        heads: tuple[str, ...] = ("instruction", "times on each thread", "time")
+    else:
+        heads = ("kernel", "launches", "time", "blocks", "threads", "registers", "shared bytes", "occupancy")
+        heads += ("tensor cores",) * with_tensor
+    out = note(words.tensor_share(found)) if with_tensor else ""
+    return out + table(f"{'Instructions' if found.inside else 'Kernels'} of {found.rung}", heads, rows)
 
 
 def samples(results: Results) -> str:
@@ -203,8 +213,10 @@ def roof(results: Results, name: str, pictures: bool) -> str:
     if not dots or not pictures:
         return ""
     text = (
-        "A step must read each sample once, and read and write each weight once: that many FLOP for each byte. Up the ladder the same step comes closer "
-        "to the roof. Left of a roof's bend memory bounds the time, right of it arithmetic. Where no slope is drawn the memory's speed is not stored."
+        "A step must read each sample once, and read and write each weight once: that many FLOP for "
+        "each byte. Up the ladder the same step comes closer "
+        "to the roof. Left of a roof's bend memory bounds the time, right of it arithmetic. Where no "
+        "slope is drawn the memory's speed is not stored."
     )
     return plot(f"{name}-roofline", roofline.alt(dots), roofline.roofline(roofs, dots)) + note(text)
 
@@ -222,10 +234,14 @@ def memory(results: Results, name: str, pictures: bool) -> str:
         cells = [words.three(held[part] / 1e6) if part in held else "" for part in names]
         cells = [words.megabytes(rung.peak_rss_bytes)] * weighed + cells
         rows.append((kind(results, rung), [rung_name(rung), *map(escape, cells)]))
-    text = "Bars are what each trainer itself says it holds, on a GPU for those that train there; the peak of whole processes was not measured."
+    text = (
+        "Bars are what each trainer itself says it holds, on a GPU for those that train there; the "
+        "peak of whole processes was not measured."
+    )
     if weighed:
         text = (
-            "A bar is the largest resident set of a fresh process that trains with this rung alone, interpreter and libraries included; the line across "
+            "A bar is the largest resident set of a fresh process that trains with this rung alone, "
+            "interpreter and libraries included; the line across "
             "it is what the trainer itself says it holds, on a GPU for those that train there."
         )
     drawn = plot(f"{name}-memory", bars.memory_alt(results), bars.memory(results)) if pictures else ""
@@ -248,11 +264,15 @@ def verdicts(results: Results) -> str:
         cells = [rung_name(rung), verdict, error, bound, same, f'<span class="long">{escape(reason)}</span>']
         rows.append((kind(results, rung), cells))
     text = (
-        "Before it is timed each rung is checked against a float64 reference; after it, an untimed run of its fastest repetition must end in the "
+        "Before it is timed each rung is checked against a float64 reference; after it, an untimed run "
+        "of its fastest repetition must end in the "
         "same bits."
     )
     if any(rung.check and rung.check.kept for rung in results.rungs):
-        text += " A kept verdict is that of an earlier climb of the same code on the same data, with the same settings, libraries and machine."
+        text += (
+            " A kept verdict is that of an earlier climb of the same code on the same data, with the same "
+            "settings, libraries and machine."
+        )
     heads = ("rung", "verdict", "error", "bound", "same bits", '<span class="long">reason</span>')
     return note(text) + table("Verdicts", heads, rows, (0, 1))
 
@@ -267,7 +287,10 @@ def settings(results: Results) -> str:
             ("FLOPs to train one sample", f"{net.train_flops:,}"),
             (
                 "data",
-                f"{data.name}: {data.train:,} training and {data.test:,} test samples of {'x'.join(map(str, data.in_shape))}, {data.dtype}",
+                (
+                    f"{data.name}: {data.train:,} training and {data.test:,} test samples of "
+                    f"{'x'.join(map(str, data.in_shape))}, {data.dtype}"
+                ),
             ),
             *((name, words.setting(value)) for name, value in results.config.items()),
         ]
@@ -300,7 +323,8 @@ def _gpu(g: Gpu) -> str:
     )
     driver = "" if g.driver is None else f"driver {g.driver}, "
     return (
-        f"{g.name} (compute capability {g.capability}), {g.multiprocessors} multiprocessors, {g.memory_bytes / 2**30:.1f} GiB{clock}; "
+        f"{g.name} (compute capability {g.capability}), {g.multiprocessors} multiprocessors, "
+        f"{g.memory_bytes / 2**30:.1f} GiB{clock}; "
         f"{driver}CUDA {g.cuda}, NVRTC {g.nvrtc}"
     )
 

@@ -35,7 +35,8 @@ class ClassScores:
             for each in (self.precision, self.recall, self.f1, self.support, self.confusion, *self.confusion)
         ):
             raise ResultsError(
-                "class scores want a name, three scores, a count, and a row and a column of the confusion matrix for each class"
+                "class scores want a name, three scores, a count, and a row and a column of the confusion "
+                "matrix for each class"
             )
         if not all(0 <= share <= 1 for each in (self.precision, self.recall, self.f1) for share in each):
             raise ResultsError("class scores want shares from 0 to 1")

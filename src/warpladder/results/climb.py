@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from ..errors import ResultsError
 from .machine import Machine
-from .stored import Stored
+from .stored import ResultsFile
 from .timing import History, Timing
 
 #: Status of a rung: timed; unable to train this net; failed the check or broke; timed, but with a time that is refused;
@@ -149,7 +149,7 @@ class RungResult:
 
 
 @dataclass(frozen=True, repr=False)
-class Results(Stored):
+class Results(ResultsFile):
     """A whole climb, or as much of one as there is.
 
     config : the settings as `TrainConfig.as_dict` gives them.
@@ -183,7 +183,7 @@ class Results(Stored):
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """As `Stored.from_tree`; a file of several tasks is refused."""
+        """As `ResultsFile.from_tree`; a file of several tasks is refused."""
         if isinstance(tree, dict) and "tasks" in tree:
             raise ResultsError("holds several tasks: Sweep.load reads them")
         return super().from_tree(tree)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from ..errors import ResultsError
 from .reader import short
-from .stored import Stored
+from .stored import ResultsFile
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class KernelTime:
 
 
 @dataclass(frozen=True)
-class Tiles:
+class ProductTiles:
     """How one product of matrices is cut into tiles (`ops.tiles`).
 
     layers : numbers of its op's layers.
@@ -102,7 +102,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Lane:
+class StreamSpans:
     """What one stream did, in seconds since the timeline's first event.
 
     name : "copy" or "compute".
@@ -114,7 +114,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Profile(Stored):
+class Profile(ResultsFile):
     """Where a step's time and memory go.
 
     samples : in the step that was measured.
@@ -153,18 +153,18 @@ class Profile(Stored):
     memory: dict[str, int]
     host_bytes: int
     transfers: dict[str, int]
-    timeline: tuple[Lane, ...] = ()
+    timeline: tuple[StreamSpans, ...] = ()
     hidden: float = 0.0
     reason: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
-    tiles: tuple[Tiles, ...] = ()
+    tiles: tuple[ProductTiles, ...] = ()
     spans: dict[str, float] = field(default_factory=dict)
     tensor_share: float | None = None
     inside: bool = False
 
     @property
     def parts_seconds(self) -> float:
-        """The parts' times added up: less than the step's where starting and waiting count, more where parts overlap."""
+        """Sum of the parts' times: less than the step's where starting and waiting count, more where parts overlap."""
         return sum(part.seconds for part in self.parts)
 
     @classmethod
@@ -174,7 +174,7 @@ class Profile(Stored):
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """As `Stored.from_tree`; a peak that is null is read as NaN, and every number is checked."""
+        """As `ResultsFile.from_tree`; a peak that is null is read as NaN, and every number is checked."""
         unknown = [name for name in _PEAKS if cls.is_kind(tree) and tree.get(name, 0) is None]
         found = super().from_tree(tree | dict.fromkeys(unknown, 1.0) if unknown else tree)
         found._check()
@@ -183,7 +183,7 @@ class Profile(Stored):
         return found
 
     def to_tree(self) -> dict[str, Any]:
-        """As `Stored.to_tree`, with null for a peak that is not known."""
+        """As `ResultsFile.to_tree`, with null for a peak that is not known."""
         return super().to_tree() | {name: None for name in _PEAKS if not math.isfinite(getattr(self, name))}
 
     def _check(self) -> None:

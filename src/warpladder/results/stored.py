@@ -1,4 +1,4 @@
-"""`Stored`: the JSON file of a frozen dataclass, written whole and checked when it is read."""
+"""`ResultsFile`: the JSON file of a frozen dataclass, written whole and checked when it is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..files.atomic import write_atomically
 from .reader import DIRECTION, read, read_json, short
 
 
-class Stored:
+class ResultsFile:
     """Base class of what is kept in a JSON file of its own: an object with the dataclass's fields and a schema.
 
     SCHEMA : grows when a field is removed, changes its meaning, or is added without a default.

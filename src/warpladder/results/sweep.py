@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 
 from ..errors import ResultsError
 from .climb import Results
-from .stored import Stored
+from .stored import ResultsFile
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep(Stored):
+class Sweep(ResultsFile):
     """Climbs of several tasks, one for each value of a setting.
 
     headings : settings of each task, "batch_size=32, limit=1000", in order, also of tasks that were not reached; ""
@@ -40,7 +40,7 @@ class Sweep(Stored):
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """As `Stored.from_tree`; a climb of a single task has an empty heading."""
+        """As `ResultsFile.from_tree`; a climb of a single task has an empty heading."""
         if isinstance(tree, dict) and "tasks" not in tree:
             return cls(cls.SCHEMA, ("",), (Results.from_tree(tree),))
         return super().from_tree(tree)

@@ -87,7 +87,8 @@ def extract(checkpoint: Checkpoint, layer: int, data: Dataset, rung: str | Rung 
     if fitted.in_shape != checkpoint.net.in_shape:
         hint = nhwc_hint(fitted.train_x.shape, checkpoint.net.in_shape)
         raise DataError(
-            f"net {checkpoint.net.name!r} takes samples of shape {checkpoint.net.in_shape}, {data.name} has {fitted.in_shape}{hint}"
+            f"net {checkpoint.net.name!r} takes samples of shape {checkpoint.net.in_shape}, {data.name} "
+            f"has {fitted.in_shape}{hint}"
         )
     with layer_outputs(checkpoint, layer, rung) as outputs:
         yield Extraction(checkpoint, layer, fitted, outputs, rows_up_to(checkpoint.net, layer))

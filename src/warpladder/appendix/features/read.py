@@ -73,7 +73,8 @@ class FeatureFile:
                 found = zlib.crc32(chunk, found)
         if f"{found:08x}" != wanted:
             raise DataError(
-                f"{self.path}: is damaged: its numbers are not those that were written; write it again with warpladder features"
+                f"{self.path}: is damaged: its numbers are not those that were written; write it again with "
+                "warpladder features"
             )
 
 
@@ -110,7 +111,8 @@ def _safetensors(path: Path) -> FeatureFile:
             text = (file.metadata() or {}).get(KEY)
             if text is None:
                 raise DataError(
-                    f"{path}: is a safetensors file, but none of features: warpladder features makes one of a checkpoint"
+                    f"{path}: is a safetensors file, but none of features: warpladder features makes one of a "
+                    "checkpoint"
                 )
             names = set(file.keys())
             parts, labels = {}, {}
@@ -152,7 +154,8 @@ def _array(path: Path) -> np.ndarray:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:  # EOFError for an empty file
         raise DataError(
-            f"{path}: is not a whole .npy file ({' '.join(str(error).split())[:80]}): it is truncated, damaged or something else"
+            f"{path}: is not a whole .npy file ({' '.join(str(error).split())[:80]}): it is truncated, "
+            "damaged or something else"
         ) from None
 
 
@@ -165,6 +168,7 @@ def _checked(file: FeatureFile) -> FeatureFile:
         labels = file.labels.get(part)
         if labels is not None and (labels.shape != (samples,) or labels.dtype.kind not in "iu"):
             raise DataError(
-                f"{file.path}: there are {samples:,} {part} samples, but labels are {labels.shape} {labels.dtype}: one whole number each is wanted"
+                f"{file.path}: there are {samples:,} {part} samples, but labels are {labels.shape} "
+                f"{labels.dtype}: one whole number each is wanted"
             )
     return file

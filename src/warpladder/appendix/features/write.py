@@ -38,7 +38,8 @@ def check_ending(path: Path, parts: tuple[str, ...]) -> None:
         )
     if path.suffix != ".safetensors" and len(parts) > 1:
         raise ConfigError(
-            f"{path}: a {path.suffix} file holds one part: name it with --split train or --split test, or write .safetensors"
+            f"{path}: a {path.suffix} file holds one part: name it with --split train or --split test, or "
+            "write .safetensors"
         )
 
 
@@ -87,7 +88,7 @@ def write_features(
 
 
 def described(source: Extraction) -> dict[str, Any]:
-    """What a file says of its features: where they come from, so that files which do not go together can be told apart."""
+    """Description that a file keeps of its features: where they come from. It differs if files do not go together."""
     net = source.checkpoint.net
     return {
         "format": FORMAT,
@@ -191,7 +192,8 @@ def _check_room(path: Path, size: int) -> None:
     free = shutil.disk_usage(path.parent).free
     if size > free:
         raise WarpladderError(
-            f"{path}: features take {size / 1e9:.3g} GB, and the disk has {free / 1e9:.3g} GB left: name a file elsewhere, or take fewer samples with --limit"
+            f"{path}: features take {size / 1e9:.3g} GB, and the disk has {free / 1e9:.3g} GB left: name a "
+            "file elsewhere, or take fewer samples with --limit"
         )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .course import MEASURED, RESULTS, Course
 from .definition import NAMES, Definition, definition
 from .experiments import Watcher
+from .reproducer import MEASURED, RESULTS, Reproducer
 
-__all__ = ["MEASURED", "NAMES", "RESULTS", "Course", "Definition", "Watcher", "definition"]
+__all__ = ["MEASURED", "NAMES", "RESULTS", "Definition", "Reproducer", "Watcher", "definition"]

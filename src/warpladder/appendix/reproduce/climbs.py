@@ -133,7 +133,7 @@ class Climb(TrainingTask):
 
 
 def done(results: Results | None) -> set[str]:
-    """Names of the rungs that need not be measured again. What was not here may have come: an installed package, a GPU."""
+    """Names of the rungs that need not be measured again. A missing package or GPU may have come: its rungs may."""
     if results is None:
         return set()
     return {

@@ -33,7 +33,7 @@ RUNGS = ("naive", "tiled")
 
 
 @dataclass(frozen=True)
-class Gpu:
+class DataSheet:
     """A GPU as its data sheet has it. capability : major and minor. clock_mhz : at most."""
 
     capability: tuple[int, int]
@@ -57,7 +57,7 @@ class Facts(Experiment):
     in_shape: tuple[int, ...] = (1, 28, 28)
     classes: int = 10
     rungs: tuple[str, ...] = ()
-    gpus: dict[str, Gpu] = field(default_factory=dict)
+    gpus: dict[str, DataSheet] = field(default_factory=dict)
 
     def measure(self, name: str, bench: Bench) -> None:
         net = bench.net_for(self.net, self.in_shape, self.classes)
@@ -81,12 +81,13 @@ class Facts(Experiment):
             raise no_measure(measure, MEASURES)
         if (what in LAUNCHED) != bool(rung) or (rung and rung not in self.rungs):
             raise ConfigError(
-                f"{measure} of {rung or 'no rung'}: launches are counted of {', '.join(self.rungs) or 'none'}, all else of no rung"
+                f"{measure} of {rung or 'no rung'}: launches are counted of {', '.join(self.rungs) or 'none'}, "
+                "all else of no rung"
             )
 
 
 @dataclass(frozen=True)
-class Launched:
+class CountedLaunch:
     """One launch: what it is for, as "forward 1", its kernel, its blocks in all, and the threads of each."""
 
     part: str
@@ -96,12 +97,12 @@ class Launched:
 
 
 @dataclass(frozen=True)
-class Rung:
+class CountedRung:
     """What a rung of kernels holds and sends. memory, transfers : bytes by name, as `Trainer.memory` and profiles have
     them.
     """
 
-    launches: tuple[Launched, ...]
+    launches: tuple[CountedLaunch, ...]
     memory: dict[str, int]
     transfers: dict[str, int]
 
@@ -120,7 +121,7 @@ class Counted:
     least: dict[str, int]
     tensors: dict[str, int]
     peaks: dict[str, float]
-    rungs: dict[str, Rung]
+    rungs: dict[str, CountedRung]
 
 
 def floors(net: Net, config: TrainConfig, batch: int) -> dict[str, floor.Floor]:
@@ -161,7 +162,7 @@ class Noting(RecordingDevice):
         return 1 << 50
 
 
-def bound(name: str, net: Net, config: TrainConfig, batch: int) -> Rung:
+def bound(name: str, net: Net, config: TrainConfig, batch: int) -> CountedRung:
     """The launches of a rung's full step, what it holds, and what goes between host and device."""
     from ...ops.tables import naive, tiled
 
@@ -173,7 +174,7 @@ def bound(name: str, net: Net, config: TrainConfig, batch: int) -> Rung:
     with KernelTrainer(net, config, State(np.zeros(net.param_count, np.float32)), Noting(), table, feed) as trainer:
         trainer.load(data)
         launches = [
-            Launched(
+            CountedLaunch(
                 f"{stage.phase} {','.join(map(str, stage.layers))}".strip(),
                 call.name,
                 math.prod(call.grid),
@@ -183,7 +184,7 @@ def bound(name: str, net: Net, config: TrainConfig, batch: int) -> Rung:
             for call in stage.launches
             if isinstance(call, Launch)
         ]
-        return Rung(tuple(launches), trainer.memory(), transfers(trainer, net, data, batch))
+        return CountedRung(tuple(launches), trainer.memory(), transfers(trainer, net, data, batch))
 
 
 def _samples(shape: Shape, count: int, out: Shape) -> Any:
@@ -191,7 +192,7 @@ def _samples(shape: Shape, count: int, out: Shape) -> Any:
     return arrays(x, np.arange(count, dtype=np.int32) % out[0], x[:1], np.zeros(1, np.int32))
 
 
-def _peaks(told: Gpu) -> dict[str, float]:
+def _peaks(told: DataSheet) -> dict[str, float]:
     peaks = Peaks(told.capability, told.multiprocessors, 1e6 * told.clock_mhz)
     return {kind: peaks.of(kind) for kind in ("fp32", "tf32", "fp16") if peaks.lacks(kind) is None}
 
@@ -235,7 +236,7 @@ class FactsFound(Found):
         return ""
 
 
-def _of_rung(found: Rung, what: str, names: list[str]) -> Value | None:
+def _of_rung(found: CountedRung, what: str, names: list[str]) -> Value | None:
     if what in ("memory", "transfers"):
         return Value(here=_all(getattr(found, what), names)) if getattr(found, what) else None
     chosen = [each for each in found.launches if not names or each.part in names or each.kernel in names]

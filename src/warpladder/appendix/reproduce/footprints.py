@@ -111,7 +111,10 @@ def weigh(order: dict[str, Any], free: Callable[[], int] | None) -> Weight:
     """
     package = str(Path(__file__).parents[3])
     # before anything is imported the process weighs itself: this is the interpreter alone
-    begin = f"import sys; sys.path.insert(0, {package!r}); r = [l for l in open('/proc/self/status') if l.startswith('VmRSS')]"
+    begin = (
+        f"import sys; sys.path.insert(0, {package!r}); r = [l for l in open('/proc/self/status') if "
+        "l.startswith('VmRSS')]"
+    )
     command = [
         sys.executable,
         "-c",

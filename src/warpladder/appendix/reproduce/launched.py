@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...results.profiled import LaunchShape
-from ...results.stored import Stored
+from ...results.stored import ResultsFile
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Launched:
 
 
 @dataclass(frozen=True)
-class Launches(Stored):
+class Launches(ResultsFile):
     """Calls of a full batch's step, rung by rung.
 
     device : GPU that the kernels are compiled for. here : True if it is the GPU of this machine; if not, nothing ran,

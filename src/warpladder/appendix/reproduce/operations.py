@@ -74,8 +74,10 @@ class Operations(Experiment):
         rng = np.random.default_rng(0)
         batch, inputs, hidden, classes = self.batch, self.inputs, self.hidden, self.classes
         shapes = {
-            "x": (batch, inputs), "w1": (inputs, hidden), "b1": (hidden,), "w2": (hidden, classes), "z": (batch, hidden), "h": (batch, hidden),
-            "dh": (batch, hidden), "out": (batch, classes), "p": (batch, classes), "dz": (batch, classes), "top": (batch, 1),
+            "x": (batch, inputs), "w1": (inputs, hidden), "b1": (hidden,), "w2": (hidden, classes), "z": (batch,
+            hidden), "h": (batch, hidden),
+            "dh": (batch, hidden), "out": (batch, classes), "p": (batch, classes), "dz": (batch, classes),
+            "top": (batch, 1),
             "dw1": (inputs, hidden), "dw2": (hidden, classes), "db1": (hidden,), "step": (inputs, hidden),
         }  # fmt: skip
         made = {name: xp.asarray(rng.random(shape, np.float32) - np.float32(0.5)) for name, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""Experiments that show pictures of samples: one of each class, or originals above what an autoencoder makes of them."""
+"""Experiments that show pictures of samples: one of each class, or originals above an autoencoder's reconstructions."""
 
 from __future__ import annotations
 
@@ -116,7 +116,10 @@ def reconstructions(run: Any, data: Dataset, count: int) -> Photo:
     errors = [f"{error:.4f}" for error in ((made - originals) ** 2).reshape(len(x), -1).mean(axis=1)]
     rows = [[_image(each, data.name) for each in images] for images in (originals, made)]
     epochs = f"{len(run.history)} epoch{'s' * (len(run.history) != 1)}"
-    alt = f"{len(x)} test images of {data.name} above what {run.net.name} makes of them after {epochs}, with a mean squared error of {', '.join(errors)}."
+    alt = (
+        f"{len(x)} test images of {data.name} above what {run.net.name} makes of them after {epochs}, "
+        f"with a mean squared error of {', '.join(errors)}."
+    )
     return Photo("", drawn(rows, [[""] * len(x), errors]), alt)
 
 

@@ -36,7 +36,8 @@ class Profiling(TrainingTask):
             found = profile(rung, net, data, self.config)
             found.save(path)
             bench.watcher.news(
-                f"{rung.name}: a step takes {found.step_seconds * 1e3:.3g} ms, its {len(found.parts)} parts {found.parts_seconds * 1e3:.3g} ms"
+                f"{rung.name}: a step takes {found.step_seconds * 1e3:.3g} ms, its {len(found.parts)} parts "
+                f"{found.parts_seconds * 1e3:.3g} ms"
             )
             bench.written()
         keep({"absent": reasons}, name, bench.folder)
@@ -62,7 +63,8 @@ class Profiling(TrainingTask):
 
 
 _KNOWN = (
-    "step_seconds", "parts_seconds", "rest_seconds", "rest_share", "achieved", "host_bytes", "flops", "launches", "memory", "transfers", "phase", "layer",
+    "step_seconds", "parts_seconds", "rest_seconds", "rest_share", "achieved", "host_bytes", "flops", "launches",
+    "memory", "transfers", "phase", "layer",
     "kernel", "intensity", "floor_share",
 )  # fmt: skip
 

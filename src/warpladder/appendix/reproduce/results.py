@@ -15,7 +15,7 @@ from ...errors import ResultsError
 from ...results import Machine
 from ...results.classes import ClassScores
 from ...results.reader import DIRECTION, RESULT
-from ...results.stored import Stored
+from ...results.stored import ResultsFile
 
 
 def place(default: Any = "") -> Any:
@@ -150,8 +150,8 @@ class Series:
 
     x, y : its points, in base units. source : "here", "reported" or "theirs", as in `Value`.
     marks : a text next to each point, or none.
-    here, curve : where a measured curve comes from. Without them a TOML file states x and y, in the axes' units, and the
-    source is "reported" unless it is "theirs".
+    here, curve : where a measured curve comes from. Without them a TOML file states x and y, in the axes' units, and
+    the source is "reported" unless it is "theirs".
     """
 
     label: str
@@ -206,7 +206,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Photo:
-    """A picture of samples. png : the file's bytes in base 64. alt : the picture in words. here : "EXPERIMENT/WHICH"."""
+    """A picture of samples. png : bytes of the file in base 64. alt : the picture in words. here : its experiment."""
 
     title: str
     png: str = filled("")
@@ -217,7 +217,7 @@ class Photo:
 
 @dataclass(frozen=True)
 class Classified:
-    """Scores of each class on test samples, and the confusion matrix. here : "EXPERIMENT/WHICH"."""
+    """Scores of each class on test samples, and the confusion matrix. here : "EXPERIMENT/svm"."""
 
     title: str
     scores: ClassScores = field(default=None, metadata={"only": RESULT})  # type: ignore[assignment]
@@ -253,7 +253,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Reproduction(Stored):
+class Reproduction(ResultsFile):
     """A reproduced report, or as much of it as there is.
 
     report : "s1" ... "s5". title, about : what the report is, and what it was measured on, in some sentences.

@@ -61,8 +61,10 @@ class Submission(TrainingTask):
             right = score(folder / "submission.csv", labels)
             last = run.history[-1]
             found = Submitted(
-                canonical(rung.name), len(data.train_x) + self.validation, len(data.train_x), len(data.test_x), sizes[0], sizes[1], seconds,
-                sum(log.seconds for log in run.history), float(last.valid_accuracy or 0.0), len(labels), right / len(labels),
+                canonical(rung.name), len(data.train_x) + self.validation, len(data.train_x), len(data.test_x),
+                sizes[0], sizes[1], seconds,
+                sum(log.seconds for log in run.history), float(last.valid_accuracy or 0.0), len(labels),
+                right / len(labels),
             )  # fmt: skip
         keep(asdict(found), name, bench.folder)
         bench.watcher.news(f"{found.rung}: {right:,} of {len(labels):,} lines of the submission are right")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...results import DataFacts, History, NetFacts, Setting
-from ...results.stored import Stored
+from ...results.stored import ResultsFile
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Trainings(Stored):
+class Trainings(ResultsFile):
     """Training runs of one net on one data set with the same settings but for the seed.
 
     config : the settings as `TrainConfig.as_dict` gives them; the seed is that of the first run.

@@ -4,8 +4,8 @@ matrices.
 
 from __future__ import annotations
 
-from .inputs import Part, of_arrays, of_extraction, of_file
+from .inputs import FeaturePart, of_arrays, of_extraction, of_file
 from .run import classify
 from .settings import SvmSettings
 
-__all__ = ["Part", "SvmSettings", "classify", "of_arrays", "of_extraction", "of_file"]
+__all__ = ["FeaturePart", "SvmSettings", "classify", "of_arrays", "of_extraction", "of_file"]

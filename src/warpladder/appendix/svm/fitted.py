@@ -13,7 +13,7 @@ OWN, TESTS = 512, 2048
 
 
 def pairs_of(classes: int) -> list[tuple[int, int]]:
-    """The pairs of classes (i, j), i < j, in the order of `SVC.decision_function` with decision_function_shape="ovo"."""
+    """Pairs of classes (i, j), i < j, in the order of `SVC.decision_function` with decision_function_shape="ovo"."""
     return [(i, j) for i in range(classes) for j in range(i + 1, classes)]
 
 

@@ -52,12 +52,12 @@ class Gram:
         """(samples of i, samples of j) float32; a view."""
         return self.blocks[i, j] if i <= j else self.blocks[j, i].T
 
-    def pair(self, i: int, j: int, room: np.ndarray) -> np.ndarray:
-        """The matrix of two classes, i's rows before j's, as float64 in the flat array `room`, which has at least so
-        many numbers.
+    def pair(self, i: int, j: int, space: np.ndarray) -> np.ndarray:
+        """The matrix of two classes, i's rows before j's, as float64 in the flat array `space`, which is at
+        least as large.
         """
         first, both = self.count(i), self.count(i) + self.count(j)
-        out = room[: both * both].reshape(both, both)
+        out = space[: both * both].reshape(both, both)
         out[:first, :first], out[:first, first:], out[first:, first:] = (
             self.block(i, i),
             self.block(i, j),

@@ -18,7 +18,7 @@ ROWS = 4096
 
 
 @dataclass(frozen=True)
-class Part:
+class FeaturePart:
     """The training or test part of what a classifier is given.
 
     what : what messages call it.
@@ -37,7 +37,7 @@ class Part:
     mark: str = ""
 
 
-def of_file(file: FeatureFile, part: str) -> Part:
+def of_file(file: FeatureFile, part: str) -> FeaturePart:
     """The part "train" or "test" of a file of features; its bytes are checked first.
 
     Raises
@@ -47,7 +47,8 @@ def of_file(file: FeatureFile, part: str) -> Part:
     """
     if part not in file.parts:
         raise DataError(
-            f"{file.path}: holds no {part} features: write them with warpladder features --split both, or name a file of them too"
+            f"{file.path}: holds no {part} features: write them with warpladder features --split both, or "
+            "name a file of them too"
         )
     labels = file.labels.get(part)
     if labels is None:
@@ -55,7 +56,7 @@ def of_file(file: FeatureFile, part: str) -> Part:
         raise DataError(f"{file.path}: has no {part} labels, which a classifier needs: they come from {where}")
     file.check()
     names = tuple(map(str, file.document.get("class_names", ())))
-    return Part(
+    return FeaturePart(
         f"{file.path}, {part}",
         file.parts[part][1],
         labels,
@@ -65,7 +66,7 @@ def of_file(file: FeatureFile, part: str) -> Part:
     )
 
 
-def of_extraction(source: Extraction, part: str) -> Part:
+def of_extraction(source: Extraction, part: str) -> FeaturePart:
     """The features of a net's layer for the part "train" or "test" of a data set, computed where they are read.
 
     Raises
@@ -77,7 +78,7 @@ def of_extraction(source: Extraction, part: str) -> Part:
     if labels is None or not source.samples(part):
         lacks = "labels" if source.samples(part) else "samples"
         raise DataError(f"{source.data.name}: has no {part} {lacks}, which a classifier needs")
-    return Part(
+    return FeaturePart(
         f"{source.data.name}, {part}",
         source.width,
         labels,
@@ -87,7 +88,7 @@ def of_extraction(source: Extraction, part: str) -> Part:
     )
 
 
-def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = None) -> Part:
+def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = None) -> FeaturePart:
     """Features and labels in memory.
 
     Parameters
@@ -115,21 +116,23 @@ def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = N
     numbers = numbered(labels, names, f"{what} labels")
     if numbers.shape != (len(features),) or numbers.dtype.kind not in "iu":
         raise DataError(
-            f"{what}: {len(features):,} samples want as many whole numbers as labels, got {numbers.shape} {numbers.dtype}"
+            f"{what}: {len(features):,} samples want as many whole numbers as labels, got {numbers.shape} "
+            f"{numbers.dtype}"
         )
 
     def batches() -> Iterator[np.ndarray]:
         for first in range(0, len(features), ROWS):
             yield features[first : first + ROWS]
 
-    return Part(what, features.shape[1], numbers, batches, names)
+    return FeaturePart(what, features.shape[1], numbers, batches, names)
 
 
-def check_pair(train: Part, test: Part) -> None:
+def check_pair(train: FeaturePart, test: FeaturePart) -> None:
     """Raise `DataError` where training and test features do not go together, or there is one class alone."""
     if train.width != test.width:
         raise DataError(
-            f"{train.what} has {train.width:,} features a sample, {test.what} has {test.width:,}: take both from one layer of one net"
+            f"{train.what} has {train.width:,} features a sample, {test.what} has {test.width:,}: take "
+            "both from one layer of one net"
         )
     if train.mark and test.mark and train.mark != test.mark:
         raise DataError(

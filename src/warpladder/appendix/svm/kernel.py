@@ -247,7 +247,8 @@ def gpu_library() -> str:
         if torch.cuda.is_available():
             return "torch"
     raise DeviceError(
-        "--device cuda wants a GPU, and CuPy or PyTorch for CUDA to compute on it: none is found here; the CPU does the same without --device"
+        "--device cuda wants a GPU, and CuPy or PyTorch for CUDA to compute on it: none is found here; "
+        "the CPU does the same without --device"
     )
 
 

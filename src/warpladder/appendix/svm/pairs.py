@@ -16,10 +16,10 @@ from .fitted import Fitted, pairs_of
 from .gram import Gram
 from .kernel import Report
 
-#: MB of kernel rows that libsvm keeps at least; it is given room for all rows of a pair.
+#: MB of kernel rows that libsvm caches at least; its cache holds all rows of a pair.
 LEAST_CACHE = 200
 
-#: Seconds after Ctrl-C in which a thread comes to an end that is not inside libsvm, which nobody waits for.
+#: Seconds after Ctrl-C in which threads outside libsvm end; a thread inside libsvm is not waited for.
 GRACE = 0.2
 
 
@@ -43,48 +43,24 @@ def fit_pairs(gram: Gram, C: float, workers: int, report: Report) -> Fitted:
     Raises
     ------
     KeyboardInterrupt
-        Ctrl-C: pairs that are begun end on their own, and nobody waits for them.
+        Ctrl-C: pairs that are begun end on their own, and are not waited for.
     """
-    pairs = pairs_of(gram.classes)
-    waiting = sorted(range(len(pairs)), key=lambda number: -sum(gram.count(each) for each in pairs[number]))
-    coefficients = [np.zeros((gram.count(i), gram.classes - 1)) for i in range(gram.classes)]
-    intercepts = np.zeros(len(pairs))
-    most = max(gram.count(i) + gram.count(j) for i, j in pairs)
-    todo: SimpleQueue[int] = SimpleQueue()
-    for number in waiting:
-        todo.put(number)
-    done: SimpleQueue[BaseException | None] = SimpleQueue()
-    stop = threading.Event()
-
-    def work() -> None:
-        try:
-            room = np.empty(most**2)
-            while not stop.is_set():
-                number = todo.get_nowait()
-                i, j = pairs[number]
-                own, other, intercepts[number] = _fit(gram, i, j, C, room)
-                coefficients[i][:, j - 1] = own
-                coefficients[j][:, i] = other
-                done.put(None)
-        except Empty:
-            pass
-        except BaseException as error:
-            done.put(error)
-
+    fitting = _Fitting(gram, C)
     # Daemons: a thread inside libsvm hears of no Ctrl-C, and the program should not wait for it.
     threads = [
-        threading.Thread(target=work, daemon=True, name=f"pair-{number}") for number in range(min(workers, len(pairs)))
+        threading.Thread(target=fitting.work, daemon=True, name=f"pair-{number}")
+        for number in range(min(workers, len(fitting.pairs)))
     ]
     for thread in threads:
         thread.start()
     try:
-        for count in range(1, len(pairs) + 1):
-            error = done.get()
+        for count in range(1, len(fitting.pairs) + 1):
+            error = fitting.done.get()
             if error is not None:
                 raise error
-            report(count, len(pairs))
+            report(count, len(fitting.pairs))
     except BaseException:
-        stop.set()
+        fitting.stop.set()
         # Were Python to end while a thread is in NumPy's C++ code, the process would abort (warpladder.__main__).
         until = monotonic() + GRACE
         for thread in threads:
@@ -92,10 +68,41 @@ def fit_pairs(gram: Gram, C: float, workers: int, report: Report) -> Fitted:
         raise
     for thread in threads:
         thread.join()
-    return Fitted(gram.ranges, coefficients, intercepts)
+    return Fitted(gram.ranges, fitting.coefficients, fitting.intercepts)
 
 
-def _fit(gram: Gram, i: int, j: int, C: float, room: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+class _Fitting:
+    """Pairs that wait, the largest first, and what the threads have found of the others."""
+
+    def __init__(self, gram: Gram, C: float) -> None:
+        self.gram, self.C, self.pairs = gram, C, pairs_of(gram.classes)
+        self.sizes = [gram.count(i) + gram.count(j) for i, j in self.pairs]
+        self.coefficients = [np.zeros((gram.count(i), gram.classes - 1)) for i in range(gram.classes)]
+        self.intercepts = np.zeros(len(self.pairs))
+        self.waiting: SimpleQueue[int] = SimpleQueue()
+        for number in sorted(range(len(self.pairs)), key=lambda number: -self.sizes[number]):
+            self.waiting.put(number)
+        self.done: SimpleQueue[BaseException | None] = SimpleQueue()
+        self.stop = threading.Event()
+
+    def work(self) -> None:
+        """Fit pairs until none waits, or `stop` is set; `done` gets None for each, or an error."""
+        try:
+            space = np.empty(max(self.sizes) ** 2)
+            while not self.stop.is_set():
+                number = self.waiting.get_nowait()
+                i, j = self.pairs[number]
+                own, other, self.intercepts[number] = _fit(self.gram, i, j, self.C, space)
+                self.coefficients[i][:, j - 1] = own
+                self.coefficients[j][:, i] = other
+                self.done.put(None)
+        except Empty:
+            pass
+        except BaseException as error:
+            self.done.put(error)
+
+
+def _fit(gram: Gram, i: int, j: int, C: float, space: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """Coefficients of class i's samples, of class j's, and the intercept, with libsvm's sign: decisions above 0 are
     class i's.
 
@@ -105,7 +112,7 @@ def _fit(gram: Gram, i: int, j: int, C: float, room: np.ndarray) -> tuple[np.nda
     from sklearn.svm import SVC
 
     first, second = gram.count(i), gram.count(j)
-    matrix = gram.pair(i, j, room)
+    matrix = gram.pair(i, j, space)
     cache = max(LEAST_CACHE, 4 * (first + second) ** 2 / 2**20 + 1)
     machine = SVC(C=C, kernel="precomputed", cache_size=cache)
     machine.fit(matrix, np.repeat([0, 1], [first, second]))

@@ -8,11 +8,11 @@ from typing import ClassVar
 from ...errors import ResultsError
 from ...results import Machine
 from ...results.classes import ClassScores
-from ...results.stored import Stored
+from ...results.stored import ResultsFile
 
 
 @dataclass(frozen=True)
-class SvmResults(Stored):
+class SvmResults(ResultsFile):
     """A support vector machine with an RBF kernel, fitted and scored.
 
     command : repeats it; empty where it was called from Python.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,11 +19,11 @@ from ...results import Machine
 from ...results.classes import class_scores
 from .fitted import OWN, TESTS, Fitted, slices
 from .gram import Gram
-from .inputs import Part, check_pair
+from .inputs import FeaturePart, check_pair
 from .kernel import Rbf, gpu_free, gpu_library, rbf
+from .memory import SvmMemory, chosen_method, gpu_bytes, memory_of
 from .pairs import fit_pairs
 from .results import SvmResults
-from .room import chosen_method, gpu_bytes, room
 from .scaling import fit_scaler, gamma_of, read_rows, scale
 from .settings import SvmSettings
 
@@ -57,8 +58,8 @@ class Stages:
 
 
 def classify(
-    train: Part,
-    test: Part,
+    train: FeaturePart,
+    test: FeaturePart,
     settings: SvmSettings = SvmSettings(),
     *,
     limit: int | None = None,
@@ -70,7 +71,7 @@ def classify(
 
     Parameters
     ----------
-    train, test : Part
+    train, test : FeaturePart
         Of `of_arrays`, `of_file` or `of_extraction`.
     settings : SvmSettings
     limit : int or None
@@ -93,59 +94,78 @@ def classify(
     ConfigError, DeviceError, OutOfMemoryError
         A setting makes no sense; there is no GPU; memory is too small for it.
     """
-    if not (isinstance(train, Part) and isinstance(test, Part)):
-        raise ArgumentError("classify wants two Parts: svm.of_arrays(features, labels, 'train') makes one")
+    if not (isinstance(train, FeaturePart) and isinstance(test, FeaturePart)):
+        raise ArgumentError("classify wants two FeatureParts: svm.of_arrays(features, labels, 'train') makes one")
     check_pair(train, test)
+    plan = _plan(train, test, settings, limit, seed)
+    machine = Machine(**facts(plan.threads))
+    stages = Stages(progress)
+    with _one_blas_thread():
+        x, tests = _read(train, test, plan, stages)
+        gamma = _scale(x, tests, settings, stages)
+        own, predicted, vectors, where = _fit(x, tests, plan, settings, gamma, stages)
+    truth = np.repeat(np.arange(len(plan.classes)), plan.counts)
+    if plan.library != "numpy":
+        machine = replace(machine, gpu=found_gpu())
+    names = train.class_names or test.class_names
+    scores = class_scores(test.labels, plan.classes[predicted], names, int(plan.classes[-1]) + 1)
+    return SvmResults(
+        SvmResults.SCHEMA, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), command, machine,
+        train.what, test.what, len(plan.rows), len(test.labels), train.width, len(plan.classes),
+        float(settings.C), gamma, str(settings.gamma), plan.method, settings.precision, where,
+        plan.threads, plan.needed.workers, vectors, float((own == truth).mean()), scores.accuracy, scores,
+        stages.seconds, plan.needed.total, resident_peak(), settings.scaling,
+    )  # fmt: skip
+
+
+class FitPlan(NamedTuple):
+    """What is decided before features are read.
+
+    rows : numbers of the training samples that are taken, in order. labels : of each, the number of its class in
+    `classes`. counts : samples of each class.
+    library : "numpy", "cupy" or "torch". needed : memory that it takes.
+    """
+
+    rows: np.ndarray
+    classes: np.ndarray
+    labels: np.ndarray
+    counts: list[int]
+    method: str
+    threads: int
+    library: str
+    needed: SvmMemory
+
+
+def _plan(train: FeaturePart, test: FeaturePart, settings: SvmSettings, limit: int | None, seed: int) -> FitPlan:
     rows = _rows(train, limit, seed)
     classes, labels = np.unique(train.labels[rows], return_inverse=True)
     if len(classes) < 2:
         raise DataError(
-            f"{train.what}: the samples that are taken have the label {classes[0]} alone, and a classifier needs at least two classes"
+            f"{train.what}: the samples that are taken have the label {classes[0]} alone, "
+            "and a classifier needs at least two classes"
         )
     counts = np.bincount(labels).tolist()
     method = chosen_method(settings.method, settings.device, len(rows), len(test.labels), train.width)
     threads = settings.threads or cores()
     library = "numpy" if settings.device == "cpu" else gpu_library()
-    needed = room(counts, len(test.labels), train.width, method, threads, settings.memory)
+    needed = memory_of(counts, len(test.labels), train.width, method, threads, settings.memory)
     if library != "numpy":
         _check_gpu(library, gpu_bytes(len(rows), train.width))
-    machine = Machine(**facts(threads))
+    return FitPlan(rows, classes, labels, counts, method, threads, library, needed)
 
+
+def _read(train: FeaturePart, test: FeaturePart, plan: FitPlan, stages: Stages) -> tuple[np.ndarray, np.ndarray]:
+    """Training samples, class after class, and test samples: (samples, width) float32 each."""
     place = np.full(len(train.labels), -1)
-    place[rows[np.argsort(labels, kind="stable")]] = np.arange(len(rows))
-    stages = Stages(progress)
-    with _one_blas_thread():
-        with stages.stage("read", "training features") as report:
-            x = read_rows(train, place, len(rows), report)
-        with stages.stage("read", "test features") as report:
-            tests = read_rows(test, np.arange(len(test.labels)), len(test.labels), report)
-        with stages.stage("scale", "scaling") as report:
-            if settings.scaling == "standard":
-                scaler = fit_scaler(x)
-                scale(x, scaler)
-                scale(tests, scaler)
-            gamma = gamma_of(x) if settings.gamma == "scale" else float(settings.gamma)
-        truth = np.repeat(np.arange(len(classes)), counts)
-        if method == "sklearn":
-            own, predicted, vectors = _plain(x, truth, tests, settings.C, gamma, stages)
-            where = "cpu"
-        else:
-            with closing(rbf(x, gamma, library, settings.precision, threads)) as kernel:
-                own, predicted, vectors = _blocks(kernel, tests, counts, settings.C, needed.workers, threads, stages)
-                where = kernel.device
-    if library != "numpy":
-        machine = replace(machine, gpu=found_gpu())
-    names = train.class_names or test.class_names
-    scores = class_scores(test.labels, classes[predicted], names, int(classes[-1]) + 1)
-    return SvmResults(
-        SvmResults.SCHEMA, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), command, machine, train.what, test.what, len(rows), len(test.labels),
-        train.width, len(classes), float(settings.C), gamma, str(settings.gamma), method, settings.precision, where, threads, needed.workers, vectors,
-        float((own == truth).mean()), scores.accuracy, scores, stages.seconds, needed.total, resident_peak(),
-        settings.scaling,
-    )  # fmt: skip
+    place[plan.rows[np.argsort(plan.labels, kind="stable")]] = np.arange(len(plan.rows))
+    with stages.stage("read", "training features") as report:
+        x = read_rows(train, place, len(plan.rows), report)
+    with stages.stage("read", "test features") as report:
+        tests = read_rows(test, np.arange(len(test.labels)), len(test.labels), report)
+    return x, tests
 
 
-def _rows(train: Part, limit: int | None, seed: int) -> np.ndarray:
+def _rows(train: FeaturePart, limit: int | None, seed: int) -> np.ndarray:
     """The training samples that are taken, in order."""
     samples = len(train.labels)
     if limit is None:
@@ -155,6 +175,27 @@ def _rows(train: Part, limit: int | None, seed: int) -> np.ndarray:
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise DataError(f"seed must be 0 to 2^32 - 1, got {seed!r:.40}")
     return np.sort(permutation(samples, seed)[:limit])
+
+
+def _scale(x: np.ndarray, tests: np.ndarray, settings: SvmSettings, stages: Stages) -> float:
+    """Scale both in their places, as the settings require; returns the kernel's gamma."""
+    with stages.stage("scale", "scaling"):
+        if settings.scaling == "standard":
+            scaler = fit_scaler(x)
+            scale(x, scaler)
+            scale(tests, scaler)
+        return gamma_of(x) if settings.gamma == "scale" else float(settings.gamma)
+
+
+def _fit(
+    x: np.ndarray, tests: np.ndarray, plan: FitPlan, settings: SvmSettings, gamma: float, stages: Stages
+) -> tuple[np.ndarray, np.ndarray, int, str]:
+    """Predictions of training and test samples, the number of support vectors, and the device that computed."""
+    if plan.method == "sklearn":
+        truth = np.repeat(np.arange(len(plan.classes)), plan.counts)
+        return *_plain(x, truth, tests, settings.C, gamma, stages), "cpu"
+    with closing(rbf(x, gamma, plan.library, settings.precision, plan.threads)) as kernel:
+        return *_blocks(kernel, tests, plan, settings.C, stages), kernel.device
 
 
 def _plain(
@@ -171,16 +212,16 @@ def _plain(
 
 
 def _blocks(
-    kernel: Rbf, tests: np.ndarray, counts: list[int], C: float, workers: int, threads: int, stages: Stages
+    kernel: Rbf, tests: np.ndarray, plan: FitPlan, C: float, stages: Stages
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Fit by blocks of classes; predictions of the training and of the test samples, and the number of support vectors."""
-    gram = Gram(counts)
+    """Fit by blocks of classes: predictions of training and test samples, and the number of support vectors."""
+    gram = Gram(plan.counts)
     with stages.stage("gram", "kernel, in blocks of classes") as report:
         gram.compute(kernel, report)
     with stages.stage("fit", "pairs of classes") as report:
-        fitted = fit_pairs(gram, C, workers, report)
+        fitted = fit_pairs(gram, C, plan.needed.workers, report)
     with stages.stage("predict", "predicting") as report:
-        own = fitted.votes(train_decisions(fitted, gram, threads))
+        own = fitted.votes(train_decisions(fitted, gram, plan.threads))
         predicted = np.empty(len(tests), np.int64)
         for rows, decisions in test_decisions(fitted, kernel, tests):
             predicted[rows] = fitted.votes(decisions)
@@ -206,10 +247,10 @@ def train_decisions(fitted: Fitted, gram: Gram, threads: int) -> np.ndarray:
 
 
 def test_decisions(fitted: Fitted, kernel: Rbf, tests: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Ranges of test samples with their decisions, (rows, pairs) float64; tests are scaled as the training samples are."""
-    room = np.empty((min(TESTS, len(tests)), fitted.ranges[-1].stop), np.float32)
+    """Ranges of test samples with their decisions, (rows, pairs) float64. Tests are scaled as training samples are."""
+    space = np.empty((min(TESTS, len(tests)), fitted.ranges[-1].stop), np.float32)
     for rows in slices(len(tests), TESTS):
-        values = room[: rows.stop - rows.start]
+        values = space[: rows.stop - rows.start]
         kernel.run(kernel.between(tests[rows], values))
         decisions = np.tile(fitted.intercepts, (len(values), 1))
         for i, columns in enumerate(fitted.ranges):
@@ -230,6 +271,7 @@ def _check_gpu(library: str, needed: int) -> None:
     """Raise `OutOfMemoryError` where the GPU has no room for the training samples and one block."""
     if needed > (free := gpu_free(library)):
         raise OutOfMemoryError(
-            f"the GPU has {free / 1e9:.3g} GB free, and the training features and a block of the kernel take {needed / 1e9:.3g} GB: "
+            f"the GPU has {free / 1e9:.3g} GB free, and the training features and a block of the kernel "
+            f"take {needed / 1e9:.3g} GB: "
             "take fewer samples with --limit, or leave --device out"
         )

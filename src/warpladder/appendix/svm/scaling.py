@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import DataError
-from .inputs import Part
+from .inputs import FeaturePart
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import StandardScaler
@@ -21,12 +21,12 @@ PIECE = 1 << 22
 Report = Callable[[int, int], None]
 
 
-def read_rows(part: Part, place: np.ndarray, rows: int, report: Report) -> np.ndarray:
+def read_rows(part: FeaturePart, place: np.ndarray, rows: int, report: Report) -> np.ndarray:
     """(rows, width) float32: the features of a part, each sample in its place.
 
     Parameters
     ----------
-    part : Part
+    part : FeaturePart
     place : ndarray
         (samples,) where a sample goes, -1 for one that is left out.
     rows : int
@@ -48,7 +48,8 @@ def read_rows(part: Part, place: np.ndarray, rows: int, report: Report) -> np.nd
             row = int(np.argmin(np.isfinite(batch).all(axis=1)))
             odd, sample = batch[row][~np.isfinite(batch[row])][0], done + int(np.flatnonzero(some >= 0)[row])
             raise DataError(
-                f"{part.what}: the features of sample {sample} hold {odd}, and a classifier needs finite numbers: clean them first"
+                f"{part.what}: the features of sample {sample} hold {odd}, and a classifier needs finite "
+                "numbers: clean them first"
             )
         out[some[some >= 0]] = batch
         done += len(some)

@@ -91,7 +91,8 @@ class SvmSettings(metaclass=ByName):
                 isinstance(number, bool) or not isinstance(number, int) or number < 1 or (most and number > most)
             ):
                 raise ConfigError(
-                    f"{name} wants a whole number from 1{f' to {most}, the cores there are' if most else ''}, got {number!r:.40}"
+                    f"{name} wants a whole number from 1{f' to {most}, the cores there are' if most else ''}, "
+                    f"got {number!r:.40}"
                 )
         if self.device != "cpu" and self.method == "sklearn":
             raise ConfigError("scikit-learn's SVC computes on the CPU: leave the device out, or take the method blocks")

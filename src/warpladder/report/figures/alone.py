@@ -28,7 +28,10 @@ def alone(alt: str, draw: Callable[[Canvas], None]) -> str:
         matplotlib is missing or broken.
     """
     light, dark = re.findall(r":root \{ *([^}]*)\}", STYLE)[:2]
-    look = f"svg {{ {light} font-family: {FONT}; stroke-linejoin: round; }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}"
+    look = (
+        f"svg {{ {light} font-family: {FONT}; stroke-linejoin: round; }} @media (prefers-color-scheme: "
+        f"dark) {{ svg {{ {dark} }} }}"
+    )
     body = drawn("picture", alt, draw)
     opening, rest = body[: body.index(">") + 1], body[body.index(">") + 1 :]
     opening = opening.replace(

@@ -40,7 +40,10 @@ def parts(found: Profile) -> Callable[[Canvas], None]:
 
     def draw(canvas: Canvas) -> None:
         def note(at: int) -> str:
-            return f"{words.seconds(found.parts[at].seconds)}, {words.percent(found.parts[at].seconds / found.parts_seconds)}"
+            return (
+                f"{words.seconds(found.parts[at].seconds)}, "
+                f"{words.percent(found.parts[at].seconds / found.parts_seconds)}"
+            )
 
         labels = part_labels(found)
         times = [part.seconds for part in found.parts]

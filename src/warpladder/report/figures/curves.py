@@ -69,8 +69,10 @@ def _panel(ax: Axes, rungs: Sequence[RungResult], kind: str, clock: bool) -> Non
         every += points
         alone = len(points) < 2
         ax.plot(
-            [x for x, _ in points], [y for _, y in points], color=colour, linestyle=dash, marker=mark, markersize=6 if alone else 5,
-            markevery=max(1, len(points) // 8), markeredgecolor=PAPER, markeredgewidth=0.6, label=clipped(rung.name, 45),
+            [x for x, _ in points], [y for _, y in points], color=colour, linestyle=dash, marker=mark,
+            markersize=6 if alone else 5,
+            markevery=max(1, len(points) // 8), markeredgecolor=PAPER, markeredgewidth=0.6, label=clipped(rung.name,
+            45),
         )  # fmt: skip
     values = [y for _, y in every]
     if kind == "loss" and values and min(values) > 0 and max(values) > 30 * min(values):

@@ -29,17 +29,23 @@ INK, SOFT, LINE, PAPER = "#010101", "#020202", "#030303", "#040404"
 RUNG, PEER, FLOOR, BAD, GOOD = "#050505", "#060606", "#070707", "#080808", "#090909"
 SERIES = tuple(f"#1{at}1{at}1{at}" for at in range(8))
 PALETTE = {
-    INK: "ink", SOFT: "soft", LINE: "line", PAPER: "paper", RUNG: "rung", PEER: "peer", FLOOR: "floor", BAD: "bad", GOOD: "good",
+    INK: "ink", SOFT: "soft", LINE: "line", PAPER: "paper", RUNG: "rung", PEER: "peer", FLOOR: "floor", BAD: "bad",
+    GOOD: "good",
     **{colour: f"s{at}" for at, colour in enumerate(SERIES)},
 }  # fmt: skip
 
 #: matplotlib's settings. Those of a matplotlibrc are reset first.
 SETTINGS: Any = {
-    "svg.fonttype": "none", "svg.hashsalt": "warpladder", "text.parse_math": False, "font.size": 11.5, "text.color": INK,
-    "axes.labelcolor": SOFT, "axes.edgecolor": LINE, "axes.titlecolor": INK, "axes.titlesize": 12, "axes.labelsize": 11, "axes.linewidth": 1,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True, "axes.facecolor": "none",
-    "figure.facecolor": "none", "figure.dpi": 72, "savefig.dpi": 72, "grid.color": LINE, "grid.linewidth": 0.8, "hatch.linewidth": 1.4,
-    "xtick.color": LINE, "ytick.color": LINE, "xtick.labelcolor": SOFT, "ytick.labelcolor": SOFT, "xtick.labelsize": 10.5,
+    "svg.fonttype": "none", "svg.hashsalt": "warpladder", "text.parse_math": False, "font.size": 11.5,
+    "text.color": INK,
+    "axes.labelcolor": SOFT, "axes.edgecolor": LINE, "axes.titlecolor": INK, "axes.titlesize": 12,
+    "axes.labelsize": 11, "axes.linewidth": 1,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none", "figure.dpi": 72, "savefig.dpi": 72, "grid.color": LINE, "grid.linewidth": 0.8,
+    "hatch.linewidth": 1.4,
+    "xtick.color": LINE, "ytick.color": LINE, "xtick.labelcolor": SOFT, "ytick.labelcolor": SOFT,
+    "xtick.labelsize": 10.5,
     "ytick.labelsize": 10.5, "legend.frameon": False, "legend.fontsize": 11, "lines.linewidth": 1.8,
 }  # fmt: skip
 
@@ -156,7 +162,8 @@ def imported() -> ModuleType:
         import matplotlib.figure
     except Exception as error:  # also what a broken installation raises
         raise NoPictures(
-            f"matplotlib cannot be imported ({' '.join(str(error).split())}): pip install matplotlib, and make the page again"
+            f"matplotlib cannot be imported ({' '.join(str(error).split())}): pip install matplotlib, and "
+            "make the page again"
         ) from None
     finally:
         log.setLevel(level)

@@ -47,15 +47,20 @@ def count(value: float) -> str:
 def tensor_share(found: Profile) -> str:
     """A sentence on what a profile's products of matrices run on, for one that knows."""
     share = found.tensor_share or 0.0
-    return f"{share:.1%} of the FLOPs of its products of matrices run in kernels whose machine code has tensor core instructions."
+    return (
+        f"{share:.1%} of the FLOPs of its products of matrices run in kernels whose machine code has "
+        "tensor core instructions."
+    )
 
 
 def rest_of_a_step(found: Profile) -> str:
     """A sentence on why the times of a profile's parts do not add up to that of a whole step."""
     if found.inside:
         return (
-            "The difference is what stands around the instructions: threads that wait for each other, gradients of their shares that are added up, "
-            "the call itself. What a part finds in a cache costs it no bytes here: the least that it must take is arithmetic, and samples read once."
+            "The difference is what stands around the instructions: threads that wait for each other, "
+            "gradients of their shares that are added up, "
+            "the call itself. What a part finds in a cache costs it no bytes here: the least that it must "
+            "take is arithmetic, and samples read once."
         )
     return "The difference is starting, waiting and what overlaps; alone, a part may also find its numbers in a cache."
 
@@ -243,7 +248,8 @@ def warnings(results: Results) -> list[str]:
         out.append(f"This climb did not come to its end: {results.stopped.rstrip('.')}.{without}")
     if results.disturbed:
         out.append(
-            f"Disturbed: other processes kept up to {results.disturbance:.2g} of {results.machine.cores} processors busy while rungs were "
+            f"Disturbed: other processes kept up to {results.disturbance:.2g} of {results.machine.cores} "
+            "processors busy while rungs were "
             "timed. These times may be too long, and their ratios say little: measure again on a quiet machine."
         )
     return out
@@ -255,7 +261,10 @@ def conclusion(results: Results) -> str:
     if best is None:
         return "No rung was timed."
     if results.disturbed:
-        return f"The least time of this disturbed run is that of {best.name}{', a peer' * best.peer}: {seconds(_per_epoch(best))} an epoch."
+        return (
+            f"The least time of this disturbed run is that of {best.name}{', a peer' * best.peer}: "
+            f"{seconds(_per_epoch(best))} an epoch."
+        )
     timed = results.timed()
     first = next((r for r in timed if not r.peer), None)
     rival = min((r for r in timed if r.peer != best.peer), key=_per_epoch, default=None)
@@ -266,7 +275,10 @@ def conclusion(results: Results) -> str:
     ):
         if other is not None and other is not best and not (kind == "the first rung" and other is rival):
             compared.append(f"{three(_per_epoch(other) / _per_epoch(best))} times as fast as {other.name}, {kind}")
-    text = f"{'So far ' * bool(results.stopped)}{best.name}{', a peer,' * best.peer} is fastest: {seconds(_per_epoch(best))} an epoch"
+    text = (
+        f"{'So far ' * bool(results.stopped)}{best.name}{', a peer,' * best.peer} is fastest: "
+        f"{seconds(_per_epoch(best))} an epoch"
+    )
     text += f", {' and '.join(compared)}. " if compared else ". "
     share = results.share(best)
     if share is not None:

@@ -16,11 +16,11 @@ from ...data.order import Order
 from ...machine import facts as machine
 from ...nets import CrossEntropyLoss, Net
 from ...results.profiled import KernelTime as KernelTime
-from ...results.profiled import Lane as Lane
 from ...results.profiled import LaunchShape as LaunchShape
 from ...results.profiled import Part as Part
+from ...results.profiled import ProductTiles as ProductTiles
 from ...results.profiled import Profile as Profile
-from ...results.profiled import Tiles as Tiles
+from ...results.profiled import StreamSpans as StreamSpans
 from ...rungs.base import Rung
 from ...train.request import RunRequest
 from ...train.resolve import ResolvedRun, resolve
@@ -58,8 +58,8 @@ def profile_run(run: ResolvedRun) -> Profile:
         step_seconds = whole_steps(trainer, data, config)
         trainer.set_state(start)
         parts: tuple[Part, ...] = ()
-        lanes: tuple[Lane, ...] = ()
-        tiles: tuple[Tiles, ...] = ()
+        lanes: tuple[StreamSpans, ...] = ()
+        tiles: tuple[ProductTiles, ...] = ()
         hidden, share = 0.0, None
         if isinstance(trainer, KernelTrainer):
             lanes, hidden = kernels.timeline(trainer)

@@ -10,7 +10,7 @@ from ...device import Call, Device, Graph, Launch
 from ...device.occupancy import occupancy
 from ...device.timing import clocked
 from ...ops.engine.chain import Slice
-from ...results.profiled import KernelTime, Lane, LaunchShape, Part, Tiles
+from ...results.profiled import KernelTime, LaunchShape, Part, ProductTiles, StreamSpans
 from ...trainers.kernelwise.chain import Stage
 from ...trainers.kernelwise.feeds import StreamedFeed
 from ...trainers.kernelwise.timeline import Timeline, overlap
@@ -136,7 +136,7 @@ def _floor(trainer: KernelTrainer, stage: Stage, n: int) -> floor.Floor:
     return floor.Floor(net.param_count, 3 * floor.FLOAT * net.param_count)
 
 
-def tiles(trainer: KernelTrainer) -> tuple[Tiles, ...]:
+def tiles(trainer: KernelTrainer) -> tuple[ProductTiles, ...]:
     """How the products of a full step's slice are computed, and who chose that."""
     chain = trainer.chain
     if chain is None:
@@ -147,12 +147,12 @@ def tiles(trainer: KernelTrainer) -> tuple[Tiles, ...]:
         plan = choice.now
         layers = tuple(range(choice.layer, choice.layer + len(choice.op.layers)))
         found.append(
-            Tiles(layers, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned)
+            ProductTiles(layers, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned)
         )
     return tuple(found)
 
 
-def timeline(trainer: KernelTrainer) -> tuple[tuple[Lane, ...], float]:
+def timeline(trainer: KernelTrainer) -> tuple[tuple[StreamSpans, ...], float]:
     """What copying and computing did in some steps of the streamed feed, and the share of the copying that was hidden;
     nothing for other feeds.
     """
@@ -166,6 +166,7 @@ def timeline(trainer: KernelTrainer) -> tuple[tuple[Lane, ...], float]:
     spans = watch.spans()
     watch.close()
     lanes = tuple(
-        Lane(name, tuple((s.step, s.begin, s.end) for s in spans if s.what == name)) for name in ("copy", "compute")
+        StreamSpans(name, tuple((s.step, s.begin, s.end) for s in spans if s.what == name))
+        for name in ("copy", "compute")
     )
     return lanes, overlap(spans)

@@ -43,9 +43,15 @@ def index(entries: Sequence[Entry]) -> str:
     heads = ("report", "measured", "a figure of it", "reported", "here")
     table = drawn("Reports", heads, map(_row, entries), text=(0, 1, 2))
     quick = any(each.found is not None and each.found.quick for each in entries)
-    warning = '<p class="warning">First looks are on parts of the data, with fewer epochs: their accuracies are those of so little training.</p>'
+    warning = (
+        '<p class="warning">First looks are on parts of the data, with fewer epochs: their accuracies '
+        "are those of so little training.</p>"
+    )
     star = " A star marks what was measured on a part of the work and scaled up." if "*</b>" in table else ""
-    about = "What student reports ran, run again, and set beside what they say. Each has a page of its own, with all its tables and figures."
+    about = (
+        "What student reports ran, run again, and set beside what they say. Each has a page of its "
+        "own, with all its tables and figures."
+    )
     content = note(about + star) + warning * quick + table
     return document("Reports, reproduced", "warpladder, reports reproduced", [("start", "", content)])
 

@@ -84,11 +84,13 @@ def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
     for other, name in zip(every[1:], names[1:], strict=True):
         if other.report != first.report:
             raise ResultsError(
-                f"{name}: reproduces {other.report}, and {names[0]} reproduces {first.report}: only those of one report stand beside each other"
+                f"{name}: reproduces {other.report}, and {names[0]} reproduces {first.report}: only those of "
+                "one report stand beside each other"
             )
         if _shape(other) != _shape(first):
             raise ResultsError(
-                f"{name}: its tables are not those of {names[0]}: another version of warpladder made them; run both again with one version"
+                f"{name}: its tables are not those of {names[0]}: another version of warpladder made them; run "
+                "both again with one version"
             )
 
 
@@ -127,7 +129,10 @@ def _measured(found: Reproduction) -> str:
         value for section in found.sections for table in section.tables for row in table.rows for value in row.values
     ]
     beside = sum(ratio(value) is not None for value in values)
-    text = f"{sum(value.here is not None for value in values):,} figures were measured in {seconds(found.seconds)}, {beside:,} of them beside one of the report."
+    text = (
+        f"{sum(value.here is not None for value in values):,} figures were measured in "
+        f"{seconds(found.seconds)}, {beside:,} of them beside one of the report."
+    )
     if scaled(found):
         text += " A star marks what was measured on a part of the work and scaled up."
     return text

@@ -1,4 +1,4 @@
-"""The tables of a reproduced report for a terminal: a line for each row, what the report says above what was measured."""
+"""Tables of a reproduced report for a terminal: in each cell the reported figure above the measured one."""
 
 from __future__ import annotations
 

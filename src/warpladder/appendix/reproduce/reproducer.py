@@ -23,7 +23,7 @@ MEASURED, RESULTS = "measured", "results.json"
 
 
 @dataclass
-class Course:
+class Reproducer:
     """A report that is reproduced in a folder.
 
     command : makes it again. begun : whether the folder was taken up, so that there are results to tell of.
@@ -96,12 +96,14 @@ class Course:
         if (before.report, before.quick) != (self.report.name, self.quick):
             length = "a first look at " if before.quick else ""
             raise ResultsError(
-                f"{self.folder} holds {length}{before.report}: name another folder with --out, or replace it with --overwrite"
+                f"{self.folder} holds {length}{before.report}: name another folder with --out, or replace it "
+                "with --overwrite"
             )
         was, now = _place(before.machine), _place(self.machine)
         if was != now:
             raise ResultsError(
-                f"{self.folder} was begun on {was}, and this is {now}: name another folder with --out, and compare both with 'warpladder report'"
+                f"{self.folder} was begun on {was}, and this is {now}: name another folder with --out, and "
+                "compare both with 'warpladder report'"
             )
         self.before = before.seconds
 

@@ -1,4 +1,4 @@
-"""How much memory a machine takes, predicted before anything is allocated, and how many pairs of classes fit at a time."""
+"""Memory that fitting takes, predicted before any is allocated, and the pairs of classes that fit in it at a time."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def chosen_method(method: str, device: str, samples: int, tests: int, width: int
 
 
 @dataclass(frozen=True)
-class Room:
+class SvmMemory:
     """The memory that fitting by blocks of classes needs.
 
-    held : bytes that all the time are there.
-    worker : bytes of one pair of classes that is fitted.
-    workers : pairs at a time.
+    held : bytes that are held all the time.
+    worker : bytes of one pair of classes while it is fitted.
+    workers : pairs that are fitted at a time.
     """
 
     held: int
@@ -58,7 +58,9 @@ def gpu_bytes(samples: int, width: int) -> int:
     return 4 * width * (samples + TESTS) + 8 * (width * sum(GPU_TILE) + 4 * math.prod(GPU_TILE))
 
 
-def room(counts: Sequence[int], tests: int, width: int, method: str, threads: int, memory: int | None) -> Room:
+def memory_of(
+    counts: Sequence[int], tests: int, width: int, method: str, threads: int, memory: int | None
+) -> SvmMemory:
     """The memory of a machine.
 
     Parameters
@@ -87,25 +89,26 @@ def room(counts: Sequence[int], tests: int, width: int, method: str, threads: in
         method == "sklearn"
     ):  # SVC's copies in float64: of the training samples, of its support vectors, of the samples that it predicts
         held += 8 * width * (2 * samples + max(samples, tests)) + (LEAST_CACHE << 20)
-        found = Room(held, 0, 1)
+        found = SvmMemory(held, 0, 1)
     else:
         first, second = sorted(counts)[-2:]
         tiles = 8 * threads * (width * sum(CpuRbf.tile) + math.prod(CpuRbf.tile))
         held += gram_bytes(counts) + 8 * samples * (len(counts) - 1)
         held += max(12 * OWN * second * threads, tiles + TESTS * (4 * samples + 8 * second))
-        found = Room(held, pair_bytes(first + second), 1)
+        found = SvmMemory(held, pair_bytes(first + second), 1)
     there = free_memory() if memory is None else memory
     if there is None:
-        return Room(found.held, found.worker, threads if found.worker else 1)
+        return SvmMemory(found.held, found.worker, threads if found.worker else 1)
     if found.total > there:
         whose = "is free" if memory is None else "is allowed"
         raise OutOfMemoryError(
-            f"{samples:,} training samples of {width:,} features take {found.total / 1e9:.3g} GB, and {there / 1e9:.3g} GB {whose}: "
+            f"{samples:,} training samples of {width:,} features take {found.total / 1e9:.3g} GB, and "
+            f"{there / 1e9:.3g} GB {whose}: "
             f"take fewer samples with --limit{_limit(found.total, there, samples)}"
         )
     if not found.worker:
         return found
-    return Room(found.held, found.worker, max(1, min(threads, (there - found.held) // found.worker)))
+    return SvmMemory(found.held, found.worker, max(1, min(threads, (there - found.held) // found.worker)))
 
 
 def _limit(needed: int, there: int, samples: int) -> str:
