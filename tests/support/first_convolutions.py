@@ -82,7 +82,7 @@ SHAPES = (Asked((3, 7, 9), 32, 3), Asked((2, 8, 7), 48, 2, k=4, padding=2), Aske
 
 
 def drawn(asked: Asked, seed: int = 0) -> Arrays:
-    """x, w, b, and dy with who won, the pool's; float32 and uint8. Where nobody won, 4, dy is not 0 all the same."""
+    """x, w, b, and dy with the argmax index, the pool's; float32 and uint8. Where no pixel was taken, 4, dy is not 0 all the same."""
     rng, (c, h, w) = np.random.default_rng(seed), asked.picture
     sizes = {
         "x": (asked.n, c, h, w),

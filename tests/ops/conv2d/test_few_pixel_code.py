@@ -48,7 +48,7 @@ def test_the_products_of_few_pixels_are_short_code_on_tensor_cores(
     kind, instruction = HALF_FORMATS[precision].name, INSTRUCTIONS[precision]
     steps = 3 if precision == "fp32" else 1  # instructions for 16 terms of a fragment
     # By kernel: threads of a block at most, and fragments of products in its code.
-    passes = [("WINDOW, 4, false", 4), ("WINDOW, 4, true", 4), ("ENLARGED, 4, false", 4), ("GATHERED, 1, false", 1)]
+    passes = [("WINDOW, 4, false", 4), ("WINDOW, 4, true", 4), ("UPSAMPLED, 4, false", 4), ("GATHERED, 1, false", 1)]
     forward = {
         f"convolve_few_pixels<{kind}, {of}>": (few_pixels.GROUPS * few_pixels.GROUP, products)
         for of, products in passes

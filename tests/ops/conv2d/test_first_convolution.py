@@ -82,12 +82,14 @@ def test_zeros_stay_zero_and_what_is_not_finite_is_seen(device: EmulatedDevice) 
 
 #: How sums of 32 terms are scaled back, and 16 windows' of dw.
 BACK_Y, BACK_W = (
-    "fmaf(most * back[q], undo[output + l], biases[output + l])",
+    "fmaf(most * back[q], inverse_scale[output + l], biases[output + l])",
     "fmaf(of_part[j][l] * back_x, back[l / 2], sum[i][j][l]);",
 )
 PLAIN_W = "sum[i][j][l] += of_part[j][l];"
-Y_PRODUCTS = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // xl wh"
-W_PRODUCTS = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)  // gl xh"
+Y_PRODUCTS = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)\n#pragma unroll\n                for (int step"
+W_PRODUCTS = (
+    "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)\n#pragma unroll\n                    for (int s ="
+)
 HALVES = "        high = two_halves(x, y);"
 HALVES_OF_BF16 = "const unsigned near = two_bf16(x, y); high = two_halves(__uint_as_float(near << 16), __uint_as_float(near & ~0xffffu));"
 SCALE = "min(268u - (largest >> 23), 253u)"
@@ -99,8 +101,8 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "low halves of the picture dropped": ("fp32", ((W_PRODUCTS, W_PRODUCTS.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
     "the scale of windows not undone": ("fp32", ((BACK_Y, BACK_Y.replace("back[q]", "DOWN")),), "normal"),
     "a neighbouring window's scale undone": ("fp32", ((BACK_Y, BACK_Y.replace("back[q]", "back[0]")),), "normal"),
-    "the scale of weights not undone": ("fp32", ((BACK_Y, BACK_Y.replace("undo[output + l]", "UP")),), "normal"),
-    "another output's scale undone": ("fp32", ((BACK_Y, BACK_Y.replace("undo[output + l]", "undo[output]")),), "far apart"),
+    "the scale of weights not undone": ("fp32", ((BACK_Y, BACK_Y.replace("inverse_scale[output + l]", "UP")),), "normal"),
+    "another output's scale undone": ("fp32", ((BACK_Y, BACK_Y.replace("inverse_scale[output + l]", "inverse_scale[output]")),), "far apart"),
     "the scale of gradients not undone": ("fp32", ((BACK_W, BACK_W.replace("back[l / 2]", "UP")),), "normal"),
     "another output's scale of gradients undone": ("fp32", ((BACK_W, BACK_W.replace("back[l / 2]", "back[0]")),), "steep"),
     "the scale of the picture undone twice": ("fp32", ((BACK_W, BACK_W.replace("back_x", "back_x * back_x")),), "normal"),
@@ -110,9 +112,9 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     ),
     "no scale, huge": ("fp32", ((SCALE, "127u + 0 * largest"),), "huge"),
     "no scale, tiny": ("fp32", ((SCALE, "127u + 0 * largest"),), "tiny"),
-    "a winner's place swapped with the next": ("bf16", (("won * 16 >> 8 * s & 48;", "(won ^ 0x01010101u) * 16 >> 8 * s & 48;"),), "normal"),
-    "a winner of the lower line put into the upper one": ("bf16", (("won * 16 >> 8 * s & 48;", "won * 16 >> 8 * s & 16;"),), "normal"),
-    "the gradient where nobody won": ("bf16", (("if ((won >> 8 * s & 4) != 0) held[s] = 0.0f;", ""),), "normal"),
+    "a winner's place swapped with the next": ("bf16", (("pool_argmax * 16 >> 8 * s & 48;", "(pool_argmax ^ 0x01010101u) * 16 >> 8 * s & 48;"),), "normal"),
+    "a winner of the lower line put into the upper one": ("bf16", (("pool_argmax * 16 >> 8 * s & 48;", "pool_argmax * 16 >> 8 * s & 16;"),), "normal"),
+    "the gradient where nobody won": ("bf16", (("if ((pool_argmax >> 8 * s & 4) != 0) held[s] = 0.0f;", ""),), "normal"),
     "the next window's gradient": ("bf16", (("corners[window + s]", "corners[window + (s ^ 1)]"),), "normal"),
     "a term beside": ("bf16", (("tap / k) * wide + tap % k : -1", "tap / k) * wide + min(tap % k + 1, k - 1) : -1"),), "normal"),
     "a term of dw beside": ("bf16", (("tap / k * pitch + tap % k;", "tap / k * pitch + min(tap % k + 1, k - 1);"),), "normal"),

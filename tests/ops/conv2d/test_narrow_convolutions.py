@@ -146,15 +146,15 @@ SUM_Y, SUM_W = "fmaf(part[i][j][l], back[2 * i + l / 2], sum[i][j][l])", "sum[ta
 IN_BF16 = "__uint_as_float(two_bf16({}, 0.0f) << 16)"
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
-    "a winner's place swapped": ("fp32", (("(won[2 * i] == place", "(won[2 * i] == (place ^ 1)"),), "normal"),
+    "a winner's place swapped": ("fp32", (("(pool_argmax[2 * i] == place", "(pool_argmax[2 * i] == (place ^ 1)"),), "normal"),
     "the low halves of pixels dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("? 0", "? 1")),), "normal"),
     "the low halves of weights and of x dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
-    "the scale of pixels not undone": ("fp32", (("? *undo[e] : 1.0f", "? DOWN : 1.0f"),), "normal"),
+    "the scale of pixels not undone": ("fp32", (("? *inverse_scale[e] : 1.0f", "? DOWN : 1.0f"),), "normal"),
     "a neighbour's scale undone": ("fp32", (("row_of[e / 2], g + e % 2 * 8)", "row_of[e / 2], g % 4 + e % 2 * 8)"),), "normal"),
-    "another tap's scale undone": ("fp32", (("undo[e] += 4 * STRIDE * pixels", "undo[e] += 0 * pixels"),), "normal"),
+    "another tap's scale undone": ("fp32", (("inverse_scale[e] += 4 * STRIDE * pixels", "inverse_scale[e] += 0 * pixels"),), "normal"),
     "the scale of weights not undone": ("fp32", (("? scales[output] : 1.0f", "? UP : 1.0f"),), "normal"),
-    "the scale of dy not undone": ("fp32", (("back = undo[CHANNELS + output]", "back = UP"),), "normal"),
-    "the scale of x undone twice": ("fp32", (("pair.x * undo[channel] * back", "pair.x * undo[channel] * undo[channel] * back"),), "normal"),
+    "the scale of dy not undone": ("fp32", (("back = inverse_scale[CHANNELS + output]", "back = UP"),), "normal"),
+    "the scale of x undone twice": ("fp32", (("pair.x * inverse_scale[channel] * back", "pair.x * inverse_scale[channel] * inverse_scale[channel] * back"),), "normal"),
     "the largest of half a line": ("fp32", (("bit = 1; bit < EACH", "bit = 1; bit < EACH / 2"),), "normal"),
     "no scale, huge": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "huge"),
     "no scale, tiny": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "tiny"),

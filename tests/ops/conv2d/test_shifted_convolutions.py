@@ -70,7 +70,7 @@ def test_tf32_is_asked_of_halves(device: EmulatedDevice) -> None:
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
 def test_the_bias_and_what_lies_below_dx(device: EmulatedDevice, precision: str) -> None:
-    """The bias as of the plain sums to the bit; dx is 0 where below is not above 0, be it ever so small."""
+    """The bias as of the plain sums to the bit; dx is 0 where x is not above 0, be it ever so small."""
     of = asked(ODD, precision)
     x, w, dy = drawn(of)
     x[0, :, 0, 0], x[1, :, 0, 0] = np.float32(1e-45), 0.0
@@ -189,11 +189,11 @@ HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
 SCALE, UNDO_X, UNDO_W, SHIFT = (
     "min(268u - (largest >> 23), 253u)",
     "fmaf(part[i], back, sum[i])",
-    "sum[4 * j + 2 * i] * undo, sum",
+    "sum[4 * j + 2 * i] * inverse_scale, sum",
     "row + taps.far(i, lower)",
 )
 UNDO_DX, UNDO_DW, MET = (
-    "sum[4 * j + 2 * i] * back * undo",
+    "sum[4 * j + 2 * i] * back * inverse_scale",
     "fmaf(sum[i] * back, back_x, kept[i])",
     "2 * column - 1 + pair % 2 * 2",
 )
@@ -202,7 +202,7 @@ LIARS: dict[str, tuple[str, tuple[str, str], str]] = {
     "the low halves of the first factor dropped": ("fp32", (HALVES, HALVES.replace("? 0", "? 1")), "normal"),
     "the low halves of the second factor dropped": ("fp32", (HALVES, HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")), "normal"),
     "the scale of x not undone": ("fp32", (UNDO_X, UNDO_X.replace("back", "DOWN")), "normal"),
-    "the scale of weights not undone": ("fp32", (UNDO_W, UNDO_W.replace("undo", "UP")), "normal"),
+    "the scale of weights not undone": ("fp32", (UNDO_W, UNDO_W.replace("inverse_scale", "UP")), "normal"),
     "the scale of dy not undone": ("fp32", (UNDO_DX, UNDO_DX.replace("back", "DOWN")), "normal"),
     "the scale of dy not undone in dw": ("fp16", (UNDO_DW, UNDO_DW.replace("back,", "DOWN,")), "normal"),
     "the scale of x undone twice in dw": ("fp16", (UNDO_DW, UNDO_DW.replace("back_x", "back_x * back_x")), "normal"),
@@ -257,7 +257,7 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     [
         ("bf16", "from[4] * by, from[5] * by", "from[5] * by, from[4] * by", "dx packed"),
         ("bf16", " + sum[m / 2 * 4 + 2 + m % 2]", "", "sums of dx"),
-        pytest.param("fp32", "undo[image * (c / 64) + chunk] = power_of_two(254u", "undo[image * (c / 64) + chunk] = power_of_two(253u", "dx packed", marks=slow),
+        pytest.param("fp32", "inverse_scale[image * (c / 64) + chunk] = power_of_two(254u", "inverse_scale[image * (c / 64) + chunk] = power_of_two(253u", "dx packed", marks=slow),
         pytest.param("bf16", "row % 8 / 2 * 8 + row / 8 % 4 * 2", "row % 8 / 2 * 2 + row / 8 % 4 * 8", "dx packed", marks=slow),
     ],
 )  # fmt: skip

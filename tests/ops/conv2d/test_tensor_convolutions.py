@@ -199,7 +199,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "the low halves of the second factor dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
     "the scale of pixels not undone": ("fp32", (("part[of][i][l] * back[2 * i + l / 2]", "part[of][i][l] * DOWN"),), "normal"),
     "the scale of weights not undone": ("fp32", ((SUM_Y, "16384.0f, sum[i][j][l]);"),), "normal"),
-    "a neighbour's scale undone": ("fp32", (("undo[(pixels_of[e / 2] >> e % 2 * 16 & 0xffff)", "undo[(pixels_of[e / 2] & 0xffff)"),), "normal"),
+    "a neighbour's scale undone": ("fp32", (("inverse_scale[(pixels_of[e / 2] >> e % 2 * 16 & 0xffff)", "inverse_scale[(pixels_of[e / 2] & 0xffff)"),), "normal"),
     "another tap's scale undone": ("fp32", (("e % 2 * 16 & 0xffff) + offset];", "e % 2 * 16 & 0xffff)];"),), "normal"),
     "the scale of dy not undone": ("fp32", ((SUM_W, "UP, sum[tap][i][j][l]);"),), "normal"),
     "the largest of half a line": ("fp32", (("offset < 32; offset *= 2) largest[i]", "offset < 4; offset *= 2) largest[i]"),), "far apart"),

@@ -194,9 +194,7 @@ def test_what_follows_y_and_what_lies_below_dx(device: EmulatedDevice, precision
     plain = Bound(device, of, numbers).send()
     y = plain["y"] + bias[:, None, None]
     packs = precision == "bf16"
-    np.testing.assert_array_equal(
-        Bound(device, of, numbers, "RECTIFY", bias, packs=packs).send()["y"], np.maximum(y, 0)
-    )
+    np.testing.assert_array_equal(Bound(device, of, numbers, "RELU", bias, packs=packs).send()["y"], np.maximum(y, 0))
     layer = Bound(device, of, numbers, "POOL", bias, below=True, packs=packs)
     found = layer.send()
     n, o, h, w = y.shape
@@ -262,12 +260,12 @@ def test_a_first_layer_packs_what_a_layer_of_them_reads(device: EmulatedDevice, 
 
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=nightly)])
 def test_what_follows_y_and_what_lies_below_dx_of_an_enlarged_layer(device: EmulatedDevice, precision: str) -> None:
-    """Bias and ReLU as of the plain sums to the bit; dx is 0 where below, the small image, is not above 0."""
+    """Bias and ReLU as of the plain sums to the bit; dx is 0 where x, the small image, is not above 0."""
     of = asked(ENLARGED, precision)
     numbers = drawn(of)
     bias = np.random.default_rng(3).normal(size=len(numbers[1])).astype(np.float32)
     plain = Bound(device, of, numbers).send()
-    found = Bound(device, of, numbers, "RECTIFY", bias, below=True, packs=precision == "bf16").send()
+    found = Bound(device, of, numbers, "RELU", bias, below=True, packs=precision == "bf16").send()
     np.testing.assert_array_equal(found["y"], np.maximum(plain["y"] + bias[:, None, None], 0))
     np.testing.assert_array_equal(found["dx"], np.where(numbers[0] > 0, plain["dx"], 0))
 
@@ -330,7 +328,7 @@ SUM_Y, SUM_W = (
     "sum[0][i] = fmaf(part[i], back, sum[0][i]);",
     "sum[0][i] = fmaf(parts[i] * back, back_x[i / 32], sum[0][i]);",
 )
-SCALE, W_UNDO = "min(268u - (largest >> 23), 253u)", "? to.undo[output] :"
+SCALE, W_UNDO = "min(268u - (largest >> 23), 253u)", "? to.inverse_scale[output] :"
 #: What rounds a thread's own sum to half.
 IN_HALF = "sum[0][i] = low_half(two_halves(sum[0][i], 0.0f));"
 #: What is planted, in which precision, and with which numbers it must show.
@@ -348,7 +346,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
             ("no scale", (SCALE, "127u + 0 * largest"), "tiny"),
             ("the scale of an image not undone", (SUM_Y, SUM_Y.replace("back", "DOWN")), "normal"),
             ("the scale of an image undone twice", (SUM_Y, SUM_Y.replace("back", "back * back")), "normal"),
-            ("the scale of weights undone twice", (W_UNDO, "? to.undo[output] * to.undo[output] :"), "normal"),
+            ("the scale of weights undone twice", (W_UNDO, "? to.inverse_scale[output] * to.inverse_scale[output] :"), "normal"),
             ("the scale of dy not undone", (SUM_W, SUM_W.replace("* back,", "* DOWN,")), "normal"),
             ("the scale of x undone twice in dw", (SUM_W, SUM_W.replace("back_x[i / 32]", "back_x[i / 32] * back_x[i / 32]")), "normal"),
             ("squares of the next image under this one's scale", ("min(min(end, first + STAYING), squares.after(image))", "min(end, first + STAYING)"), "far apart"),
@@ -368,7 +366,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
 OF_ENLARGED: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "pixels of y's classes exchanged": (
         "bf16",
-        (("along * to.apart + of_class % 2;", "along * to.apart + 1 - of_class % 2;"),),
+        (("along * to.spacing + of_class % 2;", "along * to.apart + 1 - of_class % 2;"),),
         "normal",
     ),
     "pixels of dy's classes exchanged": ("bf16", (("by_class(row, column,", "by_class(row ^ 1, column,"),), "normal"),

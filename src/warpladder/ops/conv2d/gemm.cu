@@ -1,5 +1,5 @@
 // Convolutions as products of matrices that are never written down: the forward pass, its transpose (the input
-// gradient, and a convolution of an enlarged image), with bias, ReLU and 2 x 2 pooling on the way out.
+// gradient, and a convolution of an upsampled image), with bias, ReLU and 2 x 2 pooling on the way out.
 //
 //   y[o, pixel] = sum over (channel, tap) of w[(channel, tap), o] x[(channel, tap), pixel]
 //
@@ -13,15 +13,15 @@
 
 // What is done with a sum. The last two leave it to add_parts, where sums are cut into parts; POOLED_PARTS keeps the
 // pixels of a window together.
-enum { PLAIN = 0, RECTIFY = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
+enum { PLAIN = 0, RELU = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 
-// Writes a block's sums. `down` and `along` say where pixels stand in y. below: null, or as y, the output of a ReLU
-// whose gradient y shall be.
+// Writes a block's sums. `down` and `along` say where pixels stand in y. relu_mask: null, or as y, the output of a ReLU
+// whose gradient y is.
 template <class T>
 __device__ __forceinline__ void store_pixels(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* below, int o0, int o,
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* relu_mask, int o0, int o,
     int pixel, int pixels,
-    int oh, int ow, const Axis& down, const Axis& along, bool rectify
+    int oh, int ow, const Axis& down, const Axis& along, bool has_relu
 ) {
     const int plane = oh * ow;
     const bool wide = plane % 4 == 0 && down.step == 1 && along.step == 1;  // four neighbours are four neighbours in y
@@ -46,30 +46,30 @@ __device__ __forceinline__ void store_pixels(
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
                 out[e] = sum[i][4 * j + e] + add;
-                if (rectify) out[e] = relu(out[e]);
+                if (has_relu) out[e] = relu(out[e]);
             }
             const long long first = static_cast<long long>(channel) * plane;
             if (wide) {
                 float4 four = make_float4(out[0], out[1], out[2], out[3]);
                 if (where[0] < 0) continue;
-                if (below != nullptr)
-                    four = relu_gradient(four, *reinterpret_cast<const float4*>(below + first + where[0]));
+                if (relu_mask != nullptr)
+                    four = relu_gradient(four, *reinterpret_cast<const float4*>(relu_mask + first + where[0]));
                 *reinterpret_cast<float4*>(y + first + where[0]) = four;
             } else {
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
                     if (where[e] >= 0)
-                        y[first + where[e]] = below != nullptr ? relu_gradient(out[e], below[first + where[e]])
+                        y[first + where[e]] = relu_mask != nullptr ? relu_gradient(out[e], relu_mask[first + where[e]])
                         : out[e];
             }
         }
     }
 }
 
-// The same after ReLU and a pool of 2 x 2 (pooled.cuh): four neighbouring sums are a window. winner: as y.
+// The same after ReLU and a pool of 2 x 2 (pooled.cuh): four neighbouring sums are a window. argmax: as y.
 template <class T>
 __device__ __forceinline__ void store_windows(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, unsigned char* winner, const float* bias, int o0, int o,
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, unsigned char* argmax, const float* bias, int o0, int o,
     int pixel, int pixels,
     int plane
 ) {
@@ -85,7 +85,7 @@ __device__ __forceinline__ void store_windows(
             if (channel >= o) continue;
             Best best = best_of(&sum[i][4 * j]);
             best.value += bias[channel];
-            store_best(best, y, winner, where + static_cast<long long>(channel) * plane);
+            store_best(best, y, argmax, where + static_cast<long long>(channel) * plane);
         }
     }
 }
@@ -93,9 +93,10 @@ __device__ __forceinline__ void store_windows(
 // The same for all classes at once: row number phase * o + channel, and `pixel` counts pixels of the small image.
 template <class T>
 __device__ __forceinline__ void store_merged(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* below, int row0, int o,
+    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* relu_mask, int row0,
+    int o,
     int pixel, int pixels,
-    int oh, int ow, int k, int stride, int padding, const Axis& down, const Axis& along, bool rectify
+    int oh, int ow, int k, int stride, int padding, const Axis& down, const Axis& along, bool has_relu
 ) {
 #pragma unroll
     for (int i = 0; i < T::TM; ++i) {
@@ -111,8 +112,8 @@ __device__ __forceinline__ void store_merged(
             const int line = begin_down + to.row * stride, column = begin_along + to.column * stride;
             if (x >= pixels || line >= oh || column >= ow) continue;
             const long long target = ((static_cast<long long>(to.image) * o + channel) * oh + line) * ow + column;
-            const float out = rectify ? relu(sum[i][j] + add) : sum[i][j] + add;
-            y[target] = below != nullptr ? relu_gradient(out, below[target]) : out;
+            const float out = has_relu ? relu(sum[i][j] + add) : sum[i][j] + add;
+            y[target] = relu_mask != nullptr ? relu_gradient(out, relu_mask[target]) : out;
         }
     }
 }
@@ -137,32 +138,32 @@ __device__ __forceinline__ void store_parts(
     }
 }
 
-// WAY: as gemm_patches.cuh has it; k, stride and padding are of the convolution from the large image to the small one.
-// FEW: rows are ordered for few channels. AFTER: what is done with a sum; with POOL, y and winner are (n, o, oh / 2, ow
-// / 2). The grid's x counts tiles of channels first, then classes, then tiles of pixels; its y parts of `depth` rows.
-// With PARTS y is (parts, classes, outputs, part_pitch), outputs times phases with MERGED.
-template <int BM, int BN, int BK, int TM, int TN, int STAGES, int WAY, bool FEW, int AFTER>
+// DIRECTION: as gemm_patches.cuh has it; k, stride and padding are of the convolution from the large image to the small
+// one. FEW: rows are ordered for few channels. AFTER: what is done with a sum; with POOL, y and argmax are (n, o, oh /
+// 2, ow / 2). The grid's x counts tiles of channels first, then classes, then tiles of pixels; its y parts of `depth`
+// rows. With PARTS y is (parts, classes, outputs, part_pitch), outputs times phases with MERGED.
+template <int BM, int BN, int BK, int TM, int TN, int STAGES, int DIRECTION, bool FEW, int AFTER>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
 convolve(
     const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias,
-    const float* __restrict__ below,
-    float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k,
+    const float* __restrict__ relu_mask,
+    float* __restrict__ y, unsigned char* __restrict__ argmax, int n, int c, int h, int w, int o, int oh, int ow, int k,
     int stride, int padding,
     int class_size, int depth, int part_pitch
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
     extern __shared__ float4 shared4[];
     float* shared = reinterpret_cast<float*>(shared4);
-    const int outputs = WAY == MERGED ? stride * stride * o : o;
-    const int tiles = (outputs + BM - 1) / BM, classes = WAY == TRANSPOSED ? stride * stride : 1;
+    const int outputs = DIRECTION == MERGED ? stride * stride * o : o;
+    const int tiles = (outputs + BM - 1) / BM, classes = DIRECTION == TRANSPOSED ? stride * stride : 1;
     const int o0 = blockIdx.x % tiles * BM;
     const int phase = blockIdx.x / tiles % classes;
     Axis down = forward_axis(oh, k, stride, padding), along = forward_axis(ow, k, stride, padding);
-    if (WAY == TRANSPOSED) {
+    if (DIRECTION == TRANSPOSED) {
         down = transposed_axis(oh, k, stride, padding, phase / stride);
         along = transposed_axis(ow, k, stride, padding, phase % stride);
     }
-    if (WAY == MERGED) down = merged_axis(oh, k, stride, padding), along = merged_axis(ow, k, stride, padding);
+    if (DIRECTION == MERGED) down = merged_axis(oh, k, stride, padding), along = merged_axis(ow, k, stride, padding);
     constexpr bool WINDOWS = AFTER == POOL || AFTER == POOLED_PARTS;
     const int high = WINDOWS ? down.count / 2 : down.count, wide = WINDOWS ? along.count / 2 : along.count;
     const int pixel = blockIdx.x / tiles / classes * BN, pixels = n * high * wide * (WINDOWS ? 4 : 1);
@@ -192,12 +193,12 @@ convolve(
         store_parts<T>(sum, at, y + (static_cast<long long>(blockIdx.y) * classes + phase) * outputs * part_pitch, o0,
             outputs, pixel, part_pitch);
     else if constexpr (AFTER == POOL)
-        store_windows<T>(sum, at, y, winner, bias, o0, o, pixel, pixels, high * wide);
-    else if constexpr (WAY == MERGED)
-        store_merged<T>(sum, at, y, bias, below, o0, o, pixel, pixels, oh, ow, k, stride, padding, down, along,
-            AFTER == RECTIFY);
+        store_windows<T>(sum, at, y, argmax, bias, o0, o, pixel, pixels, high * wide);
+    else if constexpr (DIRECTION == MERGED)
+        store_merged<T>(sum, at, y, bias, relu_mask, o0, o, pixel, pixels, oh, ow, k, stride, padding, down, along,
+            AFTER == RELU);
     else
-        store_pixels<T>(sum, at, y, bias, below, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RECTIFY);
+        store_pixels<T>(sum, at, y, bias, relu_mask, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RELU);
 }
 
 constexpr int ADDING = 64, TURNS = 16;  // fours of a block, and threads for each at most
@@ -207,25 +208,26 @@ constexpr int ADDING = 64, TURNS = 16;  // fours of a block, and threads for eac
 // The other arguments are convolve's. A block has ADDING times four neighbouring pixels and blockDim.y threads for
 // each, which take turns at the parts.
 extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
-    const float4* __restrict__ part, const float* __restrict__ bias, const float* __restrict__ below,
+    const float4* __restrict__ part, const float* __restrict__ bias, const float* __restrict__ relu_mask,
     float* __restrict__ y,
-    unsigned char* __restrict__ winner, int parts, int pitch, int n, int o, int oh, int ow, int k, int stride,
-        int padding, int way, int after
+    unsigned char* __restrict__ argmax, int parts, int pitch, int n, int o, int oh, int ow, int k, int stride,
+        int padding, int direction, int after
 ) {
     __shared__ float4 sums[ADDING * TURNS];
-    const int outputs = way == MERGED ? stride * stride * o : o, classes = way == TRANSPOSED ? stride * stride : 1;
+    const int outputs = direction == MERGED ? stride * stride * o : o, classes = direction == TRANSPOSED
+        ? stride * stride : 1;
     const int index = blockIdx.x * ADDING + threadIdx.x, fours = pitch / 4, size = classes * outputs * fours;
     const int row = index / fours, x = index % fours * 4;
-    const int phase = way == MERGED ? row / o : row / outputs, channel = row % o;
+    const int phase = direction == MERGED ? row / o : row / outputs, channel = row % o;
 
     Axis down = forward_axis(oh, k, stride, padding), along = forward_axis(ow, k, stride, padding);
-    if (way != FORWARD && stride > 1) {
+    if (direction != FORWARD && stride > 1) {
         down = transposed_axis(oh, k, stride, padding, phase / stride);
         along = transposed_axis(ow, k, stride, padding, phase % stride);
     }
     // as the product counts: in the class's own image; merged, in one as large as the largest
     int high = down.count, wide = along.count;
-    if (way == MERGED) high = (oh + stride - 1) / stride, wide = (ow + stride - 1) / stride;
+    if (direction == MERGED) high = (oh + stride - 1) / stride, wide = (ow + stride - 1) / stride;
     if (after == POOL) high = oh / 2 * 4, wide = ow / 2;  // four pixels of a window, window by window
     const bool there = index < size && x < n * high * wide;
 
@@ -243,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
     if (after == POOL) {
         const int plane = oh / 2 * (ow / 2);
         const long long target = (static_cast<long long>(x / 4 / plane) * o + channel) * plane + x / 4 % plane;
-        store_best(best_of(all), y, winner, target);
+        store_best(best_of(all), y, argmax, target);
         return;
     }
     Place2d at = place2d<false>(x, high, wide);
@@ -252,8 +254,8 @@ extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
         const int line = down.begin + at.row * down.step, column = along.begin + at.column * along.step;
         if (x + e < n * high * wide && line < oh && column < ow) {
             const long long target = ((static_cast<long long>(at.image) * o + channel) * oh + line) * ow + column;
-            const float out = after == RECTIFY ? relu(all[e]) : all[e];
-            y[target] = below != nullptr ? relu_gradient(out, below[target]) : out;
+            const float out = after == RELU ? relu(all[e]) : all[e];
+            y[target] = relu_mask != nullptr ? relu_gradient(out, relu_mask[target]) : out;
         }
         if (++at.column == wide) at.column = 0, ++at.row;
         if (at.row == high) at.row = 0, ++at.image;

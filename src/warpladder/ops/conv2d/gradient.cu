@@ -3,13 +3,13 @@
 #include "block_sum.cuh"
 #include "four.cuh"
 
-// What this thread has of the sum of dy (n, channels, plane) over a slab of images, for the block's channel. y: of a
+// What this thread has of the sum of dy (n, channels, plane) over a part of images, for the block's channel. y: of a
 // ReLU, with RECTIFIES; then dy becomes 0 where y, of its shape, is not above 0, before it is added. Gradient: const
 // float where dy is only read.
 template <int RECTIFIES, typename Gradient>
-__device__ float slab_sum(Gradient* __restrict__ dy, const float* __restrict__ y, int n, int channels, int plane,
-    int slab) {
-    const int channel = blockIdx.x, first = blockIdx.y * slab, last = min(n, first + slab);
+__device__ float part_sum(Gradient* __restrict__ dy, const float* __restrict__ y, int n, int channels, int plane,
+    int part_images) {
+    const int channel = blockIdx.x, first = blockIdx.y * part_images, last = min(n, first + part_images);
     float sum = 0.0f;
     const bool wide = plane % 4 == 0;
     const int count = wide ? plane / 4 : plane, all = (last - first) * count;
@@ -32,59 +32,60 @@ __device__ float slab_sum(Gradient* __restrict__ dy, const float* __restrict__ y
 }
 
 // dy (n, channels, plane) becomes 0 where y, of its shape, is not above 0.
-// db_part: (slabs, channels), the sums of what it becomes over a slab of `slab` images. Block (channel, slab).
+// db_part: (parts, channels), the sums of what it becomes over a part of `part_images` images. Block (channel, part).
 extern "C" __global__ void rectify_gradient(
     float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int channels, int plane,
-        int slab
+        int part_images
 ) {
     __shared__ float shared[BLOCK_MOST];
-    const float sum = block_sum(slab_sum<1>(dy, y, n, channels, plane, slab), shared);
+    const float sum = block_sum(part_sum<1>(dy, y, n, channels, plane, part_images), shared);
     if (threadIdx.x == 0) db_part[blockIdx.y * channels + blockIdx.x] = sum;
 }
 
 // db_part: as above, the sums of dy, which is not changed and may be read by other kernels meanwhile.
 extern "C" __global__ void sum_gradient(
-    const float* __restrict__ dy, float* __restrict__ db_part, int n, int channels, int plane, int slab
+    const float* __restrict__ dy, float* __restrict__ db_part, int n, int channels, int plane, int part_images
 ) {
     __shared__ float shared[BLOCK_MOST];
-    const float sum = block_sum(slab_sum<0>(dy, nullptr, n, channels, plane, slab), shared);
+    const float sum = block_sum(part_sum<0>(dy, nullptr, n, channels, plane, part_images), shared);
     if (threadIdx.x == 0) db_part[blockIdx.y * channels + blockIdx.x] = sum;
 }
 
-// dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its winner (pooled.cuh),
-// zero everywhere else. db_part: as above, the sums of dx. Block (channel, slab); a thread for each window, those that
+// dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its argmax (pooled.cuh),
+// zero everywhere else. db_part: as above, the sums of dx. Block (channel, part); a thread for each window, those that
 // h or w cut off among them.
 extern "C" __global__ void spread_gradient(
-    const float* __restrict__ dy, const unsigned char* __restrict__ winner, float* __restrict__ dx,
+    const float* __restrict__ dy, const unsigned char* __restrict__ argmax, float* __restrict__ dx,
     float* __restrict__ db_part, int n,
-    int channels, int h, int w, int slab
+    int channels, int h, int w, int part_images
 ) {
     __shared__ float shared[BLOCK_MOST];
-    const int channel = blockIdx.x, first = blockIdx.y * slab, last = min(n, first + slab);
+    const int channel = blockIdx.x, first = blockIdx.y * part_images, last = min(n, first + part_images);
     const int high = (h + 1) / 2, wide = (w + 1) / 2, all = (last - first) * high * wide;
     float sum = 0.0f;
     for (int t = threadIdx.x; t < all; t += blockDim.x) {
         const int row = t / wide % high, column = t % wide;
         const long long image = static_cast<long long>(first + t / wide / high) * channels + channel;
         float g = 0.0f;
-        int won = 4;
+        int pool_argmax = 4;
         if (2 * row + 1 < h && 2 * column + 1 < w) {
             const long long at = (image * (h / 2) + row) * (w / 2) + column;
             const float given = dy[at];  // for every window, so that neither load waits for the other
-            won = winner[at];
-            if (won < 4) g = given;
+            pool_argmax = argmax[at];
+            if (pool_argmax < 4) g = given;
             sum += g;
         }
         float* to = dx + (image * h + 2 * row) * w + 2 * column;
         if (w % 2 == 0) {  // then pairs begin on boundaries of 8 bytes
-            *reinterpret_cast<float2*>(to) = make_float2(won == 0 ? g : 0.0f, won == 1 ? g : 0.0f);
+            *reinterpret_cast<float2*>(to) = make_float2(pool_argmax == 0 ? g : 0.0f, pool_argmax == 1 ? g : 0.0f);
             if (2 * row + 1 < h)
-                *reinterpret_cast<float2*>(to + w) = make_float2(won == 2 ? g : 0.0f, won == 3 ? g : 0.0f);
+                *reinterpret_cast<float2*>(to + w)
+                    = make_float2(pool_argmax == 2 ? g : 0.0f, pool_argmax == 3 ? g : 0.0f);
         } else {
-            to[0] = won == 0 ? g : 0.0f;
-            if (2 * column + 1 < w) to[1] = won == 1 ? g : 0.0f;
-            if (2 * row + 1 < h) to[w] = won == 2 ? g : 0.0f;
-            if (2 * row + 1 < h && 2 * column + 1 < w) to[w + 1] = won == 3 ? g : 0.0f;
+            to[0] = pool_argmax == 0 ? g : 0.0f;
+            if (2 * column + 1 < w) to[1] = pool_argmax == 1 ? g : 0.0f;
+            if (2 * row + 1 < h) to[w] = pool_argmax == 2 ? g : 0.0f;
+            if (2 * row + 1 < h && 2 * column + 1 < w) to[w + 1] = pool_argmax == 3 ? g : 0.0f;
         }
     }
     sum = block_sum(sum, shared);

@@ -52,13 +52,14 @@ extern "C" __global__ void conv2d_input_gradient(
     }
 }
 
-// parts[s, f, channel, i, j] = sum over the samples n of slab s and over p, q of dy[n, f, p, q] x[n, channel, p s -
-// padding + i, q s - padding + j]; slab s holds the samples from s * slab on. Rows are summed, then samples, then the
-// slab. With one slab, parts is dweight. Threads along i, j: dy is nearly the same for a warp, x comes from some twelve
-// lines of L1, which bounds the kernel.
+// parts[s, f, channel, i, j] = sum over the samples n of part s and over p, q of dy[n, f, p, q] x[n, channel, p s -
+// padding + i, q s - padding + j]; part s holds the samples from s * part_images on. Rows are summed, then samples,
+// then the part. With one part, parts is dweight. Threads along i, j: dy is nearly the same for a warp, x comes from
+// some twelve lines of L1, which bounds the kernel.
 extern "C" __global__ void conv2d_weight_gradient(
     const float* __restrict__ dy, const float* __restrict__ x, float* __restrict__ parts,
-    int weights, int n, int slab, int slabs, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding
+    int weights, int n, int part_images, int part_count, int c, int h, int w, int o, int oh, int ow, int k, int stride,
+        int padding
 ) {
     const int index = thread_number();
     if (index >= weights) return;
@@ -66,8 +67,8 @@ extern "C" __global__ void conv2d_weight_gradient(
     const int f = at.channel / c, channel = at.channel % c;
     const Range rows = outputs_with(at.row, h, oh, stride, padding),
         columns = outputs_with(at.column, w, ow, stride, padding);
-    for (int s = blockIdx.y; s < slabs; s += gridDim.y) {
-        const int first = s * slab, last = n - first < slab ? n : first + slab;
+    for (int s = blockIdx.y; s < part_count; s += gridDim.y) {
+        const int first = s * part_images, last = n - first < part_images ? n : first + part_images;
         float sum = 0.0f;
         for (int sample = first; sample < last; ++sample) {
             const float* gradient = dy + start(sample, o * oh * ow) + f * oh * ow + columns.first;

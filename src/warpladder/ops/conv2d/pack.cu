@@ -4,10 +4,11 @@
 
 constexpr int INPUTS = 8, OUTPUTS = 32;  // of a block: a warp has an input, a lane an output
 
-// What the kernels of gemm.cu read. way: theirs. block: channels of a step, 0 where rows are ordered for few channels.
+// What the kernels of gemm.cu read. direction: theirs. block: channels of a step, 0 where rows are ordered for few
+// channels.
 struct Packing {
     float* packed;
-    int outputs, inputs, way, block, class_size;
+    int outputs, inputs, direction, block, class_size;
 };
 
 // One tap of one phase: where it stands for the block's first input, and numbers from there to the next input; where
@@ -22,25 +23,27 @@ struct Entry {
 __device__ inline Entry entry_of(const Packing& to, int phase, int tap, int pitch, int input0, int k, int stride,
     int padding) {
     Axis down{k, 1, 0, 0, 1, 0}, along = down;
-    if (to.way != FORWARD) {
+    if (to.direction != FORWARD) {
         down = transposed_axis(0, k, stride, padding, phase / stride);
         along = transposed_axis(0, k, stride, padding, phase % stride);
     }
     const Axis merged = merged_axis(0, k, stride, padding);
-    const Axis reach_down = to.way == MERGED ? merged : down, reach_along = to.way == MERGED ? merged : along;
+    const Axis reach_down = to.direction == MERGED ? merged : down, reach_along = to.direction == MERGED ? merged
+        : along;
     const int taps = reach_down.taps * reach_along.taps;
     if (tap >= taps) return {-1, 0, 0, -1, -1};
     int i = tap / reach_along.taps + reach_down.first - down.first,
         j = tap % reach_along.taps + reach_along.first - along.first;
     if (i < 0 || i >= down.taps || j < 0 || j >= along.taps)
         i = j = -1;
-    else if (to.way != FORWARD)
+    else if (to.direction != FORWARD)
         i = phase / stride + stride * (down.taps - 1 - i), j = phase % stride + stride * (along.taps - 1 - j);
     const long long row = to.block ? static_cast<long long>(input0 / to.block * taps + tap) * to.block
         + input0 % to.block
                                    : static_cast<long long>(input0) * taps + tap;
-    const long long begin = to.way == TRANSPOSED ? static_cast<long long>(phase) * to.class_size : 0;
-    return {begin + row * pitch, to.block ? pitch : taps * pitch, to.way == MERGED ? phase * to.outputs : 0, i, j};
+    const long long begin = to.direction == TRANSPOSED ? static_cast<long long>(phase) * to.class_size : 0;
+    return {begin + row * pitch, to.block ? pitch : taps * pitch, to.direction == MERGED ? phase * to.outputs : 0, i,
+        j};
 }
 
 // A layer's weights w (o, c, size, size), size = k - fold + 1, for its forward pass (`half` blocks) and, where backward
@@ -54,8 +57,8 @@ __device__ inline Entry entry_of(const Packing& to, int phase, int tap, int pitc
 // goes, and writes rows of 32 outputs.
 extern "C" __global__ void __launch_bounds__(32 * INPUTS) pack_weights(
     const float* __restrict__ w, int o, int c, int k, int fold, int stride, int padding, float* __restrict__ forward,
-    int forward_way,
-    int forward_block, int forward_class_size, float* __restrict__ backward, int backward_way, int backward_block,
+    int forward_direction,
+    int forward_block, int forward_class_size, float* __restrict__ backward, int backward_direction, int backward_block,
     int backward_class_size,
     int half, int staged
 ) {
@@ -64,10 +67,10 @@ extern "C" __global__ void __launch_bounds__(32 * INPUTS) pack_weights(
     extern __shared__ float kernels[];
     __shared__ Entry entries[THREADS];
     const bool swapped = blockIdx.x >= half;
-    const Packing to = swapped ? Packing{backward, c, o, backward_way, backward_block, backward_class_size}
-                               : Packing{forward, o, c, forward_way, forward_block, forward_class_size};
-    const int phases = to.way == FORWARD ? 1 : stride * stride;
-    const int columns = to.way == MERGED ? phases * to.outputs : to.outputs, pitch = (columns + 3) / 4 * 4;
+    const Packing to = swapped ? Packing{backward, c, o, backward_direction, backward_block, backward_class_size}
+                               : Packing{forward, o, c, forward_direction, forward_block, forward_class_size};
+    const int phases = to.direction == FORWARD ? 1 : stride * stride;
+    const int columns = to.direction == MERGED ? phases * to.outputs : to.outputs, pitch = (columns + 3) / 4 * 4;
     // with the columns that fill up the pitch
     const int wide = to.outputs + pitch - columns, tiles = (wide + OUTPUTS - 1) / OUTPUTS;
     const int number = swapped ? blockIdx.x - half : blockIdx.x;
@@ -81,17 +84,18 @@ extern "C" __global__ void __launch_bounds__(32 * INPUTS) pack_weights(
         const int inputs = min(INPUTS, to.inputs - input0), outputs = min(OUTPUTS, to.outputs - output0);
         const int rows = swapped ? inputs : outputs, length = (swapped ? outputs : inputs) * square, row = swapped
             ? by_input : by_output;
-        const int room = swapped ? OUTPUTS * square : INPUTS * square + 1;  // odd: 32 outputs are in 32 banks
+        const int span = swapped ? OUTPUTS * square : INPUTS * square + 1;  // odd: 32 outputs are in 32 banks
         for (int r = warp; r < rows; r += INPUTS)
-            for (int x = lane; x < length; x += 32) copy_float(kernels + r * room + x, from + r * row + x, true);
+            for (int x = lane; x < length; x += 32) copy_float(kernels + r * span + x, from + r * row + x, true);
         commit_copies();
-        from = kernels, by_input = swapped ? room : square, by_output = swapped ? square : room;
+        from = kernels, by_input = swapped ? span : square, by_output = swapped ? square : span;
     }
     from += warp * by_input + lane * by_output;
 
-    const int longest = (k + stride - 1) / stride, reach = to.way == MERGED ? merged_axis(0, k, stride, padding).taps
+    const int longest = (k + stride - 1) / stride, reach = to.direction == MERGED
+        ? merged_axis(0, k, stride, padding).taps
         : longest;
-    const int most = to.way == FORWARD ? k * k : reach * reach;  // taps of a phase
+    const int most = to.direction == FORWARD ? k * k : reach * reach;  // taps of a phase
     const bool there = input < to.inputs && output < to.outputs;
     const bool written = input < (to.block ? (to.inputs + to.block - 1) / to.block * to.block : to.inputs)
         && output < wide;

@@ -68,7 +68,7 @@ class FusedConv:
     @property
     def after(self) -> str:
         """What the kernel does to y: a name in `products.AFTER`."""
-        return "POOL" if self.pool else "RECTIFY" if self.relu else "PLAIN"
+        return "POOL" if self.pool else "RELU" if self.relu else "PLAIN"
 
     @property
     def correlated(self) -> tuple[Image, Image]:

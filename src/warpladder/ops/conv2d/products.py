@@ -21,10 +21,10 @@ FEW = 8
 MERGED = 16
 
 #: Directions of a product, as gemm.cu numbers them.
-WAYS = ("FORWARD", "TRANSPOSED", "MERGED")
+DIRECTIONS = ("FORWARD", "TRANSPOSED", "MERGED")
 
 #: What follows a convolution in its kernel, as gemm.cu numbers it.
-AFTER = ("PLAIN", "RECTIFY", "POOL")
+AFTER = ("PLAIN", "RELU", "POOL")
 
 #: Of a block of add_parts: fours of pixels, and threads for each at most.
 ADDING, TURNS = 64, 16
@@ -57,7 +57,7 @@ class Geometry:
     pool: bool = False
 
     @property
-    def way(self) -> str:
+    def direction(self) -> str:
         """Direction of the product: FORWARD, TRANSPOSED or MERGED."""
         if not self.transposed:
             return "FORWARD"
@@ -88,12 +88,12 @@ class Geometry:
     @property
     def classes(self) -> int:
         """Sets of written pixels that are computed as separate products."""
-        return self.stride**2 if self.way == "TRANSPOSED" else 1
+        return self.stride**2 if self.direction == "TRANSPOSED" else 1
 
     @property
     def taps(self) -> int:
         """Pixels of a channel that a written pixel, or all those that are computed together, read at most."""
-        if self.way == "MERGED":
+        if self.direction == "MERGED":
             reach = [self._reach(phase) for phase in range(min(self.stride, self.k))]
             return (max(last for _, last in reach) - min(first for first, _ in reach)) ** 2
         return ceil_div(self.k, self.stride) ** 2 if self.transposed else self.k**2
@@ -112,7 +112,7 @@ class Geometry:
     @property
     def columns(self) -> int:
         """Numbers that are computed for each pixel."""
-        return self.written[0] * (self.stride**2 if self.way == "MERGED" else 1)
+        return self.written[0] * (self.stride**2 if self.direction == "MERGED" else 1)
 
     @property
     def pixels(self) -> int:
@@ -164,10 +164,10 @@ class GemmConvolution:
         """
         geometry, plan = self.geometry, self.plan(n)
         tile, whole, pitch = plan.tile, plan.parts == 1, geometry.pitch(n)
-        after, outputs = "POOL" if geometry.pool else "RECTIFY" if relu else "PLAIN", (bias, mask, y, argmax)
+        after, outputs = "POOL" if geometry.pool else "RELU" if relu else "PLAIN", (bias, mask, y, argmax)
         done = after if whole else "POOLED_PARTS" if geometry.pool else "PARTS"
         few = "true" if geometry.few else "false"
-        kernel = self.device.kernel(GEMM, f"convolve<{tile}, {geometry.way}, {few}, {done}>")
+        kernel = self.device.kernel(GEMM, f"convolve<{tile}, {geometry.direction}, {few}, {done}>")
         tiles = ceil_div(geometry.columns, tile.bm) * geometry.classes * ceil_div(n * geometry.pixels, tile.bn)
         table = 8 * geometry.rows(tile) if geometry.few else 0
         product = kernel.bind(
@@ -185,7 +185,12 @@ class GemmConvolution:
         class.
         """
         geometry, tile = self.geometry, self.plan(n).tile
-        return self.packed, WAYS.index(geometry.way), 0 if geometry.few else tile.bk, geometry.class_size(tile)
+        return (
+            self.packed,
+            DIRECTIONS.index(geometry.direction),
+            0 if geometry.few else tile.bk,
+            geometry.class_size(tile),
+        )
 
     def packers(self, n: int) -> int:
         """Blocks that pack the weights."""
@@ -207,7 +212,7 @@ def add_partials(
     fours = geometry.classes * geometry.columns * (pitch // 4)
     return device.kernel(GEMM, "add_parts").bind(
         ceil_div(fours, ADDING), (ADDING, turns(fours, parts, TURNS, device.limits)), array, bias, mask, y, argmax,
-        parts, pitch, n, *geometry.written, *geometry.window, WAYS.index(geometry.way), after,
+        parts, pitch, n, *geometry.written, *geometry.window, DIRECTIONS.index(geometry.direction), after,
     )  # fmt: skip
 
 

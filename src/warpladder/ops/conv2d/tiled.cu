@@ -21,10 +21,11 @@
 
 // Copies rows x columns places, from (top, left) on, of each of `now` channels of an image (., height, width) to tile
 // (now, rows, pitch): zeros where the image has nothing. Its numbers stand `spread` apart, with zeros between them.
-// With a gate, an array like the image, numbers are 0 where the gate's is not above 0. A thread works out one place and
-// takes it from every channel.
+// With a relu_mask, an array like the image, numbers are 0 where the relu_mask's is not above 0. A thread works out one
+// place and takes it from every channel.
 __device__ __forceinline__ void stage_image(
-    float* tile, const float* image, const float* gate, int now, int height, int width, int spread, int top, int left,
+    float* tile, const float* image, const float* relu_mask, int now, int height, int width, int spread, int top,
+    int left,
         int rows, int columns, int pitch
 ) {
     for (int place = threadIdx.x; place < rows * columns; place += blockDim.x) {
@@ -41,7 +42,8 @@ __device__ __forceinline__ void stage_image(
 #pragma unroll 8
         for (int channel = 0; channel < now; ++channel) {
             const int at = channel * height * width + from;
-            tile[channel * rows * pitch + to] = inside && (gate == nullptr || gate[at] > 0.0f) ? image[at] : 0.0f;
+            tile[channel * rows * pitch + to] = inside && (relu_mask == nullptr || relu_mask[at] > 0.0f) ? image[at]
+                : 0.0f;
         }
     }
 }
@@ -92,9 +94,9 @@ __device__ __forceinline__ void stage_weights(
 //
 // out[n, f, p, q] = bias[f] + sum over channels, i, j of W(f, channel, i, j) S(n, channel, p step + i - pad, q step + j
 // - pad), S being the source (n, channels, height, width) with its numbers `spread` apart and zeros around and between
-// them; then ReLU where `rectify` is 1. Forward: S is x, W(f, c, i, j) = weight[f, c, i, j], step the stride, spread 1,
-// pad the padding. BACKWARD: S is dy, masked by the gate, W(f, c, i, j) = weight[c, f, k-1-i, k-1-j], step 1, spread
-// the stride, pad k - 1 - padding.
+// them; then ReLU where `has_relu` is 1. Forward: S is x, W(f, c, i, j) = weight[f, c, i, j], step the stride, spread
+// 1, pad the padding. BACKWARD: S is dy, masked by the relu_mask, W(f, c, i, j) = weight[c, f, k-1-i, k-1-j], step 1,
+// spread the stride, pad k - 1 - padding.
 //
 // A block computes a tile of tile_height x tile_width pixels, a thread one of them for F filters; `groups` such sets of
 // threads share the tile. Tiles and samples are numbered along x, the blocks' filters along y. The sum over channels is
@@ -103,11 +105,11 @@ __device__ __forceinline__ void stage_weights(
 // stage_rows of the kernel's rows.
 template <int K, int F, bool BACKWARD>
 __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
-    const float* __restrict__ source, const float* __restrict__ gate, const float* __restrict__ weight,
+    const float* __restrict__ source, const float* __restrict__ relu_mask, const float* __restrict__ weight,
     const float* __restrict__ bias,
     float* __restrict__ out, int channels, int height, int width, int filters, int out_height, int out_width,
     int kernel, int step, int spread,
-    int pad, int tile_height, int tile_width, int groups, int stage_channels, int stage_rows, int pitch, int rectify
+    int pad, int tile_height, int tile_width, int groups, int stage_channels, int stage_rows, int pitch, int has_relu
 ) {
     extern __shared__ float4 shared4[];
     const int k = K > 0 ? K : kernel;
@@ -122,7 +124,7 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
     float* weights = reinterpret_cast<float*>(shared4);
     float* image = weights + groups * apart;
     source += static_cast<long long>(sample) * channels * height * width;
-    if (gate != nullptr) gate += static_cast<long long>(sample) * channels * height * width;
+    if (relu_mask != nullptr) relu_mask += static_cast<long long>(sample) * channels * height * width;
 
     float sum[F];
 #pragma unroll
@@ -132,8 +134,9 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
         for (int i0 = 0; i0 < k; i0 += K > 0 ? K : stage_rows) {
             const int high = K > 0 ? K : min(stage_rows, k - i0);  // rows of the kernel in this stage
             const long long from = static_cast<long long>(c0) * height * width;
-            __syncthreads();  // everybody is done with the stage before
-            stage_image(image, source + from, gate != nullptr ? gate + from : nullptr, now, height, width, spread,
+            __syncthreads();  // all threads are done with the stage before
+            stage_image(image, source + from, relu_mask != nullptr ? relu_mask + from : nullptr, now, height, width,
+                spread,
                 top * step + i0 - pad, left * step - pad, rows, columns, pitch);
             stage_weights<K, F, BACKWARD>(weights, weight, channels, filters, first, count, c0, now, k, i0, high,
                 apart);
@@ -170,7 +173,7 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
         const int filter = first + group * F + f;
         if (filter >= filters) break;
         const float value = bias != nullptr ? sum[f] + bias[filter] : sum[f];
-        out[((static_cast<long long>(sample) * filters + filter) * out_height + p) * out_width + q] = rectify
+        out[((static_cast<long long>(sample) * filters + filter) * out_height + p) * out_width + q] = has_relu
             ? relu(value) : value;
     }
 }
@@ -178,15 +181,15 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
 // The gradients of weights and bias: sums over all samples and pixels.
 //
 // dweight[f, c, i, j] = sum over n, p, q of dy[n, f, p, q] x[n, c, p stride - padding + i, q stride - padding + j], dy
-// masked by the gate; dbias[f] = that of dy. A warp computes PATCH x PATCH elements of the kernel for one channel and F
-// filters. Its lanes share the pixels of a tile out, keep F * PATCH^2 sums in registers and add them up by shuffles
-// once, at the end. The warps of a block take consecutive channels and the same filters, whose dy they share; the one
-// beyond the last channel takes the bias. For each pixel F + PATCH^2 loads, F * PATCH^2 multiply-adds. Blocks: along x
-// the tiles of all samples (`tiles`) in gridDim.x equal parts, part s going to dweight and dbias + s * apart; along y
-// filters; along z patches of the kernel, then channels.
+// masked by the relu_mask; dbias[f] = that of dy. A warp computes PATCH x PATCH elements of the kernel for one channel
+// and F filters. Its lanes share the pixels of a tile out, keep F * PATCH^2 sums in registers and add them up by
+// shuffles once, at the end. The warps of a block take consecutive channels and the same filters, whose dy they share;
+// the one beyond the last channel takes the bias. For each pixel F + PATCH^2 loads, F * PATCH^2 multiply-adds. Blocks:
+// along x the tiles of all samples (`tiles`) in gridDim.x equal parts, part s going to dweight and dbias + s * apart;
+// along y filters; along z patches of the kernel, then channels.
 template <int PATCH, int F>
 __global__ void __launch_bounds__(512, 1) weight_gradient(
-    const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ gate,
+    const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ relu_mask,
     float* __restrict__ dweight, float* __restrict__ dbias,
     long long apart, int tiles, int channels, int height, int width, int filters, int out_height, int out_width,
     int kernel, int stride, int padding,
@@ -215,7 +218,7 @@ __global__ void __launch_bounds__(512, 1) weight_gradient(
         const int top = tile / across * tile_height, left = tile % across * tile_width;
         const long long from = (static_cast<long long>(sample) * channels + c0) * height * width;
         const long long area = static_cast<long long>(out_height) * out_width;
-        __syncthreads();  // everybody is done with the tile before
+        __syncthreads();  // all threads are done with the tile before
         stage_image(image, x + from, nullptr, min(warps, channels - c0), height, width, 1, top * stride - padding + i0,
             left * stride - padding + j0, rows, columns, pitch);
         for (int pixel = threadIdx.x; pixel < pixels; pixel += blockDim.x) {
@@ -224,7 +227,8 @@ __global__ void __launch_bounds__(512, 1) weight_gradient(
             const long long at = (static_cast<long long>(sample) * filters + first) * area + p * out_width + q;
 #pragma unroll
             for (int f = 0; f < F; ++f) {
-                const bool wanted = inside && first + f < filters && (gate == nullptr || gate[at + f * area] > 0.0f);
+                const bool wanted = inside && first + f < filters
+                    && (relu_mask == nullptr || relu_mask[at + f * area] > 0.0f);
                 gradient[f * pixels + pixel] = wanted ? dy[at + f * area] : 0.0f;
             }
         }

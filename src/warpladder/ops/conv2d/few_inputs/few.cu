@@ -7,12 +7,12 @@
 
 // Stride 1. A thread computes 2 x 2 neighbouring pixels, from C (K + 1) (K + 1) numbers that it loads once, for `chunk`
 // outputs, whose weights stand in shared memory: 4 C K K multiply-adds for C K K / 4 loads. Block: (windows of 2 x 2,
-// chunk of outputs). With POOL y and winner (pooled.cuh) are (n, o, oh / 2, ow / 2).
+// chunk of outputs). With POOL y and argmax (pooled.cuh) are (n, o, oh / 2, ow / 2).
 template <int C, int K, int AFTER>
 __global__ void __launch_bounds__(128)
 convolve_few(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
-    unsigned char* __restrict__ winner, int n, int h, int width, int o, int oh, int ow, int padding, int chunk
+    unsigned char* __restrict__ argmax, int n, int h, int width, int o, int oh, int ow, int padding, int chunk
 ) {
     __shared__ FewWeights<C, K> weights;
     const int first = blockIdx.y * chunk, count = min(chunk, o - first);
@@ -31,12 +31,12 @@ convolve_few(
         float sum[4];
         seen.sums(sum, weights, output);
         if constexpr (AFTER == POOL) {
-            store_best(best_of(sum), y, winner, target);
+            store_best(best_of(sum), y, argmax, target);
         } else {
 #pragma unroll
             for (int e = 0; e < 4; ++e)
                 if (2 * at.row + e / 2 < oh && 2 * at.column + e % 2 < ow)
-                    y[target + e / 2 * ow + e % 2] = AFTER == RECTIFY ? relu(sum[e]) : sum[e];
+                    y[target + e / 2 * ow + e % 2] = AFTER == RELU ? relu(sum[e]) : sum[e];
         }
     }
 }
@@ -44,18 +44,19 @@ convolve_few(
 constexpr int THREADS = 256;
 
 // The weight gradient where no pool follows. g is dy, or 0 where y (null without a ReLU) is not above 0.
-// part: (slabs, o, columns), the sums of g x over a slab of `slab` images, columns as gemm_pixels.cuh has them.
-// db_part: (slabs, o), those of g. Block (output, slab): threads take turns at the pixels, and each has all of the
+// part: (parts, o, columns), the sums of g x over a part of `part_images` images, columns as gemm_pixels.cuh has them.
+// db_part: (parts, o), those of g. Block (output, part): threads take turns at the pixels, and each has all of the
 // output's weights.
 template <int C, int K>
 __global__ void __launch_bounds__(THREADS)
 correlate_few(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ part,
-    float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int stride, int padding, int slab
+    float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int stride, int padding, int part_images
 ) {
     constexpr int WEIGHTS = C * K * K;
     __shared__ float sums[THREADS / 32][WEIGHTS + 1];
-    const int output = blockIdx.x, first = blockIdx.y * slab, pixels = (min(n, first + slab) - first) * oh * ow;
+    const int output = blockIdx.x, first = blockIdx.y * part_images,
+        pixels = (min(n, first + part_images) - first) * oh * ow;
     float sum[WEIGHTS + 1];
 #pragma unroll
     for (int t = 0; t <= WEIGHTS; ++t) sum[t] = 0.0f;
@@ -76,7 +77,7 @@ correlate_few(
 #pragma unroll
     for (int t = 0; t <= WEIGHTS; ++t) {
 #pragma unroll
-        for (int apart = 16; apart > 0; apart /= 2) sum[t] += __shfl_xor_sync(0xffffffffu, sum[t], apart);
+        for (int distance = 16; distance > 0; distance /= 2) sum[t] += __shfl_xor_sync(0xffffffffu, sum[t], distance);
         if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32][t] = sum[t];
     }
     __syncthreads();

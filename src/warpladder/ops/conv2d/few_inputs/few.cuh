@@ -1,14 +1,14 @@
 // What a thread keeps in its registers of a convolution of few inputs (a picture's colours) and stride 1: all that 2 x
 // 2 neighbouring pixels of an output see.
 //
-// x: (n, C, h, w). w: (o, C, K, K). b: (o,). y: (n, o, oh, ow), or behind a 2 x 2 pool (n, o, oh / 2, ow / 2).
+// x: (n, C, h, w). w: (o, C, K, K). b: (o,). y: (n, o, oh, ow), or after a 2 x 2 pool (n, o, oh / 2, ow / 2).
 #pragma once
 #include "gemm_patches.cuh"
 #include "nan.cuh"
 #include "pooled.cuh"
 
 // What follows a convolution in the kernel that computes it: nothing, a ReLU, or a ReLU and a 2 x 2 pool.
-enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };
+enum { PLAIN = 0, RELU = 1, POOL = 2 };
 
 constexpr int OUTPUTS = 64;  // of a block, at most
 

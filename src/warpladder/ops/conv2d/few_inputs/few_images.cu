@@ -1,7 +1,7 @@
 // The weight gradient of a first layer of few inputs, its ReLU and 2 x 2 pool, for an image or a few, in one launch
 // with the step of its parameters.
 //
-// As correlate_winners of sparse.cu it goes straight through the pool: of a window the winner's neighbourhood alone is
+// As correlate_winners of sparse.cu it goes straight through the pool: of a window the argmax's neighbourhood alone is
 // read. But a block has all windows of its outputs, a thread for each, so that sums are complete where they are made:
 // no parts, and no launch that adds them up.
 // instance: correlate_few_images<3, 3>
@@ -11,11 +11,11 @@
 
 constexpr int THREADS = 256, OUTPUTS = 2;  // of a block
 
-// x: (n, C, h, w). dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it. dw: (o, C, K, K). db:
+// x: (n, C, h, w). dy, argmax: (n, o, oh / 2, ow / 2), the pool's; argmax as pooled.cuh has it. dw: (o, C, K, K). db:
 // (o,). Stride 1. Shared memory: an image with its padding.
 template <int C, int K>
 __global__ void __launch_bounds__(THREADS) correlate_few_images(
-    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner,
+    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
     float* __restrict__ dw, float* __restrict__ db,
     int n, int h, int w, int o, int oh, int ow, int padding, float* grads, float* params, float* momentum_buffer,
     float rate, float momentum,
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(THREADS) correlate_few_images(
 
     float sum[SUMS] = {};
     for (int sample = 0; sample < n; ++sample) {
-        __syncthreads();  // everybody has read the image before
+        __syncthreads();  // all threads have read the image before
 #pragma unroll 2
         for (int line = threadIdx.x / 32; line < C * high; line += THREADS / 32) {  // a warp copies whole lines
             const int channel = line / high, row = line - channel * high - padding;
@@ -52,13 +52,13 @@ __global__ void __launch_bounds__(THREADS) correlate_few_images(
         for (int window0 = 0; window0 < windows; window0 += THREADS) {
             const int window = window0 + threadIdx.x;
             float gradient[OUTPUTS];
-            int won[OUTPUTS];
+            int pool_argmax[OUTPUTS];
 #pragma unroll
             for (int e = 0; e < OUTPUTS; ++e) {
                 const bool there = window < windows && first + e < o;
                 const int from = there ? (sample * o + first + e) * windows + window : 0;
                 gradient[e] = there ? dy[from] : 0.0f;
-                won[e] = there ? winner[from] : 4;
+                pool_argmax[e] = there ? argmax[from] : 4;
             }
             if (window0 == 0) {
                 wait_for_copies<0>();
@@ -66,9 +66,10 @@ __global__ void __launch_bounds__(THREADS) correlate_few_images(
             }
 #pragma unroll
             for (int e = 0; e < OUTPUTS; ++e) {
-                if (won[e] >= 4) continue;
-                const float* corner = image + (2 * (window / across) + won[e] / 2) * wide + 2 * (window % across)
-                    + won[e] % 2;
+                if (pool_argmax[e] >= 4) continue;
+                const float* corner = image + (2 * (window / across) + pool_argmax[e] / 2) * wide + 2
+                    * (window % across)
+                    + pool_argmax[e] % 2;
 #pragma unroll
                 for (int t = 0; t < WEIGHTS; ++t) {
                     const float seen = corner[(t / (K * K) * high + t / K % K) * wide + t % K];

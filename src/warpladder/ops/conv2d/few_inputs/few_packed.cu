@@ -8,13 +8,13 @@
 constexpr int EACH = 8;  // outputs that a thread writes at once, 16 bytes; `chunk` is a multiple of it
 
 // The arguments are those of few.cu's convolve_few. packed: (n, rows, columns of y, o), bf16. The floats of y are
-// written all the same: the layer behind sets its dx to 0 where they are not above 0, and rounding may make 0 of a
+// written all the same: the layer after sets its dx to 0 where they are not above 0, and rounding may make 0 of a
 // number that is.
 template <int C, int K, int AFTER>
 __global__ void __launch_bounds__(128)
 convolve_few_packed(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
-    unsigned char* __restrict__ winner, unsigned short* __restrict__ packed, int n, int h, int width, int o, int oh,
+    unsigned char* __restrict__ argmax, unsigned short* __restrict__ packed, int n, int h, int width, int o, int oh,
         int ow, int padding, int chunk
 ) {
     constexpr int PIXELS = AFTER == POOL ? 1 : 4;
@@ -40,12 +40,12 @@ convolve_few_packed(
             seen.sums(sum, weights, output + each);
             if constexpr (AFTER == POOL) {
                 const Best best = best_of(sum);
-                store_best(best, y, winner, target + pixel(0));
+                store_best(best, y, argmax, target + pixel(0));
                 value[0][each] = relu(best.value);
             } else {
 #pragma unroll
                 for (int e = 0; e < PIXELS; ++e) {
-                    value[e][each] = AFTER == RECTIFY ? relu(sum[e]) : sum[e];
+                    value[e][each] = AFTER == RELU ? relu(sum[e]) : sum[e];
                     if (inside(e)) y[target + pixel(e)] = value[e][each];
                 }
             }

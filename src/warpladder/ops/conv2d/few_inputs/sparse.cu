@@ -2,24 +2,24 @@
 // pool after it.
 //
 // Three quarters of the gradient that a pool sends back are zeros. With few numbers of w for each output they are all
-// kept in a thread's registers, and only the winners' windows are read; the large gradient is never written down.
+// kept in a thread's registers, and only the argmax pixels' windows are read; the large gradient is never written down.
 #include "async.cuh"
 #include "gemm_pixels.cuh"
 
 constexpr int WINDOWS = 32;  // whose dy a warp keeps in shared memory, by as many outputs
 
-// x: (n, C, h, w). dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it. Stride 1.
+// x: (n, C, h, w). dy, argmax: (n, o, oh / 2, ow / 2), the pool's; argmax as pooled.cuh has it. Stride 1.
 // part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part: (parts, o).
 // A lane has an output and all C K K of its numbers; warp blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32 has outputs
-// 32 at a time. Part blockIdx.x: the images from blockIdx.x / ranges * slab on, and of the windows of each the range
-// blockIdx.x % ranges. Shared memory: of the image with its padding the `lines` lines, of each channel, that a range
-// may see; then 32 x 33 floats and bytes for each warp.
+// 32 at a time. Part blockIdx.x: the images from blockIdx.x / ranges * part_images on, and of the windows of each the
+// range blockIdx.x % ranges. Shared memory: of the image with its padding the `lines` lines, of each channel, that a
+// range may see; then 32 x 33 floats and bytes for each warp.
 template <int C, int K>
 __global__ void __launch_bounds__(256, 2)
 correlate_winners(
-    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner,
+    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
     float* __restrict__ part,
-    float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int padding, int slab, int ranges,
+    float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int padding, int part_images, int ranges,
         int range, int lines
 ) {
     extern __shared__ float4 shared4[];
@@ -27,12 +27,13 @@ correlate_winners(
     const int wide = w + 2 * padding, warps = blockDim.x / 32;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     float* gradient = image + C * lines * wide + warp * WINDOWS * 33;
-    unsigned char* won = reinterpret_cast<unsigned char*>(image + C * lines * wide + warps * WINDOWS * 33) + warp
+    unsigned char* pool_argmax = reinterpret_cast<unsigned char*>(image + C * lines * wide + warps * WINDOWS * 33)
+        + warp
         * WINDOWS * 33;
     const int output = (blockIdx.y * warps + warp) * 32 + lane;
     const int across = ow / 2, windows = (oh / 2) * across;
     const int begin = blockIdx.x % ranges * range, end = min(windows, begin + range);
-    const int first = blockIdx.x / ranges * slab, last = min(n, first + slab);
+    const int first = blockIdx.x / ranges * part_images, last = min(n, first + part_images);
     const int top = begin / across * 2;  // line of the padded image at which the range begins
 
     float sum[C * K * K], bias = 0.0f;
@@ -52,16 +53,16 @@ correlate_winners(
             // Read along the windows, kept along the outputs. All of it is on its way before any of it is waited for.
             const long long at = (static_cast<long long>(sample) * o + output - lane) * windows + window0 + lane;
             const int outputs = window0 + lane < end ? o - output + lane : 0;
-            int winners[WINDOWS];
+            int indices[WINDOWS];
             __syncwarp();
 #pragma unroll
             for (int r = 0; r < 32; ++r) {
                 copy_float(gradient + lane * 33 + r, dy + at + static_cast<long long>(r) * windows, r < outputs);
-                winners[r] = r < outputs ? winner[at + static_cast<long long>(r) * windows] : 4;
+                indices[r] = r < outputs ? argmax[at + static_cast<long long>(r) * windows] : 4;
             }
             commit_copies();
 #pragma unroll
-            for (int r = 0; r < 32; ++r) won[lane * 33 + r] = winners[r];
+            for (int r = 0; r < 32; ++r) pool_argmax[lane * 33 + r] = indices[r];
             wait_for_copies<0>();
             if (window0 == begin)
                 __syncthreads();  // the image is whole
@@ -70,7 +71,7 @@ correlate_winners(
             const float* corner = image + (window0 / across * 2 - top) * wide;  // of the windows' row
             int column = window0 % across * 2;
             for (int s = 0; s < min(WINDOWS, end - window0); ++s) {
-                const int position = won[s * 33 + lane];
+                const int position = pool_argmax[s * 33 + lane];
                 const float g = position < 4 ? gradient[s * 33 + lane] : 0.0f;
                 const float* seen = corner + position / 2 % 2 * wide + column + position % 2;
                 column += 2;

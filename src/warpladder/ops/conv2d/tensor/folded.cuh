@@ -1,9 +1,9 @@
-// The weights of a convolution behind an enlargement: a kernel for the small image, whose every number is a sum of
+// The weights of a convolution after an upsampling: a kernel for the small image, whose every number is a sum of
 // numbers of the large image's.
 #pragma once
 
 // Number (i, j) of a k x k kernel. With fold 1 it is w's own. Else w is a kernel of k - fold + 1 that meets an image
-// enlarged `fold` times, and the k x k one is that of the transposed convolution which does both at once: the sum of
+// upsampled `fold` times, and the k x k one is that of the transposed convolution which does both at once: the sum of
 // those numbers of w that meet the same small pixel.
 __device__ inline float folded(const float* w, int i, int j, int k, int fold) {
     if (fold == 1) return w[i * k + j];

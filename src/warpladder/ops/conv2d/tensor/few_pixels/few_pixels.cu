@@ -10,7 +10,7 @@
 // arch: sm_90, sm_100
 // instance: convolve_few_pixels<SPLIT, WINDOW, 4, false>
 // instance: convolve_few_pixels<SPLIT, WINDOW, 4, true>
-// instance: convolve_few_pixels<SPLIT, ENLARGED, 4, false>
+// instance: convolve_few_pixels<SPLIT, UPSAMPLED, 4, false>
 // instance: convolve_few_pixels<SPLIT, GATHERED, 2, false>
 #include "few_pixels.cuh"
 #include "four.cuh"
@@ -23,50 +23,51 @@ constexpr int PITCH = PIXELS + 4;
 
 // x: (n, c, h, wide), the image that is read; POOLED: what a 2 x 2 pool sends back to it, and whom (`won`). w: (o, c,
 // 3, 3), or backwards (c, o, 3, 3).
-// y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and winner as y. below: null, or
-// as y: y is 0 where that is not above 0. target, dy: null, or as y: dy = (y - target) `rate`, the gradient of a mean
-// squared error, where below is null and no pool follows. WAY: taps.cuh. Windows have a pixel of padding and move by
-// one; ENLARGED writes twice the rows and columns that it reads, GATHERED half of them. A block's columns are 8 TILES
-// outputs; ENLARGED: eight outputs of four classes. A tile has rows x columns written pixels of a class, with a pool
-// whole windows. The grid's x is the cluster, which shares the channels; its y counts columns, its z tiles of pixels.
-// by_..: inverses (narrow.cuh) of an image's tiles and of how many lie side by side, of pixels, or windows, of a tile
-// side by side, and of the halo's columns.
-template <int FORMAT, int WAY, int TILES, bool POOLED>
+// y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and argmax as y. relu_mask: null,
+// or as y: y is 0 where that is not above 0. target, dy: null, or as y: dy = (y - target) `rate`, the gradient of a
+// mean squared error, where below is null and no pool follows. KIND: taps.cuh. Windows have a pixel of padding and move
+// by one; UPSAMPLED writes twice the rows and columns that it reads, GATHERED half of them. A block's columns are 8
+// TILES outputs; UPSAMPLED: eight outputs of four classes. A tile has rows x columns written pixels of a class, with a
+// pool whole windows. The grid's x is the cluster, which shares the channels; its y counts columns, its z tiles of
+// pixels. by_..: inverses (narrow.cuh) of an image's tiles and of how many lie side by side, of pixels, or windows, of
+// a tile side by side, and of the halo's columns.
+template <int FORMAT, int KIND, int TILES, bool POOLED>
 __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
-    const float* __restrict__ x, const unsigned char* __restrict__ won, const float* __restrict__ w,
+    const float* __restrict__ x, const unsigned char* __restrict__ pool_argmax, const float* __restrict__ w,
     const float* __restrict__ bias,
-    const float* __restrict__ below, const float* __restrict__ target, float* __restrict__ y, float* __restrict__ dy,
-    unsigned char* __restrict__ winner,
+    const float* __restrict__ relu_mask, const float* __restrict__ target, float* __restrict__ y,
+    float* __restrict__ dy,
+    unsigned char* __restrict__ argmax,
     float rate, int c, int h, int wide, int o, int oh, int ow, int rows,
-    int columns, int tiles, int across, int backwards, int rectify, int pool, unsigned by_tiles, unsigned by_across,
+    int columns, int tiles, int across, int backwards, int has_relu, int pool, unsigned by_tiles, unsigned by_across,
         unsigned by_columns, unsigned by_wide
 ) {
     using Row = Lines<FORMAT, CHANNELS>;
-    constexpr int CLASSES = WAY == ENLARGED ? 4 : 1, NUMBERS = TwoKernels<WAY>::NUMBERS, SIDE = WAY == WINDOW ? 3
-        : WAY == ENLARGED ? 2 : 4;
+    constexpr int CLASSES = KIND == UPSAMPLED ? 4 : 1, NUMBERS = TwoKernels<KIND>::NUMBERS, SIDE = KIND == WINDOW ? 3
+        : KIND == UPSAMPLED ? 2 : 4;
     constexpr int WIDTH = 8 * TILES / CLASSES, COLUMNS = 8 * TILES, ROUNDS = 2,
         TURNS = (WIDTH * CHANNELS / 2 + GROUP - 1) / GROUP;
     const int lane = threadIdx.x % 32, thread = threadIdx.x % GROUP, warp = thread / 32, g = lane / 4, t = lane % 4;
     const int group = threadIdx.x / GROUP, groups = blockDim.x / GROUP, rank = cluster_rank(), size = cluster_size();
-    const TileHalo<WAY> halo{rows, columns};
+    const TileHalo<KIND> halo{rows, columns};
 
     // Which tile: its image, and its first pixel among those of a class, of which there are high x broad.
-    const int high = pool ? oh / 2 * 2 : WAY == ENLARGED ? oh / 2 : oh, broad = pool ? ow / 2 * 2 : WAY == ENLARGED
+    const int high = pool ? oh / 2 * 2 : KIND == UPSAMPLED ? oh / 2 : oh, broad = pool ? ow / 2 * 2 : KIND == UPSAMPLED
         ? ow / 2 : ow;
     const int image = Divider{tiles, by_tiles}.quotient(blockIdx.z), tile = blockIdx.z - image * tiles;
     const int tile_row = Divider{across, by_across}.quotient(tile), row0 = tile_row * rows,
         column0 = (tile - tile_row * across) * columns;
     // numbers of w from one to the next
     const int o0 = blockIdx.y * WIDTH, of_channel = backwards ? 9 * o : 9, of_column = backwards ? 9 : 9 * c;
-    const Source<POOLED> source(x, won, image, c, h, wide);
+    const Source<POOLED> source(x, pool_argmax, image, c, h, wide);
     const Divider of_columns{pool ? columns / 2 : columns, by_columns}, of_wide{halo.wide(), by_wide};
 
     // Shared memory: the sums of each group, then its halo and its weights.
     extern __shared__ uint4 shared[];
-    float* slabs = reinterpret_cast<float*>(shared);
-    const int room = halo.pixels();
-    const Row seen{shared + groups * (COLUMNS * PITCH / 4) + group * (room + NUMBERS * WIDTH) * Row::STRIDE},
-        weights{seen.chunks + room * Row::STRIDE};
+    float* partials = reinterpret_cast<float*>(shared);
+    const int halo_pixels = halo.pixels();
+    const Row seen{shared + groups * (COLUMNS * PITCH / 4) + group * (halo_pixels + NUMBERS * WIDTH) * Row::STRIDE},
+        weights{seen.chunks + halo_pixels * Row::STRIDE};
 
     // A pixel of the tile: with a pool window by window, so that four neighbours in number are one.
     const auto pixel_of = [&](int number) {
@@ -82,10 +83,10 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
 #pragma unroll 1
     for (int chunk0 = 0; chunk0 < chunks; chunk0 += size * groups) {
         const int channel0 = (chunk0 + rank * groups + group) * CHANNELS, left = c - channel0;
-        if (chunk0 > 0) __syncthreads();  // everybody has read the channels before
+        if (chunk0 > 0) __syncthreads();  // all threads have read the channels before
         if (left > 0) {
-            // The weights are asked for first, and looked at when the pixels are there.
-            TwoKernels<WAY> kernels[TURNS];
+            // The weights are requested first, and looked at when the pixels are there.
+            TwoKernels<KIND> kernels[TURNS];
 #pragma unroll
             for (int turn = 0; turn < TURNS; ++turn) {
                 const int number = thread + turn * GROUP, column = o0 + number / (CHANNELS / 2),
@@ -98,16 +99,16 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
             // others.
             const int first = lane / 16 * 8;
 #pragma unroll 1
-            for (int pixel0 = 16 * warp; pixel0 < room; pixel0 += ROUNDS * PIXELS) {
+            for (int pixel0 = 16 * warp; pixel0 < halo_pixels; pixel0 += ROUNDS * PIXELS) {
                 float held[ROUNDS][8];
                 int to[ROUNDS];
 #pragma unroll
                 for (int round = 0; round < ROUNDS; ++round) {
                     const int pixel = pixel0 + round * PIXELS + lane % 16, row = of_wide.quotient(pixel),
                         column = pixel - row * of_wide.by;
-                    to[round] = pixel < room ? halo.place(row, column) : -1;
-                    const int from_row = TileHalo<WAY>::STEP * row0 - 1 + row,
-                        from_column = TileHalo<WAY>::STEP * column0 - 1 + column;
+                    to[round] = pixel < halo_pixels ? halo.place(row, column) : -1;
+                    const int from_row = TileHalo<KIND>::STEP * row0 - 1 + row,
+                        from_column = TileHalo<KIND>::STEP * column0 - 1 + column;
                     source.read(held[round], to[round] < 0 ? -1 : from_row, from_column, channel0 + first,
                         left - first);
                 }
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
                     }
                     if (to[round] < 0) continue;
                     seen.put(Eight<FORMAT>(held[round]), to[round], lane / 16);
-                    if (SCALED<FORMAT> && lane < 16) *seen.undo(to[round]) = back;
+                    if (SCALED<FORMAT> && lane < 16) *seen.inverse_scale(to[round]) = back;
                 }
             }
 #pragma unroll
@@ -143,11 +144,11 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
                         largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
                     const unsigned exponent = scale_exponent(largest);
                     by = power_of_two(exponent);
-                    if (two == 0 && column < WIDTH) *weights.undo(column) = power_of_two(254u - exponent) * UP;
+                    if (two == 0 && column < WIDTH) *weights.inverse_scale(column) = power_of_two(254u - exponent) * UP;
                 }
                 if (column >= WIDTH) continue;
                 // Backwards a window is turned round; a folded kernel is that of the way back already.
-                const bool turned = WAY == WINDOW && backwards;
+                const bool turned = KIND == WINDOW && backwards;
                 unsigned* to = reinterpret_cast<unsigned*>(weights.chunks
                     + ((turned ? (NUMBERS - 1) * WIDTH : 0) + column) * Row::STRIDE) + two;
                 const int next = (turned ? -4 : 4) * WIDTH * Row::STRIDE;
@@ -165,8 +166,8 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
         if (left <= 0) continue;
 
         const uint4* read = seen.at(0, row_of, lane / 16);
-        const float* undo[2] = {seen.undo(__shfl_sync(EVERY_LANE, row_of, g)),
-            seen.undo(__shfl_sync(EVERY_LANE, row_of, g + 8))};
+        const float* inverse_scale[2] = {seen.inverse_scale(__shfl_sync(EVERY_LANE, row_of, g)),
+            seen.inverse_scale(__shfl_sync(EVERY_LANE, row_of, g + 8))};
         const uint4* meets = weights.at(0, lane % 8, lane / 8 % (2 * Row::COPIES));
         float of_chunk[TILES][4] = {};
 #pragma unroll 1
@@ -178,13 +179,14 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
             for (int of = 0; of < TILES; ++of) {
                 const int down = CLASSES == 4 ? of / 2 : 0, beside = CLASSES == 4 ? of % 2 : 0;
                 if (of == 0 || CLASSES == 4) {
-                    const int offset = WAY == GATHERED ? i * halo.wide() + j % 2 * (columns + 1) + j / 2
+                    const int offset = KIND == GATHERED ? i * halo.wide() + j % 2 * (columns + 1) + j / 2
                         : (i + down) * halo.wide() + j + beside;
 #pragma unroll
                     for (int copy = 0; copy < Row::COPIES; ++copy)
                         load_matrices(a[copy], read + offset * Row::STRIDE + copy * Row::CHUNKS);
 #pragma unroll
-                    for (int l = 0; l < 2; ++l) back[l] = SCALED<FORMAT> ? undo[l][4 * offset * Row::STRIDE] : 1.0f;
+                    for (int l = 0; l < 2; ++l)
+                        back[l] = SCALED<FORMAT> ? inverse_scale[l][4 * offset * Row::STRIDE] : 1.0f;
                 }
                 const int line = CLASSES == 4 ? ((3 - down - 2 * i) * 4 + 3 - beside - 2 * j) * WIDTH
                     : tap * WIDTH + 8 * of;
@@ -208,16 +210,17 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
         for (int of = 0; of < TILES; ++of)
 #pragma unroll
             for (int l = 0; l < 4; ++l) {
-                const float scale = SCALED<FORMAT> ? *weights.undo((CLASSES == 4 ? 0 : 8 * of) + 2 * t + l % 2) : 1.0f;
+                const float scale = SCALED<FORMAT>
+                    ? *weights.inverse_scale((CLASSES == 4 ? 0 : 8 * of) + 2 * t + l % 2) : 1.0f;
                 sum[of][l] = fmaf(of_chunk[of][l], scale, sum[of][l]);
             }
     }
 
-    float* slab = slabs + group * COLUMNS * PITCH;
+    float* partial = partials + group * COLUMNS * PITCH;
 #pragma unroll
     for (int of = 0; of < TILES; ++of)
 #pragma unroll
-        for (int l = 0; l < 4; ++l) slab[(8 * of + 2 * t + l % 2) * PITCH + 16 * warp + g + l / 2 * 8] = sum[of][l];
+        for (int l = 0; l < 4; ++l) partial[(8 * of + 2 * t + l % 2) * PITCH + 16 * warp + g + l / 2 * 8] = sum[of][l];
     cluster_sync();
 
     // Each block finishes its share of the tile, four neighbouring pixels of a column at a time.
@@ -240,7 +243,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
                     : pool                                                          ? row / 2 * (ow / 2) + beside / 2
                     : CLASSES == 4 ? (2 * row + of_class / 2) * ow + 2 * beside + of_class % 2
                                    : row * ow + beside;
-            under[e] = below != nullptr && to[e] >= 0 ? below[from + to[e]] : 1.0f;
+            under[e] = relu_mask != nullptr && to[e] >= 0 ? relu_mask[from + to[e]] : 1.0f;
             wanted[e] = target != nullptr && to[e] >= 0 ? target[from + to[e]] : 0.0f;
         }
         const float start = bias != nullptr ? bias[output] : 0.0f;
@@ -251,7 +254,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
 #pragma unroll
             for (int block = 0; block < MOST; ++block)
                 if (block < size)
-                    parts[block] = *reinterpret_cast<const float4*>(shared_of(slabs, block)
+                    parts[block] = *reinterpret_cast<const float4*>(shared_of(partials, block)
                     + (from_group * COLUMNS + column) * PITCH + number);
 #pragma unroll
             for (int block = 0; block < MOST; ++block)
@@ -259,17 +262,17 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
         }
         const float found[4] = {all.x + start, all.y + start, all.z + start, all.w + start};
         if (pool) {
-            if (to[0] >= 0) store_best(best_of(found), y, winner, from + to[0]);
+            if (to[0] >= 0) store_best(best_of(found), y, argmax, from + to[0]);
             continue;
         }
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
             if (to[e] < 0) continue;
-            const float value = !(under[e] > 0.0f) ? 0.0f : rectify ? relu(found[e]) : found[e];
+            const float value = !(under[e] > 0.0f) ? 0.0f : has_relu ? relu(found[e]) : found[e];
             y[from + to[e]] = value;
             if (target != nullptr) dy[from + to[e]] = (value - wanted[e]) * rate;
         }
     }
     __syncwarp();    // the barrier wants whole warps
-    cluster_sync();  // nobody leaves while others read its sums
+    cluster_sync();  // no block leaves while others read its sums
 }

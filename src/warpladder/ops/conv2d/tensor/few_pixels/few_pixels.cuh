@@ -13,9 +13,9 @@ constexpr int CHANNELS = 16, PIXELS = 64, GROUP = 128;  // of a stage: channels 
 // A tile of at most PIXELS pixels, `rows` x `columns`, and its halo: what its taps read.
 // Stride 2 (GATHERED): the even columns of a row of the halo come first, so that neighbouring written pixels read
 // neighbouring rows of shared memory.
-template <int WAY>
+template <int KIND>
 struct TileHalo {
-    static constexpr int STEP = WAY == GATHERED ? 2 : 1;
+    static constexpr int STEP = KIND == GATHERED ? 2 : 1;
     int rows, columns;
 
     __device__ __forceinline__ int wide() const { return STEP * columns + 2; }
@@ -27,19 +27,20 @@ struct TileHalo {
     __device__ __forceinline__ int seen(int row, int column) const { return STEP * row * wide() + column; }
 };
 
-// An image (channels, high, wide) as it lies; POOLED: as a 2 x 2 pool sends it back, of half the size, with its winners
-// (pooled.cuh).
+// An image (channels, high, wide) as it lies; POOLED: as a 2 x 2 pool sends it back, of half the size, with its argmax
+// pixels (pooled.cuh).
 template <bool POOLED>
 struct Source {
     const float* numbers;
-    const unsigned char* won;
+    const unsigned char* pool_argmax;
     int high, wide, plane;  // plane: numbers of a channel as they lie
 
-    __device__ __forceinline__ Source(const float* numbers, const unsigned char* won, int image, int channels, int high,
+    __device__ __forceinline__ Source(const float* numbers, const unsigned char* pool_argmax, int image, int channels,
+        int high,
         int wide)
         : high(high), wide(wide), plane(POOLED ? (high / 2) * (wide / 2) : high * wide) {
         const long long from = static_cast<long long>(image) * channels * plane;
-        this->numbers = numbers + from, this->won = POOLED ? won + from : nullptr;
+        this->numbers = numbers + from, this->pool_argmax = POOLED ? pool_argmax + from : nullptr;
     }
     // The first `count` of eight channels, from `first` on, of a pixel; zeros for the others, and outside of the image.
     __device__ __forceinline__ void read(float (&out)[8], int row, int column, int first, int count) const {
@@ -52,10 +53,10 @@ struct Source {
 #pragma unroll
         for (int i = 0; i < 8; ++i, from += plane) out[i] = i < count ? *from : 0.0f;
         if constexpr (POOLED) {
-            const unsigned char* winner = won + at;
+            const unsigned char* argmax = pool_argmax + at;
             int places[8];
 #pragma unroll
-            for (int i = 0; i < 8; ++i, winner += plane) places[i] = i < count ? *winner : 4;
+            for (int i = 0; i < 8; ++i, argmax += plane) places[i] = i < count ? *argmax : 4;
 #pragma unroll
             for (int i = 0; i < 8; ++i)
                 if (places[i] != row % 2 * 2 + column % 2) out[i] = 0.0f;
@@ -65,9 +66,9 @@ struct Source {
 
 // Weights of two neighbouring channels for one output, 3 x 3 each as they lie, or all 16 numbers of the folded kernel
 // (folded.cuh).
-template <int WAY>
+template <int KIND>
 struct TwoKernels {
-    static constexpr int NUMBERS = WAY == WINDOW ? 9 : 16;
+    static constexpr int NUMBERS = KIND == WINDOW ? 9 : 16;
     float held[2][9];
 
     __device__ __forceinline__ void read(const float* w, int next, int count) {
@@ -77,7 +78,7 @@ struct TwoKernels {
             for (int i = 0; i < 9; ++i) held[l][i] = l < count ? w[l * next + i] : 0.0f;
     }
     __device__ __forceinline__ float number(int l, int at) const {
-        if constexpr (WAY == WINDOW) return held[l][at];
+        if constexpr (KIND == WINDOW) return held[l][at];
         float sum = 0.0f;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {

@@ -41,7 +41,7 @@ CLUSTER = 8
 MOST = 16
 
 #: Fragments of eight columns that a group's warps may have, the most first, by which taps are read (taps.cuh).
-TILES = {"WINDOW": (4, 2, 1), "ENLARGED": (4,), "GATHERED": (2, 1)}
+TILES = {"WINDOW": (4, 2, 1), "UPSAMPLED": (4,), "GATHERED": (2, 1)}
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,18 @@ class FewPixelsPass:
     def taps(self) -> str:
         """Which taps it reads: a name of taps.cuh."""
         rows, other = self.written[1], self.read[1]
-        return "WINDOW" if rows == other else "ENLARGED" if rows > other else "GATHERED"
+        return "WINDOW" if rows == other else "UPSAMPLED" if rows > other else "GATHERED"
 
     @property
     def classes(self) -> int:
         """Classes of written pixels."""
-        return 4 if self.taps == "ENLARGED" else 1
+        return 4 if self.taps == "UPSAMPLED" else 1
 
     @property
     def image(self) -> tuple[int, int]:
         """Rows and columns of a class of pixels that are computed; with a pool those of whole windows."""
         _, high, across = self.written
-        if self.taps == "ENLARGED":
+        if self.taps == "UPSAMPLED":
             return high // 2, across // 2
         return (high // 2 * 2, across // 2 * 2) if self.pool else (high, across)
 

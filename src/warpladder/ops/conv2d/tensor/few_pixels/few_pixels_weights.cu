@@ -55,7 +55,7 @@ struct Brought {
 // The sum of a channel of dy over all images, by a warp; POOLED: of those numbers that go back to somebody. plane:
 // numbers of a channel as they lie.
 template <bool POOLED>
-__device__ __forceinline__ float channel_sum(const float* dy, const unsigned char* won, int n, int channels,
+__device__ __forceinline__ float channel_sum(const float* dy, const unsigned char* pool_argmax, int n, int channels,
     int channel, int plane) {
     float sum = 0.0f;
     for (int image = 0; image < n; ++image) {
@@ -63,21 +63,21 @@ __device__ __forceinline__ float channel_sum(const float* dy, const unsigned cha
 #pragma unroll 4
         for (int i = threadIdx.x % 32; i < plane; i += 32) {
             const float number = dy[from + i];
-            sum += !POOLED || won[from + i] < 4 ? number : 0.0f;
+            sum += !POOLED || pool_argmax[from + i] < 4 ? number : 0.0f;
         }
     }
     return warp_sum(sum);
 }
 
-// WINDOW: `still` is dy (n, m, high, wide), POOLED with its winners as a 2 x 2 pool sends it back, `seen` x (n, c,
-// high, wide); dw is (m, c, 3, 3). GATHERED, behind an enlargement by 2: `still` is x (n, m, high, wide) and `seen` dy
+// WINDOW: `still` is dy (n, m, high, wide), POOLED with its argmax pixels as a 2 x 2 pool sends it back, `seen` x (n,
+// c, high, wide); dw is (m, c, 3, 3). GATHERED, after an upsampling by 2: `still` is x (n, m, high, wide) and `seen` dy
 // (n, c, 2 high, 2 wide); dw is (c, m, 3, 3), from sums of the folded kernel's. db: of dy's channels. The grid's x is
 // the cluster; its y counts 32 channels of still, its z 16 of seen. A tile has rows x columns pixels of still; across,
-// tiles, by_..: as few_pixels.cu. keep_from: behind how many words of shared memory the parameters are kept that this
+// tiles, by_..: as few_pixels.cu. keep_from: after how many words of shared memory the parameters are kept that this
 // block updates.
-template <int FORMAT, int WAY, bool POOLED>
+template <int FORMAT, int KIND, bool POOLED>
 __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
-    const float* __restrict__ still, const unsigned char* __restrict__ won, const float* __restrict__ seen,
+    const float* __restrict__ still, const unsigned char* __restrict__ pool_argmax, const float* __restrict__ seen,
     float* __restrict__ dw, float* __restrict__ db,
     int n, int m, int c, int high, int wide, int rows, int columns, int tiles, int across, unsigned by_tiles,
     unsigned by_across, unsigned by_columns,
@@ -86,19 +86,20 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
 ) {
     using OfStill = Lines<FORMAT, STILL>;
     using OfSeen = Lines<FORMAT, SEEN>;
-    constexpr int SIDE = WAY == WINDOW ? 3 : 4, TAPS = SIDE * SIDE, STEP = TileHalo<WAY>::STEP, COPIES = OfSeen::COPIES;
-    constexpr int ROUNDS = WAY == WINDOW ? 2 : 6;  // in which a block brings the largest halo
+    constexpr int SIDE = KIND == WINDOW ? 3 : 4, TAPS = SIDE * SIDE, STEP = TileHalo<KIND>::STEP,
+        COPIES = OfSeen::COPIES;
+    constexpr int ROUNDS = KIND == WINDOW ? 2 : 6;  // in which a block brings the largest halo
     const Flat flat = {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit};
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int rank = cluster_rank(), size = cluster_size(), m0 = blockIdx.y * STILL, c0 = blockIdx.z * SEEN,
         first_m = warp % 2 * 16, first_c = warp / 2 * 8;
-    const TileHalo<WAY> halo{rows, columns};
+    const TileHalo<KIND> halo{rows, columns};
     const Divider of_columns{columns, by_columns}, of_wide{halo.wide(), by_wide};
 
     // Shared memory: both tiles, and in their place afterwards the sums.
     extern __shared__ uint4 shared[];
     __shared__ unsigned largest[2][STILL + SEEN];
-    __shared__ float undo[STILL + SEEN];
+    __shared__ float inverse_scale[STILL + SEEN];
     const OfStill tile_still{shared};
     const OfSeen tile_seen{shared + PIXELS * OfStill::STRIDE};
     if (threadIdx.x < STILL + SEEN) largest[0][threadIdx.x] = 0;
@@ -110,11 +111,11 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
     }
 
     // Rows of dw: an output's kernels of the block's inputs lie side by side. This block finishes the numbers first to
-    // last - 1 of its cluster's, and each thread asks for its parameters before anything else.
-    constexpr int INPUTS = WAY == WINDOW ? SEEN : STILL, OUTPUTS = WAY == WINDOW ? STILL : SEEN,
+    // last - 1 of its cluster's, and each thread requests its parameters before anything else.
+    constexpr int INPUTS = KIND == WINDOW ? SEEN : STILL, OUTPUTS = KIND == WINDOW ? STILL : SEEN,
         PARAMETERS = OUTPUTS * INPUTS * 9, TOGETHER = 3;
-    const int o0 = WAY == WINDOW ? m0 : c0, outputs = WAY == WINDOW ? m : c, i0 = WAY == WINDOW ? c0 : m0,
-        inputs = WAY == WINDOW ? c : m;
+    const int o0 = KIND == WINDOW ? m0 : c0, outputs = KIND == WINDOW ? m : c, i0 = KIND == WINDOW ? c0 : m0,
+        inputs = KIND == WINDOW ? c : m;
     const int share = (PARAMETERS + size - 1) / size, first = rank * share, last = min(PARAMETERS, first + share);
     const auto gradient_of = [&](int number) -> float* {
         const int output = number / (INPUTS * 9), within = number % (INPUTS * 9);
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
         const int image = Divider{tiles, by_tiles}.quotient(number), tile = number - image * tiles;
         const int tile_row = Divider{across, by_across}.quotient(tile), row0 = tile_row * rows,
             column0 = (tile - tile_row * across) * columns;
-        const Source<POOLED> from_still(still, won, image, m, high, wide);
+        const Source<POOLED> from_still(still, pool_argmax, image, m, high, wide);
         const Source<false> from_seen(seen, nullptr, image, c, STEP * high, STEP * wide);
         Brought<4, 2> of_still;
         Brought<2, ROUNDS> of_seen;
@@ -163,10 +164,10 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
             of_still.find_largest(most);
             of_seen.find_largest(most + STILL);
         }
-        __syncthreads();  // the largest are known, and everybody has read the tiles before
+        __syncthreads();  // the largest are known, and all threads have read the tiles before
         if constexpr (SCALED<FORMAT>) {
             if (threadIdx.x < STILL + SEEN) {
-                undo[threadIdx.x] = power_of_two(254u - scale_exponent(most[threadIdx.x]))
+                inverse_scale[threadIdx.x] = power_of_two(254u - scale_exponent(most[threadIdx.x]))
                     * (threadIdx.x < STILL ? DOWN : UP);
                 largest[1 - turn][threadIdx.x] = 0;
             }
@@ -185,10 +186,11 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
         }
         __syncthreads();
 
-        const float down[2] = {SCALED<FORMAT> ? undo[first_m + g] : 1.0f, SCALED<FORMAT> ? undo[first_m + g + 8]
+        const float down[2] = {SCALED<FORMAT> ? inverse_scale[first_m + g] : 1.0f, SCALED<FORMAT>
+            ? inverse_scale[first_m + g + 8]
             : 1.0f};
-        const float up[2] = {SCALED<FORMAT> ? undo[STILL + first_c + 2 * t] : 1.0f, SCALED<FORMAT>
-            ? undo[STILL + first_c + 2 * t + 1] : 1.0f};
+        const float up[2] = {SCALED<FORMAT> ? inverse_scale[STILL + first_c + 2 * t] : 1.0f, SCALED<FORMAT>
+            ? inverse_scale[STILL + first_c + 2 * t + 1] : 1.0f};
 #pragma unroll 1
         for (int half = 0; half < 2; ++half) {  // 32 pixels each
             const OfSeen first_tap[2] = {{tile_seen.chunks + (half ? seen_of[2] : seen_of[0]) * OfSeen::STRIDE},
@@ -204,7 +206,7 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
 #pragma unroll
             for (int tap = 0; tap < TAPS; ++tap) {
                 const int i = tap / SIDE, j = tap % SIDE;
-                const int offset = WAY == GATHERED ? i * halo.wide() + j % 2 * (columns + 1) + j / 2
+                const int offset = KIND == GATHERED ? i * halo.wide() + j % 2 * (columns + 1) + j / 2
                     : i * halo.wide() + j;
                 float part[4] = {};
 #pragma unroll
@@ -249,9 +251,9 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
             for (int e = 0; e < TOGETHER; ++e) {
                 const int number = min(from + e * GROUP, last - 1), output = number / (INPUTS * 9),
                     input = number % (INPUTS * 9) / 9, tap = number % 9;
-                const float* of = theirs + (WAY == WINDOW ? output * PITCH + input * TAPS + tap
+                const float* of = theirs + (KIND == WINDOW ? output * PITCH + input * TAPS + tap
                     : input * PITCH + output * TAPS + (2 - tap / 3) * 4 + 2 - tap % 3);
-                found[e] += WAY == WINDOW ? of[0] : ((of[0] + of[1]) + of[4]) + of[5];
+                found[e] += KIND == WINDOW ? of[0] : ((of[0] + of[1]) + of[4]) + of[5];
             }
         }
 #pragma unroll
@@ -266,15 +268,16 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
         }
     }
     // The bias: the blocks that have dy's channels first, each warp some of them.
-    if ((WAY == WINDOW ? blockIdx.z : blockIdx.y) == 0)
+    if ((KIND == WINDOW ? blockIdx.z : blockIdx.y) == 0)
 #pragma unroll 1
         for (int output = o0 + warp + GROUP / 32 * rank; output < min(outputs, o0 + OUTPUTS);
             output += GROUP / 32 * size) {
             Parameter own(flat, lane == 0 ? db + output : nullptr);
-            const int plane = WAY == WINDOW ? (POOLED ? (high / 2) * (wide / 2) : high * wide) : 4 * high * wide;
-            const float found = channel_sum<POOLED>(WAY == WINDOW ? still : seen, won, n, outputs, output, plane);
+            const int plane = KIND == WINDOW ? (POOLED ? (high / 2) * (wide / 2) : high * wide) : 4 * high * wide;
+            const float found = channel_sum<POOLED>(KIND == WINDOW ? still : seen, pool_argmax, n, outputs, output,
+                plane);
             if (lane == 0) own.finish(flat, db + output, found);
         }
     __syncwarp();    // the barrier wants whole warps
-    cluster_sync();  // nobody leaves while others read its sums
+    cluster_sync();  // no block leaves while others read its sums
 }

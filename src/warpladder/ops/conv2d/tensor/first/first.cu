@@ -21,7 +21,7 @@ constexpr int THREADS = 256, WARPS = THREADS / 32;
 template <int FORMAT>
 constexpr int EACH = FORMAT == SPLIT ? 2 : 4;
 
-// x: (n, c, h, width). w: (o, c, k, k), c k k at most 32. b: (o,). y, winner (null where nobody asks; pooled.cuh): (n,
+// x: (n, c, h, width). w: (o, c, k, k), c k k at most 32. b: (o,). y, argmax (null where not wanted; pooled.cuh): (n,
 // o, oh / 2, ow / 2). Stride 1. packed: null, or of BF16 y once more as warpgroup products read it: channels last and
 // rounded. Block (tile of windows, `chunk` outputs, a multiple of 16 as o is): a tile has `images` whole images, or one
 // of `ranges` ranges of an image's windows, which see at most `lines` lines of the padded picture.
@@ -30,7 +30,7 @@ constexpr int EACH = FORMAT == SPLIT ? 2 : 4;
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS, 2) convolve_first(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
-    unsigned char* __restrict__ winner,
+    unsigned char* __restrict__ argmax,
     unsigned short* __restrict__ packed, int n, int c, int h, int width, int o, int oh, int ow, int k, int padding,
     int images, int ranges, int lines,
     int chunk
@@ -43,12 +43,12 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
         top = window0 / across * 2;
     const int there = images > 1 ? min(images, n - image0) * windows : min(OF_WARP * WARPS, windows - window0);
 
-    // Shared memory: fragments of weights, (COPIES, outputs / 8, lane); biases, what undoes the scales of weights, and
+    // Shared memory: fragments of weights, (COPIES, outputs / 8, lane); biases, what inverts the scales of weights, and
     // the picture with its padding.
     extern __shared__ uint4 shared[];
     uint4* weights = shared;
     float* biases = reinterpret_cast<float*>(shared + COPIES * 4 * chunk);
-    float *undo = biases + chunk, *picture = undo + chunk;
+    float *inverse_scale = biases + chunk, *picture = inverse_scale + chunk;
     for (int line = warp; line < images * c * lines; line += WARPS) {
         const int image = image0 + line / lines / c, row = top + line % lines - padding;
         const float* from = x + (static_cast<long long>(image) * c + line / lines % c) * (h * width) + row * width
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
             const unsigned exponent = scale_exponent(largest);
 #pragma unroll
             for (int i = 0; i < 8; ++i) held[i] *= power_of_two(exponent);
-            if (t == 0) undo[output] = power_of_two(254u - exponent) * UP;
+            if (t == 0) inverse_scale[output] = power_of_two(254u - exponent) * UP;
         }
         if (t == 0) biases[output] = b[first + output];
         unsigned two[2][4];
@@ -125,13 +125,13 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
             }
     }
 
-    // Where the lane's windows of output `first` are: side by side, but those behind the last window of a picture,
+    // Where the lane's windows of output `first` are: side by side, but those after the last window of a picture,
     // which are the next one's first ones.
     const int rest = windows - (window0 + mine) % windows;
     const long long target = (static_cast<long long>(image0 + mine / windows) * o + first + 1) * windows - rest,
         skip = static_cast<long long>(o - 1) * windows;
     const bool together = windows % OF_LANE == 0 && reinterpret_cast<unsigned long long>(y) % (4 * OF_LANE) == 0 &&
-                          reinterpret_cast<unsigned long long>(winner) % OF_LANE == 0;
+                          reinterpret_cast<unsigned long long>(argmax) % OF_LANE == 0;
     unsigned short* channels = packed + (static_cast<long long>(image0) * windows + window0 + mine) * o + first + 4 * t;
     for (int sixteen = 0; sixteen < outputs; sixteen += 16) {
         unsigned pairs[OF_LANE][2];
@@ -164,7 +164,8 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
                     const float four[4] = {sum[q][0][l], sum[q][0][2 + l], sum[q][1][l], sum[q][1][2 + l]};
                     const Best best = best_of(four);
                     float most = best.value;
-                    if constexpr (SCALED<FORMAT>) most = fmaf(most * back[q], undo[output + l], biases[output + l]);
+                    if constexpr (SCALED<FORMAT>)
+                        most = fmaf(most * back[q], inverse_scale[output + l], biases[output + l]);
                     else most += biases[output + l];
                     value[l][q] = relu(most);
                     places[l] |= (most > 0.0f ? best.place : 4) << 8 * q;
@@ -181,17 +182,17 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
                         if (mine + q >= there) continue;
                         const long long at = to + q + (q < rest ? 0 : skip);
                         y[at] = value[l][q];
-                        if (winner != nullptr) winner[at] = static_cast<unsigned char>(places[l] >> 8 * q);
+                        if (argmax != nullptr) argmax[at] = static_cast<unsigned char>(places[l] >> 8 * q);
                     }
                 } else if (mine < there) {
                     if constexpr (OF_LANE == 4) {
                         *reinterpret_cast<float4*>(y + to)
                             = make_float4(value[l][0], value[l][1], value[l][2], value[l][3]);
-                        if (winner != nullptr) *reinterpret_cast<unsigned*>(winner + to) = places[l];
+                        if (argmax != nullptr) *reinterpret_cast<unsigned*>(argmax + to) = places[l];
                     } else {
                         *reinterpret_cast<float2*>(y + to) = make_float2(value[l][0], value[l][1]);
-                        if (winner != nullptr)
-                            *reinterpret_cast<unsigned short*>(winner + to) = static_cast<unsigned short>(places[l]);
+                        if (argmax != nullptr)
+                            *reinterpret_cast<unsigned short*>(argmax + to) = static_cast<unsigned short>(places[l]);
                     }
                 }
             }

@@ -1,13 +1,13 @@
 // The weight gradient of a net's first convolution on tensor cores, straight through the ReLU and the 2 x 2 pool after
 // it.
 //
-// dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at the pixel that won, and 0 at the
-// other three, times what the window of the term sees there. A lane has a pool's window along the sums of a fragment,
-// so its two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the gradient goes to one of four places,
-// and the large gradient is never written down. The picture lies in shared memory as pairs of neighbours, each number
-// twice, so that a pixel and the next one are one word for every tap. Formats as in first.cu. Scales: of an output's
-// gradients by 16 windows, and of what a block sees of a picture. Sums leave the tensor cores after 16 windows.
-// arch: sm_80, sm_90, sm_100
+// dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at the pixel that pool_argmax, and 0 at
+// the other three, times what the window of the term sees there. A lane has a pool's window along the sums of a
+// fragment, so its two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the gradient goes to one of
+// four places, and the large gradient is never written down. The picture lies in shared memory as pairs of neighbours,
+// each number twice, so that a pixel and the next one are one word for every tap. Formats as in first.cu. Scales: of an
+// output's gradients by 16 windows, and of what a block sees of a picture. Sums leave the tensor cores after 16
+// windows. arch: sm_80, sm_90, sm_100
 // instance: correlate_first<SPLIT, 3>
 // instance: correlate_first<SPLIT, 2>
 // instance: correlate_first<BF16, 3>
@@ -26,18 +26,18 @@ __device__ __forceinline__ void one_number(float x, unsigned& high, unsigned& lo
     low = FORMAT == SPLIT ? two_halves(x - low_half(high), 0.0f) : 0;
 }
 
-// x: (n, c, h, w), c k k at most 32. dy, winner: (n, o, oh / 2, ow / 2), the pool's; winner as pooled.cuh has it.
+// x: (n, c, h, w), c k k at most 32. dy, argmax: (n, o, oh / 2, ow / 2), the pool's; argmax as pooled.cuh has it.
 // Stride 1.
 // part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part: (parts, o).
-// Part blockIdx.x: the images from blockIdx.x / ranges * slab on, and of the windows of each the range blockIdx.x %
-// ranges, which sees at most `lines` lines of the padded picture. A warp has 64 outputs, the block `groups` times as
-// many (1, 2 or 4) from blockIdx.y on, and warps of the same outputs take turns at 16 windows. pitch, plane: words of a
-// line and of a channel in shared memory.
+// Part blockIdx.x: the images from blockIdx.x / ranges * part_images on, and of the windows of each the range
+// blockIdx.x % ranges, which sees at most `lines` lines of the padded picture. A warp has 64 outputs, the block
+// `groups` times as many (1, 2 or 4) from blockIdx.y on, and warps of the same outputs take turns at 16 windows. pitch,
+// plane: words of a line and of a channel in shared memory.
 template <int FORMAT, int STAGES>
 __global__ void __launch_bounds__(THREADS, 1) correlate_first(
-    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ winner,
+    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
     float* __restrict__ part,
-    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int k, int padding, int slab,
+    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int k, int padding, int part_images,
     int ranges, int range, int lines,
     int pitch, int plane, int groups
 ) {
@@ -46,11 +46,11 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
     const int o0 = (blockIdx.y * groups + warp % groups) * 16 * SIXTEENS, turn = warp / groups, turns = WARPS / groups;
     const int across = ow / 2, windows = oh / 2 * across, wide = w + 2 * padding, terms = c * k * k;
     const int begin = blockIdx.x % ranges * range, end = min(windows, begin + range), top = begin / across * 2;
-    const int first = blockIdx.x / ranges * slab, last = min(n, first + slab);
+    const int first = blockIdx.x / ranges * part_images, last = min(n, first + part_images);
     // of the range, and of this warp
     const int chunks = (end - begin + 15) / 16, steps = max(0, (chunks - turn + turns - 1) / turns);
 
-    // Shared memory: a ring of stages of gradients, each word of which one lane copies and reads, and of winners;
+    // Shared memory: a ring of stages of gradients, each word of which one lane copies and reads, and of argmax pixels;
     // pairs; a picture; where windows begin.
     extern __shared__ uint4 shared[];
     __shared__ unsigned warps[WARPS];
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
     };
     // Four windows of eight outputs each, at a time; the windows of a picture, then those of the next one.
     const bool aligned = windows % 4 == 0 && reinterpret_cast<unsigned long long>(dy) % 16 == 0
-        && reinterpret_cast<unsigned long long>(winner) % 4 == 0;
+        && reinterpret_cast<unsigned long long>(argmax) % 4 == 0;
     int sample = steps > 0 ? first : last, chunk = turn, fetched = 0;
     const auto fetch = [&]() {
         if (sample < last) {
@@ -89,20 +89,20 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
                     const int count = o0 + 8 * r + g < o ? left : 0;
                     copy_sixteen(reinterpret_cast<float*>(gradients + stage + 32 * r), dy + at, count);
                     copy_float(reinterpret_cast<float*>(places + stage + 32 * r),
-                        reinterpret_cast<const float*>(winner + at), count > 0);
+                        reinterpret_cast<const float*>(argmax + at), count > 0);
                 }
             } else {
 #pragma unroll 1
                 for (int r = 0; r < ROWS; ++r) {
                     const long long at = from + static_cast<long long>(8 * r) * windows;
                     const int count = o0 + 8 * r + g < o ? left : 0;
-                    unsigned won = 0;
+                    unsigned pool_argmax = 0;
 #pragma unroll
                     for (int s = 0; s < 4; ++s) {
                         reinterpret_cast<float*>(gradients + stage + 32 * r)[s] = s < count ? dy[at + s] : 0.0f;
-                        if (s < count) won |= static_cast<unsigned>(winner[at + s]) << 8 * s;
+                        if (s < count) pool_argmax |= static_cast<unsigned>(argmax[at + s]) << 8 * s;
                     }
-                    places[stage + 32 * r] = won;
+                    places[stage + 32 * r] = pool_argmax;
                 }
             }
             chunk += turns, ++fetched;
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
 #pragma unroll
     for (int ahead = 0; ahead < STAGES - 1; ++ahead) fetch();
 
-    // of column g of a fragment, a term, among pairs; columns without a term read those of term 0, and nobody writes
+    // of column g of a fragment, a term, among pairs; columns without a term read those of term 0, and no thread writes
     // their sums
     int offset[4];
 #pragma unroll
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
         if (image == first) wait_for_copies<STAGES - 1>();  // the picture is in the group before the stages
         else if (steps >= STAGES) wait_for_copies<STAGES - 2>();
         else commit_copies(), wait_for_copies<0>();
-        __syncthreads();  // the picture is there, and everybody has read the pairs of the one before
+        __syncthreads();  // the picture is there, and all threads have read the pairs of the one before
         float by = 1.0f, back_x = 1.0f;
         if constexpr (SCALED<FORMAT>) {
             unsigned largest = 0;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
                 if constexpr (FORMAT == SPLIT) to[c * plane + column] = low;
             }
         }
-        __syncthreads();  // everybody has read the picture
+        __syncthreads();  // all threads have read the picture
         if (image + 1 < last) bring(image + 1);
         for (int mine = 0; mine < steps; ++mine, ++step) {
             fetch();
@@ -173,11 +173,11 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     const float4 four = *reinterpret_cast<const float4*>(gradients + stage + 32 * (2 * i + r));
-                    const unsigned won = places[stage + 32 * (2 * i + r)];
+                    const unsigned pool_argmax = places[stage + 32 * (2 * i + r)];
                     float held[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
                     for (int s = 0; s < 4; ++s) {
-                        if ((won >> 8 * s & 4) != 0) held[s] = 0.0f;  // nobody won
+                        if ((pool_argmax >> 8 * s & 4) != 0) held[s] = 0.0f;  // no pixel was taken
                         bias[2 * i + r] += held[s];
                     }
                     if constexpr (SCALED<FORMAT>) {
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
                     for (int s = 0; s < 4; ++s) {
                         unsigned number[2];
                         one_number<FORMAT>(held[s], number[0], number[1]);
-                        const unsigned place = won * 16 >> 8 * s & 48;  // in bits; nobody's 0 goes to the first
+                        const unsigned place = pool_argmax * 16 >> 8 * s & 48;  // in bits; nobody's 0 goes to the first
 #pragma unroll
                         for (int copy = 0; copy < COPIES; ++copy) {
                             const unsigned long long pixels = static_cast<unsigned long long>(number[copy]) << place;
@@ -229,11 +229,11 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
     }
     wait_for_copies<0>();
 
-    // Warps leave their sums in shared memory, (turn, output, PITCH), the bias's behind the 32 terms; then all threads
+    // Warps leave their sums in shared memory, (turn, output, PITCH), the bias's after the 32 terms; then all threads
     // add them up in order and write columns.
     constexpr int PITCH = 33;
     float* left = reinterpret_cast<float*>(shared);
-    __syncthreads();  // everybody has read the stages
+    __syncthreads();  // all threads have read the stages
     float* mine = left + (warp * 16 * SIXTEENS + g) * PITCH;
 #pragma unroll
     for (int i = 0; i < SIXTEENS; ++i)

@@ -11,7 +11,7 @@ from ....cost.plans import Planner
 from ....engine.kernels import Launches, OnDevice, ceil_div
 from ...gradients import Gradients, finish
 from ...problem import FusedConv
-from ...products import AFTER, WAYS, Geometry, add_partials
+from ...products import AFTER, DIRECTIONS, Geometry, add_partials
 from ..formats import FORMATS
 from .plan import THREADS, WIDE_THREADS, ConvolveForm, ConvolveProblem, CorrelateProblem, GeneralPlan
 
@@ -52,7 +52,13 @@ class GeneralConvolution:
         """Arguments of `pack_weights`: the packed weights, the direction, True if by terms, outputs of a panel, panels
         of a class and tile.
         """
-        return self.packed, WAYS.index(self.geometry.way), int(self.form.few), self.form.bn, self.form.panels
+        return (
+            self.packed,
+            DIRECTIONS.index(self.geometry.direction),
+            int(self.form.few),
+            self.form.bn,
+            self.form.panels,
+        )
 
     def launches(
         self, n: int, x: Array, bias: Array | None, y: Array, relu: bool = False, argmax: Array | None = None,
@@ -64,12 +70,12 @@ class GeneralConvolution:
         geometry, plan, form = self.geometry, self.plan(n), self.form
         problem = ConvolveProblem(n, geometry, self.kind, self.device.limits)
         tile, whole, pitch = plan.tile, plan.parts == 1, geometry.pitch(n)
-        after = AFTER.index("POOL" if geometry.pool else "RECTIFY" if relu else "PLAIN")
+        after = AFTER.index("POOL" if geometry.pool else "RELU" if relu else "PLAIN")
         done, outputs = after if whole else 4 if geometry.pool else 3, (bias, mask, y, argmax)
         kernel = self.device.kernel(SOURCE, f"convolve<{self.kind.name}, {form.bn}, {'true' if form.few else 'false'}>")
         product = kernel.bind(
             (problem.blocks(tile), plan.parts), THREADS, x, self.packed, *(outputs if whole else (None, None, self.partials, None)), n,
-            *geometry.read, *geometry.written, *geometry.window, WAYS.index(geometry.way), tile.images, tile.rows, tile.columns,
+            *geometry.read, *geometry.written, *geometry.window, DIRECTIONS.index(geometry.direction), tile.images, tile.rows, tile.columns,
             tile.tap_rows, tile.tap_columns, form.panels, plan.depth, pitch, done, shared=problem.shared(tile),
         )  # fmt: skip
         if whole:

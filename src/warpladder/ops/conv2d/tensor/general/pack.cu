@@ -6,19 +6,19 @@
 
 constexpr int WARPS = 16;
 
-// What one direction of a convolution reads: `inputs` channels for `outputs`. way: gemm_patches.cuh's. few: terms are
-// (input, tap), else (input / 32, tap, input % 32). swapped: w is (inputs, outputs, ...), not (outputs, inputs, ...).
-// bn: outputs of a panel. panels: of a class and tile of outputs.
+// What one direction of a convolution reads: `inputs` channels for `outputs`. direction: gemm_patches.cuh's. few: terms
+// are (input, tap), else (input / 32, tap, input % 32). swapped: w is (inputs, outputs, ...), not (outputs, inputs,
+// ...). bn: outputs of a panel. panels: of a class and tile of outputs.
 struct Direction {
     uint4* packed;
-    int outputs, inputs, way, few, swapped, bn, panels;
+    int outputs, inputs, direction, few, swapped, bn, panels;
 };
 
 template <int FORMAT>
 __device__ void pack(const Direction& to, int number, const float* w, int k, int fold, int stride, int padding) {
     using Panel = Rows<FORMAT, DEPTH, NEIGHBOURS>;
     using Number = typename Panel::Number;
-    const int columns = to.way == MERGED ? stride * stride * to.outputs : to.outputs,
+    const int columns = to.direction == MERGED ? stride * stride * to.outputs : to.outputs,
         tiles = (columns + to.bn - 1) / to.bn;
     const int panel = number % to.panels, tile = number / to.panels % tiles, of_class = number / to.panels / tiles;
     const int unit = Panel::COPIES * to.bn * Panel::CHUNKS + (SCALED<FORMAT> ? to.bn / 4 : 0);
@@ -28,20 +28,21 @@ __device__ void pack(const Direction& to, int number, const float* w, int k, int
     const Axis merged = merged_axis(0, k, stride, padding);
 
     for (int row = threadIdx.x / 32; row < to.bn; row += WARPS) {
-        const int column = tile * to.bn + row, phase = to.way == MERGED ? column / to.outputs : of_class,
+        const int column = tile * to.bn + row, phase = to.direction == MERGED ? column / to.outputs : of_class,
             output = column % to.outputs;
         Axis down{k, 1, 0, 0, 1, 0}, along = down;
-        if (to.way != FORWARD)
+        if (to.direction != FORWARD)
             down = transposed_axis(0, k, stride, padding, phase / stride),
             along = transposed_axis(0, k, stride, padding, phase % stride);
-        const Axis reach_down = to.way == MERGED ? merged : down, reach_along = to.way == MERGED ? merged : along;
+        const Axis reach_down = to.direction == MERGED ? merged : down, reach_along = to.direction == MERGED ? merged
+            : along;
         const int taps = max(1, reach_down.taps * reach_along.taps), term = DEPTH * panel + lane;
         const int input = to.few ? term / taps : panel / taps * DEPTH + lane, tap = to.few ? term % taps : panel % taps;
         int i = tap / max(1, reach_along.taps) + reach_down.first - down.first,
             j = tap % max(1, reach_along.taps) + reach_along.first - along.first;
         float value = 0.0f;
         if (column < columns && input < to.inputs && i >= 0 && i < down.taps && j >= 0 && j < along.taps) {
-            if (to.way != FORWARD)
+            if (to.direction != FORWARD)
                 i = phase / stride + stride * (down.taps - 1 - i), j = phase % stride + stride * (along.taps - 1 - j);
             const long long pair = to.swapped ? static_cast<long long>(input) * to.outputs + output
                 : static_cast<long long>(output) * to.inputs + input;
@@ -74,15 +75,16 @@ __device__ void pack(const Direction& to, int number, const float* w, int k, int
 template <int FORMAT>
 __global__ void __launch_bounds__(32 * WARPS) pack_weights(
     const float* __restrict__ w, int o, int c, int k, int fold, int stride, int padding, uint4* __restrict__ forward,
-    int forward_way,
-    int forward_few, int forward_bn, int forward_panels, uint4* __restrict__ backward, int backward_way,
+    int forward_direction,
+    int forward_few, int forward_bn, int forward_panels, uint4* __restrict__ backward, int backward_direction,
     int backward_few, int backward_bn,
     int backward_panels, int half
 ) {
     if (blockIdx.x < half)
-        pack<FORMAT>(Direction{forward, o, c, forward_way, forward_few, 0, forward_bn, forward_panels}, blockIdx.x, w,
+        pack<FORMAT>(Direction{forward, o, c, forward_direction, forward_few, 0, forward_bn, forward_panels},
+            blockIdx.x, w,
             k, fold, stride, padding);
     else
-        pack<FORMAT>(Direction{backward, c, o, backward_way, backward_few, 1, backward_bn, backward_panels},
+        pack<FORMAT>(Direction{backward, c, o, backward_direction, backward_few, 1, backward_bn, backward_panels},
             blockIdx.x - half, w, k, fold, stride, padding);
 }

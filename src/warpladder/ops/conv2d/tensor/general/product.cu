@@ -12,7 +12,7 @@
 
 // What is done with a sum. The last two leave it to add_parts of gemm.cu, where sums are cut into parts; POOLED_PARTS
 // keeps the pixels of a window together.
-enum { PLAIN = 0, RECTIFY = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
+enum { PLAIN = 0, RELU = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 
 // Which tile a block has: its outputs from o0 on, its class, the axes of that and its pixels, and where among them the
 // tile begins.
@@ -21,12 +21,12 @@ struct Where {
     int o0, phase, high, wide, row0, column0, image0;
 };
 
-// of a block: warps, pixels, and panels that shared memory has room for
+// of a block: warps, pixels, and panels that shared memory has space for
 constexpr int WARPS = 4, PIXELS = 128, RING = 3;
 
 // x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow
-// / 2), and winner as y. below: null, or as y, the output of a ReLU whose gradient y shall be. k, stride, padding, way:
-// as gemm_patches.cuh has them.
+// / 2), and argmax as y. relu_mask: null, or as y, the output of a ReLU whose gradient y is. k, stride, padding,
+// direction: as gemm_patches.cuh has them.
 // packed: (classes, tiles of BN outputs, class_panels) panels of tensor_pack.cu. FEW: terms are ordered (channel, tap),
 // 32 a stage, and there is no halo. A block has `images` x `rows` x `columns` pixels, PIXELS at most, and BN outputs; a
 // warp 32 pixels. A stage has a box of taps of tap_rows x tap_columns, either whole rows of taps or part of one. The
@@ -38,10 +38,10 @@ constexpr int WARPS = 4, PIXELS = 128, RING = 3;
 template <int FORMAT, int BN, bool FEW>
 __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     const float* __restrict__ x, const uint4* __restrict__ packed, const float* __restrict__ bias,
-    const float* __restrict__ below,
-    float* __restrict__ y, unsigned char* __restrict__ winner, int n, int c, int h, int w, int o, int oh, int ow, int k,
+    const float* __restrict__ relu_mask,
+    float* __restrict__ y, unsigned char* __restrict__ argmax, int n, int c, int h, int w, int o, int oh, int ow, int k,
     int stride, int padding,
-    int way, int images, int rows, int columns, int tap_rows, int tap_columns, int class_panels, int depth,
+    int direction, int images, int rows, int columns, int tap_rows, int tap_columns, int class_panels, int depth,
         int part_pitch, int after
 ) {
     using Tile = Rows<FORMAT, DEPTH, EVERY_FOURTH>;
@@ -55,20 +55,20 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     const bool windows = after == POOL || after == POOLED_PARTS, parts = after >= PARTS;
 
     // Which tile: outputs, class, images, rows and columns. In shared memory, because the products need all registers.
-    const int outputs = way == MERGED ? stride * stride * o : o, tiles_n = (outputs + BN - 1) / BN,
-        classes = way == TRANSPOSED ? stride * stride : 1;
+    const int outputs = direction == MERGED ? stride * stride * o : o, tiles_n = (outputs + BN - 1) / BN,
+        classes = direction == TRANSPOSED ? stride * stride : 1;
     __shared__ Where at_block;
     if (threadIdx.x == 0) {
         Where& to = at_block;
         to.o0 = blockIdx.x % tiles_n * BN, to.phase = blockIdx.x / tiles_n % classes;
         to.down = forward_axis(oh, k, stride, padding), to.along = forward_axis(ow, k, stride, padding);
         int high = windows ? oh / 2 * 2 : oh, wide = windows ? ow / 2 * 2 : ow;  // pixels of the largest class
-        if (way == TRANSPOSED)
+        if (direction == TRANSPOSED)
             to.down = transposed_axis(oh, k, stride, padding, to.phase / stride),
                 to.along = transposed_axis(ow, k, stride, padding, to.phase % stride);
-        if (way == MERGED)
+        if (direction == MERGED)
             to.down = merged_axis(oh, k, stride, padding), to.along = merged_axis(ow, k, stride, padding);
-        if (way != FORWARD) high = (oh + stride - 1) / stride, wide = (ow + stride - 1) / stride;
+        if (direction != FORWARD) high = (oh + stride - 1) / stride, wide = (ow + stride - 1) / stride;
         const int number = blockIdx.x / tiles_n / classes, across = (wide + columns - 1) / columns,
             lines = (high + rows - 1) / rows;
         to.column0 = number % across * columns, to.row0 = number / across % lines * rows,
@@ -96,12 +96,12 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
         return stage / boxes * taps + box / box_columns * tap_rows * along.taps + box % box_columns * tap_columns;
     };
 
-    // Shared memory: the ring of panels, the halo with what undoes its scales, and where its pixels are, or terms.
+    // Shared memory: the ring of panels, the halo with what inverts its scales, and where its pixels are, or terms.
     extern __shared__ uint4 shared[];
-    const int room = (tile.halo() + 15) / 16 * 16;
-    const Tile halo{shared + RING * PANEL, room};
-    float* undo = reinterpret_cast<float*>(halo.chunks + COPIES * room * Tile::CHUNKS);
-    int* places = reinterpret_cast<int*>(undo + (SCALED<FORMAT> ? room : 0));
+    const int halo_pixels = (tile.halo() + 15) / 16 * 16;
+    const Tile halo{shared + RING * PANEL, halo_pixels};
+    float* inverse_scale = reinterpret_cast<float*>(halo.chunks + COPIES * halo_pixels * Tile::CHUNKS);
+    int* places = reinterpret_cast<int*>(inverse_scale + (SCALED<FORMAT> ? halo_pixels : 0));
     Tap* terms = reinterpret_cast<Tap*>(places);
 
     const uint4* from = packed + (static_cast<long long>(at_block.phase) * tiles_n + blockIdx.x % tiles_n)
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             left = (FEW ? c * taps : c) - channel;
         const int tap0 = FEW ? 0 : box / box_columns * tap_rows, tap1 = FEW ? 0 : box % box_columns * tap_columns;
         const int read_row = down.first + row0 * down.stride, read_column = along.first + column0 * along.stride;
-        __syncthreads();  // everybody has read the halo of the stage before
+        __syncthreads();  // all threads have read the halo of the stage before
         if (!FEW && (stage == first || boxes > 1)) {
             find_places(places, tile, n - image0, c, h, w, read_row + tap0, read_column + tap1);
             __syncthreads();
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
         // on. All that a thread asks memory for in ROUNDS turns is on its way at once.
         const int term0 = lane / 8 * 8;
 #pragma unroll 1
-        for (int pixel0 = 8 * warp + lane % 8; pixel0 < room; pixel0 += ROUNDS * 8 * WARPS) {
+        for (int pixel0 = 8 * warp + lane % 8; pixel0 < halo_pixels; pixel0 += ROUNDS * 8 * WARPS) {
             float held[ROUNDS][8];
 #pragma unroll
             for (int round = 0; round < ROUNDS; ++round) {
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
 #pragma unroll
             for (int round = 0; round < ROUNDS; ++round) {
                 const int pixel = pixel0 + round * 8 * WARPS;
-                if (pixel - lane % 8 >= room) break;  // for all lanes of the warp
+                if (pixel - lane % 8 >= halo_pixels) break;  // for all lanes of the warp
                 if constexpr (SCALED<FORMAT>) {
                     unsigned largest = largest_of(held[round]);
                     largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 8));
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                     const unsigned exponent = scale_exponent(largest);
 #pragma unroll
                     for (int i = 0; i < 8; ++i) held[round][i] *= power_of_two(exponent);
-                    if (lane < 8) undo[pixel] = power_of_two(254u - exponent) * DOWN;
+                    if (lane < 8) inverse_scale[pixel] = power_of_two(254u - exponent) * DOWN;
                 }
                 halo.put(held[round], pixel, term0 / Tile::EACH);
             }
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
         int tap_row = 0, tap_column = 0;
         for (int tap = 0; tap < here_rows * here_columns; ++tap, ++panel) {
             wait_for_copies<RING - 2>();
-            __syncthreads();  // the panel is there, and the halo; everybody has read the panel before
+            __syncthreads();  // the panel is there, and the halo; all threads have read the panel before
             copy_panel(panel + RING - 1);
             const Panel weights{shared + panel % RING * PANEL, BN};
             const float* scales = reinterpret_cast<const float*>(weights.chunks + COPIES * BN * Panel::CHUNKS);
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             float back[4];
             if constexpr (SCALED<FORMAT>)
 #pragma unroll
-                for (int e = 0; e < 4; ++e) back[e] = undo[(pixels_of[e / 2] >> e % 2 * 16 & 0xffff) + offset];
+                for (int e = 0; e < 4; ++e) back[e] = inverse_scale[(pixels_of[e / 2] >> e % 2 * 16 & 0xffff) + offset];
 #pragma unroll
             for (int j0 = 0; j0 < BN / 8; j0 += TOGETHER) {
                 unsigned b[TOGETHER][COPIES][STEPS / 2][4];  // of eight outputs, two steps each
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     // Sums leave the registers, a thread's own to places of its own in shared memory. So what is done with one stands
     // in the code once, in a loop; written out for each register it was 200 kB of code, more than the instruction cache
     // holds.
-    __syncthreads();  // everybody has read the last panel and the halo
+    __syncthreads();  // all threads have read the last panel and the halo
     float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
 #pragma unroll
     for (int i = 0; i < 2; ++i)
@@ -305,7 +305,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     }
     const bool neighbours = columns % 4 == 0 && wide % 4 == 0;  // the four stand side by side, and are there together
     const bool aligned = reinterpret_cast<unsigned long long>(y) % 16 == 0
-        && reinterpret_cast<unsigned long long>(below) % 16 == 0;
+        && reinterpret_cast<unsigned long long>(relu_mask) % 16 == 0;
 #pragma unroll 1
     for (int which = 0; which < BN / 4; ++which) {  // of the lane's outputs
         const int output = at_block.o0 + which / 2 * 8 + 2 * t + which % 2;
@@ -331,32 +331,32 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             continue;
         }
         // MERGED: outputs are (phase, channel)
-        const int merged = way == MERGED ? output / o : 0, channel = output - merged * o;
+        const int merged = direction == MERGED ? output / o : 0, channel = output - merged * o;
         const float add = bias != nullptr ? bias[channel] : 0.0f;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
             four[e] += add;
-            if (after == RECTIFY) four[e] = relu(four[e]);
+            if (after == RELU) four[e] = relu(four[e]);
         }
         if (windows) {
             if (!there[0]) continue;
             const long long target = ((static_cast<long long>(at[0].image) * o + channel) * (oh / 2) + at[0].row / 2)
                 * (ow / 2) + at[0].column / 2;
-            store_best(best_of(four), y, winner, target);
+            store_best(best_of(four), y, argmax, target);
             continue;
         }
         Axis to_row = down, to_column = along;
-        if (way == MERGED) {
+        if (direction == MERGED) {
             to_row = transposed_axis(oh, k, stride, padding, merged / stride),
                 to_column = transposed_axis(ow, k, stride, padding, merged % stride);
             to_row.step = to_column.step = stride;
         }
         const long long plane = (static_cast<long long>(at[0].image) * o + channel) * oh;
-        if (neighbours && aligned && to_column.step == 1 && ow % 4 == 0 && way != MERGED) {
+        if (neighbours && aligned && to_column.step == 1 && ow % 4 == 0 && direction != MERGED) {
             if (!there[0]) continue;
             const long long target = (plane + to_row.begin + at[0].row * to_row.step) * ow + at[0].column;
             float4 out = make_float4(four[0], four[1], four[2], four[3]);
-            if (below != nullptr) out = relu_gradient(out, *reinterpret_cast<const float4*>(below + target));
+            if (relu_mask != nullptr) out = relu_gradient(out, *reinterpret_cast<const float4*>(relu_mask + target));
             *reinterpret_cast<float4*>(y + target) = out;
             continue;
         }
@@ -366,7 +366,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                 column = to_column.begin + at[e].column * to_column.step;
             if (!there[e] || line >= oh || column >= ow) continue;
             const long long target = ((static_cast<long long>(at[e].image) * o + channel) * oh + line) * ow + column;
-            y[target] = below != nullptr ? relu_gradient(four[e], below[target]) : four[e];
+            y[target] = relu_mask != nullptr ? relu_gradient(four[e], relu_mask[target]) : four[e];
         }
     }
 }

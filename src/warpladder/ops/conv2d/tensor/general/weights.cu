@@ -14,13 +14,14 @@ constexpr int TAPS = 3, WARPS = 12;
 // in which a thread's loads are on their way together: a tile of 8 x 16 pixels with a halo of 1
 constexpr int ROUNDS = 6;
 
-// Eight channels of a tile's pixels, by a warp: `read(channel, pixel)` is asked for, 0 where there is none, and what
-// undoes the channels' scales, times `by`, is left in `undo`. The numbers of 32 ROUNDS pixels are on their way
-// together, and stay in registers; of a larger tile the first ones are read again.
+// Eight channels of a tile's pixels, by a warp: `read(channel, pixel)` is requested, 0 where there is none, and what
+// inverts the channels' scales, times `by`, is left in `inverse_scale`. The numbers of 32 ROUNDS pixels are on their
+// way together, and stay in registers; of a larger tile the first ones are read again.
 template <int FORMAT, class To, class Read>
-__device__ __forceinline__ void bring_eight(const To& to, float* undo, float by, int first, int pixels, int room,
+__device__ __forceinline__ void bring_eight(const To& to, float* inverse_scale, float by, int first, int pixels,
+    int halo_pixels,
     Read read) {
-    const int lane = threadIdx.x % 32, chunks = (room + 32 * ROUNDS - 1) / (32 * ROUNDS);
+    const int lane = threadIdx.x % 32, chunks = (halo_pixels + 32 * ROUNDS - 1) / (32 * ROUNDS);
     float held[ROUNDS][8], scale[8];
     unsigned largest[8] = {};
     const auto fetch = [&](int chunk) {
@@ -47,7 +48,7 @@ __device__ __forceinline__ void bring_eight(const To& to, float* undo, float by,
                 largest[i] = max(largest[i], __shfl_xor_sync(EVERY_LANE, largest[i], offset));
             const unsigned exponent = scale_exponent(largest[i]);
             scale[i] = power_of_two(exponent);
-            if (lane == i) undo[first + i] = power_of_two(254u - exponent) * by;
+            if (lane == i) inverse_scale[first + i] = power_of_two(254u - exponent) * by;
         }
     }
     for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -58,7 +59,7 @@ __device__ __forceinline__ void bring_eight(const To& to, float* undo, float by,
             if constexpr (SCALED<FORMAT>)
 #pragma unroll
                 for (int i = 0; i < 8; ++i) held[round][i] *= scale[i];
-            if (pixel < room) to.put(held[round], pixel, first / To::EACH);
+            if (pixel < halo_pixels) to.put(held[round], pixel, first / To::EACH);
         }
     }
 }
@@ -99,18 +100,18 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
     const int tap_row0 = FEW ? 0 : box / boxes * tap_rows, tap_column0 = FEW ? 0 : box % boxes * tap_columns;
     const TilePixels of_y{images, rows, columns, 1, 1, 1, 1},
         of_x{images, rows, columns, FEW ? 1 : tap_rows, FEW ? 1 : tap_columns, FEW ? 1 : stride, FEW ? 1 : stride};
-    const int count = of_y.count(), room = (of_x.halo() + 15) / 16 * 16, across = (ow + columns - 1) / columns,
+    const int count = of_y.count(), halo_pixels = (of_x.halo() + 15) / 16 * 16, across = (ow + columns - 1) / columns,
         lines = (oh + rows - 1) / rows;
     const int tiles = (n + images - 1) / images * lines * across, first = blockIdx.y * depth,
         last = min(tiles, first + depth);
 
-    // Shared memory: both tiles, what undoes their scales, and where their pixels are.
+    // Shared memory: both tiles, what inverts their scales, and where their pixels are.
     extern __shared__ uint4 shared[];
-    const OfX tile_x{shared, room};
-    const OfY tile_y{shared + COPIES * room * OfX::CHUNKS, PIXELS};
-    float* undo_x = reinterpret_cast<float*>(tile_y.chunks + COPIES * PIXELS * OfY::CHUNKS);
-    float* undo_y = undo_x + CHANNELS;
-    int* places_y = reinterpret_cast<int*>(undo_y + OUTPUTS);
+    const OfX tile_x{shared, halo_pixels};
+    const OfY tile_y{shared + COPIES * halo_pixels * OfX::CHUNKS, PIXELS};
+    float* inverse_x = reinterpret_cast<float*>(tile_y.chunks + COPIES * PIXELS * OfY::CHUNKS);
+    float* inverse_y = inverse_x + CHANNELS;
+    int* places_y = reinterpret_cast<int*>(inverse_y + OUTPUTS);
     int* seen = places_y + PIXELS;      // the pixel of the halo that the box's first tap reads
     int* places_x = seen + PIXELS;      // FEW: image, row and column of a pixel's first tap instead, in three rows
     // FEW: of each column, from a pixel's first tap; offset -1 where there is none
@@ -140,7 +141,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
             image0 = tile / across / lines * images, left = n - image0;
         const float* image_x = x + static_cast<long long>(image0) * c * h * w;
         const float* image_y = dy + static_cast<long long>(image0) * o * oh * ow;
-        __syncthreads();  // everybody has read the tiles of the stage before
+        __syncthreads();  // all threads have read the tiles of the stage before
         find_places(places_y, of_y, left, o, oh, ow, row0, column0);
         if constexpr (!FEW) {
             find_places(places_x, of_x, left, c, h, w, row0 * stride - padding + tap_row0,
@@ -179,7 +180,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
                             held[i] = place >= 0 && c0 + number + i < c ? source[i * plane] : 0.0f;
                     }
                 };
-                bring_eight<FORMAT>(tile_x, undo_x, DOWN, 8 * eight, FEW ? count : of_x.halo(), room, of_channels);
+                bring_eight<FORMAT>(tile_x, inverse_x, DOWN, 8 * eight, FEW ? count : of_x.halo(), halo_pixels,
+                    of_channels);
             } else {
                 const auto of_outputs = [&](float(&held)[8], int number, int pixel) {
                     const int place = pixel < 0 ? -1 : places_y[pixel];
@@ -188,7 +190,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
 #pragma unroll
                     for (int i = 0; i < 8; ++i) held[i] = place >= 0 && o0 + number + i < o ? source[i * plane] : 0.0f;
                 };
-                bring_eight<FORMAT>(tile_y, undo_y, UP, 8 * eight - CHANNELS, count, PIXELS, of_outputs);
+                bring_eight<FORMAT>(tile_y, inverse_y, UP, 8 * eight - CHANNELS, count, PIXELS, of_outputs);
             }
         }
         __syncthreads();
@@ -197,8 +199,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
         if constexpr (SCALED<FORMAT>)
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
-                back_y[e / 2][e % 2] = undo_y[half_o + e / 2 * 16 + e % 2 * 8 + g];
-                back_x[e / 2][e % 2] = undo_x[half_c + e / 2 * 8 + 2 * t + e % 2];
+                back_y[e / 2][e % 2] = inverse_y[half_o + e / 2 * 16 + e % 2 * 8 + g];
+                back_x[e / 2][e % 2] = inverse_x[half_c + e / 2 * 8 + 2 * t + e % 2];
             }
         for (int term = 0; term < count; term += DEPTH) {
             unsigned a[COPIES][STEPS][2][4];
@@ -255,7 +257,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
 
     // Sums leave the registers, a thread's own to places of its own in shared memory, so that what is done with one
     // stands in the code once, in a loop.
-    __syncthreads();  // everybody has read the last tiles
+    __syncthreads();  // all threads have read the last tiles
     float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
 #pragma unroll
     for (int tap = 0; tap < TAPS; ++tap)

@@ -16,17 +16,17 @@ constexpr int ROUNDS = 2;                           // in which a thread's loads
 
 // x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: what a 2 x 2 pool sends back to it, (n, c, h / 2, w / 2),
 // and `won` of that shape (pooled.cuh). packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS:
-// after ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and winner as y. rectify: whether a ReLU follows. below: null,
-// or as y, the output of a ReLU whose gradient y shall be. The window is k x k and moves by one pixel. A block has
+// after ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and argmax as y. has_relu: whether a ReLU follows. relu_mask:
+// null, or as y, the output of a ReLU whose gradient y is. The window is k x k and moves by one pixel. A block has
 // `rows` whole rows of an image's y; the grid's x counts images, its y such rows. by_columns, by_across: inverses
 // (narrow.cuh) of how many pixels, or windows, are read side by side, and of how many are written so.
 template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
 __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
-    const float* __restrict__ x, const unsigned char* __restrict__ won, const uint4* __restrict__ packed,
+    const float* __restrict__ x, const unsigned char* __restrict__ pool_argmax, const uint4* __restrict__ packed,
     const float* __restrict__ bias,
-    const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner, int c, int h, int w,
+    const float* __restrict__ relu_mask, float* __restrict__ y, unsigned char* __restrict__ argmax, int c, int h, int w,
     int o, int oh, int ow, int k,
-    int padding, int rows, int rectify, unsigned by_columns, unsigned by_across
+    int padding, int rows, int has_relu, unsigned by_columns, unsigned by_across
 ) {
     using Tile = Lines<FORMAT, CHANNELS>;
     constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STRIDE = Tile::STRIDE, STEPS = CHANNELS / 16,
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const int image = blockIdx.x, row0 = blockIdx.y * rows, lines = min(rows, high - row0), taps = k * k;
     const Halo halo{c, h, w, row0 - padding, -padding, lines + k - 1, ow + k - 1};
 
-    // Shared memory: the weights with what undoes their scales, the bias, and the halo.
+    // Shared memory: the weights with what inverts their scales, the bias, and the halo.
     extern __shared__ uint4 shared[];
     const int panel = taps * WIDTH * STRIDE + (SCALED<FORMAT> ? WIDTH / 4 : 0);
     const float* scales = reinterpret_cast<const float*>(shared + taps * WIDTH * STRIDE);
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
 
     // A warp brings EACH pixels, or windows, at a time; the lanes of one have eight channels each.
     const int chunk = lane / EACH;
-    const auto scale = [&](float(&held)[8]) {  // gives what undoes it
+    const auto scale = [&](float(&held)[8]) {  // gives what inverts it
         if constexpr (!SCALED<FORMAT>) return 1.0f;
         unsigned largest = largest_of(held);
 #pragma unroll
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
 #pragma unroll 1
         for (int number0 = EACH * warp; number0 < count; number0 += EACH * warps) {
             WindowGradient window;
-            window.read(x + first, won + first, halo, along, number0 + lane % EACH, 8 * chunk);
+            window.read(x + first, pool_argmax + first, halo, along, number0 + lane % EACH, 8 * chunk);
             const float back = scale(window.g);
             const Eight<FORMAT> eight(window.g);
             if (number0 + lane % EACH >= count) continue;
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                 unsigned wanted[4];
                 window.of_pixel(wanted, place);
                 tile.put(eight, wanted, pixel, chunk);
-                if (SCALED<FORMAT> && chunk == 0) *tile.undo(pixel) = back;
+                if (SCALED<FORMAT> && chunk == 0) *tile.inverse_scale(pixel) = back;
             }
         }
     } else {
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                 const float back = scale(held[round]);
                 if (pixel >= halo.pixels()) continue;
                 tile.put(Eight<FORMAT>(held[round]), pixel, chunk);
-                if (SCALED<FORMAT> && chunk == 0) *tile.undo(pixel) = back;
+                if (SCALED<FORMAT> && chunk == 0) *tile.inverse_scale(pixel) = back;
             }
         }
     }
@@ -104,8 +104,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     __syncthreads();
 
     // A warp's sums: 32 pixels by 16 outputs. Row r of a fragment is pixel r of 16 neighbours; or, of four windows
-    // beside each other, rows 0 to 7 are the upper pixels and 8 to 15 the lower ones, so that a window's two halves are
-    // in lanes g and g ^ 1.
+    // next to each other, rows 0 to 7 are the upper pixels and 8 to 15 the lower ones, so that a window's two halves
+    // are in lanes g and g ^ 1.
     const int count = lines * wide, tiles = (count + TILE - 1) / TILE;
     const Divider across{WINDOWS ? wide / 2 : wide, by_across};
 #pragma unroll 1
@@ -121,19 +121,20 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
             row_of[i] = WINDOWS ? (2 * line + r / 8) * halo.columns + 2 * beside + r % 2 : line * halo.columns + beside;
             read[i] = tile.at(0, row_of[i], lane / 16);
         }
-        const float* undo[4];  // of this lane's rows g and g + 8 of each
+        const float* inverse_scale[4];  // of this lane's rows g and g + 8 of each
 #pragma unroll
-        for (int e = 0; e < 4; ++e) undo[e] = tile.undo(__shfl_sync(EVERY_LANE, row_of[e / 2], g + e % 2 * 8));
+        for (int e = 0; e < 4; ++e)
+            inverse_scale[e] = tile.inverse_scale(__shfl_sync(EVERY_LANE, row_of[e / 2], g + e % 2 * 8));
         const uint4* weights = shared + STRIDE * (o0 + lane % 8 + lane / 16 * 8) + lane / 8 % 2;
         const auto advance = [&](int pixels) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) read[i] += STRIDE * pixels;
 #pragma unroll
-            for (int e = 0; e < 4; ++e) undo[e] += 4 * STRIDE * pixels;
+            for (int e = 0; e < 4; ++e) inverse_scale[e] += 4 * STRIDE * pixels;
         };
 
-        // Without windows, where a lane's four pixels of four outputs go, and what the ReLU below gave there: asked for
-        // before the products, looked at behind them.
+        // Without windows, where a lane's four pixels of four outputs go, and what the ReLU below gave there: requested
+        // before the products, looked at after them.
         const long long corner = (static_cast<long long>(image) * o + o0 + 2 * t) * (oh * ow)
             + (row0 * ow + pixel0 + g);
         const auto place = [&](int j, int l, int e) { return corner + ((8 * j + l) * (oh * ow) + 8 * e); };
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                 for (int l = 0; l < 2; ++l)
 #pragma unroll
                     for (int e = 0; e < 4; ++e)
-                        under[j][l][e] = below == nullptr || !there(j, l, e) ? 1.0f : below[place(j, l, e)];
+                        under[j][l][e] = relu_mask == nullptr || !there(j, l, e) ? 1.0f : relu_mask[place(j, l, e)];
 
         float sum[2][2][4] = {};
 #pragma unroll 1
@@ -165,7 +166,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                         load_matrices(b[copy][step], weights + copy * CHUNKS + 2 * step);
                     }
 #pragma unroll
-                for (int e = 0; e < 4; ++e) back[e] = SCALED<FORMAT> ? *undo[e] : 1.0f;
+                for (int e = 0; e < 4; ++e) back[e] = SCALED<FORMAT> ? *inverse_scale[e] : 1.0f;
                 float part[2][2][4] = {};
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step)
@@ -188,7 +189,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                                 : sum[i][j][l] + part[i][j][l];
             }
 
-        const auto scale_undone = [&](int output) { return SCALED<FORMAT> ? scales[output] : 1.0f; };
+        const auto scale_inversene = [&](int output) { return SCALED<FORMAT> ? scales[output] : 1.0f; };
         // of 16 outputs a lane with left pixels keeps the first eight and gives the others, a lane with right pixels
         // the other way
         if constexpr (WINDOWS) {
@@ -198,7 +199,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
 #pragma unroll
             for (int l = 0; l < 2; ++l) {
                 const int output = first + l;
-                const float scale_of = scale_undone(output), bias_of = add[output];
+                const float scale_of = scale_inversene(output), bias_of = add[output];
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     float four[4];
@@ -210,7 +211,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
                             four[2 * half + 1] = fmaf(odd ? kept : given, scale_of, bias_of);
                     }
                     if (output < o && pixel0 / 4 + 4 * i + g / 2 < count / 4)
-                        store_best(best_of(four), y, winner, target + (l * plane + 4 * i));
+                        store_best(best_of(four), y, argmax, target + (l * plane + 4 * i));
                 }
             }
         } else {
@@ -219,11 +220,11 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
 #pragma unroll
                 for (int l = 0; l < 2; ++l) {
                     const int output = o0 + 8 * j + 2 * t + l;
-                    const float scale_of = scale_undone(output), bias_of = add[output];
+                    const float scale_of = scale_inversene(output), bias_of = add[output];
 #pragma unroll
                     for (int e = 0; e < 4; ++e) {
                         const float value = fmaf(sum[e / 2][j][e % 2 * 2 + l], scale_of, bias_of);
-                        const bool passes = under[j][l][e] > 0.0f && !(rectify && value < 0.0f);  // NaN passes
+                        const bool passes = under[j][l][e] > 0.0f && !(has_relu && value < 0.0f);  // NaN passes
                         if (there(j, l, e)) y[place(j, l, e)] = passes ? value : 0.0f;
                     }
                 }

@@ -4,7 +4,7 @@
 #include "../halves.cuh"
 #include "tensor_pixels.cuh"
 
-// What undoes the scales of pixels is kept times DOWN, and what undoes those of weights times UP (tensor_panels.cuh).
+// What inverts the scales of pixels is kept times DOWN, and what inverts those of weights times UP (tensor_panels.cuh).
 
 // Divides numbers below 2^16 by one and the same: a multiplication by its inverse, which narrow.py works out, where a
 // division takes twenty instructions.
@@ -27,7 +27,7 @@ struct Eight {
 };
 
 // Rows of CHANNELS numbers in shared memory, each a pixel's channels: high halves, low halves, and 16 bytes for what
-// undoes the row's scale. So rows are an odd number of 16 bytes apart, and eight neighbours, which ldmatrix reads at a
+// inverts the row's scale. So rows are an odd number of 16 bytes apart, and eight neighbours, which ldmatrix reads at a
 // time, are in different banks.
 template <int FORMAT, int CHANNELS>
 struct Lines {
@@ -37,7 +37,7 @@ struct Lines {
 
     __device__ __forceinline__ const uint4* at(int copy, int row, int chunk) const {
         return chunks + row * STRIDE + copy * CHUNKS + chunk; }
-    __device__ __forceinline__ float* undo(int row) const {
+    __device__ __forceinline__ float* inverse_scale(int row) const {
         return reinterpret_cast<float*>(chunks + row * STRIDE + COPIES * CHUNKS); }
     // Stores a row's eight channels: `wanted` has a mask for each word of two numbers, and a number that its mask
     // leaves out is stored as 0.
@@ -78,15 +78,15 @@ __device__ __forceinline__ void read_pixel(float (&out)[8], const float* image, 
     for (int i = 0; i < 8; ++i, from += plane) out[i] = there ? *from : 0.0f;
 }
 
-// A window of a 2 x 2 pool: the pool's gradient, 0 where nobody won, and the winner (pooled.cuh) of eight channels; and
-// the window's first pixel in the halo, which may lack it.
+// A window of a 2 x 2 pool: the pool's gradient, 0 where nobody pool_argmax, and the argmax (pooled.cuh) of eight
+// channels; and the window's first pixel in the halo, which may lack it.
 struct WindowGradient {
     float g[8];
-    int won[8], row, column;
+    int pool_argmax[8], row, column;
 
-    // Window number `number` of those that the halo touches. pooled, winner: (channels, high / 2, wide / 2). along:
+    // Window number `number` of those that the halo touches. pooled, argmax: (channels, high / 2, wide / 2). along:
     // divides by the halo's windows side by side.
-    __device__ __forceinline__ void read(const float* pooled, const unsigned char* winner, const Halo& halo,
+    __device__ __forceinline__ void read(const float* pooled, const unsigned char* argmax, const Halo& halo,
         const Divider& along, int number, int first) {
         const int line = along.quotient(number), down = (halo.row0 >> 1) + line,
             across = (halo.column0 >> 1) + number - line * along.by;
@@ -95,14 +95,14 @@ struct WindowGradient {
                            static_cast<unsigned>(across) < static_cast<unsigned>(wide) && first < halo.channels;
         const int start = there ? first * plane + down * wide + across : 0;
         const float* from = pooled + start;
-        const unsigned char* from_winner = winner + start;
+        const unsigned char* from_winner = argmax + start;
 #pragma unroll
         for (int i = 0; i < 8; ++i, from += plane, from_winner += plane) {
             g[i] = there ? *from : 0.0f;
-            won[i] = there ? *from_winner : 4;
+            pool_argmax[i] = there ? *from_winner : 4;
         }
 #pragma unroll
-        for (int i = 0; i < 8; ++i) g[i] = won[i] < 4 ? g[i] : 0.0f;
+        for (int i = 0; i < 8; ++i) g[i] = pool_argmax[i] < 4 ? g[i] : 0.0f;
         row = 2 * down - halo.row0, column = 2 * across - halo.column0;
     }
     // The halo's number of the window's pixel at `place`; -1 where the halo lacks it.
@@ -116,7 +116,8 @@ struct WindowGradient {
     __device__ __forceinline__ void of_pixel(unsigned (&wanted)[4], int place) const {
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-            wanted[i] = (won[2 * i] == place ? 0xffffu : 0u) | (won[2 * i + 1] == place ? 0xffff0000u : 0u);
+            wanted[i] = (pool_argmax[2 * i] == place ? 0xffffu : 0u)
+                | (pool_argmax[2 * i + 1] == place ? 0xffff0000u : 0u);
     }
 };
 

@@ -6,7 +6,7 @@
 // of a block, at least as many as eights of an output's weights: 5 x 5 taps of 32 channels have 100
 constexpr int THREADS = 128;
 
-// One output's weights: rows (taps, width) of CHANNELS numbers, and behind all of them what undoes the outputs' scales.
+// One output's weights: rows (taps, width) of CHANNELS numbers, and after all of them what inverts the outputs' scales.
 // w: (outputs, inputs, taps); swapped: (inputs, outputs, taps), and taps in the other order, as the convolution has
 // them that goes the other way.
 template <int FORMAT, int CHANNELS>

@@ -2,7 +2,7 @@
 // pixels of dy[o, pixel] x[c, what the tap reads].
 //
 // A block brings all channels of some rows, of dy and of x with its halo, once; where a pool follows, dy straight from
-// the pool's gradient and winners. Both lie channels last, and ldmatrix turns them: terms are pixels. A line is a
+// the pool's gradient and argmax pixels. Both lie channels last, and ldmatrix turns them: terms are pixels. A line is a
 // channel's numbers in the block's rows: they stay in registers until its largest is known. A block has 16 channels of
 // x, a warp up to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels; sums leave the tensor
 // cores after those 32 (tensor_panels.cuh).
@@ -67,7 +67,7 @@ struct Scales {
 // a tile are spilled, no sums
 template <int FORMAT, int K, int WIDTH, bool POOLED>
 __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
-    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ won,
+    const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ pool_argmax,
     float* __restrict__ part,
     float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int padding, int rows, int depth,
     int bands,
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     // Shared memory: both tiles, and in their place afterwards the sums of all groups.
     extern __shared__ uint4 shared[];
     __shared__ unsigned largest[CHANNELS + WIDTH];
-    __shared__ float undo[CHANNELS + WIDTH], bias[WARPS][WIDTH];
+    __shared__ float inverse_scale[CHANNELS + WIDTH], bias[WARPS][WIDTH];
     __shared__ unsigned short seen[32 * WARPS];  // the pixel of x's tile that the first tap reads for a pixel of dy's
     const int room_x = (rows + K - 1) * wide, room_y = (rows * ow + DEPTH - 1) / DEPTH * DEPTH;
     const OfX tile_x{shared};
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
             count = lines * ow;
         const Halo of_x{c - c0, h, w, row0 - padding, -padding, lines + K - 1, wide},
             of_y{o, oh, ow, row0, 0, lines, ow};
-        __syncthreads();  // everybody has read the tile before
+        __syncthreads();  // all threads have read the tile before
         float held_x[ROUNDS_X][8], held_y[ROUNDS_Y][8];
         WindowGradient window;
         const float* from_x = x + (static_cast<long long>(image) * c + c0) * h * w;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
             read_pixel(held_x[round], from_x, of_x, of_wide, EACH_X * (warp + round * WARPS) + lane % EACH_X, first_x);
         if constexpr (POOLED) {
             const long long from = static_cast<long long>(image) * o * (oh / 2) * (ow / 2);
-            window.read(dy + from, won + from, of_y, of_windows, EACH_Y * warp + lane % EACH_Y, first_y);
+            window.read(dy + from, pool_argmax + from, of_y, of_windows, EACH_Y * warp + lane % EACH_Y, first_y);
 #pragma unroll
             for (int i = 0; i < 8; ++i) held_y[0][i] = window.g[i];
         } else {
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
             largest_of_channels<EACH_Y>(most_y, largest + CHANNELS + first_y);
             __syncthreads();
             if (threadIdx.x < CHANNELS + WIDTH)
-                undo[threadIdx.x] = power_of_two(254u - scale_exponent(largest[threadIdx.x]))
+                inverse_scale[threadIdx.x] = power_of_two(254u - scale_exponent(largest[threadIdx.x]))
                     * (threadIdx.x < CHANNELS ? DOWN : UP);
         }
         const Scales<FORMAT> scales_x(largest + first_x);
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
             }
         }
 
-        // The tile's scales are undone, and the groups' sums added up in a fixed order.
+        // The tile's scales are inverted, and the groups' sums added up in a fixed order.
         __syncthreads();  // the tile has been read
         float* sums = reinterpret_cast<float*>(shared);  // (GROUPS, WIDTH, COLUMNS)
 #pragma unroll
@@ -245,8 +245,9 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
                         const int output = 16 * i + 4 * l + g, channel = 8 * j + 2 * t;
                         float2 pair = make_float2(sum[tap][i][j][l], sum[tap][i][j][l + 1]);
                         if constexpr (SCALED<FORMAT>) {
-                            const float back = undo[CHANNELS + output];
-                            pair.x = pair.x * undo[channel] * back, pair.y = pair.y * undo[channel + 1] * back;
+                            const float back = inverse_scale[CHANNELS + output];
+                            pair.x = pair.x * inverse_scale[channel] * back,
+                                pair.y = pair.y * inverse_scale[channel + 1] * back;
                         }
                         *reinterpret_cast<float2*>(sums + (group * WIDTH + output) * COLUMNS + (row * K + tap0 + tap)
                             * CHANNELS + channel) = pair;

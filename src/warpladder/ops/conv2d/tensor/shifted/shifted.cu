@@ -1,4 +1,4 @@
-// A convolution of at most four outputs behind an enlargement by 2, by warpgroup products (wgmma): multiply first,
+// A convolution of at most four outputs after an upsampling by 2, by warpgroup products (wgmma): multiply first,
 // shift afterwards.
 //
 //   z[column, pixel] = sum over channels of w[channel, column] x[channel, pixel]           64 columns: 16 numbers of
@@ -20,12 +20,12 @@
 // floats from a column of z to the next: rows of a warp's sums, four at a time, are in different banks
 constexpr int PITCH = 64 * PIECES + 8;
 
-// x: (n, c, h, w), h w at most 256. weights: (c / 64, COPIES) pieces, as shifted_pack.cu writes them; w_undo: (4,),
+// x: (n, c, h, w), h w at most 256. weights: (c / 64, COPIES) pieces, as shifted_pack.cu writes them; w_inverse: (4,),
 // null in bf16. y: (n, o, 2 h, 2 w), o at most 4. Shared memory: COPIES (PIECES + 2) pieces, z (64, PITCH), and 1,024
 // bytes that align them.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
-    const float* __restrict__ x, const uint4* __restrict__ weights, const float* __restrict__ w_undo,
+    const float* __restrict__ x, const uint4* __restrict__ weights, const float* __restrict__ w_inverse,
     const float* __restrict__ bias,
     float* __restrict__ y, int n, int c, int h, int w, int o
 ) {
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
     const bool wide = plane % 4 == 0 && reinterpret_cast<unsigned long long>(x) % 16 == 0;
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, g = lane / 4,
         t = lane % 4;
-    const Taps taps{ENLARGED};
+    const Taps taps{UPSAMPLED};
 
     Chunk held;
     int step = 0;
@@ -63,12 +63,12 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
                 by = power_of_two(exponent), back = power_of_two(254u - exponent) * DOWN;
             } else {
                 __syncthreads();
-            }  // and everybody has multiplied the pixels before
+            }  // and all threads have multiplied the pixels before
             held.store<FORMAT>(pixels, by);
             wait_for_copies<0>();
             const char* const of_chunk = two_weights + step % 2 * OF_WEIGHTS;
             ++step;
-            tiles_written();  // which waits for what is on its way: so nothing is asked for before it
+            tiles_written();  // which waits for what is on its kind: so nothing is requested before it
             const bool more = chunk + 1 < chunks;
             fetch(more ? image : image + gridDim.x, more ? chunk + 1 : 0);
             __syncthreads();
@@ -94,12 +94,12 @@ __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int column = 16 * warp + g + 8 * i;
-            float undo = 1.0f;
-            if constexpr (SCALED<FORMAT>) undo = w_undo[column % OUTPUTS];
+            float inverse_scale = 1.0f;
+            if constexpr (SCALED<FORMAT>) inverse_scale = w_inverse[column % OUTPUTS];
 #pragma unroll
             for (int j = 0; j < 8; ++j)
                 *reinterpret_cast<float2*>(z + column * PITCH + 64 * group + 8 * j + 2 * t)
-                    = make_float2(sum[4 * j + 2 * i] * undo, sum[4 * j + 2 * i + 1] * undo);
+                    = make_float2(sum[4 * j + 2 * i] * inverse_scale, sum[4 * j + 2 * i + 1] * inverse_scale);
         }
         __syncthreads();
         // two neighbouring pixels of y, which have one small pixel's column

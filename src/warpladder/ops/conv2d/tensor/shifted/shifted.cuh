@@ -1,7 +1,7 @@
-// What a convolution of few outputs behind an enlargement by 2 has in common on its ways, where products come first and
+// What a convolution of few outputs after an upsampling by 2 has in common on its ways, where products come first and
 // shifts afterwards (shifted.cu).
 //
-// Of a window of 3 x 3 behind an enlargement there are 16 numbers for each pair of an output and a channel, the 4 x 4
+// Of a window of 3 x 3 after an upsampling there are 16 numbers for each pair of an output and a channel, the 4 x 4
 // kernel of folded.cuh. With at most four outputs they are the 64 columns of one product with the small image: column 4
 // (4 a + b) + output is of number (a, b). No pixel is copied for a tap.
 //

@@ -1,8 +1,8 @@
-// The gradients of a convolution of at most four outputs behind an enlargement by 2 (shifted.cu), all in one pass over
+// The gradients of a convolution of at most four outputs after an upsampling by 2 (shifted.cu), all in one pass over
 // x, by warpgroup products (wgmma).
 //
 //   gz[pixel, column] = the pixel of dy that number (a, b) of the small pixel meets: row 2 r - 1 + a, column 2 q - 1 +
-// b, or 0 beside the image
+// b, or 0 next to the image
 //   dx[channel, pixel] = sum over columns of w[channel, column] gz[pixel, column]
 //   dw[channel, column] = sum over pixels of x[channel, pixel] gz[pixel, column]
 //
@@ -41,11 +41,11 @@ struct Packing {
     }
 
     // By all threads. sum: of gz w, rows are pixels, of which the chunk of 64 channels is stored. signs: as
-    // Chunk::store_signs_by_pixel has them. back: what undoes dy's scale; the others are differentiate_shifted's.
+    // Chunk::store_signs_by_pixel has them. back: what inverts dy's scale; the others are differentiate_shifted's.
     __device__ __forceinline__ void store(
-        float (&sum)[32], const unsigned char* signs, const float* __restrict__ w_undo, float back,
+        float (&sum)[32], const unsigned char* signs, const float* __restrict__ w_inverse, float back,
         unsigned* __restrict__ high, unsigned* __restrict__ low,
-        float* __restrict__ undo, int image, int c, int chunk, int plane, int apart
+        float* __restrict__ inverse_scale, int image, int c, int chunk, int plane, int apart
     ) {
         const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
         unsigned largest = 0;
@@ -57,7 +57,7 @@ struct Packing {
 #pragma unroll
                 for (int far = 0; far < 2; ++far) {
                     float& value = sum[16 * far + m / 2 * 4 + 2 * i + m % 2];
-                    if constexpr (SCALED<FORMAT>) value = value * back * w_undo[64 * chunk + 32 * far + 8 * t + m];
+                    if constexpr (SCALED<FORMAT>) value = value * back * w_inverse[64 * chunk + 32 * far + 8 * t + m];
                     if (!(bits >> 4 * far & 1u)) value = 0.0f;
                     largest = max(largest, bits_of_size(value));
                 }
@@ -66,7 +66,7 @@ struct Packing {
         if constexpr (SCALED<FORMAT>) {
             const unsigned exponent = scale_exponent(largest_of_block(largest, warps));
             by = power_of_two(exponent);
-            if (threadIdx.x == 0) undo[image * (c / 64) + chunk] = power_of_two(254u - exponent);
+            if (threadIdx.x == 0) inverse_scale[image * (c / 64) + chunk] = power_of_two(254u - exponent);
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -101,20 +101,20 @@ struct Packing {
 
 constexpr int SLICE = 4;  // chunks of 64 channels whose sums of dw a block keeps: each warpgroup those of one
 
-// x: (n, c, h, w), h w at most 256. dy: (n, o, 2 h, 2 w). weights: (c / 64, COPIES) pieces for the way back; w_undo:
-// (c,), null in bf16. rectified: whether dx shall be 0 where x is not above 0. part: (gridDim.x, c, 64), db_part:
-// (gridDim.x, o). dx: as x, or null. With PACKS there is none, but what the layer below makes of it: high, low and undo
-// as pack_pixels of warpgroup_pack.cu has them, by classes where `apart` is the image's number of columns, not 0; and
-// dx_sums (n, c), its sums over the pixels of each image. Block (., slice): 256 channels of every gridDim.x-th image.
-// Shared memory: COPIES (2 PIECES + SLICE) pieces, 4 x 1,024 floats of dy, 4 kB of signs, and 1,024 bytes that align
-// them.
+// x: (n, c, h, w), h w at most 256. dy: (n, o, 2 h, 2 w). weights: (c / 64, COPIES) pieces for the way back; w_inverse:
+// (c,), null in bf16. masks_dx: whether dx must be 0 where x is not above 0. part: (gridDim.x, c, 64), db_part:
+// (gridDim.x, o). dx: as x, or null. With PACKS there is none, but what the layer below makes of it: high, low and
+// inverse_scale as pack_pixels of warpgroup_pack.cu has them, by classes where `apart` is the image's number of
+// columns, not 0; and dx_sums (n, c), its sums over the pixels of each image. Block (., slice): 256 channels of every
+// gridDim.x-th image. Shared memory: COPIES (2 PIECES + SLICE) pieces, 4 x 1,024 floats of dy, 4 kB of signs, and 1,024
+// bytes that align them.
 template <int FORMAT, bool PACKS>
 __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
     const float* __restrict__ x, const float* __restrict__ dy, const uint4* __restrict__ weights,
-    const float* __restrict__ w_undo,
-    float* __restrict__ dx, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo,
+    const float* __restrict__ w_inverse,
+    float* __restrict__ dx, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ inverse_scale,
     float* __restrict__ dx_sums,
-    float* __restrict__ part, float* __restrict__ db_part, int n, int c, int h, int w, int o, int rectified, int apart
+    float* __restrict__ part, float* __restrict__ db_part, int n, int c, int h, int w, int o, int masks_dx, int apart
 ) {
     constexpr int LOW = PIECES * PIECE, OF_WEIGHTS = COPIES<FORMAT> * PIECE;
     extern __shared__ uint4 shared[];
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
     for (int i = 0; i < 32; ++i) kept[i] = 0.0f;
     for (int image = blockIdx.x; image < n; image += gridDim.x) {
         wait_for_copies<0>();
-        __syncthreads();  // dy is there, and everybody is done with the gradient before
+        __syncthreads();  // dy is there, and all threads are done with the gradient before
         unsigned largest = 0;
         float of_bias = 0.0f;
         if (group < o)  // a warpgroup has an output
@@ -200,12 +200,12 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
                 by_x = power_of_two(exponent), back_x = power_of_two(254u - exponent) * UP;
             } else {
                 __syncthreads();
-            }  // and everybody has multiplied the pixels before, and read dy
+            }  // and all threads have multiplied the pixels before, and read dy
             packing.leave_sums(dx_sums);
             held.store<FORMAT>(pixels, by_x);
-            if constexpr (PACKS) held.store_signs_by_pixel(signs, rectified ? 0 : 255);
-            else held.store_signs(signs, rectified ? 0 : 15);
-            tiles_written();  // which waits for what is on its way: so nothing is asked for before it
+            if constexpr (PACKS) held.store_signs_by_pixel(signs, masks_dx ? 0 : 255);
+            else held.store_signs(signs, masks_dx ? 0 : 15);
+            tiles_written();  // which waits for what is on its kind: so nothing is requested before it
             if (chunk == 0) fetch_gradient(image + gridDim.x);
             const bool more = chunk + 1 < ours;
             fetch(more ? image : image + gridDim.x, more ? chunk + 1 : 0);
@@ -220,22 +220,23 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
             wgmma_commit();
             wgmma_wait<0>();
             if constexpr (PACKS)
-                packing.store(sum, signs, w_undo, back, high, low, undo, image, c, first + chunk, plane, apart);
+                packing.store(sum, signs, w_inverse, back, high, low, inverse_scale, image, c, first + chunk, plane,
+                    apart);
             // A lane has pairs of neighbouring pixels of two channels.
 #pragma unroll
             for (int i = 0; i < (PACKS ? 0 : 2); ++i) {
                 const int row = 16 * warp + g + 8 * i, channel = 64 * (first + chunk) + row;
                 const unsigned* const above = reinterpret_cast<const unsigned*>(signs + row * 64 + group * 16);
-                float undo = 1.0f;
-                if constexpr (SCALED<FORMAT>) undo = w_undo[channel];
+                float inverse_scale = 1.0f;
+                if constexpr (SCALED<FORMAT>) inverse_scale = w_inverse[channel];
                 float* const to = dx + (static_cast<long long>(image) * c + channel) * plane;
                 if (dx == nullptr) continue;
 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
                     const int pixel = 64 * group + 8 * j + 2 * t;
                     const unsigned bits = above[j / 2] >> (j % 2 * 16 + t / 2 * 8 + t % 2 * 2);
-                    const float one = bits & 1u ? sum[4 * j + 2 * i] * back * undo : 0.0f, other = bits & 2u
-                        ? sum[4 * j + 2 * i + 1] * back * undo : 0.0f;
+                    const float one = bits & 1u ? sum[4 * j + 2 * i] * back * inverse_scale : 0.0f, other = bits & 2u
+                        ? sum[4 * j + 2 * i + 1] * back * inverse_scale : 0.0f;
                     if (plane % 2 == 0) {
                         if (pixel < plane) *reinterpret_cast<float2*>(to + pixel) = make_float2(one, other);
                     } else {

@@ -1,4 +1,4 @@
-// Weights of a convolution of few outputs behind an enlargement by 2, for products that come before shifts
+// Weights of a convolution of few outputs after an upsampling by 2, for products that come before shifts
 // (shifted.cu): once a step.
 //
 // A piece has 64 channels, each with 64 columns: 16 numbers of the folded weights (folded.cuh) times four outputs, of
@@ -23,13 +23,13 @@ __device__ __forceinline__ float weight(const float* __restrict__ w, int output,
 }
 
 // forward, backward: (c / 64, 1 or in SPLIT 2) pieces; backward null where it is not wanted, or is the same as forward.
-// undo: (4,) and (c,), times 2^14, null in bf16. dealt: whether rows backward are in the order in which a lane that
-// sums over columns ends with eight neighbouring channels, twice: row 32 f + 8 j + 2 t + b has channel 32 f + 8 t + 2 j
-// + b. A block has 64 channels; each finds the scales of the outputs for itself.
+// inverse_scale: (4,) and (c,), times 2^14, null in bf16. dealt: whether rows backward are in the order in which a lane
+// that sums over columns ends with eight neighbouring channels, twice: row 32 f + 8 j + 2 t + b has channel 32 f + 8 t
+// + 2 j + b. A block has 64 channels; each finds the scales of the outputs for itself.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_shifted(
-    const float* __restrict__ w, unsigned* __restrict__ forward, float* __restrict__ undo,
-    unsigned* __restrict__ backward, float* __restrict__ back_undo, int o,
+    const float* __restrict__ w, unsigned* __restrict__ forward, float* __restrict__ inverse_scale,
+    unsigned* __restrict__ backward, float* __restrict__ back_inverse, int o,
     int c, int dealt
 ) {
     constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(THREADS) pack_shifted(
             const unsigned exponent = scale_exponent(largest_of_block(largest, warps));
             if (threadIdx.x == 0) {
                 of_output[output] = power_of_two(exponent);
-                if (blockIdx.x == 0) undo[output] = power_of_two(254u - exponent) * UP;
+                if (blockIdx.x == 0) inverse_scale[output] = power_of_two(254u - exponent) * UP;
             }
             __syncthreads();
         }
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(THREADS) pack_shifted(
                 largest = max(largest, bits_of_size(weight(w, i / 16, first + threadIdx.x, i % 16, o, c)));
             const unsigned exponent = scale_exponent(largest);
             of_channel[threadIdx.x] = power_of_two(exponent),
-                back_undo[first + threadIdx.x] = power_of_two(254u - exponent) * UP;
+                back_inverse[first + threadIdx.x] = power_of_two(254u - exponent) * UP;
         }
         __syncthreads();
     }

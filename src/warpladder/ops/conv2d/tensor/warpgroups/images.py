@@ -20,8 +20,8 @@ SIDE = 8
 #: that packs pixels.
 CHANNELS, PACKING, PACKING_PIXELS = 64, 256, 512
 #: Where taps read, as taps.cuh calls it, and the number of taps of a written pixel.
-TAPS = {"WINDOW": 9, "ENLARGED": 4, "GATHERED": 16}
-WAYS = tuple(TAPS)
+TAPS = {"WINDOW": 9, "UPSAMPLED": 4, "GATHERED": 16}
+KINDS = tuple(TAPS)
 #: Classes of an upsampled image's pixels.
 CLASSES = 4
 
@@ -137,7 +137,9 @@ class PackedWeights:
 
     def __init__(self, owner: OnDevice, o: int, c: int, precision: str, has_dx: bool, upsamples: bool = False) -> None:
         self.device, self.kind, self.o, self.c, self.upsamples = owner.device, HALF_FORMATS[precision], o, c, upsamples
-        numbers = CLASSES * TAPS["ENLARGED"] if upsamples else TAPS["WINDOW"]  # of each pair of an output and a channel
+        numbers = (
+            CLASSES * TAPS["UPSAMPLED"] if upsamples else TAPS["WINDOW"]
+        )  # of each pair of an output and a channel
         self.forward = Halves.scratch(owner, (numbers * c, o), (o,), self.kind)
         self.backward = Halves.scratch(owner, (numbers * o, c), (c,), self.kind) if has_dx else None
 

@@ -1,7 +1,7 @@
 // Squares of pixels, and the ring through which the copy engine (TMA) brings them to a warpgroup's products (wgmma).
 //
 // A piece of 8 kB in shared memory has 64 rows of 128 bytes: either a square of 8 x 8 pixels of an image that lies
-// channels last, 64 channels of each, or 64 terms of 64 outputs of packed weights. What of a square lies beside its
+// channels last, 64 channels of each, or 64 terms of 64 outputs of packed weights. What of a square lies next to its
 // image arrives as zeros: that is the padding, and the images' ragged edge.
 #pragma once
 #include "../taps.cuh"
@@ -82,7 +82,7 @@ struct Squares {
     __device__ __forceinline__ int column(int square) const { return square % across * SIDE; }
 };
 
-// What undoes an image's scale of 64 channels. Squares beyond the last image have zeros only.
-__device__ __forceinline__ float undone(const float* undo, int image, int n, int channels, int block) {
-    return undo[min(image, n - 1) * (channels / 64) + min(block, channels / 64 - 1)];
+// What inverts an image's scale of 64 channels. Squares beyond the last image have zeros only.
+__device__ __forceinline__ float undone(const float* inverse_scale, int image, int n, int channels, int block) {
+    return inverse_scale[min(image, n - 1) * (channels / 64) + min(block, channels / 64 - 1)];
 }

@@ -12,7 +12,7 @@
 #include "pooled.cuh"
 #include "tensor_panels.cuh"
 
-enum { PLAIN = 0, RECTIFY = 1, POOL = 2 };  // what is done with a sum and its bias
+enum { PLAIN = 0, RELU = 1, POOL = 2 };  // what is done with a sum and its bias
 
 constexpr int STAGED = 64 * 16;  // floats of a warp in shared memory: 64 outputs of 2 x 8 pixels
 
@@ -26,41 +26,41 @@ __device__ __forceinline__ int staged_at(int output, int pixel) {
 
 // A lane's share of 64 outputs of a warp's rows of D (wgmma.cuh), from number FIRST of its sums on.
 template <int FIRST, int N>
-__device__ __forceinline__ void stage(float* room, const float (&sum)[N]) {
+__device__ __forceinline__ void stage(float* staging, const float (&sum)[N]) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
     for (int which = 0; which < 4; ++which) {
-        float* to = room + staged_at(2 * t + which % 2, which / 2 * 8 + g);
+        float* to = staging + staged_at(2 * t + which % 2, which / 2 * 8 + g);
 #pragma unroll
         for (int j = 0; j < 8; ++j) to[128 * j] = sum[FIRST + 4 * j + which];  // eight outputs further
     }
 }
 
-// Where sums go and what becomes of them. undo: (o,), of formats with scales; bias: (o,) or null. y: (n, o, apart h,
-// apart w), of POOL (n, o, h / 2, w / 2). below: null, or as y, the output of a ReLU whose gradient y shall be. winner:
-// null, or as y of POOL. packed: null, or y in bf16 with its channels last.
+// Where sums go and what becomes of them. inverse_scale: (o,), of formats with scales; bias: (o,) or null. y: (n, o,
+// apart h, apart w), of POOL (n, o, h / 2, w / 2). relu_mask: null, or as y, the output of a ReLU whose gradient y is.
+// argmax: null, or as y of POOL. packed: null, or y in bf16 with its channels last.
 struct Out {
-    const float *__restrict__ undo, *__restrict__ bias, *__restrict__ below;
+    const float *__restrict__ inverse_scale, *__restrict__ bias, *__restrict__ relu_mask;
     float* __restrict__ y;
-    unsigned char* __restrict__ winner;
+    unsigned char* __restrict__ argmax;
     unsigned short* __restrict__ packed;
-    int n, h, w, o, after, apart;
+    int n, h, w, o, after, spacing;
 
     // Whether rows of `wide` numbers can be read and written by 16 bytes from every fourth number on.
     __device__ __forceinline__ bool by_four(int wide) const {
-        return (reinterpret_cast<unsigned long long>(y) | reinterpret_cast<unsigned long long>(below)) % 16 == 0
+        return (reinterpret_cast<unsigned long long>(y) | reinterpret_cast<unsigned long long>(relu_mask)) % 16 == 0
             && wide % 4 == 0;
     }
 };
 
-// What sums of an output become: their scale undone, the bias added, ReLU.
+// What sums of an output become: their scale inverted, the bias added, ReLU.
 template <int FORMAT>
 struct Finish {
     float by, bias;
     bool rectifies;
     __device__ __forceinline__ Finish(const Out& to, int output)
-        : by(SCALED<FORMAT> ? to.undo[output] : 1.0f), bias(to.bias != nullptr ? to.bias[output] : 0.0f),
-            rectifies(to.after == RECTIFY) {}
+        : by(SCALED<FORMAT> ? to.inverse_scale[output] : 1.0f), bias(to.bias != nullptr ? to.bias[output] : 0.0f),
+            rectifies(to.after == RELU) {}
     __device__ __forceinline__ float operator()(float value) const {
         value = value * by + bias;
         return rectifies ? relu(value) : value;
@@ -69,74 +69,75 @@ struct Finish {
         return make_float4((*this)(v.x), (*this)(v.y), (*this)(v.z), (*this)(v.w)); }
 };
 
-__device__ __forceinline__ float4 staged_four(const float* room, int output, int pixel) {
-    return *reinterpret_cast<const float4*>(room + staged_at(output, pixel));
+__device__ __forceinline__ float4 staged_four(const float* staging, int output, int pixel) {
+    return *reinterpret_cast<const float4*>(staging + staged_at(output, pixel));
 }
 
 // Two rows of 8 pixels of an image, from `row` and `column` on, for 64 outputs from `first` on: a lane has four pixels
 // of every eighth output, 16 bytes.
 template <int FORMAT>
-__device__ __forceinline__ void write_rows(const float* room, const Out& to, int image, int row, int column, int first)
+__device__ __forceinline__ void write_rows(const float* staging, const Out& to, int image, int row, int column,
+    int first)
     {
     const int lane = threadIdx.x % 32, down = lane / 2 % 2, along = lane % 2 * 4, output = first + lane / 4;
     if (row + down >= to.h || column + along >= to.w) return;
     const long long plane = to.h * to.w, at = (static_cast<long long>(image) * to.o + output) * plane + (row + down)
         * to.w + column + along;
-    float4 below[8];
-    if (to.below != nullptr) {
-        const float* from = to.below + at;
+    float4 relu_mask[8];
+    if (to.relu_mask != nullptr) {
+        const float* from = to.relu_mask + at;
 #pragma unroll
         // all on their way together
-        for (int q = 0; q < 8; ++q, from += 8 * plane) below[q] = *reinterpret_cast<const float4*>(from);
+        for (int q = 0; q < 8; ++q, from += 8 * plane) relu_mask[q] = *reinterpret_cast<const float4*>(from);
     }
     float* y = to.y + at;
 #pragma unroll
     for (int q = 0; q < 8; ++q, y += 8 * plane) {
-        float4 four = Finish<FORMAT>(to, output + 8 * q)(staged_four(room, lane / 4 + 8 * q, 8 * down + along));
-        if (to.below != nullptr) four = relu_gradient(four, below[q]);
+        float4 four = Finish<FORMAT>(to, output + 8 * q)(staged_four(staging, lane / 4 + 8 * q, 8 * down + along));
+        if (to.relu_mask != nullptr) four = relu_gradient(four, relu_mask[q]);
         *reinterpret_cast<float4*>(y) = four;
     }
 }
 
 // Asks for what write_rows will read of `below`: 64 outputs of a warp's two rows of pixels, so that it lies in the
-// second-level cache by then. To be called before the products, behind which nothing of it is felt.
+// second-level cache by then. To be called before the products, after which nothing of it is felt.
 __device__ __forceinline__ void fetch_below(const Out& to, int image, int row, int column, int first) {
     const int lane = threadIdx.x % 32, line = row + lane % 2;
     if (image >= to.n || first >= to.o || line >= to.h || column >= to.w) return;
     const long long plane = to.h * to.w;
-    const float* from = to.below + (static_cast<long long>(image) * to.o + first + lane / 2) * plane + line * to.w
+    const float* from = to.relu_mask + (static_cast<long long>(image) * to.o + first + lane / 2) * plane + line * to.w
         + column;
 #pragma unroll
     for (int q = 0; q < 4; ++q, from += 16 * plane) fetch_ahead(from);
 }
 
-// What write_rows does, pixel by pixel: of rows that 16 bytes do not divide, and of an enlarged image, of which these
+// What write_rows does, pixel by pixel: of rows that 16 bytes do not divide, and of an upsampled image, of which these
 // are every second pixel of every second row, from the class's first pixel on. A lane has a pixel of every second
 // output.
 template <int FORMAT>
-__device__ __forceinline__ void write_pixels(const float* room, const Out& to, int image, int row, int column,
+__device__ __forceinline__ void write_pixels(const float* staging, const Out& to, int image, int row, int column,
     int of_class, int first) {
     const int lane = threadIdx.x % 32, output = first + lane / 16, line = row + lane / 8 % 2, along = column + lane % 8;
     if (line >= to.h || along >= to.w) return;
-    const long long plane = to.apart * to.apart * to.h * to.w;
-    long long at = (static_cast<long long>(image) * to.o + output) * plane + (line * to.apart + of_class / 2)
-        * (to.w * to.apart) + along * to.apart + of_class % 2;
-    if (to.below == nullptr) {  // of which nothing is read, so that no read has to wait for a write
+    const long long plane = to.spacing * to.spacing * to.h * to.w;
+    long long at = (static_cast<long long>(image) * to.o + output) * plane + (line * to.spacing + of_class / 2)
+        * (to.w * to.spacing) + along * to.spacing + of_class % 2;
+    if (to.relu_mask == nullptr) {  // of which nothing is read, so that no read has to wait for a write
 #pragma unroll 8
         for (int pair = 0; pair < 32; ++pair, at += 2 * plane)
-            to.y[at] = Finish<FORMAT>(to, output + 2 * pair)(room[pair * 32 + (lane ^ (pair % 4 * 8))]);
+            to.y[at] = Finish<FORMAT>(to, output + 2 * pair)(staging[pair * 32 + (lane ^ (pair % 4 * 8))]);
         return;
     }
 #pragma unroll 4
     for (int pair = 0; pair < 32; ++pair, at += 2 * plane)
-        to.y[at] = relu_gradient(Finish<FORMAT>(to, output + 2 * pair)(room[pair * 32 + (lane ^ (pair % 4 * 8))]),
-            to.below[at]);
+        to.y[at] = relu_gradient(Finish<FORMAT>(to, output + 2 * pair)(staging[pair * 32 + (lane ^ (pair % 4 * 8))]),
+            to.relu_mask[at]);
 }
 
-// Writes the 2 x 8 pixels of a warp packed for the layer behind, in bf16 with their channels last: a lane has two
+// Writes the 2 x 8 pixels of a warp packed for the layer after, in bf16 with their channels last: a lane has two
 // neighbouring outputs.
 template <int FORMAT>
-__device__ __forceinline__ void write_packed(const float* room, const Out& to, int image, int row, int column,
+__device__ __forceinline__ void write_packed(const float* staging, const Out& to, int image, int row, int column,
     int of_class, int first) {
     const int lane = threadIdx.x % 32, output = first + 2 * lane;
     const Finish<FORMAT> finish(to, output), next(to, output + 1);
@@ -144,28 +145,28 @@ __device__ __forceinline__ void write_packed(const float* room, const Out& to, i
 #pragma unroll 1
     for (int pixel = 0; pixel < 16; pixel += 4) {
         const int line = row + pixel / 8;
-        const float4 left = finish(staged_four(room, 2 * lane, pixel)),
-            right = next(staged_four(room, 2 * lane + 1, pixel));
+        const float4 left = finish(staged_four(staging, 2 * lane, pixel)),
+            right = next(staged_four(staging, 2 * lane + 1, pixel));
         const unsigned both[4] = {two_bf16(left.x, right.x), two_bf16(left.y, right.y), two_bf16(left.z, right.z),
             two_bf16(left.w, right.w)};
-        const long long number = static_cast<long long>(image * to.apart * to.h + line * to.apart + of_class / 2)
-            * to.w * to.apart + of_class % 2;
+        const long long number = static_cast<long long>(image * to.spacing * to.h + line * to.spacing + of_class / 2)
+            * to.w * to.spacing + of_class % 2;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
             const int along = column + pixel % 8 + e;
-            if (line < to.h && along < to.w) packed[(number + along * to.apart) * to.o / 2] = both[e];
+            if (line < to.h && along < to.w) packed[(number + along * to.spacing) * to.o / 2] = both[e];
         }
     }
 }
 
 // Writes a warp's 2 x 8 pixels through a 2 x 2 pool: four windows of an output, and each lane has an output to itself.
 template <int FORMAT>
-__device__ __forceinline__ void write_pooled(const float* room, const Out& to, int image, int row, int column,
+__device__ __forceinline__ void write_pooled(const float* staging, const Out& to, int image, int row, int column,
     int first) {
     const int lane = threadIdx.x % 32, high = to.h / 2, across = to.w / 2, pixels = high * across,
         pixel = row / 2 * across + column / 2;
     const int count = row / 2 < high ? across - column / 2 : 0;
-    const bool wide = to.by_four(across) && reinterpret_cast<unsigned long long>(to.winner) % 4 == 0;
+    const bool wide = to.by_four(across) && reinterpret_cast<unsigned long long>(to.argmax) % 4 == 0;
 #pragma unroll 1
     for (int own = lane; own < 64; own += 32) {
         const int output = first + own;
@@ -175,8 +176,8 @@ __device__ __forceinline__ void write_pooled(const float* room, const Out& to, i
         unsigned place[4];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const float4 above = finish(staged_four(room, own, 4 * half)),
-                beneath = finish(staged_four(room, own, 8 + 4 * half));
+            const float4 above = finish(staged_four(staging, own, 4 * half)),
+                beneath = finish(staged_four(staging, own, 8 + 4 * half));
             const float fours[2][4] = {{above.x, above.y, beneath.x, beneath.y},
                 {above.z, above.w, beneath.z, beneath.w}};
 #pragma unroll
@@ -186,14 +187,14 @@ __device__ __forceinline__ void write_pooled(const float* room, const Out& to, i
             }
         }
         store_four(to.y + at, make_float4(best[0], best[1], best[2], best[3]), count, wide);
-        if (to.winner != nullptr) {
+        if (to.argmax != nullptr) {
             if (wide && count >= 4) {
-                *reinterpret_cast<unsigned*>(to.winner + at) = place[0] | place[1] << 8 | place[2] << 16
+                *reinterpret_cast<unsigned*>(to.argmax + at) = place[0] | place[1] << 8 | place[2] << 16
                     | place[3] << 24;
             } else {
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
-                    if (e < count) to.winner[at + e] = static_cast<unsigned char>(place[e]);
+                    if (e < count) to.argmax[at + e] = static_cast<unsigned char>(place[e]);
             }
         }
         if (FORMAT == BF16 && to.packed != nullptr) {
@@ -208,11 +209,11 @@ __device__ __forceinline__ void write_pooled(const float* room, const Out& to, i
 // All that becomes of what a warp has staged: 64 outputs from `first` on, of two rows of 8 pixels from `row` and
 // `column` on.
 template <int FORMAT>
-__device__ __forceinline__ void write_staged(const float* room, const Out& to, int image, int row, int column,
+__device__ __forceinline__ void write_staged(const float* staging, const Out& to, int image, int row, int column,
     int of_class, int first) {
     if (image >= to.n || first >= to.o) return;  // outputs are a multiple of 64
-    if (to.after == POOL) return write_pooled<FORMAT>(room, to, image, row, column, first);
-    if (to.apart == 1 && to.by_four(to.w)) write_rows<FORMAT>(room, to, image, row, column, first);
-    else write_pixels<FORMAT>(room, to, image, row, column, of_class, first);
-    if (FORMAT == BF16 && to.packed != nullptr) write_packed<FORMAT>(room, to, image, row, column, of_class, first);
+    if (to.after == POOL) return write_pooled<FORMAT>(staging, to, image, row, column, first);
+    if (to.spacing == 1 && to.by_four(to.w)) write_rows<FORMAT>(staging, to, image, row, column, first);
+    else write_pixels<FORMAT>(staging, to, image, row, column, of_class, first);
+    if (FORMAT == BF16 && to.packed != nullptr) write_packed<FORMAT>(staging, to, image, row, column, of_class, first);
 }

@@ -14,22 +14,22 @@ constexpr int THREADS = 256, AT_ONCE = THREADS / 32;
 constexpr int MOST = 512;                             // threads of a block that packs pixels, at most
 
 // What images are made of as they are packed, and what stands between: x (n, c, h, w), and y null, or as x, the output
-// of a ReLU whose gradient x is; or, with `winner`, x (n, c, h / 2, w / 2), the gradient of a 2 x 2 pool, and likewise
+// of a ReLU whose gradient x is; or, with `argmax`, x (n, c, h / 2, w / 2), the gradient of a 2 x 2 pool, and likewise
 // the places (pooled.cuh) that it goes back to: zero everywhere else.
 struct Given {
     const float *__restrict__ x, *__restrict__ y;
-    const unsigned char* __restrict__ winner;
+    const unsigned char* __restrict__ argmax;
     int h, w;
 
     // Of 8 channels, from number `first` of all n c on, four pixels in row `row` from `column` on, and in the next row
     // where this one ends; 0 where there are none. All reads are on their way together.
     template <bool BY_FOUR>
     __device__ __forceinline__ void read(float (&v)[8][4], int first, int row, int column) const {
-        const int plane = winner != nullptr ? (h / 2) * (w / 2) : h * w;
+        const int plane = argmax != nullptr ? (h / 2) * (w / 2) : h * w;
         const long long begin = static_cast<long long>(first) * plane;
         const float* from = x + begin;
-        const unsigned char* won = winner + (winner != nullptr ? begin : 0);
-        if (BY_FOUR && winner == nullptr) {
+        const unsigned char* pool_argmax = argmax + (argmax != nullptr ? begin : 0);
+        if (BY_FOUR && argmax == nullptr) {
             const bool here = row < h;
             from += row * w + column;
 #pragma unroll
@@ -45,7 +45,7 @@ struct Given {
             for (int i = 0; i < 8; ++i) {
                 const float2 two = here ? *reinterpret_cast<const float2*>(from + at + i * plane)
                     : make_float2(0.0f, 0.0f);
-                const int both = here ? *reinterpret_cast<const unsigned short*>(won + at + i * plane) : 0;
+                const int both = here ? *reinterpret_cast<const unsigned short*>(pool_argmax + at + i * plane) : 0;
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
                     v[i][e] = (both >> e / 2 * 8 & 255) == upper + e % 2 ? (e < 2 ? two.x : two.y) : 0.0f;
@@ -54,14 +54,14 @@ struct Given {
 #pragma unroll
             for (int e = 0; e < 4; ++e, ++column) {
                 if (column == w) ++row, column = 0;
-                const bool here = winner == nullptr ? row < h : row / 2 < h / 2 && column / 2 < w / 2;
-                const int at = winner == nullptr ? row * w + column : row / 2 * (w / 2) + column / 2;
+                const bool here = argmax == nullptr ? row < h : row / 2 < h / 2 && column / 2 < w / 2;
+                const int at = argmax == nullptr ? row * w + column : row / 2 * (w / 2) + column / 2;
 #pragma unroll
                 for (int i = 0; i < 8; ++i) v[i][e] = here ? from[at + i * plane] : 0.0f;
-                if (here && winner != nullptr)
+                if (here && argmax != nullptr)
 #pragma unroll
                     for (int i = 0; i < 8; ++i)
-                        v[i][e] = won[at + i * plane] == row % 2 * 2 + column % 2 ? v[i][e] : 0.0f;
+                        v[i][e] = pool_argmax[at + i * plane] == row % 2 * 2 + column % 2 ? v[i][e] : 0.0f;
                 if (here && y != nullptr)
 #pragma unroll
                     for (int i = 0; i < 8; ++i) v[i][e] = relu_gradient(v[i][e], y[begin + at + i * plane]);
@@ -89,22 +89,23 @@ __device__ __forceinline__ void add_up(float* __restrict__ sums, const float (&p
     }
 }
 
-// x, y, winner, h, w: as Given has them. high, low: (n, h w, c), two channels a word. undo: (n, c / 64), what undoes a
-// scale. undo: null in bf16. low: null but in SPLIT. sums: null, or (n, c), each channel's sum over an image's pixels.
-// by_classes: whether pixels are wanted by the four classes of taps.cuh, each as an image of a quarter of the pixels; h
-// and w are even then. A block has 64 channels of an image, and a warp of them 16 pixels at a time, four lanes for
-// every eight channels: a lane reads 16 bytes of each of eight channels, and writes 16 bytes of each of four pixels,
-// next to the seven lanes that have the pixel's other channels. Of a block of 512 threads an image of 256 pixels is
-// read once; of a larger one with a scale the largest number is found first, and then all is read again. BY_FOUR:
-// whether four pixels of x begin at a multiple of 16 bytes, or those of a pool's gradient at one of 8, in the same row;
-// and y is null.
+// x, y, argmax, h, w: as Given has them. high, low: (n, h w, c), two channels a word. inverse_scale: (n, c / 64), what
+// inverts a scale. inverse_scale: null in bf16. low: null but in SPLIT. sums: null, or (n, c), each channel's sum over
+// an image's pixels. by_classes: whether pixels are wanted by the four classes of taps.cuh, each as an image of a
+// quarter of the pixels; h and w are even then. A block has 64 channels of an image, and a warp of them 16 pixels at a
+// time, four lanes for every eight channels: a lane reads 16 bytes of each of eight channels, and writes 16 bytes of
+// each of four pixels, next to the seven lanes that have the pixel's other channels. Of a block of 512 threads an image
+// of 256 pixels is read once; of a larger one with a scale the largest number is found first, and then all is read
+// again. BY_FOUR: whether four pixels of x begin at a multiple of 16 bytes, or those of a pool's gradient at one of 8,
+// in the same row; and y is null.
 template <int FORMAT, bool BY_FOUR>
 __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
-    const float* __restrict__ x, const float* __restrict__ y, const unsigned char* __restrict__ winner,
+    const float* __restrict__ x, const float* __restrict__ y, const unsigned char* __restrict__ argmax,
     unsigned* __restrict__ high,
-    unsigned* __restrict__ low, float* __restrict__ undo, float* __restrict__ sums, int c, int h, int w, int by_classes
+    unsigned* __restrict__ low, float* __restrict__ inverse_scale, float* __restrict__ sums, int c, int h, int w,
+        int by_classes
 ) {
-    const Given given{x, y, winner, h, w};
+    const Given given{x, y, argmax, h, w};
     const int lane = threadIdx.x % 32, blocks = c / 64, image = blockIdx.x / blocks, block = blockIdx.x % blocks,
         plane = h * w;
     const int at_once = blockDim.x / 2, rounds = (plane + at_once - 1) / at_once;  // pixels, and how often that many
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
             if (turn < rounds - 1) continue;
             const unsigned exponent = scale_exponent(largest_of_block(largest, warps, blockDim.x / 32));
             by = power_of_two(exponent);
-            if (threadIdx.x == 0) undo[blockIdx.x] = power_of_two(254u - exponent);
+            if (threadIdx.x == 0) inverse_scale[blockIdx.x] = power_of_two(254u - exponent);
             continue;
         }
 #pragma unroll
@@ -147,27 +148,28 @@ __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
 }
 
 // Weights w (o, c, 3, 3) for both ways. Forward: (9 c, o), terms ordered (64 channels, tap, channel). Backward: (9 o,
-// c) likewise, taps mirrored; null where there is no input gradient. enlarged: whether they are those behind an
-// enlargement by 2; forward then (16 c, o), terms (class, 64 channels, tap, channel), and backward (16 o, c). undo:
-// (o,) and (c,), times 2^14 (squares.cuh); one for all classes of an output, since all are sums of the same nine
-// numbers. undo: null in bf16. low: null but in SPLIT. A block packs eight columns, each by a warp, whose lanes have a
-// row of w's each, an output and a channel: its nine numbers are read once and make all sixteen. Through shared memory
-// the eight columns, 16 bytes of a term, come together.
+// c) likewise, taps mirrored; null where there is no input gradient. upsampled: whether they are those after an
+// upsampling by 2; forward then (16 c, o), terms (class, 64 channels, tap, channel), and backward (16 o, c).
+// inverse_scale: (o,) and (c,), times 2^14 (squares.cuh); one for all classes of an output, since all are sums of the
+// same nine numbers. inverse_scale: null in bf16. low: null but in SPLIT. A block packs eight columns, each by a warp,
+// whose lanes have a row of w's each, an output and a channel: its nine numbers are read once and make all sixteen.
+// Through shared memory the eight columns, 16 bytes of a term, come together.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_weights(
-    const float* __restrict__ w, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ undo,
+    const float* __restrict__ w, unsigned* __restrict__ high, unsigned* __restrict__ low,
+    float* __restrict__ inverse_scale,
     unsigned* __restrict__ back_high,
-    unsigned* __restrict__ back_low, float* __restrict__ back_undo, int o, int c, int enlarged
+    unsigned* __restrict__ back_low, float* __restrict__ back_inverse, int o, int c, int upsampled
 ) {
     // of a term's columns; with a word between, lanes that write one after the other meet other banks
     constexpr int WORDS = AT_ONCE / 2, ROOM = WORDS + 1;
     __shared__ unsigned highs[16][32][ROOM], lows[FORMAT == SPLIT ? 16 : 1][32][ROOM];
     const bool back = static_cast<int>(blockIdx.x) >= o / AT_ONCE;
-    const Taps taps{!enlarged ? WINDOW : back ? GATHERED : ENLARGED};
+    const Taps taps{!upsampled ? WINDOW : back ? GATHERED : UPSAMPLED};
     const int columns = back ? c : o, others = back ? o : c, each = taps.count() * others,
         left = AT_ONCE * (blockIdx.x - (back ? o / AT_ONCE : 0));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    // All numbers that the warp's column has of another channel, or output: w's nine, or the sixteen of an enlarged
+    // All numbers that the warp's column has of another channel, or output: w's nine, or the sixteen of an upsampled
     // layer.
     const auto read = [&](int other, float (&number)[16]) {
         const float* from = w + (back ? static_cast<long long>(other) * c + left + warp
@@ -176,7 +178,7 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
 #pragma unroll
         for (int i = 0; i < 9; ++i) nine[i] = from[i];
 #pragma unroll
-        for (int i = 0; i < 16; ++i) number[i] = enlarged ? folded(nine, i / 4, i % 4, 4, 2) : i < 9 ? nine[i] : 0.0f;
+        for (int i = 0; i < 16; ++i) number[i] = upsampled ? folded(nine, i / 4, i % 4, 4, 2) : i < 9 ? nine[i] : 0.0f;
     };
     float number[16], by = 1.0f;
     if constexpr (SCALED<FORMAT>) {
@@ -192,7 +194,7 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
             largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
         const unsigned exponent = scale_exponent(largest);
         by = power_of_two(exponent);
-        if (lane == 0) (back ? back_undo : undo)[left + warp] = power_of_two(254u - exponent) * UP;
+        if (lane == 0) (back ? back_inverse : inverse_scale)[left + warp] = power_of_two(254u - exponent) * UP;
     }
     for (int first = 0; first < others; first += 32) {
         read(first + lane, number);
@@ -210,7 +212,7 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
                 tap = at / WORDS / 32 % taps.count();
             const int row = taps.number(tap / taps.side(), of_class / 2),
                 column = taps.number(tap % taps.side(), of_class % 2);
-            const int from = enlarged ? 4 * row + column : back ? 8 - tap : tap;
+            const int from = upsampled ? 4 * row + column : back ? 8 - tap : tap;
             const long long term = static_cast<long long>(of_class) * each + ((first + other) / 64 * taps.count() + tap)
                 * 64 + (first + other) % 64;
             (back ? back_high : high)[(term * columns + left) / 2 + word] = highs[from][other][word];

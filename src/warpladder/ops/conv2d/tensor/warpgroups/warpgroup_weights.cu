@@ -3,7 +3,7 @@
 //
 // Sums run over pixels, which go down the rows of both factors' pieces: wgmma takes numbers of 16 bits so, and nothing
 // is turned. A stage is one square of pixels: 128 outputs of dy, and for each of PIECES (tap, 128 channels) the square
-// of x that the tap reads. Behind an enlargement by 2 the roles are exchanged: `gradient` is the small image x, and
+// of x that the tap reads. After an upsampling by 2 the roles are exchanged: `gradient` is the small image x, and
 // `pixels` is dy by classes (GATHERED of taps.cuh). bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them
 // after each square, are scaled back, and added up by additions that round. HALF, fp16: likewise, but after all squares
 // of an image, which have one scale, or after nine.
@@ -11,15 +11,16 @@
 #include "squares.cuh"
 
 // gradient: (n, h, w, o), pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones.
-// dy_undo: (n, o / 64), x_undo: (n, c / 64), both null in bf16. part: (parts, o, taps c). The grid's x counts groups of
-// PIECES, then tiles of 128 outputs; its y parts of `depth` squares.
+// dy_inverse: (n, o / 64), x_inverse: (n, c / 64), both null in bf16. part: (parts, o, taps c). The grid's x counts
+// groups of PIECES, then tiles of 128 outputs; its y parts of `depth` squares.
 template <int FORMAT, int PIECES>
 __global__ void __launch_bounds__(THREADS, 1) correlate(
     const __grid_constant__ TensorMap gradient, const __grid_constant__ TensorMap gradient_low,
     const __grid_constant__ TensorMap pixels,
-    const __grid_constant__ TensorMap pixels_low, const float* __restrict__ dy_undo, const float* __restrict__ x_undo,
+    const __grid_constant__ TensorMap pixels_low, const float* __restrict__ dy_inverse,
+    const float* __restrict__ x_inverse,
     float* __restrict__ part, int n,
-    int c, int h, int w, int o, int depth, int way
+    int c, int h, int w, int o, int depth, int kind
 ) {
     constexpr int FIRST = GROUPS, WIDE = COLUMNS / 64, SECOND = PIECES * WIDE;
     using Stages = Ring<FORMAT, FIRST, SECOND>;
@@ -28,7 +29,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
     char* ring = first_stage(shared);
     stages.init();
     const Squares squares(n, h, w);
-    const Taps taps{way};
+    const Taps taps{kind};
     const int across = (c + COLUMNS - 1) / COLUMNS, pieces = taps.count() * across,
         groups = (pieces + PIECES - 1) / PIECES;
     // a piece's number: tap, then 128 channels
@@ -87,9 +88,9 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
         for (int square = begin; square < end;) {
             const int image = squares.image(square), first = square,
                 next = min(min(end, first + STAYING), squares.after(image));
-            const float back = undone(dy_undo, image, n, o, top / 64 + group) * DOWN;
-            const float back_x[WIDE] = {undone(x_undo, image, n, c, block) * UP,
-                undone(x_undo, image, n, c, block + 1) * UP};
+            const float back = undone(dy_inverse, image, n, o, top / 64 + group) * DOWN;
+            const float back_x[WIDE] = {undone(x_inverse, image, n, c, block) * UP,
+                undone(x_inverse, image, n, c, block + 1) * UP};
             for (; square < next; ++square, turn.next()) {
                 barrier_wait(&stages.arrived[turn.stage], turn.parity);
                 const char* stage = ring + turn.stage * Stages::BYTES;

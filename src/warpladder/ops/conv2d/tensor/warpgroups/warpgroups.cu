@@ -1,11 +1,11 @@
 // Convolutions by warpgroup products (wgmma): y[pixel, o] = sum over (64 channels, tap, channel) of x[pixel + tap,
 // channel] w[(64 channels, tap, channel), o].
 //
-// Windows of 3 x 3, stride 1, one pixel of padding, alone or behind an enlargement by 2 (taps.cuh), over images that
+// Windows of 3 x 3, stride 1, one pixel of padding, alone or after an upsampling by 2 (taps.cuh), over images that
 // warpgroup_pack.cu has written channels last. A tap's factor is a square of pixels like any other, one pixel further:
 // the copy engine is given another place and nothing is unfolded. The input gradient is the same with other weights. Of
-// an enlarged layer's y a tile has pixels of one class; the classes of a square follow each other, so that rows of y
-// are filled up while they are in the second-level cache. Of three warpgroups one asks for pieces, by one of its
+// an upsampled layer's y a tile has pixels of one class; the classes of a square follow each other, so that rows of y
+// are filled up while they are in the second-level cache. Of three warpgroups one requests pieces, by one of its
 // threads; two multiply. Blocks stay, and make one tile after the other. bf16: sums stay in the tensor cores. SPLIT,
 // fp32: they leave them after each tap's 64 channels, are scaled back, and added up by additions that round. HALF,
 // fp16: likewise, but after all taps of 64 channels, which have one scale, or after eight of sixteen.
@@ -13,22 +13,23 @@
 #include "squares.cuh"
 #include "staged.cuh"
 
-// way: taps.cuh's. pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones; weights:
+// kind: taps.cuh's. pixels: (n, h, w, c), of GATHERED (4 n, h, w, c), or the high halves and the low ones; weights:
 // (classes taps c, o) likewise.
-// x_undo: (n, c / 64), w_undo: (o,), both null in bf16. bias: (o,) or null. below: null, or as y, the output of a ReLU
-// whose gradient y shall be.
-// y: (n, o, h, w); of ENLARGED (n, o, 2 h, 2 w), which has no POOL; of POOL (n, o, h / 2, w / 2), winner likewise.
+// x_inverse: (n, c / 64), w_inverse: (o,), both null in bf16. bias: (o,) or null. relu_mask: null, or as y, the output
+// of a ReLU whose gradient y is.
+// y: (n, o, h, w); of UPSAMPLED (n, o, 2 h, 2 w), which has no POOL; of POOL (n, o, h / 2, w / 2), argmax likewise.
 // packed: null, or y once more, for a layer of these that reads it in bf16: channels last and rounded, as pack_pixels
 // of warpgroup_pack.cu has it. A block makes 128 outputs of 2 PIECES squares, each warpgroup PIECES of them.
 template <int FORMAT, int PIECES>
 __global__ void __launch_bounds__(THREADS, 1) convolve(
     const __grid_constant__ TensorMap pixels, const __grid_constant__ TensorMap pixels_low,
     const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights_low, const float* __restrict__ x_undo, const float* __restrict__ w_undo,
+    const __grid_constant__ TensorMap weights_low, const float* __restrict__ x_inverse,
+    const float* __restrict__ w_inverse,
     const float* __restrict__ bias,
-    const float* __restrict__ below, float* __restrict__ y, unsigned char* __restrict__ winner,
+    const float* __restrict__ relu_mask, float* __restrict__ y, unsigned char* __restrict__ argmax,
     unsigned short* __restrict__ packed, int n, int c,
-    int h, int w, int o, int after, int way
+    int h, int w, int o, int after, int kind
 ) {
     constexpr int FIRST = GROUPS * PIECES, SECOND = COLUMNS / 64;
     // registers of a thread that asks: the places of more squares are more numbers; the three warpgroups have 504
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     char* ring = first_stage(shared);
     stages.init();
     const Squares squares(n, h, w);
-    const Taps taps{way};
+    const Taps taps{kind};
     const int tiles_o = (o + COLUMNS - 1) / COLUMNS, across = taps.classes() * tiles_o,
         tiles = (squares.count() + FIRST - 1) / FIRST * across;
     const int steps = c / 64 * taps.count();
@@ -84,14 +85,14 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     }
     more_registers<(504 - ASKING) / 2>();
     const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    float* room = reinterpret_cast<float*>(ring + Stages::STAGES * Stages::BYTES) + (4 * group + warp) * STAGED;
-    const Out to{w_undo, bias, below, y, winner, packed, n, h, w, o, after, way == ENLARGED ? 2 : 1};
+    float* staging = reinterpret_cast<float*>(ring + Stages::STAGES * Stages::BYTES) + (4 * group + warp) * STAGED;
+    const Out to{w_inverse, bias, relu_mask, y, argmax, packed, n, h, w, o, after, kind == UPSAMPLED ? 2 : 1};
     const auto done = [&](int stage) {
         if (lane == 0) barrier_arrive(&stages.read[stage]);
     };
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int first = tile / across * FIRST + group * PIECES, left = tile % tiles_o * COLUMNS;
-        if (below != nullptr)
+        if (relu_mask != nullptr)
 #pragma unroll 1
             for (int half = 0; half < 2 * PIECES; ++half) {
                 const int square = first + half / 2;
@@ -102,12 +103,12 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
         if constexpr (SCALED<FORMAT>) {
             static_assert(PIECES == 1, "there are registers for one piece's sums and parts");
             // Steps whose sums stay in the tensor cores: in HALF as many as have one scale, but nine at most.
-            const int staying = FORMAT == SPLIT ? 1 : taps.way == GATHERED ? 8 : taps.count();
+            const int staying = FORMAT == SPLIT ? 1 : taps.kind == GATHERED ? 8 : taps.count();
             float part[COLUMNS / 2];
 #pragma unroll
             for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = 0.0f;
             for (int block = 0; block < c / 64; ++block) {
-                const float back = undone(x_undo, squares.image(first), n, c, block) * DOWN;
+                const float back = undone(x_inverse, squares.image(first), n, c, block) * DOWN;
                 for (int tap = 0; tap < taps.count(); tap += staying) {
                     for (int step = 0; step < staying; ++step, turn.next()) {
                         barrier_wait(&stages.arrived[turn.stage], turn.parity);
@@ -149,15 +150,15 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
             const int square = first + half / 2;
 #pragma unroll
             for (int piece = 0; piece < PIECES; ++piece) {
-                if (half == 2 * piece) stage<0>(room, sum[piece]);
-                if (half == 2 * piece + 1) stage<COLUMNS / 4>(room, sum[piece]);
+                if (half == 2 * piece) stage<0>(staging, sum[piece]);
+                if (half == 2 * piece + 1) stage<COLUMNS / 4>(staging, sum[piece]);
             }
             __syncwarp();
             write_staged<FORMAT>(
-                room, to, squares.image(square), squares.row(square) + 2 * warp, squares.column(square), of_class,
+                staging, to, squares.image(square), squares.row(square) + 2 * warp, squares.column(square), of_class,
                     left + half % 2 * 64
             );
-            __syncwarp();  // everybody has read what the next half takes the place of
+            __syncwarp();  // all threads have read what the next half takes the place of
         }
     }
 }

@@ -13,7 +13,7 @@ from ...problem import Image
 from ...products import AFTER
 from ..algorithm import ConvAlgorithm, ConvProblem
 from ..formats import FactorFormat
-from .images import CHANNELS, CLASSES, SIDE, TAPS, WAYS, GradientBelow, Halves, PackedImages, PackedWeights
+from .images import CHANNELS, CLASSES, SIDE, TAPS, KINDS, GradientBelow, Halves, PackedImages, PackedWeights
 
 SOURCE = Path(__file__).with_name("warpgroups.cu")
 WEIGHTS = Path(__file__).with_name("warpgroup_weights.cu")
@@ -65,14 +65,14 @@ def convolve(n: int, images: PackedImages, weights: Halves, to: Outputs, upsampl
     """
     device, kind, (c, h, w), o = images.device, images.kind, images.image, weights.high.shape[1]
     across, multiprocessors = ceil_div(o, COLUMNS) * (CLASSES if upsamples else 1), device.limits.multiprocessors
-    taps = "ENLARGED" if upsamples else images.taps
+    taps = "UPSAMPLED" if upsamples else images.taps
     # Two squares for each warpgroup read weights half as often; where that leaves multiprocessors idle, one.
     pieces = most_tiles(kind) if ceil_div(images.squares(n), 4) * across >= multiprocessors else 1
     tiles = ceil_div(images.squares(n), 2 * pieces) * across
     of_weights = [device.tensor_map(half, CHANNELS) for half in (weights.high, weights.low)]
     return device.kernel(SOURCE, f"convolve<{kind.name}, {pieces}>").bind(
         min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.inverse, weights.inverse, to.bias, to.mask,
-        to.y, to.argmax, to.packed, n, c, h, w, o, AFTER.index(to.after), WAYS.index(taps),
+        to.y, to.argmax, to.packed, n, c, h, w, o, AFTER.index(to.after), KINDS.index(taps),
         shared=shared_bytes(kind, 2 * pieces + COLUMNS // 64) + STAGED,
     )  # fmt: skip
 
@@ -112,7 +112,7 @@ def correlate(n: int, gradient: PackedImages, images: PackedImages, partials: Ar
     return [
         device.kernel(WEIGHTS, f"correlate<{kind.name}, {found.pieces}>").bind(
             (found.blocks, found.parts), THREADS, *gradient.maps(n), *images.maps(n), gradient.halves.inverse, images.halves.inverse, partials,
-            n, c, h, w, gradient.image[0], found.depth, WAYS.index(images.taps), shared=shared_bytes(kind, 2 + found.pieces * COLUMNS // 64),
+            n, c, h, w, gradient.image[0], found.depth, KINDS.index(images.taps), shared=shared_bytes(kind, 2 + found.pieces * COLUMNS // 64),
         )
     ]  # fmt: skip
 
