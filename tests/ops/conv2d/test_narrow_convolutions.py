@@ -154,7 +154,9 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "another tap's scale undone": ("fp32", (("inverse_scale[e] += 4 * STRIDE * pixels", "inverse_scale[e] += 0 * pixels"),), "normal"),
     "the scale of weights not undone": ("fp32", (("? scales[output] : 1.0f", "? UP : 1.0f"),), "normal"),
     "the scale of dy not undone": ("fp32", (("back = inverse_scale[CHANNELS + output]", "back = UP"),), "normal"),
-    "the scale of x undone twice": ("fp32", (("pair.x * inverse_scale[channel] * back", "pair.x * inverse_scale[channel] * inverse_scale[channel] * back"),), "normal"),
+    "the scale of x undone twice": (
+        "fp32", (("* inverse_scale[channel] * back", "* inverse_scale[channel] * inverse_scale[channel] * back"),), "normal",
+    ),
     "the largest of half a line": ("fp32", (("bit = 1; bit < EACH", "bit = 1; bit < EACH / 2"),), "normal"),
     "no scale, huge": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "huge"),
     "no scale, tiny": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "tiny"),

@@ -366,7 +366,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
 OF_ENLARGED: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "pixels of y's classes exchanged": (
         "bf16",
-        (("along * to.spacing + of_class % 2;", "along * to.apart + 1 - of_class % 2;"),),
+        (("along * to.spacing + of_class % 2;", "along * to.spacing + 1 - of_class % 2;"),),
         "normal",
     ),
     "pixels of dy's classes exchanged": ("bf16", (("by_class(row, column,", "by_class(row ^ 1, column,"),), "normal"),

@@ -13,7 +13,7 @@ from ...problem import Image
 from ...products import AFTER
 from ..algorithm import ConvAlgorithm, ConvProblem
 from ..formats import FactorFormat
-from .images import CHANNELS, CLASSES, SIDE, TAPS, KINDS, GradientBelow, Halves, PackedImages, PackedWeights
+from .images import CHANNELS, CLASSES, KINDS, SIDE, TAPS, GradientBelow, Halves, PackedImages, PackedWeights
 
 SOURCE = Path(__file__).with_name("warpgroups.cu")
 WEIGHTS = Path(__file__).with_name("warpgroup_weights.cu")
