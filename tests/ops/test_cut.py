@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from segments_here import between
+from segments_here import boundaries
 
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -233,5 +233,5 @@ def test_what_a_segment_refuses_is_computed_by_others() -> None:
     net = Net(
         "refused", (1, 9, 9), (Conv2d(out_channels=3, kernel_size=3), ReLU(), MaxPool2d(3), Flatten(), Linear(out_features=17)), CrossEntropyLoss()
     )  # fmt: skip
-    found = between(net, graphed.TABLE, EmulatedDevice())
+    found = boundaries(net, graphed.TABLE, EmulatedDevice())
     assert [len(part.nodes) for part, _ in found.cut] == [1, 2, 1, 1, 1]

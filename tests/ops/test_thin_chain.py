@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from segments_here import between, kinds
+from segments_here import boundaries, kinds
 from strategies import Case, case
 from test_steps import bits, clear_of_switches, compare_epoch
 
@@ -182,7 +182,7 @@ def test_the_last_thin_layer_with_its_loss(net: Net, few: int, monkeypatch: pyte
     ids=str,
 )
 def test_other_nets_are_left_to_the_layers(net: Net) -> None:
-    assert ThinChain not in [kind for _, kind in between(net, TABLE, DEVICE).cut]
+    assert ThinChain not in [kind for _, kind in boundaries(net, TABLE, DEVICE).cut]
 
 
 def _trained(drawn: Case, device: EmulatedDevice) -> bytes:

@@ -30,7 +30,7 @@ from warpladder.ops.update import reference as update_reference
 from warpladder.ops.update.cuda import NaiveUpdate
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
-from warpladder.trainers.kernelwise.layout import Layout
+from warpladder.trainers.kernelwise.layout import ParameterLayout
 
 #: Small nets of the ladder, of odd sizes and of sizes that four divides, of several classes.
 NETS = (
@@ -182,7 +182,7 @@ def _whole(
 ) -> set[str]:
     """Every step of an epoch from the same parameters, whole and as the first half of a batch, which nothing updates."""
     drawn, reference = _clear(net, config, samples, as_bytes)
-    batch, slots = config.batch(samples), Layout(net)
+    batch, slots = config.batch(samples), ParameterLayout(net)
     start = drawn.state.params, np.random.default_rng(1).normal(size=net.param_count).astype(np.float32)
     held = {name: slots.zeros(device, name) for name in ("parameters", "gradients", "momentum")}
     w, dw, v = held.values()

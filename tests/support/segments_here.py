@@ -13,8 +13,8 @@ from warpladder.nets import CrossEntropyLoss, Layer, Loss, Net, Shape
 from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import Subgraph, chain, gathering, subgraph
 from warpladder.ops.engine.kernels import Log
-from warpladder.ops.engine.segments import GatherSegment, KernelTable, LossSegment, Operands, Samples, Segment
-from warpladder.trainers.kernelwise.chain import Between
+from warpladder.ops.engine.segments import GatherSegment, KernelTable, LossSegment, Operands, Segment, StoredSamples
+from warpladder.trainers.kernelwise.boundaries import Boundaries
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 Some = TypeVar("Some", bound=Segment)
@@ -39,7 +39,7 @@ def for_layers(
 
 
 def for_gather(
-    kind: type[Segment], device: Device, samples: Samples, x: Array, target: Array | None, batch: int, block_size: int = 256
+    kind: type[Segment], device: Device, samples: StoredSamples, x: Array, target: Array | None, batch: int, block_size: int = 256
 ) -> GatherSegment:  # fmt: skip
     """A segment that gathers, for as many samples as x holds, of full batches of `batch`."""
     nodes = replace(gathering(tuple(x.shape[1:]), len(x), device.limits), batch=batch)
@@ -60,10 +60,10 @@ def for_loss(
 
 def stored(
     device: Device, source: np.ndarray, scale: float, labels: np.ndarray | None, order: np.ndarray | None, step: int = 0
-) -> Samples:
+) -> StoredSamples:
     """A data set on a device, at this step of an epoch in this order; none takes the rows as they stand."""
     on = device.array
-    return Samples(
+    return StoredSamples(
         on(source, "source"), np.float32(scale), None if labels is None else on(labels.astype(np.int32), "labels"),
         None if order is None else on(order, "order"), on(np.array([step], np.int32), "step"),
     )  # fmt: skip
@@ -89,6 +89,6 @@ def kinds(trainer: KernelTrainer) -> list[type[Segment]]:
     return [type(segment) for segment in trainer.chain.segments]
 
 
-def between(net: Net, table: KernelTable, device: Device, capacity: int = 1, gathers: bool = True) -> Between:
+def boundaries(net: Net, table: KernelTable, device: Device, capacity: int = 1, gathers: bool = True) -> Boundaries:
     """A net's step as a table cuts it."""
-    return Between(net, table.cut_net(chain(net, capacity, capacity, device.limits, TrainConfig(), gathers), net))
+    return Boundaries(net, table.cut_net(chain(net, capacity, capacity, device.limits, TrainConfig(), gathers), net))

@@ -22,7 +22,7 @@ from warpladder.machine.precision import named
 from warpladder.ops.cost.tiles import TilePlan
 from warpladder.ops.engine.chain import Slice
 from warpladder.ops.engine.kernels import OnDevice, ceil_div
-from warpladder.ops.engine.segments import Samples
+from warpladder.ops.engine.segments import StoredSamples
 from warpladder.ops.linear.tensor import packed as tensor_packed
 from warpladder.ops.linear.tensor.packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
 from warpladder.ops.linear.tensor.products import TensorProduct
@@ -110,7 +110,7 @@ def of_bytes(device: Device, lines: np.ndarray, along: bool) -> PackedFactor:
     """
     owner, stored = OnDevice(device, 256), np.ascontiguousarray(lines if along else lines.T)
     factor = PackedFactor(owner, lines.shape[0], lines.shape[1], EXACT, SCALE)
-    samples = Samples(device.array(stored), SCALE, None, None, device.zeros((1,), np.int32))
+    samples = StoredSamples(device.array(stored), SCALE, None, None, device.zeros((1,), np.int32))
     x = device.array(np.full(stored.shape, np.nan, np.float32))
     to = Outlet(factor) if along else Outlet(None, factor)
     pack_samples(owner, EXACT, samples, x, None, Slice(len(stored), len(stored)), len(stored), to).send()

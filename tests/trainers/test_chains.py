@@ -31,6 +31,7 @@ from warpladder.proof import verify
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.feeds import FEEDS
+from warpladder.trainers.kernelwise.predict import PREDICTED
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -234,5 +235,5 @@ def test_a_chain_that_predicts_holds_no_more_samples_than_it_is_given_at_a_time(
 
         monkeypatch.setattr(device, "empty", told)
         trainer.predict(drawn.dataset.train_x, drawn.dataset.scale)
-        assert {shape[0] for shape in taken} == {KernelTrainer.PREDICTED}
+        assert {shape[0] for shape in taken} == {PREDICTED}
         assert kinds(trainer)[-1] is naive.TABLE.segments[CrossEntropyLoss,]  # what trains is as it was

@@ -137,7 +137,7 @@ def test_a_step_in_one_keeps_no_activations(net: Net) -> None:
     drawn = case(net, TrainConfig(batch_size=None), seed=1, samples=20_000)
     with built(device, drawn, graphed.TABLE) as trainer:
         trainer.load(drawn.dataset)
-        assert trainer.chain is not None and trainer.chain.between.alone
+        assert trainer.chain is not None and trainer.chain.boundaries.is_one_segment
         held = trainer.memory()
         assert held["input"] == held["activations"] == 0
         assert held["gradients"] == trainer.grads.nbytes

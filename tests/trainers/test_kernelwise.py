@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from segments_here import between
+from segments_here import boundaries
 from strategies import Case, case
 from test_steps import bits, clear_of_switches, compare_epoch
 
@@ -26,7 +26,7 @@ from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.kernelwise.feeds import FEEDS, StreamedFeed
-from warpladder.trainers.kernelwise.layout import ALIGN, Layout
+from warpladder.trainers.kernelwise.layout import ALIGN, ParameterLayout
 from warpladder.trainers.kernelwise.timeline import Timeline, overlap
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.trainers.kernelwise.where import open_device
@@ -59,7 +59,7 @@ def after(trainer: KernelTrainer, drawn: Case, epochs: int = 2) -> bytes:
 
 
 def test_every_tensor_starts_on_a_boundary_and_comes_back_as_it_went(device: Device) -> None:
-    layout = Layout(SMALL)
+    layout = ParameterLayout(SMALL)
     assert all(start % ALIGN == 0 for start in layout.starts) and layout.size % ALIGN == 0
     host = np.random.default_rng(0).normal(size=SMALL.param_count).astype(np.float32)
     flat = layout.zeros(device, "parameters")
@@ -74,7 +74,7 @@ def test_every_tensor_starts_on_a_boundary_and_comes_back_as_it_went(device: Dev
 def test_relu_writes_over_its_input_but_never_over_the_nets(device: Device) -> None:
     net = Net("relu first", (6,), (ReLU(), Linear(out_features=5), ReLU(), Linear(out_features=6)), nets.MSELoss())
     for gathers in (False, True):
-        cut = between(net, TABLE, device, gathers=gathers)
+        cut = boundaries(net, TABLE, device, gathers=gathers)
         alone = {number: part.numbers for number, (part, _) in enumerate(cut.cut) if cut.in_place(number)}
         assert alone == {2 + gathers: (2,)}
 
@@ -87,7 +87,7 @@ def test_the_plan_of_memory_is_what_is_taken(device: Device, table: KernelTable,
         with built(device, case(net, CONFIG, seed=1, samples=9), feed, table=table) as trainer:
             held = trainer.memory()
             assert trainer.chain is not None
-            planned = trainer.chain.between.sizes(4, train=True)
+            planned = trainer.chain.boundaries.sizes(4, train=True)
             labels = 0 if trainer.chain.arrays.labels is None else 4 * 4
             assert held["input"] == planned.pop("input", 0) + labels
             flat = 4 * trainer.layout.size
@@ -113,7 +113,9 @@ def test_another_block_size_gives_nearly_the_same(device: Device) -> None:
 @pytest.mark.parametrize("net", [SMALL, nets.autoencoder((1, 4, 4))], ids=lambda net: net.name)
 def test_batches_larger_than_the_buffers(net: Net, feed: str, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch in slices, the last one partial, is still one step with the whole batch's mean."""
-    monkeypatch.setattr(kernelwise, "SLICE_BYTES", 2 * sum(between(net, FUSED, device).sizes(1, train=True).values()))
+    monkeypatch.setattr(
+        kernelwise, "SLICE_BYTES", 2 * sum(boundaries(net, FUSED, device).sizes(1, train=True).values())
+    )
     config = TrainConfig(batch_size=5, learning_rate=1e-5, momentum=0.9, weight_decay=1e-2, clip_value=1.0)
     drawn = clear_of_switches(net, config, samples=8)
 

@@ -87,8 +87,7 @@ class GraphedTrainer(KernelTrainer):
                 count = min(self.log.loss.size, left)
                 if self.running:
                     self.rewind()
-                if not self.config.steady:
-                    self._bring_numbers(0, count)
+                self._upload_settings(0, count)
                 self._send((self.batch, has_loss), count)
                 logs += self._finished(0, np.full(count, self.batch), has_loss).apart()
                 left -= count

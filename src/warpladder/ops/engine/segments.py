@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Samples:
+class StoredSamples:
     """A data set on the device, as a segment that gathers reads it.
 
     stored : (samples, *in_shape) uint8 or float32, as the data set is stored.
@@ -58,7 +58,7 @@ class Operands:
         numbers.
     params, grads : tuple of Array
         Weight and bias of each layer that has them, in order, and their gradients.
-    samples : Samples or None
+    samples : StoredSamples or None
         For a segment that gathers.
     target : Array or None
         (capacity,) int32 labels, or (capacity, *in_shape) float32, the images to reproduce. A segment that gathers
@@ -82,7 +82,7 @@ class Operands:
     buffers: Buffers
     params: tuple[Array, ...] = ()
     grads: tuple[Array, ...] = ()
-    samples: Samples | None = None
+    samples: StoredSamples | None = None
     target: Array | None = None
     log: Log | None = None
     update: KernelUpdate | None = None

@@ -9,7 +9,7 @@ import numpy as np
 from ...device import Array, Device, Launch, Limits
 from ..engine.base import Buffers
 from ..engine.kernels import ceil_div
-from ..engine.segments import Samples
+from ..engine.segments import StoredSamples
 
 SHORT = Path(__file__).with_name("short.cu")
 
@@ -37,7 +37,7 @@ def forward(t: Buffers, n: int, rectify: bool) -> Launch:
 
 
 def gathered_forward(
-    t: Buffers, n: int, rectify: bool, samples: Samples, target: Array | None, batch: int, offset: int
+    t: Buffers, n: int, rectify: bool, samples: StoredSamples, target: Array | None, batch: int, offset: int
 ) -> Launch:
     """y[:n] from samples as they are stored; fills x[:n] and target[:n] as well, as the gathering alone does. batch:
     samples of a full one.

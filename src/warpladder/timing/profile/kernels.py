@@ -12,9 +12,10 @@ from ...device.timing import clocked
 from ...ops.engine.chain import Slice
 from ...results.profiled import KernelTime, LaunchShape, Part, ProductTiles, StreamSpans
 from ...trainers.kernelwise.chain import Stage
+from ...trainers.kernelwise.epoch_log import REPEATS
 from ...trainers.kernelwise.feeds import StreamedFeed
 from ...trainers.kernelwise.timeline import Timeline, overlap
-from ...trainers.kernelwise.trainer import REPEATS, KernelTrainer
+from ...trainers.kernelwise.trainer import KernelTrainer
 from ...trainers.tuning.candidates import products
 from . import floor
 from .units import on_tensor_cores

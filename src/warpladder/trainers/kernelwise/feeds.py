@@ -18,10 +18,36 @@ from ...device import Array, Device, Event, Stream
 from ...ops.engine.base import Buffers
 from ...ops.engine.chain import Slice, gathering
 from ...ops.engine.kernels import Launches, Log
-from ...ops.engine.segments import Operands, Samples, Segment
+from ...ops.engine.segments import Operands, Segment, StoredSamples
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
+
+
+@dataclass(frozen=True)
+class RowGather:
+    """Gathering of samples on the device in the order in which they lie there.
+
+    gather : segment type for Gather alone.
+    x : (capacity, *in_shape) float32, where samples go; None for the resident feed, whose chain gathers them itself.
+    target : (capacity,) int32, where labels go, or None.
+    step : (1,) int32, as `Log.step`.
+    """
+
+    device: Device
+    gather: type[Segment]
+    x: Array | None
+    target: Array | None
+    step: Array
+    block_size: int
+
+    def of(self, stored: Array, scale: float, labels: Array | None) -> Segment:
+        """The segment bound to stored samples (capacity, *in_shape), their scale and their labels (capacity,) int32."""
+        assert self.x is not None
+        samples = StoredSamples(stored, np.float32(scale), labels, None, self.step)
+        nodes = gathering(tuple(self.x.shape[1:]), len(self.x), self.device.limits)
+        operands = Operands(Buffers(self.x, self.x), samples=samples, target=self.target)
+        return self.gather(self.device, nodes, operands, self.block_size)
 
 
 class Feed(ABC):
@@ -29,40 +55,28 @@ class Feed(ABC):
 
     Parameters
     ----------
-    device : Device
     dataset : Dataset
     batch : int
         Samples in a full batch.
-    gather : type of Segment
-        For Gather alone.
-    x : Array or None
-        (capacity, *in_shape) float32, which a slice's samples go to. The resident feed needs none: its samples are
-        gathered by a segment of the chain.
-    target : Array or None
-        (capacity,) int32, which their labels go to.
+    rows : RowGather
+        The arrays that a slice's samples go to.
     labelled : bool
-        Whether the net learns labels.
+        True if the net learns labels.
     log : Log
-    block_size : int
     """
 
-    def __init__(
-        self, device: Device, dataset: Dataset, batch: int, gather: type[Segment], x: Array | None, target: Array | None, labelled: bool, log: Log,
-        block_size: int,
-    ) -> None:  # fmt: skip
-        self.device, self.batch, self.x, self.target, self.log = device, batch, x, target, log
-        self.images = dataset.train_x
+    def __init__(self, dataset: Dataset, batch: int, rows: RowGather, labelled: bool, log: Log) -> None:
+        self.device, self.batch, self.rows, self.log = rows.device, batch, rows, log
+        self.images, self.scale = dataset.train_x, dataset.scale
         self.labels = dataset.train_y.astype(np.int32) if labelled and dataset.train_y is not None else None
-        self.scale, self.block_size = dataset.scale, block_size
-        self.gather = gather
 
-    #: Bytes of samples, labels and order that are held on the device.
+    #: Bytes of samples, labels and order on the device.
     bytes: int
 
-    #: The data set on the device, where the chain gathers the samples by itself.
-    samples: Samples | None = None
+    #: The data set on the device, if the chain gathers the samples itself.
+    samples: StoredSamples | None = None
 
-    #: What turns copied samples into x and target, where the chain does not.
+    #: Segments that turn copied samples into x and target, if the chain does not.
     gathers: Sequence[Segment] = ()
 
     @abstractmethod
@@ -71,8 +85,9 @@ class Feed(ABC):
 
     @abstractmethod
     def send(self, step: int, part: Slice, work: Launches) -> None:
-        """Bring a slice's samples in and queue the launches that train on them; `work` starts with what `launches` gave
-        for the slice.
+        """Copy a slice's samples and queue the launches that train on them.
+
+        work : launches of the slice; the first of them are those of `launches`.
         """
 
     @abstractmethod
@@ -80,26 +95,24 @@ class Feed(ABC):
         """The launches that turn a slice's copied samples into x and target."""
 
     def after(self, step: int, has_loss: bool) -> None:
-        """Called when all of a step is queued."""
+        """Called after all launches of a step are queued."""
 
     def finish(self) -> None:
-        """Called when the device has finished the steps."""
+        """Called after the device has finished the steps."""
 
     def _raw(self, capacity: int) -> tuple[Array, Array | None]:
         """Device memory for the stored form of a slice and its labels."""
         images = self.device.empty((capacity, *self.images.shape[1:]), self.images.dtype, "input")
         return images, self.device.empty((capacity,), np.int32, "input") if self.labels is not None else None
 
-    def _room(self) -> int:
-        """Samples of a slice at most."""
-        assert self.x is not None
-        return len(self.x)
+    def _capacity(self) -> int:
+        """Samples of a slice, at most."""
+        assert self.rows.x is not None
+        return len(self.rows.x)
 
     def _scaling(self, images: Array, labels: Array | None) -> Segment:
-        """What takes rows as they stand."""
-        return taking_rows(
-            self.gather, self.device, images, self.scale, labels, self.x, self.target, self.log.step, self.block_size
-        )
+        """The segment that turns copied samples into x and target."""
+        return self.rows.of(images, self.scale, labels)
 
 
 class SyncFeed(Feed):
@@ -107,7 +120,7 @@ class SyncFeed(Feed):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        capacity = self._room()
+        capacity = self._capacity()
         self.host = np.empty((capacity, *self.images.shape[1:]), self.images.dtype)
         self.host_labels = np.empty(capacity, np.int32)
         self.raw, self.raw_labels = self._raw(capacity)
@@ -143,7 +156,7 @@ class SyncFeed(Feed):
 
 
 class ResidentFeed(Feed):
-    """The whole data set lives on the device, which finds each step's samples by itself: no copies while it trains."""
+    """The whole data set lies on the device, whose kernels gather each step's samples: no copies during training."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -151,11 +164,10 @@ class ResidentFeed(Feed):
         stored = device.array(np.ascontiguousarray(self.images), "data")
         labels = device.array(self.labels, "data") if self.labels is not None else None
         self.words = device.zeros((ORDER_WORDS,), np.uint32, "data")
-        self.host_words = device.pinned(
-            (ORDER_WORDS,), np.uint32
-        )  # free again when an epoch has begun, since every run waits for its end
+        # Free at the begin of an epoch: every run waits for its end.
+        self.host_words = device.pinned((ORDER_WORDS,), np.uint32)
         self.order: Order | None = None
-        self.samples = Samples(stored, np.float32(self.scale), labels, self.words, self.log.step)
+        self.samples = StoredSamples(stored, np.float32(self.scale), labels, self.words, self.log.step)
         self.bytes = stored.nbytes + (labels.nbytes if labels is not None else 0) + self.words.nbytes
 
     def begin(self, order: Order, first: int, last: int) -> None:
@@ -173,8 +185,8 @@ class ResidentFeed(Feed):
 
 
 @dataclass
-class Lane:
-    """One of the buffers that take turns: on the host, on the device, and how far its last use has come."""
+class FeedLane:
+    """One of the streamed feed's buffers, on the host and on the device, and the events of its last use."""
 
     host: np.ndarray
     host_labels: np.ndarray
@@ -186,13 +198,14 @@ class Lane:
     bound: dict[Slice, Launches] = field(default_factory=dict)
 
     def launches(self, part: Slice) -> Launches:
-        """The launches that turn what was copied into x and target."""
+        """Launches that turn the copied samples into x and target."""
         if part not in self.bound:
             self.bound[part] = self.scaling.forward(part)
         return self.bound[part]
 
 
-LANES = 3  # one is collected, one copied, one trained on
+#: One is collected, one copied, one trained on.
+LANES = 3
 
 
 class StreamedFeed(Feed):
@@ -202,14 +215,14 @@ class StreamedFeed(Feed):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        device, capacity = self.device, self._room()
+        device, capacity = self.device, self._capacity()
         self.copying: Stream = device.new_stream()
         self.lanes = []
         for _ in range(LANES):
             raw, raw_labels = self._raw(capacity)
             host = device.pinned((capacity, *self.images.shape[1:]), self.images.dtype)
             self.lanes.append(
-                Lane(host, device.pinned((capacity,), np.int32), raw, raw_labels, self._scaling(raw, raw_labels))
+                FeedLane(host, device.pinned((capacity,), np.int32), raw, raw_labels, self._scaling(raw, raw_labels))
             )
         self.turn = 0
         self.gathers = [lane.scaling for lane in self.lanes]
@@ -222,7 +235,7 @@ class StreamedFeed(Feed):
         self.indices = order.indices(self.start, min(last * self.batch, order.n))
 
     def launches(self, part: Slice) -> Launches:
-        return []  # which of the lanes is read is known when it is sent
+        return []  # `send` knows which lane is read
 
     def send(self, step: int, part: Slice, work: Launches) -> None:
         lane, self.turn = self.lanes[self.turn], (self.turn + 1) % LANES
@@ -251,22 +264,11 @@ class StreamedFeed(Feed):
         self.mark("compute ends", step, stream)
 
     def mark(self, what: str, step: int, stream: Stream) -> None:
-        """A place where a timeline may record an event; nothing otherwise."""
+        """Hook for a timeline that records events; does nothing otherwise."""
 
     def finish(self) -> None:
         for lane in self.lanes:
             lane.copied = lane.consumed = None
-
-
-def taking_rows(
-    gather: type[Segment], device: Device, stored: Array, scale: float, labels: Array | None, x: Array | None, target: Array | None, step: Array,
-    block_size: int,
-) -> Segment:  # fmt: skip
-    """Gather alone, bound to samples (capacity, *in_shape) on the device that it takes as they stand into x."""
-    assert x is not None
-    samples = Samples(stored, np.float32(scale), labels, None, step)
-    nodes = gathering(tuple(x.shape[1:]), len(x), device.limits)
-    return gather(device, nodes, Operands(Buffers(x, x), samples=samples, target=target), block_size)
 
 
 FEEDS: dict[str, type[Feed]] = {"sync": SyncFeed, "streamed": StreamedFeed, "resident": ResidentFeed}

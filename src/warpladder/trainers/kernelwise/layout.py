@@ -1,4 +1,4 @@
-"""Parameters in a device's memory: one flat array in which every tensor starts on a boundary that wide loads need."""
+"""Parameters in a device's memory: one flat array in which every tensor is aligned for wide loads."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from ...device import Array, Device
 from ...nets import Net
 from ...nets.params import param_slices
 
-ALIGN = 32  # float32 numbers: 128 bytes, a line of the cache
+#: Float32 numbers of a cache line, 128 bytes.
+ALIGN = 32
 
 
-class Layout:
-    """Where each tensor of a net stands in a flat device array; what lies between them is zero and stays so.
+class ParameterLayout:
+    """Offsets of a net's tensors in a flat device array; the gaps between them are zero and stay so.
 
-    size : float32 numbers in such an array.
+    size : float32 numbers of the array.
     """
 
     def __init__(self, net: Net) -> None:
@@ -38,25 +39,25 @@ class Layout:
         }
 
     def span(self, names: Collection[str]) -> slice:
-        """Where consecutive tensors stand, with the zeros behind the last one."""
+        """Range of consecutive tensors, with the zeros after the last one."""
         at = [number for number, place in enumerate(self.places) if place.name in names]
         stop = self.starts[at[-1] + 1] if at[-1] + 1 < len(self.starts) else self.size
         return slice(self.starts[at[0]], stop)
 
     def without(self, names: Collection[str]) -> list[list[str]]:
-        """The names of all other tensors, those that stand side by side together."""
+        """Names of all other tensors, in runs of consecutive ones."""
         runs = groupby((place.name for place in self.places), key=lambda name: name in names)
         return [list(run) for among, run in runs if not among]
 
     def upload(self, flat: Array, host: np.ndarray) -> None:
-        """From (param_count,) on the host."""
+        """Copy (param_count,) float32 from the host."""
         wide = np.zeros(self.size, np.float32)
         for place, start in zip(self.places, self.starts, strict=True):
             wide[start : start + place.stop - place.start] = host[place.start : place.stop]
         flat.upload(wide)
 
     def download(self, flat: Array) -> np.ndarray:
-        """(param_count,) float32 on the host."""
+        """Copy to the host: (param_count,) float32."""
         wide = flat.download()
         out = np.empty(self.net.param_count, np.float32)
         for place, start in zip(self.places, self.starts, strict=True):
@@ -64,5 +65,5 @@ class Layout:
         return out
 
     def zeros(self, device: Device, what: str) -> Array:
-        """Such an array."""
+        """A flat array of zeros; `what` names it in messages."""
         return device.zeros((max(1, self.size),), np.float32, what)

@@ -11,7 +11,7 @@ from ....device import Array, Launch
 from ....errors import KernelError
 from ...engine.chain import Slice
 from ...engine.kernels import OnDevice, ceil_div
-from ...engine.segments import Samples
+from ...engine.segments import StoredSamples
 
 SOURCE = Path(__file__).with_name("pack.cu")
 
@@ -169,7 +169,7 @@ def pack(
 
 
 def pack_samples(
-    owner: OnDevice, kind: PackedFormat, samples: Samples, x: Array | None, target: Array | None, part: Slice, batch: int, to: Outlet
+    owner: OnDevice, kind: PackedFormat, samples: StoredSamples, x: Array | None, target: Array | None, part: Slice, batch: int, to: Outlet
 ) -> Launch:  # fmt: skip
     """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well, and
     labels to target, where there are such.

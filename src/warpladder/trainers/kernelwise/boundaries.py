@@ -1,0 +1,134 @@
+"""Boundaries between consecutive segments: shapes and arrays of the activations and gradients that pass there.
+
+Boundary k lies before segment k, and the last one after the last segment. All arrays are float32.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...device import Array, Device
+from ...nets import CrossEntropyLoss, Net, ReLU
+from ...ops.engine.segments import Cut
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """Boundaries of a net's chain that is cut into segments.
+
+    cut : the segments, each with its nodes.
+    """
+
+    net: Net
+    cut: Cut
+
+    @property
+    def gathers(self) -> bool:
+        """True if the first segment gathers the samples."""
+        return self.cut[0][0].gathers
+
+    @property
+    def turns(self) -> bool:
+        """True if the last segment ends with the loss."""
+        return self.cut[-1][0].turns
+
+    @property
+    def is_one_segment(self) -> bool:
+        """True if one segment computes a whole step: there are no boundaries with arrays."""
+        return len(self.cut) == 1 and self.gathers and self.turns
+
+    @property
+    def places(self) -> range:
+        """Boundaries that have an activation: not before a segment that gathers, nor after one with the loss."""
+        return range(int(self.gathers), len(self.cut) + (not self.turns))
+
+    def shape(self, place: int) -> tuple[int, ...]:
+        """Shape of a sample, without the batch, at a boundary."""
+        return self.cut[place - 1][0].out_shape if place else self.net.in_shape
+
+    def is_input(self, place: int) -> bool:
+        """True if the net's input lies at a boundary: no layer is before it."""
+        return not any(part.layers for part, _ in self.cut[:place])
+
+    def in_place(self, number: int) -> bool:
+        """True if a segment may write over its input: a lone ReLU, unless its input is the net's, which MSELoss reads."""
+        (part, _) = self.cut[number]
+        is_relu = len(part.nodes) == 1 and isinstance(part.nodes[0], ReLU)
+        return is_relu and not self.is_input(number)
+
+    def needs_gradient(self, place: int) -> bool:
+        """True if a layer before a boundary is trained: the gradient at the boundary is computed."""
+        if self.is_input(place):
+            return False
+        return any(part.layers_at.stop > self.net.first_trained for part, _ in self.cut[:place])
+
+    def fuses_relu(self, number: int) -> bool:
+        """True if a segment computes the backward pass of the ReLU at the end of the previous segment."""
+        fuses = number > 0 and self.cut[number][1].fuses_relu_backward
+        return fuses and isinstance(self.cut[number - 1][0].nodes[-1], ReLU)
+
+    def sizes(self, capacity: int, train: bool) -> dict[str, int]:
+        """Bytes of the arrays for `capacity` samples, by use, without the segments' own scratch memory."""
+        needs = {"input": 4 * capacity * math.prod(self.net.in_shape)} if not self.is_one_segment else {}
+        for place in self.places:
+            if self.is_input(place) or self.in_place(place - 1):
+                continue
+            layer = self.cut[place - 1][0].layers_at.stop - 1
+            name = f"layer {layer} ({type(self.net.layers[layer]).__name__})"
+            size = 4 * capacity * math.prod(self.shape(place))
+            needs[f"output of {name}"] = size
+            if train and self.needs_gradient(place):
+                needs[f"gradient of {name}"] = size
+        return needs
+
+
+@dataclass
+class BoundaryArrays:
+    """Arrays at the boundaries, for a number of samples.
+
+    x : (capacity, *in_shape) float32, the net's input; None if one segment computes a whole step.
+    labels : (capacity,) int32; None if the net learns none, or if one segment computes a whole step.
+    values, gradients : activations and their gradients by boundary, in the shape in which the segment before writes.
+    activations, own_gradients : the distinct arrays of these without x, for the account of memory.
+    """
+
+    boundaries: Boundaries
+    x: Array | None = None
+    labels: Array | None = None
+    values: dict[int, Array] = field(default_factory=dict)
+    gradients: dict[int, Array] = field(default_factory=dict)
+    activations: list[Array] = field(default_factory=list)
+    own_gradients: list[Array] = field(default_factory=list)
+
+
+def allocate(boundaries: Boundaries, device: Device, capacity: int, train: bool) -> BoundaryArrays:
+    """Allocate the arrays at the boundaries for `capacity` samples."""
+    out = BoundaryArrays(boundaries)
+    if boundaries.is_one_segment:
+        return out
+    net = boundaries.net
+    out.x = device.empty((capacity, *net.in_shape), np.float32, "input")
+    if train and isinstance(net.loss, CrossEntropyLoss):
+        out.labels = device.zeros((capacity,), np.int32, "input")
+    for place in boundaries.places:
+        shape = (capacity, *boundaries.shape(place))
+        if boundaries.is_input(place):
+            out.values[place] = out.x.reshape(shape)
+        elif boundaries.in_place(place - 1):
+            out.values[place] = out.values[place - 1].reshape(shape)
+        else:
+            out.values[place] = device.empty(shape, np.float32, "activations")
+            out.activations.append(out.values[place])
+    for place in reversed(boundaries.places) if train else ():
+        if not boundaries.needs_gradient(place):
+            continue
+        shape = out.values[place].shape
+        if place < len(boundaries.cut) and boundaries.in_place(place):
+            out.gradients[place] = out.gradients[place + 1].reshape(shape)
+        else:
+            out.gradients[place] = device.empty(shape, np.float32, "gradients")
+            out.own_gradients.append(out.gradients[place])
+    return out
