@@ -593,7 +593,7 @@ def test_rows_come_as_they_are_found_the_slow_ladder_foot_last(net, data):
     [
         *(
             (phase, KeyboardInterrupt())
-            for phase in ("proving", "timing, round 1", "timing, round 2", "testing", "repeating", "weighing")
+            for phase in ("proving", "timing, round 1", "timing, round 2", "testing", "repeating", "measuring the peak")
         ),
         ("repeating", RuntimeError("the bench\nfell over")),
         ("repeating", SystemExit(3)),
