@@ -20,8 +20,8 @@ from cuda.bindings import driver as cuda
 
 from warpladder.device import Call, Graph, Launch, Stream, gpu
 from warpladder.device.gpu.device import GpuDevice
-from warpladder.device.gpu.graph import GpuGraph
 from warpladder.device.gpu.kernel import GpuLaunch
+from warpladder.device.gpu.stream import GpuGraph
 
 ROUNDS, SENDS = 7, 20
 LINKS = 100  # kernels in a chain

@@ -26,9 +26,9 @@ from warpladder import nets
 from warpladder.device import Array, Call, Graph, Stream
 from warpladder.device.gpu import GpuDevice
 from warpladder.device.gpu import cudnn as dnn
-from warpladder.device.gpu.cublas import Product, cublas
-from warpladder.device.gpu.cudnn import Convolution, Window, cudnn
-from warpladder.device.gpu.library import LibraryCall, Plan, line
+from warpladder.device.gpu.cublas import CublasProduct, cublas
+from warpladder.device.gpu.cudnn import CudnnConvolution, Window, cudnn
+from warpladder.device.gpu.library import LibraryCall, LibraryPlan, line
 from warpladder.nets import Conv2d, Linear
 
 BUDGET = 240.0  # seconds, after which no further convolution is looked at
@@ -58,7 +58,7 @@ def timed(graph: Graph, repeats: int) -> float:
     return 1e6 * end.seconds_since(begin) / repeats
 
 
-def held(plan: Plan) -> LibraryCall:
+def held(plan: LibraryPlan) -> LibraryCall:
     """A plan with a workspace of its own."""
     return LibraryCall(DEVICE, plan, DEVICE.empty((plan.workspace,), np.uint8) if plan.workspace else None)
 
@@ -71,7 +71,7 @@ def tried(what: str, probe: Callable[[], str]) -> None:
         print(f"  {what}: {type(error).__name__}: {line(error)}", flush=True)
 
 
-class WithSums(Product):
+class WithSums(CublasProduct):
     """A product that also sums a's rows: the bias's gradient."""
 
     sums: Array
@@ -82,7 +82,7 @@ class WithSums(Product):
         return super()._choose(room, shape)
 
 
-class WithReLU(Product):
+class WithReLU(CublasProduct):
     """A product with bias and ReLU."""
 
     def _choose(self, room: int, shape: str) -> int:
@@ -102,16 +102,17 @@ def products(name: str, inputs: int, outputs: int, n: int) -> None:
     )
     print(f"{name}: {inputs} -> {outputs}, {n} samples", flush=True)
 
-    def told(product: Product) -> str:
+    def told(product: CublasProduct) -> str:
         return f"{microseconds(held(product)):.1f} us {product.settings()} flags {product.numerics:#x} workspace {product.workspace:,}"
 
-    tried("y", lambda: told(Product(library, "y", x, w, y, n, outputs, inputs, turn_b=True, bias=b)))
+    tried("y", lambda: told(CublasProduct(library, "y", x, w, y, n, outputs, inputs, turn_b=True, bias=b)))
     tried("y, ReLU too", lambda: told(WithReLU(library, "y", x, w, y, n, outputs, inputs, turn_b=True, bias=b)))
-    tried("dw", lambda: told(Product(library, "dw", y, x, dw, outputs, inputs, n, turn_a=True)))
+    tried("dw", lambda: told(CublasProduct(library, "dw", y, x, dw, outputs, inputs, n, turn_a=True)))
     tried(
-        "dw without workspace", lambda: told(Product(library, "dw", y, x, dw, outputs, inputs, n, turn_a=True, room=0))
+        "dw without workspace",
+        lambda: told(CublasProduct(library, "dw", y, x, dw, outputs, inputs, n, turn_a=True, room=0)),
     )
-    tried("dx", lambda: told(Product(library, "dx", y, w, dx, n, inputs, outputs)))
+    tried("dx", lambda: told(CublasProduct(library, "dx", y, w, dx, n, inputs, outputs)))
 
     def with_sums() -> str:
         db = normal(outputs)
@@ -136,7 +137,7 @@ def nan_through_relu() -> str:
 class Engine(Call):
     """One of a graph's engines."""
 
-    def __init__(self, plan: Convolution, index: int, workspace: Array) -> None:
+    def __init__(self, plan: CudnnConvolution, index: int, workspace: Array) -> None:
         self.plan, self.index, self.workspace = plan, index, workspace
 
     @property
@@ -150,7 +151,7 @@ class Engine(Call):
         )
 
 
-def engines(plan: Convolution, workspace: Array) -> str:
+def engines(plan: CudnnConvolution, workspace: Array) -> str:
     """All that can be built, with their times."""
     graph, found = plan.graph, []
     for index in range(graph.get_execution_plan_count()):
@@ -178,7 +179,7 @@ def convolutions(name: str, layer: Conv2d, in_shape: tuple[int, ...], n: int) ->
     flops = n * layer.flops(in_shape)
     print(f"{name}: {in_shape} -> {y.shape[1:]}, {n} samples, {flops / 1e9:.2f} GFLOP each way", flush=True)
 
-    def told(plan: Convolution) -> str:
+    def told(plan: CudnnConvolution) -> str:
         taken = microseconds(LibraryCall(DEVICE, plan, workspace))
         return f"{taken:.1f} us, {flops / taken / 1e6:.1f} TFLOP/s, workspace {plan.workspace:,}"
 
@@ -188,8 +189,8 @@ def convolutions(name: str, layer: Conv2d, in_shape: tuple[int, ...], n: int) ->
 
         def plan(
             connect: Any = connect, inputs: list[Array] = inputs, out: Array = out, kind: str = kind
-        ) -> Convolution:
-            return Convolution(library, kind, connect, inputs, out)
+        ) -> CudnnConvolution:
+            return CudnnConvolution(library, kind, connect, inputs, out)
 
         tried(f"{kind}, taken", lambda plan=plan: told(plan()))  # type: ignore[misc]
         tried(f"{kind}, allowed", lambda plan=plan: engines(plan(), workspace))  # type: ignore[misc]
@@ -200,14 +201,14 @@ def convolutions(name: str, layer: Conv2d, in_shape: tuple[int, ...], n: int) ->
 
     bias = b.reshape(1, -1, 1, 1)
 
-    def fused(relu: bool) -> Convolution:
+    def fused(relu: bool) -> CudnnConvolution:
         def connect(graph: Any, x: Any, w: Any, b: Any) -> Any:
             out = window.forward(graph, x, w)
             out.set_dim(list(y.shape)).set_stride(dnn.strides(y.shape))
             out = graph.bias(input=out, bias=b)
             return graph.relu(input=out) if relu else out
 
-        return Convolution(library, "y", connect, [x, w, bias], y)
+        return CudnnConvolution(library, "y", connect, [x, w, bias], y)
 
     tried("y with bias", lambda: told(fused(relu=False)))
     tried("y with bias and ReLU", lambda: told(fused(relu=True)))

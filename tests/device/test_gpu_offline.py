@@ -18,7 +18,7 @@ pytest.importorskip("cuda.core", reason="NVRTC is not installed: scripts/setup t
 
 from warpladder.device import Array, Limits, Resources
 from warpladder.device import source as sources
-from warpladder.device.gpu import architecture, cache, compile, program
+from warpladder.device.gpu import cache, compile, program
 from warpladder.device.gpu.offline import LIMITS, OfflineDevice
 from warpladder.errors import DeviceError, KernelError, LaunchError, OutOfMemoryError
 from warpladder.files.cache import prune
@@ -192,16 +192,16 @@ def test_the_architecture_that_a_gpu_gets(
     source = sources.read(write(tmp_path, declared + ADD))
     if wanted is None:
         with pytest.raises(KernelError, match="is written for"):
-            architecture.target(source, capability, "own")
+            program.target(source, capability, "own")
     else:
-        assert architecture.target(source, capability, "own") == wanted
+        assert program.target(source, capability, "own") == wanted
 
 
 def test_a_gpu_that_this_compiler_does_not_know() -> None:
-    assert architecture.native((9, 0), "H100") == "sm_90"
-    assert architecture.native((8, 6), "A10") == "sm_86"
+    assert program.native((9, 0), "H100") == "sm_90"
+    assert program.native((8, 6), "A10") == "sm_86"
     with pytest.raises(DeviceError, match=r"does not know Future \(compute capability 77\.0\)"):
-        architecture.native((77, 0), "Future")
+        program.native((77, 0), "Future")
 
 
 # The cache

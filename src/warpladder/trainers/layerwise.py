@@ -263,7 +263,7 @@ class LayerwiseTrainer(Trainer):
     def peak(self) -> float | None:
         if self.xp is np:
             return None
-        from ..device.gpu.facts import peaks
+        from ..device.gpu.properties import peaks
 
         found = peaks()
         return None if found is None else found.of("fp64" if self.dtype == np.float64 else "fp32")

@@ -12,11 +12,11 @@ from .support import why_not as why_not
 
 if TYPE_CHECKING:
     from .device import GpuDevice as GpuDevice
-    from .facts import facts as facts
-    from .graph import GpuGraph as GpuGraph
     from .offline import OfflineDevice as OfflineDevice
+    from .properties import facts as facts
+    from .stream import GpuGraph as GpuGraph
 
-_HOMES = {"GpuDevice": "device", "GpuGraph": "graph", "OfflineDevice": "offline", "facts": "facts"}
+_HOMES = {"GpuDevice": "device", "GpuGraph": "stream", "OfflineDevice": "offline", "facts": "properties"}
 
 
 def __getattr__(name: str) -> object:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import DeviceError, KernelError
 from .. import Array, Device
-from .library import INSTALL, MOST_WORKSPACE, Plan, line, on_gpu
+from .library import INSTALL, MOST_WORKSPACE, LibraryPlan, line, on_gpu
 
 if TYPE_CHECKING:
     from .device import GpuDevice
@@ -55,7 +55,7 @@ class CublasLt:
         return int(self.lt.get_version())
 
 
-class Product(Plan):
+class CublasProduct(LibraryPlan):
     """c = A B, + bias in every row where there is one.
 
     cuBLASLt counts columns first, so what it is asked for is c' = B' A'.

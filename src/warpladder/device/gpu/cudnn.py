@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import DeviceError, KernelError
 from .. import Array, Device
-from .library import INSTALL, MOST_WORKSPACE, Plan, line, on_gpu
+from .library import INSTALL, MOST_WORKSPACE, LibraryPlan, line, on_gpu
 
 if TYPE_CHECKING:
     from .device import GpuDevice
@@ -92,7 +92,7 @@ def strides(shape: tuple[int, ...]) -> list[int]:
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-class Convolution(Plan):
+class CudnnConvolution(LibraryPlan):
     """One of a convolution's three products, or a graph that holds it.
 
     Parameters
@@ -156,7 +156,7 @@ class Convolution(Plan):
 
 
 class Window:
-    """The three products of a convolution with square windows, as `Convolution` connects them."""
+    """The three products of a convolution with square windows, as `CudnnConvolution` connects them."""
 
     def __init__(self, stride: int, padding: int) -> None:
         self.settings = {"padding": [padding] * 2, "stride": [stride] * 2, "dilation": [1, 1]}
@@ -171,7 +171,7 @@ class Window:
         return graph.conv_wgrad(image=x, loss=dy, **self.settings)
 
 
-class LogSoftmax(Plan):
+class LogSoftmax(LibraryPlan):
     """y[n, c] = x[n, c] - log(sum over k of exp(x[n, k])), shifted so that nothing overflows. x, y: (n, classes)
     float32.
     """

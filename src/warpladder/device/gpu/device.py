@@ -12,16 +12,14 @@ from cuda.bindings import driver as cuda
 
 from ...errors import DeviceError, LaunchError, OutOfMemoryError
 from .. import Array, Call, Stream
-from .architecture import native
-from .attributes import capability, limits
 from .driver import call, error
-from .graph import GpuGraph
 from .kernel import GpuKernel, GpuLaunch
-from .memory import Allocation, PinnedMemory
-from .program import NvrtcDevice
-from .stream import GpuStream
+from .memory import GpuAllocation, PinnedMemory
+from .program import NvrtcDevice, native
+from .properties import capability, limits
+from .stream import GpuGraph, GpuStream
 from .support import why_not
-from .tiles import encoded
+from .tensor_map import encoded
 
 
 class GpuDevice(NvrtcDevice):
@@ -93,7 +91,7 @@ class GpuDevice(NvrtcDevice):
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
         array = Array(self, 0, tuple(map(int, shape)), np.dtype(dtype))
         try:
-            owner = Allocation(self, array.nbytes, what)
+            owner = GpuAllocation(self, array.nbytes, what)
         except OutOfMemoryError:
             raise OutOfMemoryError(self.out_of_memory({what: array.nbytes}, self.free_memory())) from None
         return Array(self, owner.address, array.shape, array.dtype, owner)

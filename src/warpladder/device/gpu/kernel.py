@@ -13,9 +13,9 @@ from ...errors import LaunchError
 from .. import Kernel, Launch, Stream
 from ..arguments import laid_out
 from ..limits import Dim3
-from .attributes import PORTABLE_CLUSTER
 from .driver import FATAL, INVALID_CONTEXT, error, words
-from .program import Program
+from .program import GpuProgram
+from .properties import PORTABLE_CLUSTER
 from .stream import GpuStream
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class GpuKernel(Kernel):
 
     device: GpuDevice
 
-    def __init__(self, device: GpuDevice, program: Program, function: Any) -> None:
+    def __init__(self, device: GpuDevice, program: GpuProgram, function: Any) -> None:
         super().__init__(device, program.source, program.signature, program.resources)
         self.function = function
         self._dynamic = 0  # bytes of dynamic shared memory that were asked for beyond the default

@@ -49,7 +49,7 @@ def line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-class Plan(ABC):
+class LibraryPlan(ABC):
     """How a library does one thing, chosen once.
 
     name : for people.
@@ -71,7 +71,7 @@ class LibraryCall(Call):
     stream.
     """
 
-    def __init__(self, device: Device, plan: Plan, workspace: Array | None) -> None:
+    def __init__(self, device: Device, plan: LibraryPlan, workspace: Array | None) -> None:
         held = 0 if workspace is None else workspace.nbytes
         if held < plan.workspace:
             raise DeviceError(f"{plan.name} needs {plan.workspace:,} bytes of workspace, and has {held:,}")

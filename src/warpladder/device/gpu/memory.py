@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .device import GpuDevice
 
 
-class Allocation:
+class GpuAllocation:
     """Bytes on the GPU, counted in the device's `held` under what they are for."""
 
     def __init__(self, device: GpuDevice, size: int, what: str) -> None:

@@ -9,8 +9,7 @@ from ...errors import DeviceError
 from .. import Kernel, Launch, Limits, Stream
 from ..dry_run import IdleDevice, IdleStream
 from ..limits import Dim3
-from .architecture import Capability
-from .program import NvrtcDevice
+from .program import Capability, NvrtcDevice
 
 #: A GPU of each architecture, as NVIDIA documents its compute capability.
 LIMITS = {

@@ -1,28 +1,61 @@
-"""From a kernel's name to its machine code: the file is read, the signature found, the code compiled or taken from the
-cache.
-"""
+"""Machine code of a kernel by file and name: the architecture is chosen, the code compiled or taken from the cache."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ...errors import DeviceError, KernelError
 from .. import Resources, Source
 from .. import source as sources
 from ..precompile import PrecompilingDevice
 from ..signature import Signature, names, signature, templates
-from .architecture import Capability, target
 from .cache import CUBINS, cached, compiled
-from .compile import Binary
+from .compile import Binary, architectures, version
+
+Capability = tuple[int, int]
+
+
+def native(capability: Capability, name: str) -> str:
+    """Architecture to compile for: the GPU's own, or the nearest one of its generation that this NVRTC knows;
+    `DeviceError` if there is none.
+    """
+    major, minor = capability
+    fit = [number for number in architectures() if number // 10 == major and number % 10 <= minor]
+    if not fit:
+        release = "{}.{}".format(*version())
+        raise DeviceError(
+            f"NVRTC {release} does not know {name} (compute capability {major}.{minor}): "
+            "pip install -U nvidia-cuda-nvrtc"
+        )
+    return f"sm_{max(fit)}"
+
+
+def target(source: Source, capability: Capability, arch: str) -> str:
+    """Architecture that a source is compiled for on a GPU of this capability, whose own architecture is `arch`;
+    `KernelError` if the source is written for others.
+
+    sm_90a runs on 9.0 alone, sm_100f on 10.0 and later 10s; a source for sm_80 is compiled anew for all later GPUs.
+    """
+    number = 10 * capability[0] + capability[1]
+    declared = [re.fullmatch(r"sm_(\d+)([af]?)", each) for each in source.archs]
+    known = [(int(match[1]), match[2]) for match in declared if match]
+    for own, suffix in known:
+        if (suffix and own == number) or (suffix == "f" and own // 10 == capability[0] and own <= number):
+            return f"sm_{own}{suffix}"
+    if any(not suffix and own <= number for own, suffix in known):
+        return arch
+    raise KernelError(f"{source.path} is written for {', '.join(source.archs)}, and this GPU is an sm_{number}")
 
 
 @dataclass(frozen=True)
-class Program:
-    """One kernel, compiled.
+class GpuProgram:
+    """Compiled kernel.
 
-    binary : what it is in, with the other kernels that were compiled at the same time.
-    key : of the binary, within a process.
+    binary : its machine code, with that of kernels that were compiled at the same time.
+    key : key of the binary in this process.
     """
 
     source: Source
@@ -32,7 +65,7 @@ class Program:
 
     @property
     def symbol(self) -> str:
-        """Its name in the machine code."""
+        """Name in the machine code."""
         return self.binary.symbols[self.signature.name]
 
     @property
@@ -40,26 +73,26 @@ class Program:
         return self.binary.resources[self.signature.name]
 
 
-def program(path: Path | str, name: str, capability: Capability, arch: str) -> Program:
-    """The kernel `name` of a file for a GPU of this capability, whose own architecture is `arch`; `KernelError` for
-    what is wrong with it.
+def program(path: Path | str, name: str, capability: Capability, arch: str) -> GpuProgram:
+    """Compiled kernel `name` of a file for a GPU of this capability, whose own architecture is `arch`; `KernelError`
+    with the compiler's error.
     """
     return _program(sources.read(path), name, capability, arch)
 
 
 @cache
-def _program(source: Source, name: str, capability: Capability, arch: str) -> Program:
+def _program(source: Source, name: str, capability: Capability, arch: str) -> GpuProgram:
     found = unit(source, name, capability, arch)
-    return Program(source, signature(source, name), found.compiled(), found.key)
+    return GpuProgram(source, signature(source, name), found.compiled(), found.key)
 
 
-#: What was read or compiled in this process, by the keys of units.
+#: Binaries that this process has read or compiled, by the keys of units.
 _binaries: dict[tuple[str, tuple[str, ...], str], Binary] = {}
 
 
 @dataclass(frozen=True)
-class Unit:
-    """What is compiled in one go: these kernels of a source, for an architecture."""
+class NvrtcUnit:
+    """Kernels of a source that are compiled together for an architecture."""
 
     source: Source
     names: tuple[str, ...]
@@ -71,26 +104,26 @@ class Unit:
 
     @property
     def missing(self) -> bool:
-        """Whether the unit has to be compiled; machine code that is on disk is read by asking."""
+        """True if the unit must be compiled; machine code on disk is read by this property."""
         if self.key not in _binaries and (found := cached(self.source, self.names, self.arch)) is not None:
             _binaries[self.key] = found
         return self.key not in _binaries
 
     def compiled(self) -> Binary:
-        """The unit's machine code, read or compiled once in a process; `KernelError` for what is wrong with the source."""
+        """Machine code of the unit, read or compiled once in a process; `KernelError` with the compiler's error."""
         if self.key not in _binaries:
             _binaries[self.key] = compiled(self.source, self.names, self.arch)
         return _binaries[self.key]
 
 
 @cache
-def unit(source: Source, name: str, capability: Capability, arch: str) -> Unit:
-    """Kernels that are no templates are compiled all at once, instances of templates one by one."""
+def unit(source: Source, name: str, capability: Capability, arch: str) -> NvrtcUnit:
+    """Unit of a kernel: all kernels of a source but templates, or one instance of a template."""
     found = signature(source, name)
-    return Unit(source, (found.name,) if "<" in found.name else plain(source), target(source, capability, arch))
+    return NvrtcUnit(source, (found.name,) if "<" in found.name else plain(source), target(source, capability, arch))
 
 
-class NvrtcDevice(PrecompilingDevice[Unit]):
+class NvrtcDevice(PrecompilingDevice[NvrtcUnit]):
     """A device whose kernels NVRTC compiles.
 
     capability : compute capability.
@@ -100,18 +133,18 @@ class NvrtcDevice(PrecompilingDevice[Unit]):
     capability: Capability
     arch: str
 
-    def program(self, path: Path | str, name: str) -> Program:
+    def program(self, path: Path | str, name: str) -> GpuProgram:
         """The compiled kernel `name` of a file; `KernelError` with the compiler's error."""
         self.precompile(sources.read(path), name)
         return program(path, name, self.capability, self.arch)
 
-    def unit(self, source: Source, name: str) -> Unit:
+    def unit(self, source: Source, name: str) -> NvrtcUnit:
         return unit(source, name, self.capability, self.arch)
 
-    def is_compiled(self, unit: Unit) -> bool:
+    def is_compiled(self, unit: NvrtcUnit) -> bool:
         return not unit.missing
 
-    def compile_unit(self, unit: Unit) -> Binary:
+    def compile_unit(self, unit: NvrtcUnit) -> Binary:
         return unit.compiled()
 
     @property
@@ -120,5 +153,5 @@ class NvrtcDevice(PrecompilingDevice[Unit]):
 
 
 def plain(source: Source) -> tuple[str, ...]:
-    """The kernels of a source that are no templates."""
+    """Kernels of a source that are no templates."""
     return tuple(name for name in names(source) if name not in templates(source))

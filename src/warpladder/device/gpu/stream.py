@@ -1,28 +1,27 @@
-"""Streams and events of a GPU."""
+"""Streams, events and graphs of a GPU."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cuda.bindings import driver as cuda
 
 from ...errors import DeviceError
-from .. import Event, Stream
+from .. import Event, Graph, Stream
 
 if TYPE_CHECKING:
     from .device import GpuDevice
 
 
 class GpuEvent(Event):
-    """An event that tells the time. Its handle goes back to the device and is used again: making one takes longer than
-    recording it.
-    """
+    """Event with a time. Its handle goes back to the device for reuse: making one takes longer than recording it."""
 
     def __init__(self, device: GpuDevice) -> None:
         self.device = device
-        self.handle: Any = (
-            device.events.pop() if device.events else device.call(cuda.cuEventCreate, 0, doing="make an event")
-        )
+        self.handle: Any = device.events.pop() if device.events else None
+        if self.handle is None:
+            self.handle = device.call(cuda.cuEventCreate, 0, doing="make an event")
 
     def synchronize(self) -> None:
         self.device.call(cuda.cuEventSynchronize, self.handle, doing="wait for an event")
@@ -30,15 +29,9 @@ class GpuEvent(Event):
     def seconds_since(self, earlier: Event) -> float:
         """Seconds between two events, both of which have happened; the GPU's clock ticks every half microsecond."""
         if not isinstance(earlier, GpuEvent):
-            raise DeviceError(f"an event of {self.device.name} cannot be set against a {type(earlier).__name__}")
-        return (
-            float(
-                self.device.call(
-                    cuda.cuEventElapsedTime, earlier.handle, self.handle, doing="read the time between two events"
-                )
-            )
-            / 1e3
-        )
+            raise DeviceError(f"an event of {self.device.name} cannot be compared with a {type(earlier).__name__}")
+        doing = "read the time between two events"
+        return float(self.device.call(cuda.cuEventElapsedTime, earlier.handle, self.handle, doing=doing)) / 1e3
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
@@ -46,7 +39,7 @@ class GpuEvent(Event):
 
 
 class GpuStream(Stream):
-    """A stream that does not wait for the driver's default one, so that it can be captured in a graph."""
+    """Stream that does not wait for the driver's default stream, so that a graph can capture it."""
 
     def __init__(self, device: GpuDevice) -> None:
         self.device = device
@@ -69,3 +62,60 @@ class GpuStream(Stream):
     def __del__(self) -> None:
         if hasattr(self, "handle"):
             self.device.forgive(cuda.cuStreamDestroy, self.handle)
+
+
+class GpuGraph(Graph):
+    """CUDA graph: launches and copies that a function queues on a stream, recorded once and queued by a single call.
+
+    Parameters
+    ----------
+    device : GpuDevice
+    work : callable
+        Called once with a stream, on which it queues launches, fills, and copies from or to page-locked memory; none of
+        them runs then. Work of other streams is part of the graph if the stream waits for their events, and they for
+        its own. The graph keeps objects that the work refers to alive.
+
+    Raises
+    ------
+    DeviceError
+        The work does something that a graph cannot record, such as waiting.
+    """
+
+    def __init__(self, device: GpuDevice, work: Callable[[Stream], object]) -> None:
+        self.device, self.work = device, work
+        stream = device.capturing
+        mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED  # memory may be released meanwhile
+        device.call(cuda.cuStreamBeginCapture, stream.handle, mode, doing="begin a graph")
+        try:
+            work(stream)
+        except BaseException:
+            device.forgive(_abandon, stream)
+            raise
+        graph = device.call(cuda.cuStreamEndCapture, stream.handle, doing="end a graph")
+        try:
+            self.nodes = _nodes(device, graph)
+            self.handle: Any = device.call(cuda.cuGraphInstantiate, graph, 0, doing="make a graph")
+        finally:
+            device.forgive(cuda.cuGraphDestroy, graph)
+
+    def send(self, stream: Stream | None = None) -> None:
+        """Queue the graph on a stream, or on the device's own."""
+        on = self.device.on(stream)
+        self.device.call(cuda.cuGraphLaunch, self.handle, on.handle, doing=f"launch a graph of {self.nodes} nodes")
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            self.device.forgive(cuda.cuGraphExecDestroy, self.handle)
+
+
+def _nodes(device: GpuDevice, graph: Any) -> int:
+    _, count = device.call(cuda.cuGraphGetNodes, graph, 0, doing="count a graph's nodes")
+    return int(count)
+
+
+def _abandon(stream: GpuStream) -> tuple[Any, ...]:
+    """End a capture and drop the graph."""
+    status, graph = cuda.cuStreamEndCapture(stream.handle)
+    if not status:
+        cuda.cuGraphDestroy(graph)
+    return (status,)

@@ -29,7 +29,7 @@ def found_gpu() -> Gpu | None:
     """What results say of the GPU; None where none can be asked."""
     if why_not() is not None:
         return None
-    from .facts import facts
+    from .properties import facts
 
     return Gpu(**facts())
 
@@ -68,7 +68,7 @@ def _no_driver() -> str | None:
 def _no_gpu(index: int) -> str | None:
     from cuda.bindings import driver as cuda
 
-    from .attributes import capability, name
+    from .properties import capability, name
 
     status, count = cuda.cuDeviceGetCount()
     if int(status) or count == 0:

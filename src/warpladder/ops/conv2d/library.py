@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 
 from ...device import Device
-from ...device.gpu.cudnn import Convolution, Window, cudnn
-from ...device.gpu.library import Plan
+from ...device.gpu.cudnn import CudnnConvolution, Window, cudnn
+from ...device.gpu.library import LibraryPlan
 from ...nets import Conv2d
 from ..engine.chain import Slice, Subgraph
 from ..engine.grids import by_sample, flat
@@ -36,15 +36,15 @@ class LibraryConv2d(PlannedOp):
             self.bias_gradient = BiasGradient(device, buffers.dy.shape, block_size)
             self.workspace += self.bias_gradient.workspace
 
-    def plan(self, name: str, n: int, room: int) -> Plan:
+    def plan(self, name: str, n: int, room: int) -> LibraryPlan:
         layer = self.layers[0]
         assert isinstance(layer, Conv2d)
         t, library, window = self.buffers, cudnn(self.device), Window(layer.stride, layer.padding)
         if name == "y":
-            return Convolution(library, name, window.forward, [t.x[:n], t.w], t.y[:n], room)
+            return CudnnConvolution(library, name, window.forward, [t.x[:n], t.w], t.y[:n], room)
         if name == "dw":
-            return Convolution(library, name, window.weight_gradient, [t.x[:n], t.dy[:n]], t.dw, room)
-        return Convolution(library, name, window.input_gradient, [t.dy[:n], t.w], t.dx[:n], room)
+            return CudnnConvolution(library, name, window.weight_gradient, [t.x[:n], t.dy[:n]], t.dw, room)
+        return CudnnConvolution(library, name, window.input_gradient, [t.dy[:n], t.w], t.dx[:n], room)
 
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n

@@ -7,7 +7,7 @@ from abc import abstractmethod
 import numpy as np
 
 from ...device import Call, Device
-from ...device.gpu.library import MOST_WORKSPACE, LibraryCall, Plan
+from ...device.gpu.library import MOST_WORKSPACE, LibraryCall, LibraryPlan
 from .chain import Subgraph
 from .segments import Operands, Segment
 
@@ -26,7 +26,7 @@ class PlannedOp(Segment):
         self.calls = {(name, capacity): self._call(plan) for name, plan in plans.items()}
 
     @abstractmethod
-    def plan(self, name: str, n: int, room: int) -> Plan:
+    def plan(self, name: str, n: int, room: int) -> LibraryPlan:
         """How to compute "y", "dw" or "dx" of n samples with this many bytes of workspace."""
 
     def call(self, name: str, n: int) -> Call:
@@ -35,5 +35,5 @@ class PlannedOp(Segment):
             self.calls[name, n] = self._call(self.plan(name, n, self.room))
         return self.calls[name, n]
 
-    def _call(self, plan: Plan) -> LibraryCall:
+    def _call(self, plan: LibraryPlan) -> LibraryCall:
         return LibraryCall(self.device, plan, self.held)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...device import Device
-from ...device.gpu.cublas import Product, cublas
-from ...device.gpu.library import Plan
+from ...device.gpu.cublas import CublasProduct, cublas
+from ...device.gpu.library import LibraryPlan
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import Launches
 from ..engine.library_op import PlannedOp
@@ -22,14 +22,14 @@ class LibraryLinear(PlannedOp):
             self.bias_sums = ColumnSums(device, len(buffers.x), buffers.y.shape[1], block_size)
             self.workspace += self.bias_sums.workspace
 
-    def plan(self, name: str, n: int, room: int) -> Plan:
+    def plan(self, name: str, n: int, room: int) -> LibraryPlan:
         t, library = self.buffers, cublas(self.device)
         inputs, outputs = t.x.shape[1], t.y.shape[1]
         if name == "y":
-            return Product(library, name, t.x, t.w, t.y, n, outputs, inputs, turn_b=True, bias=t.b, room=room)
+            return CublasProduct(library, name, t.x, t.w, t.y, n, outputs, inputs, turn_b=True, bias=t.b, room=room)
         if name == "dw":
-            return Product(library, name, t.dy, t.x, t.dw, outputs, inputs, n, turn_a=True, room=room)
-        return Product(library, name, t.dy, t.w, t.dx, n, inputs, outputs, room=room)
+            return CublasProduct(library, name, t.dy, t.x, t.dw, outputs, inputs, n, turn_a=True, room=room)
+        return CublasProduct(library, name, t.dy, t.w, t.dx, n, inputs, outputs, room=room)
 
     def forward(self, part: Slice) -> Launches:
         return [self.call("y", part.n)]

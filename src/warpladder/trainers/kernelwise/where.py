@@ -36,7 +36,7 @@ def peaks(name: str | None) -> Peaks | None:
     """What the GPU (None) can do at most, asked for without a context on it; None for the emulator ("emulated")."""
     if name == "emulated":
         return None
-    from ...device.gpu.facts import peaks as of_gpu
+    from ...device.gpu.properties import peaks as of_gpu
 
     return of_gpu()
 
