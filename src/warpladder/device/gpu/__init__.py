@@ -1,6 +1,7 @@
-"""The GPU: kernels compiled, launched, timed and captured, through CUDA's driver.
+"""The GPU: kernels compiled, launched, timed and captured through CUDA's driver; cuBLAS and cuDNN.
 
-Importing this loads nothing of CUDA, so that a list of rungs can say why a GPU cannot be used.
+It may import device/; importing it loads nothing of CUDA, so that a list of rungs can give the reason why a GPU cannot
+be used. Begin with device.py; program.py compiles a kernel, kernel.py launches it.
 """
 
 from __future__ import annotations

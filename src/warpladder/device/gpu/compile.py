@@ -1,4 +1,4 @@
-"""A kernel's source compiled by NVRTC to machine code for one architecture. It needs no GPU and no driver."""
+"""Compilation of a source by NVRTC to machine code for one architecture, without a GPU or a driver."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from ...errors import DeviceError, KernelError
 from .. import Resources, Source
 from .ptxas import resources
 
-#: What bears on the machine code, beside the source and the architecture. Arithmetic keeps IEEE rounding: no fast-math.
-#: Machine code knows its lines, for compute-sanitizer. NVRTC's own cache, which it keeps where there is a driver, is
-#: not used: it leaves out the assembler's report.
+#: Options that change the machine code. Arithmetic has IEEE rounding: no fast-math. Line numbers are for
+#: compute-sanitizer. NVRTC's own cache, which it has with a driver, is off: it leaves out the assembler's report.
 OPTIONS = {"std": "c++17", "lineinfo": True, "ptxas_options": ["-v"], "no_cache": True}
 
 _ERROR = re.compile(r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<what>[^\n]+)$", re.MULTILINE)
@@ -27,11 +26,11 @@ _SYSTEM = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]+)>", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Binary:
-    """Machine code.
+    """Machine code of kernels.
 
-    cubin : for `cuModuleLoadData`.
-    symbols : the kernels' names, and their names in it.
-    resources : what each of them takes, by name.
+    cubin : bytes for `cuModuleLoadData`.
+    symbols : name in the machine code, by the kernel's name.
+    resources : resources by the kernel's name.
     """
 
     cubin: bytes
@@ -41,7 +40,7 @@ class Binary:
 
 @cache
 def version() -> tuple[int, int]:
-    """NVRTC's version; `DeviceError` where it is not installed."""
+    """Version of NVRTC; `DeviceError` if it is not installed."""
     try:
         from cuda.bindings import nvrtc
 
@@ -57,7 +56,7 @@ def version() -> tuple[int, int]:
 
 @cache
 def architectures() -> tuple[int, ...]:
-    """What this NVRTC compiles for, as numbers: 90 for sm_90."""
+    """Architectures that this NVRTC compiles for, as numbers: 90 for sm_90."""
     version()
     from cuda.bindings import nvrtc
 
@@ -68,7 +67,7 @@ def architectures() -> tuple[int, ...]:
 
 
 def header_folders(source: Source) -> tuple[Path, ...]:
-    """Where CUDA's own headers are, for a source that includes any in angle brackets; empty for others."""
+    """Folders of CUDA's own headers, for a source that includes any in angle brackets; empty for others."""
     if not _SYSTEM.search(source.text):
         return ()
     from cuda import pathfinder
@@ -84,17 +83,16 @@ def compile(source: Source, names: tuple[str, ...], arch: str) -> Binary:
     ----------
     source : Source
     names : tuple of str
-        Kernels, template instances with their arguments: "tiled<16, true>". Kernels that are no templates are compiled
-        in any case.
+        Kernels; template instances with their arguments: "tiled<16, true>". Other kernels are always compiled.
     arch : str
-        "sm_90", or "sm_90a" for what only that architecture has.
+        "sm_90", or "sm_90a" for instructions that only that architecture has.
 
     Raises
     ------
     KernelError
-        With the file and line of the first mistake.
+        The source has an error; the message has the file and line of the first one.
     DeviceError
-        Without NVRTC.
+        NVRTC is missing.
     """
     release = version()
     from cuda.bindings import nvrtc
@@ -117,13 +115,12 @@ def compile(source: Source, names: tuple[str, ...], arch: str) -> Binary:
     return Binary(cubin, symbols, resources(log.getvalue(), ptx.decode(), symbols))
 
 
-_importing = (
-    threading.Lock()
-)  # kernels are compiled on many threads, and a package that another one is half through importing lacks names
+#: Kernels are compiled on many threads, and a package that another thread is importing lacks names.
+_importing = threading.Lock()
 
 
 def _cuda_core() -> tuple[Any, Any]:
-    """`Program` and `ProgramOptions`, which were experimental before cuda-core 0.5."""
+    """`Program` and `ProgramOptions` of cuda-core, experimental before 0.5."""
     try:
         with _importing:
             try:
@@ -138,7 +135,7 @@ def _cuda_core() -> tuple[Any, Any]:
 
 
 def _given(answer: tuple[Any, ...]) -> Any:
-    """What NVRTC gives besides its status."""
+    """Result of NVRTC besides its status."""
     status, *results = answer
     if status:
         raise KernelError(f"NVRTC does not say what it compiled ({status.name})")
@@ -146,21 +143,23 @@ def _given(answer: tuple[Any, ...]) -> Any:
 
 
 def _refused(source: Source, names: tuple[str, ...], arch: str, release: tuple[int, int], log: str) -> KernelError:
-    """The first of NVRTC's complaints, in a line; all of them as a note."""
+    """Error with NVRTC's first message in a line, and all of them as a note."""
     found = list(_ERROR.finditer(log))
     assembler = _ASSEMBLER.search(log)
     if found:
         first = found[0]
         what = first["what"].strip()
         if missing := _MISSING.search(what):
-            what = f"there is no header <{missing[1]}>; pip install 'warpladder[cuda13]' brings CUDA's own, and there are none of the C++ library"
+            what = f"there is no header <{missing[1]}>; pip install 'warpladder[cuda13]' brings CUDA's own, "
+            what += "and there are none of the C++ library"
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         text = f"{first['file'].strip()}:{first['line']}: {what}{more}"
     elif assembler:
         text = f"{source.path}: {assembler['what'].strip()} (for {arch})"
     else:
         words = " ".join(log.split()) or "no reason given"
-        text = f"{source.path}: NVRTC {release[0]}.{release[1]} cannot compile {', '.join(names)} for {arch}: {words[:300]}"
+        compiler = "NVRTC {}.{}".format(*release)
+        text = f"{source.path}: {compiler} cannot compile {', '.join(names)} for {arch}: {words[:300]}"
     error = KernelError(text)
     error.add_note(log)
     return error

@@ -1,6 +1,4 @@
-"""cuBLASLt through nvmath-python: products of float32 matrices, in float32 multiply-adds and with sums in a fixed
-order.
-"""
+"""cuBLASLt through nvmath-python: products of float32 matrices in float32 multiply-adds, with sums in a fixed order."""
 
 from __future__ import annotations
 
@@ -21,23 +19,22 @@ if TYPE_CHECKING:
 TENSOR_CORES = 0xFE
 TF32 = 0x04 << 16
 
-#: The largest alignment that algorithms ask for, in bytes.
+#: The largest alignment that algorithms require, in bytes.
 ALIGNMENT = 256
 
-
-#: Bytes of workspace beyond what is asked for, where something is added to a product: nvmath-python gives as many, for
-#: an error in cuBLASLt.
+#: Bytes of workspace beyond the required ones for a product with a bias: nvmath-python adds as many, because of an
+#: error in cuBLASLt.
 SPARE = 16
 
 
 @cache
 def cublas(device: Device) -> CublasLt:
-    """The one handle of a GPU."""
+    """Handle of a GPU, made once."""
     return CublasLt(on_gpu(device))
 
 
 class CublasLt:
-    """A handle of cuBLASLt on a GPU."""
+    """Handle of cuBLASLt on a GPU."""
 
     def __init__(self, device: GpuDevice) -> None:
         device.enter()
@@ -45,28 +42,28 @@ class CublasLt:
             from nvmath.bindings import cublasLt
 
             self.handle = cublasLt.create()
-        except Exception as error:  # what it raises without the library depends on its version
+        except Exception as error:  # the type without the library depends on its version
             raise DeviceError(f"cuBLASLt does not start: {line(error)}; {INSTALL}") from error
         self.device, self.lt = device, cublasLt
 
     @property
     def version(self) -> int:
-        """As 130100 for 13.1.0."""
+        """Version number, 130100 for 13.1.0."""
         return int(self.lt.get_version())
 
 
 class CublasProduct(LibraryPlan):
-    """c = A B, + bias in every row where there is one.
+    """Product c = A B, with a bias added to every row if there is one.
 
-    cuBLASLt counts columns first, so what it is asked for is c' = B' A'.
+    cuBLASLt stores matrices by columns, so it computes c' = B' A'.
 
     Parameters
     ----------
     cublas : CublasLt
     name : str
-        For people.
+        Name in messages.
     a, b : Array
-        float32; A is (m, k) and B (k, n), and each is stored so, or turned: a as (k, m), b as (n, k).
+        float32; A is (m, k) and B (k, n), and each is stored so or transposed: a as (k, m), b as (n, k).
     c : Array
         (m, n) float32, or memory that begins with as many numbers.
     m, n, k : int
@@ -74,7 +71,7 @@ class CublasProduct(LibraryPlan):
     bias : Array or None
         (n,) float32.
     room : int
-        Bytes of scratch memory that it may take.
+        Largest number of bytes of workspace.
     """
 
     def __init__(
@@ -104,8 +101,9 @@ class CublasProduct(LibraryPlan):
     def run(self, stream: int, workspace: int) -> None:
         a, b, c, _ = self.arrays
         self.lt.matmul(
-            self.handle, self.product, self.one.ctypes.data, b.address, self.left, a.address, self.right, self.zero.ctypes.data,
-            c.address, self.out, c.address, self.out, self.chosen.ptr, workspace, self.workspace, stream,
+            self.handle, self.product, self.one.ctypes.data, b.address, self.left, a.address, self.right,
+            self.zero.ctypes.data, c.address, self.out, c.address, self.out, self.chosen.ptr, workspace,
+            self.workspace, stream,
         )  # fmt: skip
 
     def _describe(self, name: str, value: int) -> None:
@@ -114,16 +112,15 @@ class CublasProduct(LibraryPlan):
         self.lt.matmul_desc_set_attribute(self.product, kind, held.ctypes.data, held.nbytes)
 
     def _layout(self, rows: int, columns: int) -> int:
-        """A packed matrix as cuBLASLt counts: rows next to each other in memory."""
+        """Layout of a packed matrix, with rows next to each other in memory."""
         layout = self.lt.matrix_layout_create(0, rows, columns, rows)
         weakref.finalize(self, self.lt.matrix_layout_destroy, layout)
         return layout
 
     def _choose(self, room: int, shape: str) -> int:
-        """Take the first algorithm that cuBLASLt proposes; the bytes of its workspace.
+        """Choose the first algorithm that cuBLASLt proposes; returns the bytes of its workspace.
 
-        Where a sum is cut into parts, these may be added up from the workspace alone (COMPUTE_TYPE), which has one
-        order.
+        Split-K partials may be added from the workspace alone (COMPUTE_TYPE), which has a fixed order.
         """
         lt = self.lt
         a, b, c, _ = self.arrays
@@ -143,17 +140,9 @@ class CublasProduct(LibraryPlan):
             self.chosen = lt.MatmulHeuristicResult(1)
             count = np.zeros(1, np.int32)
             lt.matmul_algo_get_heuristic(
-                self.handle,
-                self.product,
-                self.left,
-                self.right,
-                self.out,
-                self.out,
-                preference,
-                1,
-                self.chosen.ptr,
+                self.handle, self.product, self.left, self.right, self.out, self.out, preference, 1, self.chosen.ptr,
                 count.ctypes.data,
-            )
+            )  # fmt: skip
         except Exception as error:
             raise KernelError(
                 f"{self.name} has no algorithm for {shape} in {room:,} bytes of workspace: {line(error)}"
@@ -163,28 +152,29 @@ class CublasProduct(LibraryPlan):
         if count[0] != 1 or int(self.chosen.state) != 0:
             raise KernelError(f"{self.name} has no algorithm for {shape} in {room:,} bytes of workspace")
         if self.numerics & (TENSOR_CORES | TF32):
-            raise KernelError(
-                f"{self.name} would multiply {shape} on tensor cores (flags {self.numerics:#x}), which round the factors"
-            )
+            flags = f"(flags {self.numerics:#x})"
+            raise KernelError(f"{self.name} would multiply {shape} on tensor cores {flags}, which round the factors")
         size = int(self.chosen.workspace_size)
         return size + spare if size else 0
 
     @property
     def numerics(self) -> int:
-        """The chosen algorithm's flags: with which units, and in which types, it multiplies and adds."""
+        """Flags of the chosen algorithm: the units and types in which it multiplies and adds."""
         held = np.zeros(1, np.uint64)
-        self._ask(self.lt.matmul_algo_cap_get_attribute, self.lt.MatmulAlgoCapAttribute.NUMERICAL_IMPL_FLAGS, held)
+        self._attribute(
+            self.lt.matmul_algo_cap_get_attribute, self.lt.MatmulAlgoCapAttribute.NUMERICAL_IMPL_FLAGS, held
+        )
         return int(held[0])
 
     def settings(self) -> dict[str, int]:
-        """The chosen algorithm's number, tile, parts and the way they are added up."""
+        """Number, tile, split-K partials and reduction scheme of the chosen algorithm."""
         found = {}
         for name in ("ID", "TILE_ID", "SPLITK_NUM", "REDUCTION_SCHEME"):
             held = np.zeros(1, np.int32)
-            self._ask(self.lt.matmul_algo_config_get_attribute, self.lt.MatmulAlgoConfigAttribute[name], held)
+            self._attribute(self.lt.matmul_algo_config_get_attribute, self.lt.MatmulAlgoConfigAttribute[name], held)
             found[name] = int(held[0])
         return found
 
-    def _ask(self, function: Any, kind: int, held: np.ndarray) -> None:
+    def _attribute(self, function: Any, kind: int, held: np.ndarray) -> None:
         written = np.zeros(1, np.uint64)
         function(self.chosen.ptr, kind, held.ctypes.data, held.nbytes, written.ctypes.data)

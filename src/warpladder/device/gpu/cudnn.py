@@ -20,8 +20,8 @@ from .library import INSTALL, MOST_WORKSPACE, LibraryPlan, line, on_gpu
 if TYPE_CHECKING:
     from .device import GpuDevice
 
-#: Engines that are not taken: they round factors or sums more coarsely than float32, give other bits at every run, or
-#: compute a convolution by other sums than its own, whose rounding errors are larger than the bound of the proof.
+#: Engines that are never chosen: they round factors or sums more coarsely than float32, give other bits at every run,
+#: or transform a convolution, which makes rounding errors larger than the bound of the proof.
 AVOIDED = (
     "TENSOR_CORE", "DOWN_CONVERT_INPUTS", "REDUCED_PRECISION_REDUCTION", "NONDETERMINISTIC",
     "FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13",
@@ -36,14 +36,14 @@ LOG_SOFTMAX, EACH_SAMPLE = 2, 0
 
 @cache
 def cudnn(device: Device) -> Cudnn:
-    """The one handle of a GPU."""
+    """Handle of a GPU, made once."""
     return Cudnn(on_gpu(device))
 
 
 def backend() -> Any:
-    """The library itself: what the frontend has no graphs for is called directly.
+    """The backend library, for functions that the frontend has no graphs for.
 
-    It and the frontend look for other libraries by name alone, and find those that are loaded already; the frontend
+    It and the frontend look for other libraries by name alone, and find libraries that are already loaded; the frontend
     loads cuDNN.
     """
     from cuda import pathfinder
@@ -55,7 +55,7 @@ def backend() -> Any:
 
 
 class Cudnn:
-    """A handle of cuDNN on a GPU."""
+    """Handle of cuDNN on a GPU."""
 
     def __init__(self, device: GpuDevice) -> None:
         device.enter()
@@ -64,7 +64,7 @@ class Cudnn:
             import cudnn
 
             self.handle: int = cudnn.create_handle()
-        except Exception as error:  # what it raises without the library depends on its version
+        except Exception as error:  # the type without the library depends on its version
             raise DeviceError(f"cuDNN does not start: {line(error)}; {INSTALL}") from error
         self.device, self.frontend = device, cudnn
         self.stream = 0
@@ -72,46 +72,47 @@ class Cudnn:
 
     @property
     def version(self) -> int:
-        """As 91900 for 9.19."""
+        """Version number, 91900 for 9.19."""
         return int(self.frontend.backend_version())
 
     def use(self, stream: int) -> None:
-        """Queue what comes next on this stream."""
+        """Queue the following calls on this stream."""
         if stream != self.stream:
             self.frontend.set_stream(self.handle, stream)
             self.stream = stream
 
     def check(self, status: int, what: str) -> None:
-        """Raise for a status of the backend library that is not success."""
+        """Raise an error for a status of the backend library other than success."""
         if status:
             raise DeviceError(f"cuDNN could not {what}: {self.backend.cudnnGetErrorString(status).decode()}")
 
 
 def strides(shape: tuple[int, ...]) -> list[int]:
-    """Of a packed row-major array, in numbers."""
+    """Strides of a packed row-major array, in numbers."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 class CudnnConvolution(LibraryPlan):
-    """One of a convolution's three products, or a graph that holds it.
+    """One of a convolution's three products, or a graph that contains it.
 
     Parameters
     ----------
     cudnn : Cudnn
     name : str
-        For people.
+        Name in messages.
     connect : callable
-        Adds nodes to a graph: given it and a tensor for each input, it gives the output's tensor.
+        Adds nodes to a graph: from the graph and a tensor for each input to the output's tensor.
     inputs : list of Array
-        float32, of the shapes that count.
+        float32, with the shapes of the convolution.
     out : Array
-        Likewise.
+        float32, with the output's shape.
     room : int
-        Bytes of scratch memory that it may take.
+        Largest number of bytes of workspace.
     """
 
     def __init__(
-        self, cudnn: Cudnn, name: str, connect: Callable[..., Any], inputs: list[Array], out: Array, room: int = MOST_WORKSPACE
+        self, cudnn: Cudnn, name: str, connect: Callable[..., Any], inputs: list[Array], out: Array,
+        room: int = MOST_WORKSPACE,
     ) -> None:  # fmt: skip
         self.name = f"cudnn {name}"
         self.cudnn = cudnn
@@ -134,13 +135,12 @@ class CudnnConvolution(LibraryPlan):
             self._plan(room)
         except Exception as error:
             shapes = " and ".join(str(array.shape) for array in inputs)
-            raise KernelError(
-                f"{self.name} has no deterministic float32 engine for {shapes} in {room:,} bytes of workspace: {line(error)}"
-            ) from error
+            wanted = f"deterministic float32 engine for {shapes} in {room:,} bytes of workspace"
+            raise KernelError(f"{self.name} has no {wanted}: {line(error)}") from error
         self.workspace = int(self.graph.get_workspace_size())
 
     def _plan(self, room: int) -> None:
-        """The first engine that cuDNN proposes and that is not avoided: the same one at every start."""
+        """Choose the first engine that cuDNN proposes and that is not avoided: the same one at every start."""
         fe, graph = self.cudnn.frontend, self.graph
         graph.validate()
         graph.build_operation_graph()
@@ -156,7 +156,7 @@ class CudnnConvolution(LibraryPlan):
 
 
 class Window:
-    """The three products of a convolution with square windows, as `CudnnConvolution` connects them."""
+    """Graph nodes of the three products of a convolution with square windows, for `CudnnConvolution`."""
 
     def __init__(self, stride: int, padding: int) -> None:
         self.settings = {"padding": [padding] * 2, "stride": [stride] * 2, "dilation": [1, 1]}
@@ -172,8 +172,9 @@ class Window:
 
 
 class LogSoftmax(LibraryPlan):
-    """y[n, c] = x[n, c] - log(sum over k of exp(x[n, k])), shifted so that nothing overflows. x, y: (n, classes)
-    float32.
+    """Log-softmax y[n, c] = x[n, c] - log(sum over k of exp(x[n, k])), shifted so that nothing overflows.
+
+    x, y : (n, classes) float32.
     """
 
     workspace = 0
@@ -191,19 +192,9 @@ class LogSoftmax(LibraryPlan):
         )
         self.one, self.zero = np.ones(1, np.float32), np.zeros(1, np.float32)
         one, zero = (ctypes.c_void_p(number.ctypes.data) for number in (self.one, self.zero))
-        addresses = (ctypes.c_void_p(array.address) for array in (x, y))
-        first, second = addresses
-        self.arguments = (
-            ctypes.c_void_p(cudnn.handle),
-            LOG_SOFTMAX,
-            EACH_SAMPLE,
-            one,
-            self.shape,
-            first,
-            zero,
-            self.shape,
-            second,
-        )
+        first, second = (ctypes.c_void_p(array.address) for array in (x, y))
+        handle, shape = ctypes.c_void_p(cudnn.handle), self.shape
+        self.arguments = (handle, LOG_SOFTMAX, EACH_SAMPLE, one, shape, first, zero, shape, second)
 
     def run(self, stream: int, workspace: int) -> None:
         self.cudnn.use(stream)

@@ -1,4 +1,4 @@
-"""`GpuDevice`: one NVIDIA GPU."""
+"""`GpuDevice`: an NVIDIA GPU of this machine."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .tensor_map import encoded
 
 
 class GpuDevice(NvrtcDevice):
-    """A GPU of this machine, through its primary context, which other libraries of the process share.
+    """GPU of this machine, through its primary context, which other libraries of the process share.
 
     Parameters
     ----------
     index : int
-        Its number, from 0.
+        Number of the GPU, from 0.
 
     Raises
     ------
     DeviceError
-        The line of `gpu.why_not()`.
+        The GPU cannot be used, for the reason of `gpu.why_not()`.
     """
 
     stream: GpuStream
@@ -56,11 +56,11 @@ class GpuDevice(NvrtcDevice):
         self.stream = GpuStream(self)
 
     def enter(self) -> None:
-        """Let the calling thread's driver calls go to this GPU."""
+        """Direct driver calls of the calling thread to this GPU."""
         call(cuda.cuCtxSetCurrent, self.context, doing=f"use {self.name}")
 
     def call(self, function: Callable[..., tuple[Any, ...]], *arguments: Any, doing: str) -> Any:
-        """A driver call's result, from any thread; raises its error."""
+        """Result of a driver call, from any thread; raises its error."""
         cuda.cuCtxSetCurrent(self.context)
         status, *results = function(*arguments)
         if status:
@@ -68,9 +68,7 @@ class GpuDevice(NvrtcDevice):
         return results[0] if len(results) == 1 else tuple(results)
 
     def forgive(self, function: Callable[..., tuple[Any, ...]], *arguments: Any) -> None:
-        """A driver call that releases something: what could fail then has been raised elsewhere, or ends with the
-        process.
-        """
+        """Make a driver call that releases something, and ignore its error, which another call has raised."""
         cuda.cuCtxSetCurrent(self.context)
         function(*arguments)
 
@@ -100,7 +98,7 @@ class GpuDevice(NvrtcDevice):
         return self._pinned.array(tuple(map(int, shape)), np.dtype(dtype))
 
     def fill(self, array: Array, byte: int, stream: Stream | None = None) -> None:
-        """Set every byte; queued."""
+        """Queue the setting of every byte."""
         on = self.on(stream)
         self.check_own(array)
         if array.nbytes:
@@ -142,7 +140,7 @@ class GpuDevice(NvrtcDevice):
 
     @cached_property
     def capturing(self) -> GpuStream:
-        """The stream on which graphs are recorded."""
+        """Stream on which graphs are recorded."""
         return GpuStream(self)
 
     def graph(self, calls: list[Call]) -> GpuGraph:
@@ -166,7 +164,7 @@ class GpuDevice(NvrtcDevice):
         return int(free)
 
     def on(self, stream: Stream | None) -> GpuStream:
-        """A stream of this GPU: the one that is named, or its own."""
+        """The given stream of this GPU, or its own stream for None."""
         if stream is None:
             return self.stream
         if not isinstance(stream, GpuStream) or stream.device is not self:
@@ -174,6 +172,6 @@ class GpuDevice(NvrtcDevice):
         return stream
 
     def _address(self, array: Array, host: np.ndarray) -> int:
-        """Of a host array that the array can be copied from or to."""
+        """Address of a host array that the array can be copied from or to."""
         self.check_copy(array, host)
         return int(host.__array_interface__["data"][0])

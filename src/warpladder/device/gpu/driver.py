@@ -1,4 +1,4 @@
-"""CUDA's driver, through cuda.bindings: every call is checked, and its errors are put in words."""
+"""CUDA's driver through cuda.bindings: every call is checked, and an error becomes a sentence."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from ...errors import DeviceError, OutOfMemoryError
 OUT_OF_MEMORY = 2
 INVALID_CONTEXT = 201
 
-#: Errors after which a context answers nothing but the same error: a bad address, a trap, a failed memory cell.
+#: Errors after which a context returns the same error to every call: a bad address, a trap, a failed memory cell.
 FATAL = {214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719}
 
 LOST = (
-    "This process has lost the GPU and must be started again: with CUDA_LAUNCH_BLOCKING=1 the error comes up at its own launch, "
-    "and under compute-sanitizer with the line"
+    "This process has lost the GPU and must be started again: with CUDA_LAUNCH_BLOCKING=1 the error comes up at its "
+    "own launch, and under compute-sanitizer with the line"
 )
 
 
 def words(status: Any) -> str:
-    """The driver's own words for a status."""
+    """The driver's description of a status."""
     code = cuda.CUresult(int(status))
     _, text = cuda.cuGetErrorString(code)
     return f"{text.decode() if text else 'unknown error'} ({code.name})"
 
 
 def call(function: Callable[..., tuple[Any, ...]], *arguments: Any, doing: str, last: object = None) -> Any:
-    """A driver call's results: none, one, or a tuple of them.
+    """Results of a driver call: none, one, or a tuple of them.
 
     Parameters
     ----------
     function, *arguments
-        Of cuda.bindings.driver.
+        Function of cuda.bindings.driver, and its arguments.
     doing : str
-        For the message: "could not ...".
+        Action for the message "could not ...".
     last : object
         The launch that was sent last; an error of a kernel comes up in a later call.
 
     Raises
     ------
     OutOfMemoryError, DeviceError
-        With the driver's words.
+        The driver returned an error, which the message describes.
     """
     status, *results = function(*arguments)
     if status:
@@ -52,7 +52,7 @@ def call(function: Callable[..., tuple[Any, ...]], *arguments: Any, doing: str, 
 
 
 def error(status: Any, doing: str, last: object = None) -> DeviceError | OutOfMemoryError:
-    """What to raise for a status that is not success."""
+    """Error for a status other than success."""
     if status == OUT_OF_MEMORY:
         return OutOfMemoryError(f"could not {doing}: {words(status)}")
     if status in FATAL:

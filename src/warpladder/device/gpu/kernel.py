@@ -1,4 +1,4 @@
-"""Kernels on a GPU, and their launches: all that can be done before a launch is sent is done when it is bound."""
+"""Kernels and launches on a GPU; binding a launch does all work that need not wait until it is sent."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class GpuLaunch(Launch):
-    """A launch whose arguments lie ready in host memory, and whose shape stands in the driver's own structure.
+    """Launch with its arguments in host memory and its shape in the driver's own structure.
 
-    Sending it is one driver call. `cuLaunchKernelEx` takes fewer arguments than `cuLaunchKernel`, so Python spends less
-    on it.
+    Sending it is one driver call. `cuLaunchKernelEx` takes fewer arguments than `cuLaunchKernel`, so it costs less in
+    Python.
     """
 
     def __init__(
@@ -88,21 +88,23 @@ class GpuLaunch(Launch):
 
 
 class GpuKernel(Kernel):
-    """A kernel loaded on a GPU; `function` is the driver's handle."""
+    """Kernel loaded on a GPU; `function` is the driver's handle."""
 
     device: GpuDevice
 
     def __init__(self, device: GpuDevice, program: GpuProgram, function: Any) -> None:
         super().__init__(device, program.source, program.signature, program.resources)
         self.function = function
-        self._dynamic = 0  # bytes of dynamic shared memory that were asked for beyond the default
+        self._dynamic = 0  # bytes of dynamic shared memory that were requested beyond the default
 
     def blocks_at_once(self, block: Dim3, shared: int) -> int:
-        """By the driver's own count."""
+        """Blocks that the GPU runs at the same time, by the driver's own count."""
         self._allow(shared)
-        each = self.device.call(
-            cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor, self.function, math.prod(block), shared, doing=f"count the blocks of {self.signature.name}"
-        )  # fmt: skip
+        occupancy, doing = (
+            cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor,
+            f"count the blocks of {self.signature.name}",
+        )
+        each = self.device.call(occupancy, self.function, math.prod(block), shared, doing=doing)
         return int(each) * self.device.limits.multiprocessors
 
     def _launch(
@@ -121,27 +123,22 @@ class GpuKernel(Kernel):
         launch = GpuLaunch(self, grid, block, shared, cooperative, cluster, packed, arguments)
         if cluster != (1, 1, 1):
             wanted = math.prod(grid) // math.prod(cluster) if cooperative else 1
-            held = int(
-                self.device.call(cuda.cuOccupancyMaxActiveClusters, self.function, launch.configs[None], doing=f"count the clusters of {launch!r}")
-            )  # fmt: skip
+            occupancy, doing = cuda.cuOccupancyMaxActiveClusters, f"count the clusters of {launch!r}"
+            held = int(self.device.call(occupancy, self.function, launch.configs[None], doing=doing))
             if held < wanted:
                 raise LaunchError(
-                    f"kernel {self.signature.name} cannot be launched: {wanted:,} clusters of {cluster} at the same time, and {self.device.name} "
-                    f"holds {held:,} of them (grid {grid}, block {block}, {shared:,} bytes dynamic shared memory)"
+                    f"kernel {self.signature.name} cannot be launched: {wanted:,} clusters of {cluster} at the same "
+                    f"time, and {self.device.name} holds {held:,} of them "
+                    f"(grid {grid}, block {block}, {shared:,} bytes dynamic shared memory)"
                 )
         return launch
 
     def _allow(self, shared: int) -> None:
-        """Ask for the shared memory beyond what every kernel gets."""
+        """Request the shared memory beyond the amount that every kernel gets."""
         if shared + self.resources.static_shared > self.device.limits.shared_per_block and shared > self._dynamic:
             self._set(cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
             self._dynamic = shared
 
     def _set(self, attribute: Any, value: int) -> None:
-        self.device.call(
-            cuda.cuFuncSetAttribute,
-            self.function,
-            attribute,
-            value,
-            doing=f"prepare {self.signature.name} ({attribute.name})",
-        )
+        doing = f"prepare {self.signature.name} ({attribute.name})"
+        self.device.call(cuda.cuFuncSetAttribute, self.function, attribute, value, doing=doing)

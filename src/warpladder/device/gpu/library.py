@@ -1,4 +1,4 @@
-"""Work that a vendor's library queues: a plan, made once for shapes and addresses, and the calls that send it."""
+"""Calls of a vendor's library: a plan, made once for shapes and addresses, and the calls that queue it."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ if TYPE_CHECKING:
 
 INSTALL = "pip install 'warpladder[cuda13]' (or [cuda12])"
 
-#: The package that calls cuDNN, and the release that device/gpu/cudnn.py is written for, whose handles are numbers; in
-#: 1.32 they are objects.
+#: The package that calls cuDNN, and the release that device/gpu/cudnn.py supports: its handles are numbers, and in 1.32
+#: they are objects.
 FRONTEND, RELEASES = "nvidia-cudnn-frontend", "1.25"
 
-#: Bytes of scratch memory that a plan may ask for, at most. cuBLAS advises 32 MB for Hopper.
+#: Largest workspace of a plan, in bytes. cuBLAS advises 32 MB for Hopper.
 MOST_WORKSPACE = 256 << 20
 
 
 def why_not(cublas: bool, cudnn: bool) -> str | None:
-    """A line that says which Python package is missing for these libraries, or is of another release, or None. Nothing
-    is loaded.
-    """
+    """Reason why these libraries cannot be called, a missing package or another release, or None. Nothing is loaded."""
     if cublas and find_spec("nvmath") is None:
         return f"nvmath-python, through which cuBLASLt is called, is not installed: {INSTALL}"
     if cudnn and find_spec("cudnn") is None:
         return f"{FRONTEND}, through which cuDNN is called, is not installed: {INSTALL}"
     if cudnn and (found := _release()) is not None and not f"{found}.".startswith(f"{RELEASES}."):
-        return f"{FRONTEND} {found} is installed, and cuDNN is called through {RELEASES}: pip install '{FRONTEND}=={RELEASES}.*'"
+        install = f"pip install '{FRONTEND}=={RELEASES}.*'"
+        return f"{FRONTEND} {found} is installed, and cuDNN is called through {RELEASES}: {install}"
     return None
 
 
 def _release() -> str | None:
-    """The release of cuDNN's frontend; None where the package does not say."""
+    """Release of cuDNN's frontend; None if it is unknown."""
     try:
         return metadata.version(FRONTEND)
     except metadata.PackageNotFoundError:
@@ -50,10 +49,10 @@ def line(error: BaseException) -> str:
 
 
 class LibraryPlan(ABC):
-    """How a library does one thing, chosen once.
+    """Algorithm of a library for one operation, chosen once.
 
-    name : for people.
-    workspace : bytes of scratch memory that it needs.
+    name : name in messages.
+    workspace : bytes of workspace that it needs.
     """
 
     name: str
@@ -61,14 +60,13 @@ class LibraryPlan(ABC):
 
     @abstractmethod
     def run(self, stream: int, workspace: int) -> None:
-        """Queue it on a stream, by its handle, with scratch memory at an address."""
+        """Queue the operation on a stream, by its handle, with a workspace at an address."""
 
 
 class LibraryCall(Call):
-    """A plan with its scratch memory.
+    """Plan with its workspace.
 
-    workspace : (bytes,) uint8, at least as many as the plan needs; it may be shared with other calls of the same
-    stream.
+    workspace : (bytes,) uint8, at least as many as the plan needs; other calls of the same stream may share it.
     """
 
     def __init__(self, device: Device, plan: LibraryPlan, workspace: Array | None) -> None:
@@ -94,8 +92,8 @@ class LibraryCall(Call):
 
 
 def on_gpu(device: Device) -> GpuDevice:
-    """The device, where it is a GPU; the libraries run on nothing else."""
-    if device.hardware is not None:  # what has none needs no CUDA library to be refused
+    """The device, if it is a GPU; `DeviceError` for others, on which the libraries do not run."""
+    if device.hardware is not None:  # other devices are refused without a CUDA library
         from .device import GpuDevice
 
         if isinstance(device, GpuDevice):

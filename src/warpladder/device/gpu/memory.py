@@ -1,7 +1,7 @@
-"""Memory of a GPU, and page-locked memory of the host. Each is released when nothing refers to it any more.
+"""Memory of a GPU, and page-locked memory of the host. Each is released with its last reference.
 
-Memory is allocated plainly, not from a pool: all of it is taken before training begins, releasing it waits for
-the kernels that still use it, and compute-sanitizer sees each array's bounds.
+Memory is allocated without a pool: all of it is taken before training begins, releasing it waits for the kernels that
+still use it, and compute-sanitizer sees each array's bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GpuAllocation:
-    """Bytes on the GPU, counted in the device's `held` under what they are for."""
+    """Bytes on the GPU, counted in the device's `held` under their purpose."""
 
     def __init__(self, device: GpuDevice, size: int, what: str) -> None:
         self.address = int(device.call(cuda.cuMemAlloc, max(size, 1), doing=f"allocate {size:,} bytes ({what})"))
@@ -34,19 +34,18 @@ def _release(device: GpuDevice, address: int, size: int, what: str) -> None:
 
 
 class PinnedMemory:
-    """Page-locked ranges of the host's memory, and NumPy arrays over them."""
+    """Page-locked ranges of host memory, and NumPy arrays over them."""
 
     def __init__(self, device: GpuDevice) -> None:
         self.device = device
         self.ranges: dict[int, int] = {}  # first and last + 1
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An uninitialised array in new page-locked memory."""
+        """Uninitialised array in new page-locked memory."""
         count = math.prod(shape)
         size = max(1, count * dtype.itemsize)
-        address = int(
-            self.device.call(cuda.cuMemHostAlloc, size, 0, doing=f"allocate {size:,} bytes of page-locked memory")
-        )
+        doing = f"allocate {size:,} bytes of page-locked memory"
+        address = int(self.device.call(cuda.cuMemHostAlloc, size, 0, doing=doing))
         self.ranges[address] = address + size
         block: Any = (ctypes.c_uint8 * size).from_address(address)
         release = weakref.finalize(block, self._release, address)
@@ -54,7 +53,7 @@ class PinnedMemory:
         return np.frombuffer(block, dtype, count).reshape(shape)
 
     def holds(self, address: int, size: int) -> bool:
-        """Whether these bytes are page-locked."""
+        """True if these bytes are page-locked."""
         return any(first <= address and address + size <= last for first, last in self.ranges.items())
 
     def _release(self, address: int) -> None:

@@ -1,4 +1,4 @@
-"""`OfflineDevice`: kernels compiled for a GPU that is not here, and their launches held to its limits. Nothing runs."""
+"""`OfflineDevice`: kernels compiled for a GPU that is not here, and launches checked against its limits."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from ..dry_run import IdleDevice, IdleStream
 from ..limits import Dim3
 from .program import Capability, NvrtcDevice
 
-#: A GPU of each architecture, as NVIDIA documents its compute capability.
+#: Limits of a GPU of each architecture, from NVIDIA's documentation.
 LIMITS = {
     "sm_75": Limits(
         "T4 (offline)", shared_opt_in=64 << 10, threads_per_multiprocessor=1024, blocks_per_multiprocessor=16,
         shared_per_multiprocessor=64 << 10, memory=16 << 30, multiprocessors=40, cluster=1,
     ),
     "sm_80": Limits(
-        "A100 (offline)", shared_opt_in=163 << 10, shared_per_multiprocessor=164 << 10, memory=40 << 30, multiprocessors=108, cluster=1
+        "A100 (offline)", shared_opt_in=163 << 10, shared_per_multiprocessor=164 << 10, memory=40 << 30,
+        multiprocessors=108, cluster=1,
     ),
     "sm_90": Limits("H100 (offline)", memory=80 << 30, multiprocessors=132),
     "sm_100": Limits("B200 (offline)", memory=180 << 30, multiprocessors=148),
 }  # fmt: skip
 
-#: Addresses begin here, as they may on a GPU.
+#: First address of an array.
 BASE = 0x7000_0000_0000
 
 
 class OfflineLaunch(Launch):
-    """A launch that passed the checks and cannot be sent."""
+    """Launch that passed the checks and cannot be sent."""
 
     def send(self, stream: Stream | None = None) -> None:
         raise DeviceError(f"{self!r} cannot be sent: {self.kernel.device.name} only compiles and checks")
 
 
 class OfflineKernel(Kernel):
-    """A kernel compiled for the architecture."""
+    """Kernel compiled for the architecture."""
 
     def _launch(
         self,
@@ -52,7 +53,7 @@ class OfflineKernel(Kernel):
 
 
 class OfflineDevice(NvrtcDevice, IdleDevice):
-    """Compiles kernels for an architecture, counts memory, and checks launches, on a machine without a GPU.
+    """Device that compiles kernels for an architecture, counts memory and checks launches, without a GPU.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class OfflineDevice(NvrtcDevice, IdleDevice):
     Attributes
     ----------
     kernels : dict
-        All that were asked for, by file and name.
+        Compiled kernels by file and name.
     """
 
     def __init__(self, arch: str = "sm_90") -> None:

@@ -1,5 +1,5 @@
-"""What a kernel takes, read from what NVRTC says while it compiles: the assembler's report, and the PTX for launch
-bounds and tensor cores.
+"""Resources of a kernel, read from NVRTC's output: the assembler's report, and the PTX for launch bounds and tensor
+cores.
 """
 
 from __future__ import annotations
@@ -17,33 +17,32 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 _CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 _DECLARED = re.compile(r"\.entry\s+([\w$]+)\s*\([^)]*\)(.*?)\{", re.DOTALL)
 _BODY = re.compile(r"\.entry\s+([\w$]+)(.*?)(?=\.entry\b|\.func\b|\Z)", re.DOTALL)
-_TENSOR = re.compile(
-    r"\b(?:w?mma\.(?:\w+\.)*sync|wgmma\.mma_async|tcgen05\.mma)\b"
-)  # ldmatrix and fences alone multiply nothing
+# ldmatrix and fences multiply nothing
+_TENSOR = re.compile(r"\b(?:w?mma\.(?:\w+\.)*sync|wgmma\.mma_async|tcgen05\.mma)\b")
 _THREADS = re.compile(r"\.(?:maxntid|reqntid)\s+(\d+(?:\s*,\s*\d+)*)")
 
 
 def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
-    """What each kernel takes.
+    """Resources of each kernel.
 
     Parameters
     ----------
     report : str
-        What ptxas -v printed.
+        Output of ptxas -v.
     ptx : str
-        What it assembled.
+        PTX that it assembled.
     symbols : dict of str to str
-        Each kernel's name, and its name in the machine code.
+        Name in the machine code, by the kernel's name.
 
     Returns
     -------
     dict of str to Resources
-        By name. Local memory and spills include those of functions that the kernel calls.
+        By the kernel's name. Local memory and spills include those of functions that the kernel calls.
 
     Raises
     ------
     KernelError
-        Where the report leaves a kernel out.
+        The report lacks a kernel.
     """
     found = _sections(report)
     bounds = {name: _THREADS.search(directives) for name, directives in _DECLARED.findall(ptx)}
@@ -53,9 +52,8 @@ def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resou
         text = found.get(symbol, "")
         used = _USED.search(text)
         if used is None or symbol not in bounds:
-            raise KernelError(
-                f"the compiler does not say what kernel {name} takes: its report has {', '.join(found) or 'no kernels'}"
-            )
+            listed = ", ".join(found) or "no kernels"
+            raise KernelError(f"the compiler does not report the resources of kernel {name}: its report has {listed}")
         frames = [tuple(map(int, frame)) for frame in _FRAME.findall(text)]
         cumulative, shared, threads = _CUMULATIVE.search(text), _SHARED.search(text), bounds[symbol]
         out[name] = Resources(
@@ -71,9 +69,7 @@ def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resou
 
 
 def _sections(report: str) -> dict[str, str]:
-    """The part of the report on each kernel: from its own line to the next kernel's, so that functions it calls are in
-    it.
-    """
+    """Part of the report on each kernel, up to the next kernel's line, with the functions that it calls."""
     starts = list(_ENTRY.finditer(report))
     ends = [start.start() for start in starts[1:]] + [len(report)]
     return {start[1]: report[start.end() : end] for start, end in zip(starts, ends, strict=True)}

@@ -1,4 +1,4 @@
-"""Whether kernels can run on a GPU here, and if not, why: asked without making a context on the GPU."""
+"""Reason why kernels cannot run on a GPU here, found without making a context on the GPU."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from importlib.metadata import version as installed
 from ...errors import DeviceError
 from ...results import Gpu
 
-#: The oldest GPUs that the kernels are compiled for: Turing.
+#: Compute capability of the oldest GPUs that the kernels are compiled for: Turing.
 OLDEST = (7, 5)
 
 INSTEAD = "the CPU rungs work without it, and so does --device emulated"
 
-#: The first driver for each CUDA, as people know them.
+#: The first driver release for each CUDA version.
 DRIVERS = {12: "525", 13: "580"}
 
 
 @cache
 def why_not(index: int = 0) -> str | None:
-    """One line that says what is missing and what still works, or None where the GPU of this number can be used."""
+    """Line that names what is missing and what still works, or None if the GPU of this number can be used."""
     reason = _missing() or _no_driver() or _no_gpu(index) or _no_compiler()
     return f"{reason}; {INSTEAD}" if reason else None
 
 
 def found_gpu() -> Gpu | None:
-    """What results say of the GPU; None where none can be asked."""
+    """Facts on the GPU for results; None without a usable GPU."""
     if why_not() is not None:
         return None
     from .properties import facts
@@ -49,7 +49,7 @@ def _no_driver() -> str | None:
 
         (status,) = cuda.cuInit(0)
         known, release = cuda.cuDriverGetVersion()
-    except (ImportError, OSError, RuntimeError):  # what it raises without libcuda depends on its version
+    except (ImportError, OSError, RuntimeError):  # the type without libcuda depends on its version
         return "there is no NVIDIA driver (libcuda cannot be loaded)"
     wanted = int(installed("cuda-bindings").partition(".")[0])
     if not int(known) and release < 1000 * wanted:

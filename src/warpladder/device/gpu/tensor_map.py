@@ -1,6 +1,4 @@
-"""Tensor maps as the driver makes them: matrices that the copy engine of a GPU (TMA) brings to shared memory tile by
-tile.
-"""
+"""Tensor maps from the driver: matrices that a GPU's copy engine (TMA) copies to shared memory tile by tile."""
 
 from __future__ import annotations
 
@@ -19,19 +17,19 @@ from .driver import call, error
 if TYPE_CHECKING:
     from .device import GpuDevice
 
-#: Of cuda.h: CUtensorMapDataType by bytes of a number, and the one whose floats are rounded to tf32 on the way;
-#: 128-byte swizzle; how the cache is filled.
+#: Constants of cuda.h: CUtensorMapDataType by bytes of a number, and the type whose floats are rounded to tf32 by the
+#: copy; 128-byte swizzle; how the cache is filled.
 KINDS, TF32 = {2: 1, 4: 7}, 11
 PLAIN, SWIZZLE_128, CACHE_LINES_128, ZEROS = 0, 3, 2, 0
-#: What the address of a tensor map is a multiple of. The structure of cuda.bindings is not placed so, and processors
-#: that insist on it stop there; hence the driver's function is called with memory of our own.
+#: Alignment of a tensor map's address. The structure of cuda.bindings lacks it, and some processors stop there; hence
+#: the driver's function is called with memory of our own.
 ALIGNMENT = 64
-#: The CUDA version whose form of the function is asked for.
+#: The CUDA version whose form of the function is requested.
 SINCE = 12000
 
 
 def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
-    """The 16 words of a tensor map, uint64.
+    """Words of a tensor map, 16 of uint64.
 
     Parameters
     ----------
@@ -40,35 +38,35 @@ def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, ...]
         (rows of the matrix, numbers from row to row), or (images, rows, columns, channels); numbers of two or four
         bytes.
     columns : int
-        Of the matrix; of images the channels.
+        Columns of the matrix; of images the channels.
     tile : tuple of int
-        Of what is copied at once, by the array's axes; the last one has 128 bytes.
+        Shape of a tile, by the array's axes; the last axis has 128 bytes.
     to_tf32 : bool
-        Whether floats are rounded to tf32 on the way.
+        True if the copy rounds floats to tf32.
 
     Raises
     ------
     LaunchError
         The GPU is older than compute capability 9.0.
     DeviceError
-        With the driver's words.
+        The driver returned an error.
     """
     if device.capability < (9, 0):
         major, minor = device.capability
-        raise LaunchError(
-            f"copies of tiles (TMA) need a GPU of compute capability 9.0 or later, and {device.name} has {major}.{minor}"
-        )
+        needed = "copies of tiles (TMA) need a GPU of compute capability 9.0 or later"
+        raise LaunchError(f"{needed}, and {device.name} has {major}.{minor}")
     size = array.dtype.itemsize
-    room = np.zeros(WORDS + ALIGNMENT // 8, np.uint64)
-    first = -room.ctypes.data % ALIGNMENT // 8
-    words = room[first : first + WORDS]
+    memory = np.zeros(WORDS + ALIGNMENT // 8, np.uint64)
+    first = -memory.ctypes.data % ALIGNMENT // 8
+    words = memory[first : first + WORDS]
     of, pitches = axes(array, columns)
     rank = len(of)
     sizes, pitch = (ctypes.c_uint64 * rank)(*of), (ctypes.c_uint64 * (rank - 1))(*pitches)
     box, every = (ctypes.c_uint32 * rank)(*tile[::-1]), (ctypes.c_uint32 * rank)(*(1,) * rank)
     device.enter()
     status = _encode()(
-        words.ctypes.data, TF32 if to_tf32 else KINDS[size], rank, array.address, sizes, pitch, box, every, PLAIN, SWIZZLE_128, CACHE_LINES_128, ZEROS
+        words.ctypes.data, TF32 if to_tf32 else KINDS[size], rank, array.address, sizes, pitch, box, every,
+        PLAIN, SWIZZLE_128, CACHE_LINES_128, ZEROS,
     )  # fmt: skip
     if status:
         raise error(cuda.CUresult(status), f"describe a matrix to the copy engine of {device.name}")
@@ -82,19 +80,5 @@ def _encode() -> Any:
         cuda.cuGetProcAddress, b"cuTensorMapEncodeTiled", SINCE, 0, doing="find the driver's cuTensorMapEncodeTiled"
     )
     number, pointer = ctypes.c_uint32, ctypes.c_void_p
-    kind = ctypes.CFUNCTYPE(
-        ctypes.c_int,
-        pointer,
-        number,
-        number,
-        pointer,
-        pointer,
-        pointer,
-        pointer,
-        pointer,
-        number,
-        number,
-        number,
-        number,
-    )
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, pointer, number, number, *[pointer] * 5, *[number] * 4)
     return kind(int(address))
