@@ -30,7 +30,7 @@ from warpladder.device.gpu import GpuDevice
 from warpladder.device.gpu.program import program
 from warpladder.nets import Net, params
 from warpladder.ops.conv2d.gradients import WeightGradient
-from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.ops.conv2d.products import GemmConvolution, Geometry
 from warpladder.ops.cost.plans import Planner
 from warpladder.ops.cost.tiles import TilePlan
@@ -261,7 +261,7 @@ def convolutions() -> None:
 
 def directions(owner: Any, n: int, c: int, size: int, o: int, padding: int, fold: int) -> list[tuple[str, Any]]:
     out = size * fold + 2 * padding - 2
-    conv = FusedConv((c, size, size), (o, out, out), Window(3, 1, padding), fold)
+    conv = FusedConv((c, size, size), (o, out, out), ConvWindow(3, 1, padding), fold)
     return [
         ("y", GemmConvolution(owner, Geometry.of(conv), n)),
         ("dx", GemmConvolution(owner, Geometry.back(conv), n)),

@@ -19,7 +19,7 @@ from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.few_inputs.few_inputs import PooledGradient
 from warpladder.ops.conv2d.gemm import GemmConv2d
 from warpladder.ops.conv2d.gradients import TILES, Gradients, WeightGradient
-from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.ops.conv2d.products import GemmConvolution, Geometry, pack
 from warpladder.ops.cost.plans import Planner, ranked
 from warpladder.ops.cost.tiles import CANDIDATES, GemmProblem, Tile, TilePlan, gemm
@@ -163,7 +163,7 @@ def test_every_tile_correlates(tile: Tile) -> None:
     x, w, dy = normal(1, n, 9, 8, 7), normal(2, 21, 9, 3, 3), normal(3, n, 21, 6, 5)
     _, truth, _ = conv2d.backward(x, w, dy.astype(float), 1, 0)
     _, scale, _ = conv2d.backward(abs(x), w, abs(dy).astype(float), 1, 0)
-    part = WeightGradient(OnDevice(device, 256), FusedConv((9, 8, 7), (21, 6, 5), Window(3, 1, 0)), n)
+    part = WeightGradient(OnDevice(device, 256), FusedConv((9, 8, 7), (21, 6, 5), ConvWindow(3, 1, 0)), n)
     for parts in (1, 3):
         using(part.plan, n, tile, parts)
         part.partials = device.array(nan(part.plan(n).parts * 21 * part.columns))
@@ -285,9 +285,9 @@ def test_layers_that_it_refuses() -> None:
 
 
 def test_winners_are_read_only_where_a_thread_can_keep_all_weights() -> None:
-    assert PooledGradient.supports(FusedConv((3, 32, 32), (8, 32, 32), Window(3, 1, 1)), H200)
+    assert PooledGradient.supports(FusedConv((3, 32, 32), (8, 32, 32), ConvWindow(3, 1, 1)), H200)
     for read, k, stride in (((4, 32, 32), 3, 1), ((3, 32, 32), 3, 2), ((3, 256, 256), 3, 1)):
-        assert not PooledGradient.supports(FusedConv(read, read, Window(k, stride, 1)), H200)
+        assert not PooledGradient.supports(FusedConv(read, read, ConvWindow(k, stride, 1)), H200)
 
 
 @pytest.mark.parametrize(

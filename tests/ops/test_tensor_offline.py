@@ -28,7 +28,7 @@ from warpladder.device.gpu.ptxas import resources
 from warpladder.device.occupancy import blocks_per_multiprocessor
 from warpladder.errors import KernelError
 from warpladder.ops.conv2d.gradients import Gradients
-from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.ops.conv2d.tensor.first import first
 from warpladder.ops.conv2d.tensor.formats import FORMATS, HALF_FORMATS
 from warpladder.ops.conv2d.tensor.general import launches as of_convolutions
@@ -376,7 +376,7 @@ def test_a_first_layers_fragments_stay_in_registers(arch: str, assembled: list[s
     """
     limits, layer = (
         OfflineDevice(arch).limits,
-        FusedConv((3, 32, 32), (256, 32, 32), Window(3, 1, 1), relu=True, pool=True),
+        FusedConv((3, 32, 32), (256, 32, 32), ConvWindow(3, 1, 1), relu=True, pool=True),
     )
     for precision in ("fp32", "bf16"):
         kind = HALF_FORMATS[precision]

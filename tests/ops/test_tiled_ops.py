@@ -27,8 +27,8 @@ from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.device.gpu.offline import LIMITS, OfflineDevice
 from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, Loss, MSELoss, Net, ReLU, Shape
 from warpladder.ops.conv2d import reference as conv2d
-from warpladder.ops.conv2d.tiled import THREADS, Plan, fit
-from warpladder.ops.conv2d.tiled import Shape as Correlated
+from warpladder.ops.conv2d.tiled import THREADS, TiledPlan, fit
+from warpladder.ops.conv2d.tiled import TiledShape as Correlated
 from warpladder.ops.conv2d.tiled_shapes import cut, pitch
 from warpladder.ops.cost.launch import launch_cycles, parts_of_sums
 from warpladder.ops.cross_entropy import reference as cross_entropy
@@ -266,7 +266,7 @@ def test_every_plan_fits(
     )
     shape = back if backward else forward
     found = fit(OfflineLimits(), shape, each, min(block, THREADS[each]))  # type: ignore[arg-type]
-    assert isinstance(found, Plan)
+    assert isinstance(found, TiledPlan)
     assert 0 < found.shared <= LIMITS["sm_90"].shared_per_block
     assert found.tile_height * found.tile_width * found.groups <= found.threads <= THREADS[each]
     across, filters_across = found.grid(shape, 3)

@@ -18,7 +18,7 @@ from warpgroup_convolutions import Unwritten
 from warpladder.device import Device
 from warpladder.ops.conv2d.few_inputs.few_inputs import IMAGES, FewImagesGradient
 from warpladder.ops.conv2d.gradients import Gradients
-from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.proof.tolerance import bound
 
 #: The layer, its images and their number: the autoencoder's window; odd rows and columns, and an odd output; more
@@ -42,7 +42,7 @@ def prove(device: Device, asked: Asked, offset: int = 0, kind: str = "normal") -
     """Holds dw and db, full of NaN before, against float64."""
     x, w, dy = drawn(replace(asked, kind=kind), seed=1)
     given, winner, spread_out = spread(dy, 2)
-    window = Window(asked.layer.kernel_size, asked.layer.stride, asked.layer.padding)
+    window = ConvWindow(asked.layer.kernel_size, asked.layer.stride, asked.layer.padding)
     layer = FewImagesGradient(Unwritten(device, 256), FusedConv(x.shape[1:], dy.shape[1:], window, pool=True))
     dw, db = (placed(device, np.full(shape, np.nan, np.float32), offset) for shape in (w.shape, (len(w),)))
     for launch in layer.launches(

@@ -20,7 +20,7 @@ from warpladder.device import Device
 from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
 from warpladder.ops.conv2d.gradients import Gradients
-from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.ops.conv2d.reference import backward, forward
 from warpladder.ops.conv2d.tensor.first import first
 from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
@@ -129,7 +129,7 @@ def convolved(device: Device, asked: Asked, numbers: Arrays) -> Arrays:
         else None
     )
     dw, db = device.array(nan(*numbers["w"].shape)), device.array(nan(asked.outputs))
-    layer = FusedConv(asked.picture, asked.written, Window(asked.k, 1, asked.padding), relu=True, pool=True)
+    layer = FusedConv(asked.picture, asked.written, ConvWindow(asked.k, 1, asked.padding), relu=True, pool=True)
     send(
         first.FirstConvolution(owner, layer, asked.precision).launches(n, at["x"], at["w"], at["b"], y, winner, packed)
     )

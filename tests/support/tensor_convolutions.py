@@ -22,7 +22,7 @@ from warpladder.device.emulator import EmulatedDevice
 from warpladder.device.emulator.kernel import EmulatedKernel
 from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, Shape
-from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.ops.conv2d.reference import backward, forward
 from warpladder.ops.conv2d.tensor.algorithm import ConvProblem, has_wgmma
 from warpladder.ops.conv2d.tensor.formats import FORMATS
@@ -83,7 +83,7 @@ def problem(
     device: Device, small: Shape, written: Shape, window: tuple[int, int, int], n: int, precision: str, upsample: int = 1
 ) -> ConvProblem:  # fmt: skip
     """A convolution alone on a device, for a batch of n images."""
-    conv = FusedConv(small, written, Window(*window), upsample)
+    conv = FusedConv(small, written, ConvWindow(*window), upsample)
     return ConvProblem(conv, precision, n, device.limits, has_wgmma(device))
 
 

@@ -18,7 +18,7 @@ from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.ops.conv2d.few_inputs.few_inputs import FewConvolution
 from warpladder.ops.conv2d.gradients import Gradients
-from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
 from warpladder.ops.conv2d.tensor.warpgroups import warpgroups
 from warpladder.ops.conv2d.tensor.warpgroups.images import CHANNELS, PACK
@@ -228,7 +228,7 @@ def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
     x, weights, bias = (rng.normal(size=size).astype(np.float32) for size in ((n + 1, 3, h, w), (o, 3, 3, 3), o))
     high, wide = (h // 2, w // 2) if pool else (h, w)
     few = FewConvolution(
-        OnDevice(device, 256), FusedConv((3, h, w), (o, h, w), Window(3, 1, 1), relu=rectify, pool=pool)
+        OnDevice(device, 256), FusedConv((3, h, w), (o, h, w), ConvWindow(3, 1, 1), relu=rectify, pool=pool)
     )
     given = device.array(x), device.array(weights), device.array(bias)
     packed, found = device.array(np.full((n + 1, high, wide, o), 0xFFFF, np.uint16)), []

@@ -15,7 +15,7 @@ from warpladder.device import Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.nets import cnn
 from warpladder.ops.conv2d.few_inputs.few_inputs import FewImagesGradient
-from warpladder.ops.conv2d.problem import FusedConv, Image, Window
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv, Image
 from warpladder.ops.tables.tensor import TABLE
 from warpladder.trainers.graphed import GraphedTrainer
 
@@ -35,7 +35,7 @@ def test_who_takes_it() -> None:
     limits = Limits("some GPU")
 
     def supports(read: Image, stride: int, n: int) -> bool:
-        return FewImagesGradient.supports(FusedConv(read, read, Window(3, stride, 1), pool=True), n, limits)
+        return FewImagesGradient.supports(FusedConv(read, read, ConvWindow(3, stride, 1), pool=True), n, limits)
 
     assert supports((3, 32, 32), 1, 4)
     assert not supports((3, 32, 32), 1, 5) and not supports((3, 32, 32), 2, 1)

@@ -14,7 +14,7 @@ from warpladder.device import Device, Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.nets import ReLU
-from warpladder.ops.conv2d.problem import FusedConv, Image, Window
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv, Image
 from warpladder.ops.conv2d.tensor.algorithm import ConvProblem
 from warpladder.ops.conv2d.tensor.few_pixels.few_pixels import (
     CLUSTER,
@@ -183,7 +183,7 @@ def fits(
     small: Image, written: Image, window: tuple[int, int, int], n: int, precision: str, upsample: int, limits: Limits
 ) -> bool:
     """True if a batch of n images has few pixels."""
-    conv = FusedConv(small, written, Window(*window), upsample)
+    conv = FusedConv(small, written, ConvWindow(*window), upsample)
     return FewPixels.fits(ConvProblem(conv, precision, n, limits))
 
 

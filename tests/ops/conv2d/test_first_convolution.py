@@ -18,7 +18,7 @@ from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
 from warpladder.ops.conv2d.gradients import Gradients
-from warpladder.ops.conv2d.problem import FusedConv, Window
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.ops.conv2d.tensor.first import first
 from warpladder.ops.engine.kernels import OnDevice
 from warpladder.proof import verify
@@ -219,7 +219,7 @@ def test_the_autoencoders_batch_fills_a_gpu(precision: str, n: int, grids: tuple
     owner, picture, written = OnDevice(device, 256), (3, 32, 32), (256, 32, 32)
     x, w, b = device.empty((n, *picture)), device.empty((256, 3, 3, 3)), device.empty((256,))
     y, winner = device.empty((n, 256, 16, 16)), device.empty((n, 256, 16, 16), np.uint8)
-    layer = FusedConv(picture, written, Window(3, 1, 1), relu=True, pool=True)
+    layer = FusedConv(picture, written, ConvWindow(3, 1, 1), relu=True, pool=True)
     forward = first.FirstConvolution(owner, layer, precision).launches(n, x, w, b, y, winner)
     backward = first.FirstGradient(owner, layer, n, precision).launches(n, x, y, winner, Gradients(w, b))
     assert tuple(launches[0].grid[:2] for launches in (forward, backward) if isinstance(launches[0], Launch)) == grids

@@ -34,7 +34,7 @@ from warpladder.nets import (
     autoencoder,
     cnn,
 )
-from warpladder.ops.conv2d.problem import Window
+from warpladder.ops.conv2d.problem import ConvWindow
 from warpladder.ops.conv2d.products import Geometry
 from warpladder.ops.conv2d.tensor.formats import FORMATS
 from warpladder.ops.conv2d.tensor.general.plan import (
@@ -434,7 +434,7 @@ def test_the_model_cuts_every_convolution(processors: int) -> None:
         ):
             for n in (1, 256):
                 y = ConvolveProblem(n, Geometry(read, written, k, stride, padding), kind, limits)
-                dw = CorrelateProblem(n, read, written, Window(k, stride, padding), kind, limits)
+                dw = CorrelateProblem(n, read, written, ConvWindow(k, stride, padding), kind, limits)
                 found = list(ranked(y))
                 assert any(plan.parts == 1 for plan in found) and y.image == written[1:]
                 for plan in (*found[:5], *list(ranked(dw))[:5]):

@@ -15,7 +15,7 @@ from ..sums.cuda import ColumnSums, RowSums, SampleSums
 NAIVE = Path(__file__).with_name("naive.cu")
 
 
-class BiasGradient(OnDevice):
+class ConvBiasGradient(OnDevice):
     """db[f] = the sum of dy[:, f], for dy (capacity, o, oh, ow): over ow, then over samples, then over oh."""
 
     def __init__(self, device: Device, shape: tuple[int, ...], block_size: int) -> None:
@@ -55,7 +55,7 @@ class NaiveConv2d(Segment):
             self.input_gradient = device.kernel(NAIVE, "conv2d_input_gradient")
             self.weight_gradient = device.kernel(NAIVE, "conv2d_weight_gradient")
             self.weight_sums = SampleSums(device, capacity, self.o * self.c * layer.kernel_size**2, 1, block_size)
-            self.bias_gradient = BiasGradient(device, buffers.y.shape, block_size)
+            self.bias_gradient = ConvBiasGradient(device, buffers.y.shape, block_size)
             self.workspace += self.weight_sums.workspace + self.bias_gradient.workspace
 
     def forward(self, part: Slice) -> Launches:

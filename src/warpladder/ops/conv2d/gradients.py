@@ -19,8 +19,8 @@ GRADIENT = Path(__file__).with_name("gradient.cu")
 #: Threads of a block.
 THREADS = 256
 
-#: Tiles of `correlate`, whose threads hold more than those of other products: the tiles that are left out would have too
-#: few registers. The last tile is as wide as the nine taps of 16 channels, which no other width divides.
+#: Tiles of `correlate`, whose threads hold more than those of other products: the tiles that are left out would have
+#: too few registers. The last tile is as wide as the nine taps of 16 channels, which no other width divides.
 TILES = (
     *(tile for tile in CANDIDATES if tile.bn <= 2 * tile.threads and (tile.threads, tile.tm * tile.tn) != (256, 64)),
     Tile(32, 144, 8, 4, 12),
@@ -91,7 +91,8 @@ class WeightGradient:
         tile, by_terms = plan.tile, "true" if self.read[0] < 4 else "false"
         tiles = ceil_div(outputs, tile.bm) * ceil_div(self.columns, tile.bn)
         product = self.device.kernel(WEIGHTS, f"correlate<{tile}, {by_terms}>").bind(
-            (tiles, plan.parts), tile.threads, read, gradient, self.partials, n, *self.read, *self.written, *self.window, plan.depth,
+            (tiles, plan.parts), tile.threads, read, gradient, self.partials, n, *self.read, *self.written,
+            *self.window, plan.depth,
             shared=tile.shared,
         )  # fmt: skip
         shape = outputs, self.read[0], self.window.k, self.upsample
@@ -104,7 +105,8 @@ def columns(channels: int, k: int) -> int:
 
 
 def finish(
-    device: Device, partials: tuple[Array, int], sums: tuple[Array, int], shape: tuple[int, int, int, int], to: Gradients
+    device: Device, partials: tuple[Array, int], sums: tuple[Array, int], shape: tuple[int, int, int, int],
+    to: Gradients
 ) -> Launch:  # fmt: skip
     """Adds the partials of dw, and the rows of sums to db.
 
@@ -116,5 +118,6 @@ def finish(
     each = turns(groups, parts, 32, device.limits)
     kernel = device.kernel(WEIGHTS, f"finish_weights<{fold}>")
     return kernel.bind(
-        ceil_div(groups, THREADS // each), (THREADS // each, each), part, to.dw, rows_of, to.db, parts, rows, o, c, k, to.db.size, *to.updated
+        ceil_div(groups, THREADS // each), (THREADS // each, each), part, to.dw, rows_of, to.db, parts, rows, o, c, k,
+        to.db.size, *to.updated
     )  # fmt: skip

@@ -15,7 +15,7 @@ from ..engine.kernels import Launches
 from ..engine.library_op import PlannedOp
 from ..engine.segments import Operands
 from ..relu.cuda import NAIVE as RELU
-from .cuda import BiasGradient
+from .cuda import ConvBiasGradient
 
 BIAS = Path(__file__).with_name("bias.cu")
 
@@ -29,11 +29,11 @@ class LibraryConv2d(PlannedOp):
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
         layers, buffers = subgraph.layers, operands.buffers
-        self.rectify = len(layers) > 1
+        self.has_relu = len(layers) > 1
         self.bias = device.kernel(BIAS, "conv2d_bias")
         if buffers.dy is not None:
             self.relu = device.kernel(RELU, "relu_backward")
-            self.bias_gradient = BiasGradient(device, buffers.dy.shape, block_size)
+            self.bias_gradient = ConvBiasGradient(device, buffers.dy.shape, block_size)
             self.workspace += self.bias_gradient.workspace
 
     def plan(self, name: str, n: int, room: int) -> LibraryPlan:
@@ -51,13 +51,13 @@ class LibraryConv2d(PlannedOp):
         size, pixels = math.prod(t.y.shape[1:]), math.prod(t.y.shape[2:])
         return [
             self.call("y", n),
-            by_sample(self.bias, size, n, self.block_size, t.y, t.b, size, n, pixels, self.rectify),
+            by_sample(self.bias, size, n, self.block_size, t.y, t.b, size, n, pixels, self.has_relu),
         ]
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         found: Launches = []
-        if self.rectify:
+        if self.has_relu:
             count = t.dy[:n].size
             found.append(flat(self.relu, count, self.block_size, t.y, t.dy, t.dy, count))
         found += [self.call("dw", n), *self.bias_gradient.launches(t.dy, n, t.db)]

@@ -11,7 +11,7 @@ from ...nets import Conv2d, Layer, MaxPool2d, ReLU, Shape, Upsample2d
 Image = tuple[int, int, int]
 
 
-class Window(NamedTuple):
+class ConvWindow(NamedTuple):
     """Kernel size, stride and zero padding, along rows and columns alike."""
 
     k: int
@@ -36,7 +36,7 @@ class FusedConv:
 
     read: Image
     written: Image
-    window: Window
+    window: ConvWindow
     upsample: int = 1
     relu: bool = False
     pool: bool = False
@@ -49,7 +49,7 @@ class FusedConv:
         upsample = first.scale_factor if isinstance(first, Upsample2d) else 1
         o, high, wide = conv.out_shape((c, h * upsample, w * upsample))
         relu = any(isinstance(layer, ReLU) for layer in layers)
-        window = Window(conv.kernel_size, conv.stride, conv.padding)
+        window = ConvWindow(conv.kernel_size, conv.stride, conv.padding)
         return cls((c, h, w), (o, high, wide), window, upsample, relu, isinstance(layers[-1], MaxPool2d))
 
     @property
@@ -58,12 +58,12 @@ class FusedConv:
         return self.upsample > 1
 
     @property
-    def small_window(self) -> Window:
+    def small_window(self) -> ConvWindow:
         """Window over the image that is read. After an upsampling it is that of a transposed convolution, which reaches
         every pixel that the upsampled one touches.
         """
         k, _, padding = self.window
-        return Window(k + self.upsample - 1, self.upsample, k - 1 - padding) if self.upsamples else self.window
+        return ConvWindow(k + self.upsample - 1, self.upsample, k - 1 - padding) if self.upsamples else self.window
 
     @property
     def after(self) -> str:
@@ -72,7 +72,7 @@ class FusedConv:
 
     @property
     def correlated(self) -> tuple[Image, Image]:
-        """The images whose correlation is dw: the one seen through the window, and the one seen pixel by pixel. After an
-        upsampling the gradient is the larger one, and is seen through the window.
+        """The images whose correlation is dw: the one seen through the window, and the one seen pixel by pixel. After
+        an upsampling the gradient is the larger one, and is seen through the window.
         """
         return (self.written, self.read) if self.upsamples else (self.read, self.written)

@@ -1,4 +1,4 @@
-"""Convolutions in one direction as matrix products in fp32: weights packed, the product, and the sum of its partials."""
+"""Convolutions in one direction as matrix products in fp32: packed weights, the product, the sum of its partials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...device import Array, Device, Launch, Limits
 from ..cost.plans import Planner
 from ..cost.tiles import ACROSS, CANDIDATES, PATCHES, Tile, TilePlan, gemm
 from ..engine.kernels import Launches, OnDevice, ceil_div
-from .problem import FusedConv, Image, Window
+from .problem import ConvWindow, FusedConv, Image
 
 GEMM = Path(__file__).with_name("gemm.cu")
 PACK = Path(__file__).with_name("pack.cu")
@@ -77,8 +77,8 @@ class Geometry:
         return cls(conv.written, conv.read, *window, transposed=transposed, fold=conv.upsample, swapped=True)
 
     @property
-    def window(self) -> Window:
-        return Window(self.k, self.stride, self.padding)
+    def window(self) -> ConvWindow:
+        return ConvWindow(self.k, self.stride, self.padding)
 
     @property
     def few(self) -> bool:
@@ -171,7 +171,8 @@ class GemmConvolution:
         tiles = ceil_div(geometry.columns, tile.bm) * geometry.classes * ceil_div(n * geometry.pixels, tile.bn)
         table = 8 * geometry.rows(tile) if geometry.few else 0
         product = kernel.bind(
-            (tiles, plan.parts), tile.threads, x, self.packed, *(outputs if whole else (None, None, self.partials, None)), n,
+            (tiles, plan.parts), tile.threads, x, self.packed,
+            *(outputs if whole else (None, None, self.partials, None)), n,
             *geometry.read, *geometry.written, *geometry.window, geometry.class_size(tile), plan.depth, pitch,
             shared=tile.shared + table,
         )  # fmt: skip
@@ -200,7 +201,8 @@ class GemmConvolution:
 
 
 def add_partials(
-    device: Device, geometry: Geometry, n: int, partials: tuple[Array | None, int], outputs: tuple[Array | None, ...], after: int
+    device: Device, geometry: Geometry, n: int, partials: tuple[Array | None, int], outputs: tuple[Array | None, ...],
+    after: int
 ) -> Launch:  # fmt: skip
     """Adds the partials of n images, and writes y.
 
@@ -234,6 +236,7 @@ def pack(n: int, w: Array, forward: GemmConvolution, backward: GemmConvolution |
     shared = 4 * OUTPUTS * (INPUTS * (geometry.k - geometry.fold + 1) ** 2 + 1)
     staged = shared <= forward.device.limits.shared_opt_in - ENTRIES
     return forward.device.kernel(PACK, "pack_weights").bind(
-        blocks, 32 * INPUTS, w, geometry.written[0], geometry.read[0], geometry.k, geometry.fold, geometry.stride, geometry.padding,
+        blocks, 32 * INPUTS, w, geometry.written[0], geometry.read[0], geometry.k, geometry.fold, geometry.stride,
+        geometry.padding,
         *forward.packing(n), *others, half, int(staged), shared=shared if staged else 0,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from ...device import Array, Device, Launch, Resources
@@ -21,8 +21,7 @@ TILED = Path(__file__).with_name("tiled.cu")
 #: The kernel size that has kernels of its own; others are found at run time.
 OWN = 3
 
-#: Filters that a thread of `convolve` may compute, and the threads that its registers leave room for on a
-#: multiprocessor.
+#: Filters that a thread of `convolve` may compute, and the threads that fit a multiprocessor by registers.
 THREADS = {16: 768, 8: 768, 4: 1024}
 
 #: Instructions for each number that comes to shared memory, and cycles that a warp waits for a stage to arrive.
@@ -36,7 +35,7 @@ PIXELS, WARPS = 256, 16
 
 
 @dataclass(frozen=True)
-class Shape:
+class TiledShape:
     """A correlation of images (channels, height, width) with filters, as `convolve` in tiled.cu has it."""
 
     channels: int
@@ -52,9 +51,9 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How a correlation is divided: filters for each thread and sets of threads for each tile, and what comes to shared
-    memory at a time.
+class TiledPlan:
+    """How a correlation is split: filters of a thread, sets of threads of a tile, the tile, and what a stage brings to
+    shared memory.
     """
 
     each: int
@@ -70,11 +69,11 @@ class Plan:
     def threads(self) -> int:
         return ceil_div(self.tile_height * self.tile_width * self.groups, 32) * 32
 
-    def grid(self, shape: Shape, n: int) -> tuple[int, int]:
+    def grid(self, shape: TiledShape, n: int) -> tuple[int, int]:
         tiles = ceil_div(shape.out_height, self.tile_height) * ceil_div(shape.out_width, self.tile_width)
         return n * tiles, ceil_div(shape.filters, self.each * self.groups)
 
-    def work(self, shape: Shape) -> tuple[float, float]:
+    def work(self, shape: TiledShape) -> tuple[float, float]:
         """Instructions of a warp, and cycles that it waits for memory."""
         stages = ceil_div(shape.channels, self.stage_channels) * ceil_div(shape.kernel, self.stage_rows)
         rows, columns = (
@@ -86,13 +85,13 @@ class Plan:
         return products + stages * COPYING * copied / self.threads, stages * ARRIVING
 
 
-def plan(device: Device, shape: Shape, capacity: int, block_size: int) -> Plan:
-    """The way to divide a correlation that should take the least time."""
+def plan(device: Device, shape: TiledShape, capacity: int, block_size: int) -> TiledPlan:
+    """The plan of a correlation that takes the least time by the model."""
 
-    def takes(found: Plan) -> float:
+    def takes(found: TiledPlan) -> float:
         across, down = found.grid(shape, capacity)
-        room = Resources(registers=device.limits.registers_per_block // THREADS[found.each] // 8 * 8)
-        resident = blocks_per_multiprocessor((found.threads, 1, 1), found.shared, room, device.limits)
+        registers = Resources(registers=device.limits.registers_per_block // THREADS[found.each] // 8 * 8)
+        resident = blocks_per_multiprocessor((found.threads, 1, 1), found.shared, registers, device.limits)
         return launch_cycles(across * down, resident, found.threads // 32, *found.work(shape), device.limits)
 
     plans = []
@@ -104,11 +103,11 @@ def plan(device: Device, shape: Shape, capacity: int, block_size: int) -> Plan:
     return min(plans, key=takes)
 
 
-def fit(device: Device, shape: Shape, each: int, threads: int) -> Plan:
-    """A plan with so many filters for each thread whose shared memory fits: first the stage's channels are fewer, then
-    its tile is smaller, then its rows.
+def fit(device: Device, shape: TiledShape, each: int, threads: int) -> TiledPlan:
+    """A plan with `each` filters for a thread, whose shared memory fits: with fewer channels of a stage, then with a
+    smaller tile, then with fewer rows.
     """
-    room, k, s = device.limits.shared_per_block, shape.kernel, shape.step
+    capacity, k, s = device.limits.shared_per_block, shape.kernel, shape.step
     rows = k
     while True:
         height, width = cut(shape.out_height, shape.out_width, threads)
@@ -116,50 +115,40 @@ def fit(device: Device, shape: Shape, each: int, threads: int) -> Plan:
         columns = (width - 1) * s + k
         gap = pitch(height, width, columns, s)
         channel = 4 * (((height - 1) * s + rows) * gap + rows * k * groups * (each + 4 if each > 4 else each))
-        channels = min(STAGE, shape.channels, room // channel)
+        channels = min(STAGE, shape.channels, capacity // channel)
         if channels > 0:
-            return Plan(each, groups, height, width, channels, rows, gap, channels * channel)
+            return TiledPlan(each, groups, height, width, channels, rows, gap, channels * channel)
         if threads > 32 or rows == 1 or k == OWN:
             if threads == 1:
                 raise LaunchError(
-                    f"a convolution with {k} x {k} kernels does not fit into {room:,} bytes of shared memory on {device.name}"
+                    f"a convolution with {k} x {k} kernels does not fit into {capacity:,} bytes of shared memory "
+                    f"on {device.name}"
                 )
             threads //= 2
         else:
             rows = ceil_div(rows, 2)
 
 
-class Correlation(OnDevice):
+class TiledConvolution(OnDevice):
     """`convolve` for one shape, forward or backward."""
 
-    def __init__(self, device: Device, shape: Shape, capacity: int, backward: bool, block_size: int) -> None:
+    def __init__(self, device: Device, shape: TiledShape, capacity: int, backward: bool, block_size: int) -> None:
         super().__init__(device, block_size)
         self.shape, self.plan = shape, plan(device, shape, capacity, block_size)
         own = OWN if shape.kernel == OWN else 0
         self.kernel = device.kernel(TILED, f"convolve<{own}, {self.plan.each}, {'true' if backward else 'false'}>")
 
     def launch(
-        self, n: int, source: Array, gate: Array | None, weight: Array, bias: Array | None, out: Array, rectify: bool
+        self, n: int, source: Array, relu_mask: Array | None, weight: Array, bias: Array | None, out: Array, relu: bool
     ) -> Launch:
         s, p = self.shape, self.plan
-        geometry = (
-            s.channels,
-            s.height,
-            s.width,
-            s.filters,
-            s.out_height,
-            s.out_width,
-            s.kernel,
-            s.step,
-            s.spread,
-            s.pad,
-        )
+        geometry = astuple(s)
         tiling = p.tile_height, p.tile_width, p.groups, p.stage_channels, p.stage_rows, p.pitch
-        arguments = source, gate, weight, bias, out, *geometry, *tiling, int(rectify)
+        arguments = source, relu_mask, weight, bias, out, *geometry, *tiling, int(relu)
         return self.kernel.bind(p.grid(s, n), p.threads, *arguments, shared=p.shared)
 
 
-class WeightGradient(OnDevice):
+class TiledWeightGradient(OnDevice):
     """`weight_gradient` for one layer, and the sum of its parts."""
 
     def __init__(self, device: Device, layer: Conv2d, x: Array, y: Array, block_size: int) -> None:
@@ -182,7 +171,7 @@ class WeightGradient(OnDevice):
         self.scratched = self.scratch((self.parts, self.size)).reshape(-1) if self.parts > 1 else None
 
     def _parts(self, tiles: int) -> int:
-        """Into how many parts the sums over so many tiles should be cut."""
+        """Number of parts into which the sums over so many tiles are split."""
         limits, threads, pixels = self.device.limits, 32 * self.warps, self.tile[0] * self.tile[1]
         sums = self.each * self.patch**2
 
@@ -209,17 +198,17 @@ class WeightGradient(OnDevice):
             else:
                 self.warps = ceil_div(self.warps, 2)
 
-    def launches(self, n: int, x: Array, dy: Array, gate: Array | None, dw: Array, db: Array) -> Launches:
+    def launches(self, n: int, x: Array, dy: Array, relu_mask: Array | None, dw: Array, db: Array) -> Launches:
         c = self.layer
         geometry = self.channels, self.height, self.width, self.filters, self.out_height, self.out_width
         arguments = n * self.tiles, *geometry, c.kernel_size, c.stride, c.padding, *self.tile, self.pitch
         grid, block = (self.parts, self.groups, self.slots), 32 * self.warps
         scratch = self.scratched
         if scratch is None:
-            return [self.kernel.bind(grid, block, x, dy, gate, dw, db, 0, *arguments, shared=self.shared)]
+            return [self.kernel.bind(grid, block, x, dy, relu_mask, dw, db, 0, *arguments, shared=self.shared)]
         return [
             self.kernel.bind(
-                grid, block, x, dy, gate, scratch, scratch[dw.size :], self.size, *arguments, shared=self.shared
+                grid, block, x, dy, relu_mask, scratch, scratch[dw.size :], self.size, *arguments, shared=self.shared
             ),
             self.adding.gradients(scratch, self.parts, dw, db),
         ]
@@ -232,7 +221,7 @@ class TiledConv2d(Segment):
     block_size bounds the pixels of a tile, which covers the image with the fewest warps: 8 x 8 for 64, 16 x 16 for 256
     and 32 x 32 for 1,024 where the image is a multiple of them. Tiles are smaller where there would be too few to keep
     the device busy. Blocks whose threads compute 8 or 16 filters have 768 threads at most, and those of the weights'
-    gradient, whose warps take a channel each, 512: their registers leave no room for more.
+    gradient, whose warps take a channel each, 512: more do not fit by registers.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
@@ -240,29 +229,29 @@ class TiledConv2d(Segment):
         layers, buffers = subgraph.layers, operands.buffers
         layer = layers[0]
         assert isinstance(layer, Conv2d)
-        self.rectify = len(layers) > 1
+        self.relu = len(layers) > 1
         capacity, c, h, w = buffers.x.shape
         _, o, oh, ow = buffers.y.shape
         k, stride, padding = layer.kernel_size, layer.stride, layer.padding
-        self.forward_pass = Correlation(
-            device, Shape(c, h, w, o, oh, ow, k, stride, 1, padding), capacity, False, block_size
+        self.forward_pass = TiledConvolution(
+            device, TiledShape(c, h, w, o, oh, ow, k, stride, 1, padding), capacity, False, block_size
         )
         if buffers.dy is not None:
-            self.weight_gradient = WeightGradient(device, layer, buffers.x, buffers.y, block_size)
+            self.weight_gradient = TiledWeightGradient(device, layer, buffers.x, buffers.y, block_size)
             self.workspace += self.weight_gradient.workspace
         if buffers.dx is not None:
-            self.input_gradient = Correlation(
-                device, Shape(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding), capacity, True, block_size
+            self.input_gradient = TiledConvolution(
+                device, TiledShape(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding), capacity, True, block_size
             )
 
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
-        return [self.forward_pass.launch(n, t.x, None, t.w, t.b, t.y, self.rectify)]
+        return [self.forward_pass.launch(n, t.x, None, t.w, t.b, t.y, self.relu)]
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
-        gate = t.y if self.rectify else None
-        found = self.weight_gradient.launches(n, t.x, t.dy, gate, t.dw, t.db)
+        relu_mask = t.y if self.relu else None
+        found = self.weight_gradient.launches(n, t.x, t.dy, relu_mask, t.dw, t.db)
         if t.dx is not None:
-            found.append(self.input_gradient.launch(n, t.dy, gate, t.w, None, t.dx, False))
+            found.append(self.input_gradient.launch(n, t.dy, relu_mask, t.w, None, t.dx, False))
         return found

@@ -1,4 +1,4 @@
-"""Time of a launch, roughly: the arithmetic that all cost models share, and the model of a kernel without tensor cores."""
+"""Time of a launch: the arithmetic that all cost models share, and the model of a kernel without tensor cores."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def launch_cycles(blocks: int, resident: int, warps: int, instructions: float, w
 
 
 def parts_of_sums(
-    blocks: int, most: int, size: int, resident: int, warps: int, work: Callable[[int], tuple[float, float]], limits: Limits
+    blocks: int, most: int, size: int, resident: int, warps: int, work: Callable[[int], tuple[float, float]],
+    limits: Limits
 ) -> int:  # fmt: skip
     """Number of parts into which each sum is split, so that more blocks share it; a second launch adds the parts.
 

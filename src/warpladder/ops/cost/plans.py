@@ -16,7 +16,7 @@ from ..engine.kernels import Launches, ceil_div
 Plan = TypeVar("Plan", bound=Hashable)
 
 
-class Problem(ABC, Generic[Plan]):
+class CostProblem(ABC, Generic[Plan]):
     """Work of fixed size on a device of fixed limits. Equal problems are equal keys of a dict, so that each is ranked
     once.
     """
@@ -39,13 +39,13 @@ class Problem(ABC, Generic[Plan]):
 
 
 @lru_cache(maxsize=4096)
-def ranked(problem: Problem[Plan]) -> dict[Plan, float]:
+def ranked(problem: CostProblem[Plan]) -> dict[Plan, float]:
     """The plans of a problem with their cycles, the fastest first; of equals the one that is listed first."""
     cycles = {plan: problem.cycles(plan) for plan in problem.plans()}
     return dict(sorted(cycles.items(), key=lambda item: item[1]))
 
 
-def best(problem: Problem[Plan]) -> Plan:
+def best(problem: CostProblem[Plan]) -> Plan:
     """The plan that is fastest by the model."""
     return next(iter(ranked(problem)))
 
@@ -77,17 +77,17 @@ class Planner(Generic[Plan]):
         float32 numbers of split-K partials that scratch memory must hold. Plans that need more are left out.
     """
 
-    def __init__(self, problem: Callable[[int], Problem[Plan]], capacity: int) -> None:
+    def __init__(self, problem: Callable[[int], CostProblem[Plan]], capacity: int) -> None:
         self.problem = problem
         self.chosen: dict[int, Plan] = {}
         self.partials = 0
         self._reserve(map(problem, batch_sizes(capacity)))
 
-    def _reserve(self, problems: Iterable[Problem[Plan]]) -> None:
+    def _reserve(self, problems: Iterable[CostProblem[Plan]]) -> None:
         """Set `partials` so that the first plan of each problem fits."""
         self.partials = max(problem.partials(best(problem)) for problem in problems)
 
-    def fits(self, problem: Problem[Plan], plan: Plan) -> bool:
+    def fits(self, problem: CostProblem[Plan], plan: Plan) -> bool:
         """True if scratch memory holds the partials of the plan."""
         return problem.partials(plan) <= self.partials
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...device import Limits
 from ..engine.kernels import ceil_div
 from .launch import LAUNCH, blocks_by_shared
-from .plans import Problem, depths
+from .plans import CostProblem, depths
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Tile:
 
     @property
     def efficiency(self) -> float:
-        """Share of the issued instructions that are multiply-adds, about: a thread with more sums loads less for each, a
-        flat tile copies more.
+        """Share of the issued instructions that are multiply-adds, about: a thread with more sums loads less for each,
+        a flat tile copies more.
         """
         flat = 0.8 if self.bn > 2 * self.threads else 1.0
         return {128: 0.88, 64: 0.84, 48: 0.8, 32: 0.75, 16: 0.6}[self.tm * self.tn] * flat
@@ -124,7 +124,7 @@ class TilePlan:
 
 
 @dataclass(frozen=True)
-class GemmProblem(Problem[TilePlan]):
+class GemmProblem(CostProblem[TilePlan]):
     """C (m, n) = A B in fp32 on a device.
 
     terms : each tile that fits the device, and the terms of a sum with it: they may be padded to the tile's bk.
@@ -175,7 +175,8 @@ Sizes = tuple[int, int, int | Callable[[Tile], int]]
 
 
 def gemm(
-    sizes: Sizes, limits: Limits, whole: bool = True, tiles: tuple[Tile, ...] = CANDIDATES, copies: Copies = (ACROSS, ACROSS)
+    sizes: Sizes, limits: Limits, whole: bool = True, tiles: tuple[Tile, ...] = CANDIDATES,
+    copies: Copies = (ACROSS, ACROSS)
 ) -> GemmProblem:  # fmt: skip
     """The problem of a product with those of the tiles whose shared memory fits the device."""
     m, n, k = sizes

@@ -1,5 +1,5 @@
-"""Convolutions of few inputs, a picture's colours, by multiply-adds in fp32: a thread holds all weights of an output, or
-all pixels that it sees, in registers.
+"""Convolutions of few inputs, a picture's colours, by multiply-adds in fp32: a thread holds all weights of an output,
+or all pixels that it sees, in registers.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class FewConvolution:
 
 
 class FewGradient:
-    """dw and db of a convolution with at most MOST weights for each output, and of the ReLU after it, if there is one."""
+    """dw and db of a convolution with at most MOST weights for each output, and of the ReLU after it, if any."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
         self.device, self.conv, outputs = owner.device, conv, conv.written[0]
@@ -144,7 +144,8 @@ class PooledGradient:
         lines = lines_of(written, k, plan.windows)
         kernel = self.device.kernel(SPARSE, f"correlate_winners<{c}, {k}>")
         product = kernel.bind(
-            (plan.parts, ceil_div(written[0], 32 * plan.warps)), 32 * plan.warps, x, dy, argmax, self.partials, self.sums, n, h, w, *written,
+            (plan.parts, ceil_div(written[0], 32 * plan.warps)), 32 * plan.warps, x, dy, argmax, self.partials,
+            self.sums, n, h, w, *written,
             padding, plan.images, plan.ranges, plan.windows, lines, shared=_shared(self.conv, lines, plan.warps),
         )  # fmt: skip
         sums = self.sums, plan.parts
@@ -152,8 +153,8 @@ class PooledGradient:
 
 
 class FewImagesGradient:
-    """dw and db as of `PooledGradient`, for a batch of at most IMAGES_AT_MOST images: complete sums in one launch, which
-    may update their parameters as well.
+    """dw and db as of `PooledGradient`, for a batch of at most IMAGES_AT_MOST images: complete sums in one launch,
+    which may update their parameters as well.
     """
 
     def __init__(self, owner: OnDevice, conv: FusedConv) -> None:
@@ -170,7 +171,8 @@ class FewImagesGradient:
         kernel = self.device.kernel(IMAGES, f"correlate_few_images<{c}, {k}>")
         return [
             kernel.bind(
-                ceil_div(written[0], TOGETHER), WINDOWS, x, dy, argmax, to.dw, to.db, n, h, w, *written, padding, *to.updated,
+                ceil_div(written[0], TOGETHER), WINDOWS, x, dy, argmax, to.dw, to.db, n, h, w, *written, padding,
+                *to.updated,
                 shared=_padded(self.conv),
             )
         ]  # fmt: skip

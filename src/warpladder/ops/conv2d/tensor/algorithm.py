@@ -142,7 +142,7 @@ class ConvAlgorithm(ABC):
         return True
 
     def fed_back(self) -> GradientBelow | None:
-        """Packed buffer into which the next layer writes dy (already reduced over pixels for the bias gradient), or None
-        if the next layer must write the float32 array dy.
+        """Packed buffer into which the next layer writes dy (already reduced over pixels for the bias gradient), or
+        None if the next layer must write the float32 array dy.
         """
         return None

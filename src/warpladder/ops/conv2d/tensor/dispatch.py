@@ -21,7 +21,7 @@ Other GPUs have no warpgroup products: there General takes the place of Warpgrou
 from __future__ import annotations
 
 from ....device import Limits
-from ..problem import FusedConv, Window
+from ..problem import ConvWindow, FusedConv
 from .algorithm import ConvAlgorithm, ConvProblem
 from .few_pixels.few_pixels import FewPixels
 from .first.first import First
@@ -36,17 +36,17 @@ ALGORITHMS: tuple[type[ConvAlgorithm], ...] = (First, FewInputs, Warpgroups, Shi
 
 #: Convolutions of the decision table: those of the ladder's nets, and others.
 CASES = {
-    "cnn, layer 0": FusedConv((1, 28, 28), (16, 26, 26), Window(3, 1, 0), relu=True),
-    "cnn, layer 2": FusedConv((16, 26, 26), (32, 24, 24), Window(3, 1, 0), relu=True, pool=True),
-    "autoencoder, layer 0": FusedConv((3, 32, 32), (256, 32, 32), Window(3, 1, 1), relu=True, pool=True),
-    "autoencoder, layer 3": FusedConv((256, 16, 16), (128, 16, 16), Window(3, 1, 1), relu=True, pool=True),
-    "autoencoder, layer 6": FusedConv((128, 8, 8), (128, 8, 8), Window(3, 1, 1), relu=True),
-    "autoencoder, layer 9": FusedConv((128, 8, 8), (256, 16, 16), Window(3, 1, 1), 2, relu=True),
-    "autoencoder, layer 12": FusedConv((256, 16, 16), (3, 32, 32), Window(3, 1, 1), 2),
-    "5 x 5": FusedConv((16, 24, 24), (32, 20, 20), Window(5, 1, 0), relu=True),
-    "5 x 5, wide": FusedConv((64, 28, 28), (64, 28, 28), Window(5, 1, 2), relu=True),
-    "3 x 3, stride 2": FusedConv((64, 32, 32), (128, 16, 16), Window(3, 2, 1), relu=True),
-    "1 x 1": FusedConv((256, 14, 14), (64, 14, 14), Window(1, 1, 0), relu=True),
+    "cnn, layer 0": FusedConv((1, 28, 28), (16, 26, 26), ConvWindow(3, 1, 0), relu=True),
+    "cnn, layer 2": FusedConv((16, 26, 26), (32, 24, 24), ConvWindow(3, 1, 0), relu=True, pool=True),
+    "autoencoder, layer 0": FusedConv((3, 32, 32), (256, 32, 32), ConvWindow(3, 1, 1), relu=True, pool=True),
+    "autoencoder, layer 3": FusedConv((256, 16, 16), (128, 16, 16), ConvWindow(3, 1, 1), relu=True, pool=True),
+    "autoencoder, layer 6": FusedConv((128, 8, 8), (128, 8, 8), ConvWindow(3, 1, 1), relu=True),
+    "autoencoder, layer 9": FusedConv((128, 8, 8), (256, 16, 16), ConvWindow(3, 1, 1), 2, relu=True),
+    "autoencoder, layer 12": FusedConv((256, 16, 16), (3, 32, 32), ConvWindow(3, 1, 1), 2),
+    "5 x 5": FusedConv((16, 24, 24), (32, 20, 20), ConvWindow(5, 1, 0), relu=True),
+    "5 x 5, wide": FusedConv((64, 28, 28), (64, 28, 28), ConvWindow(5, 1, 2), relu=True),
+    "3 x 3, stride 2": FusedConv((64, 32, 32), (128, 16, 16), ConvWindow(3, 2, 1), relu=True),
+    "1 x 1": FusedConv((256, 14, 14), (64, 14, 14), ConvWindow(1, 1, 0), relu=True),
 }
 
 BATCHES = (1, 4, 16, 64, 128, 256)

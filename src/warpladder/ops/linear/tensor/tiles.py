@@ -13,7 +13,7 @@ from pathlib import Path
 from ....device import Device, Limits
 from ....machine.peaks import HOPPER, RATES, TENSOR
 from ...cost.launch import blocks_by_shared, blocks_each, overlapped
-from ...cost.plans import Planner, Problem, depths, ranked
+from ...cost.plans import CostProblem, Planner, depths, ranked
 from ...cost.tiles import Tile, TilePlan
 from ...engine.kernels import ceil_div
 from .packed import Formats
@@ -205,7 +205,7 @@ def tiles_of(device: Device) -> tuple[PackedTile, ...]:
 
 
 @dataclass(frozen=True)
-class PackedProblem(Problem[TilePlan]):
+class PackedProblem(CostProblem[TilePlan]):
     """C (m, n) = A B of packed factors with sums of k terms, on a device. A plan's depth counts records."""
 
     m: int
@@ -254,7 +254,7 @@ class PackedPlanner(Planner[TilePlan]):
 
     counters: int
 
-    def _reserve(self, problems: Iterable[Problem[TilePlan]]) -> None:
+    def _reserve(self, problems: Iterable[CostProblem[TilePlan]]) -> None:
         self.partials = self.counters = 0
         for problem in problems:
             assert isinstance(problem, PackedProblem)
@@ -265,13 +265,14 @@ class PackedPlanner(Planner[TilePlan]):
                     self.partials = max(self.partials, problem.partials(plan))
                     self.counters = max(self.counters, problem.counters(plan))
 
-    def fits(self, problem: Problem[TilePlan], plan: TilePlan) -> bool:
+    def fits(self, problem: CostProblem[TilePlan], plan: TilePlan) -> bool:
         assert isinstance(problem, PackedProblem)
         return problem.counters(plan) <= self.counters and super().fits(problem, plan)
 
 
 def packed_planner(
-    sizes: Callable[[int], tuple[int, int, int]], limits: Limits, capacity: int, formats: Formats, tiles: tuple[PackedTile, ...] = TILES
+    sizes: Callable[[int], tuple[int, int, int]], limits: Limits, capacity: int, formats: Formats,
+    tiles: tuple[PackedTile, ...] = TILES
 ) -> PackedPlanner:  # fmt: skip
     """The planner of a product whose m, n and k are `sizes` of a number of samples."""
     return PackedPlanner(lambda n: PackedProblem(*sizes(n), formats, limits, tiles), capacity)

@@ -36,8 +36,8 @@ ALONG = 16
 #: Blocks of a cluster at most: larger clusters are not supported by every GPU.
 CLUSTER = 8
 
-#: Tiles of a batch at most, each of up to PIXELS pixels of one image: a thousand pixels are work enough for kernels that
-#: pack.
+#: Tiles of a batch at most, each of up to PIXELS pixels of one image: a thousand pixels are work enough for kernels
+#: that pack.
 MOST = 16
 
 #: Fragments of eight columns that a group's warps may have, the most first, by which taps are read (taps.cuh).
@@ -185,7 +185,8 @@ class FewPixelsConvolution:
         (rows, columns), across = of.tile, of.tiles_across
         inverses = map(inverse, (of.tiles, across, columns // 2 if of.pool else columns, of.halo[1]))
         return kernel.bind(
-            grid, GROUP * form.groups, t.x, t.pool_argmax, t.w, t.bias, t.mask, target, t.y, dy, t.argmax, rate, *of.read, *of.written,
+            grid, GROUP * form.groups, t.x, t.pool_argmax, t.w, t.bias, t.mask, target, t.y, dy, t.argmax, rate,
+            *of.read, *of.written,
             rows, columns, of.tiles, across, int(of.backwards), int(t.relu), int(of.pool), *inverses,
             shared=shared_bytes(of, form, self.kind), cluster=form.cluster,
         )  # fmt: skip
@@ -222,14 +223,16 @@ class FewPixelsGradient:
         staged = PIXELS * row_bytes(STILL, self.kind) + prod(of.halo) * row_bytes(SEEN, self.kind)
         held = 0 if to.updated[1] is None else 4 * STILL * SEEN * 9 * (2 if to.updated[2] is not None else 1)
         return kernel.bind(
-            (cluster, ceil_div(m, STILL), ceil_div(c, SEEN)), GROUP, still, argmax if self.pool else None, seen, to.dw, to.db, n, m, c, high,
-            wide, rows, columns, of.tiles, across, *inverses, max(sums, staged) // 4, *to.updated, shared=max(sums, staged) + held,
+            (cluster, ceil_div(m, STILL), ceil_div(c, SEEN)), GROUP, still, argmax if self.pool else None, seen, to.dw,
+            to.db, n, m, c, high,
+            wide, rows, columns, of.tiles, across, *inverses, max(sums, staged) // 4, *to.updated,
+            shared=max(sums, staged) + held,
             cluster=cluster,
         )  # fmt: skip
 
 
 class FewPixels(ConvAlgorithm):
-    """Few pixels in all, of one image or a few: a launch for y and one for dx, straight from the weights as they are."""
+    """Few pixels in all, of one image or a few: a launch for y and one for dx, straight from the weights."""
 
     halves = True
 

@@ -1,4 +1,4 @@
-"""A net's first convolution on tensor cores: few inputs (a picture's colours), many outputs, a ReLU and a 2 x 2 pool."""
+"""A net's first convolution on tensor cores: few inputs (a picture's colours), many outputs, ReLU and 2 x 2 pool."""
 
 from __future__ import annotations
 
@@ -96,14 +96,18 @@ class FirstConvolution:
         kernel = self.device.kernel(FORWARD, f"convolve_first<{self.kind.name}>")
         return [
             kernel.bind(
-                (blocks, ceil_div(o, chunk)), THREADS, x, w, bias, y, argmax, packed, n, *conv.read, *conv.written, conv.window.k,
-                conv.window.padding, images, ranges, lines, chunk, shared=_shared_forward(conv, lines, images, chunk, self.kind),
+                (blocks, ceil_div(o, chunk)), THREADS, x, w, bias, y, argmax, packed, n, *conv.read, *conv.written,
+                conv.window.k,
+                conv.window.padding, images, ranges, lines, chunk,
+                shared=_shared_forward(conv, lines, images, chunk, self.kind),
             )
         ]  # fmt: skip
 
 
 class FirstPlan(NamedTuple):
-    """Sixty-fours of outputs of a block, images of a part, ranges of windows of an image, windows of a range, and parts."""
+    """Sixty-fours of outputs of a block, images of a part, ranges of windows of an image, windows of a range, and
+    parts.
+    """
 
     groups: int
     images: int
@@ -142,8 +146,10 @@ class FirstGradient:
         stages = 3 if shared[3] <= self.device.limits.shared_opt_in else 2
         kernel = self.device.kernel(WEIGHTS, f"correlate_first<{self.kind.name}, {stages}>")
         product = kernel.bind(
-            (plan.parts, ceil_div(o, OF_WARP * plan.groups)), THREADS, x, dy, argmax, self.partials, self.sums, n, *conv.read, *conv.written, k,
-            conv.window.padding, plan.images, plan.ranges, plan.windows, lines, *_pitches(conv, lines), plan.groups, shared=shared[stages],
+            (plan.parts, ceil_div(o, OF_WARP * plan.groups)), THREADS, x, dy, argmax, self.partials, self.sums, n,
+            *conv.read, *conv.written, k,
+            conv.window.padding, plan.images, plan.ranges, plan.windows, lines, *_pitches(conv, lines), plan.groups,
+            shared=shared[stages],
         )  # fmt: skip
         shape = o, conv.read[0], k, 1
         return [product, finish(self.device, (self.partials, plan.parts), (self.sums, plan.parts), shape, to)]

@@ -74,8 +74,10 @@ class GeneralConvolution:
         done, outputs = after if whole else 4 if geometry.pool else 3, (bias, mask, y, argmax)
         kernel = self.device.kernel(SOURCE, f"convolve<{self.kind.name}, {form.bn}, {'true' if form.few else 'false'}>")
         product = kernel.bind(
-            (problem.blocks(tile), plan.parts), THREADS, x, self.packed, *(outputs if whole else (None, None, self.partials, None)), n,
-            *geometry.read, *geometry.written, *geometry.window, DIRECTIONS.index(geometry.direction), tile.images, tile.rows, tile.columns,
+            (problem.blocks(tile), plan.parts), THREADS, x, self.packed,
+            *(outputs if whole else (None, None, self.partials, None)), n,
+            *geometry.read, *geometry.written, *geometry.window, DIRECTIONS.index(geometry.direction), tile.images,
+            tile.rows, tile.columns,
             tile.tap_rows, tile.tap_columns, form.panels, plan.depth, pitch, done, shared=problem.shared(tile),
         )  # fmt: skip
         if whole:
@@ -89,7 +91,8 @@ def pack(w: Array, forward: GeneralConvolution, backward: GeneralConvolution | N
     others = backward.packing() if backward is not None else (None, 0, 0, 0, 0)
     kernel = forward.device.kernel(PACK, f"pack_weights<{forward.kind.name}>")
     return kernel.bind(
-        first + (backward.panels if backward is not None else 0), PACKING, w, geometry.written[0], geometry.read[0], geometry.k,
+        first + (backward.panels if backward is not None else 0), PACKING, w, geometry.written[0], geometry.read[0],
+        geometry.k,
         geometry.fold, geometry.stride, geometry.padding, *forward.packing(), *others, first,
     )  # fmt: skip
 
@@ -110,8 +113,10 @@ class GeneralWeightGradient:
         tile, (c, h, w), written, kind = plan.tile, problem.read, problem.written, problem.kind
         kernel = self.device.kernel(WEIGHTS, f"correlate<{kind.name}, {'true' if problem.few else 'false'}>")
         product = kernel.bind(
-            (problem.blocks(tile), plan.parts), WIDE_THREADS, read, gradient, self.partials, n, c, h, w, *written, *problem.window,
-            tile.images, tile.rows, tile.columns, tile.tap_rows, tile.tap_columns, plan.depth, shared=problem.shared(tile),
+            (problem.blocks(tile), plan.parts), WIDE_THREADS, read, gradient, self.partials, n, c, h, w, *written,
+            *problem.window,
+            tile.images, tile.rows, tile.columns, tile.tap_rows, tile.tap_columns, plan.depth,
+            shared=problem.shared(tile),
         )  # fmt: skip
         shape = written[0], c, problem.window.k, self.upsample
         return [product, finish(self.device, (self.partials, plan.parts), (sums, rows), shape, to)]

@@ -1,4 +1,4 @@
-// A convolution's weights as `convolve` of tensor.cu copies them: panels of BN outputs by 32 terms, scaled and split,
+// A convolution's weights as `convolve` of product.cu copies them: panels of BN outputs by 32 terms, scaled and split,
 // in the order of shared memory.
 // arch: sm_80, sm_90, sm_100
 #include "../folded.cuh"

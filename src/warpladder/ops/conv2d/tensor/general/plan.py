@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from .....device import Limits
 from ....cost.launch import MOST_PARTS, adding_partials, blocks_by_shared, blocks_each
-from ....cost.plans import Problem, depths
+from ....cost.plans import CostProblem, depths
 from ....engine.kernels import ceil_div
 from ...gradients import columns
-from ...problem import Image, Window
+from ...problem import ConvWindow, Image
 from ...products import Geometry
 from ..formats import FactorFormat
 
@@ -137,7 +137,7 @@ class TileCost(NamedTuple):
     busy: float
 
 
-class SplitProblem(Problem[GeneralPlan]):
+class SplitProblem(CostProblem[GeneralPlan]):
     """A product whose sums may be split, with a cost for each tile."""
 
     limits: Limits
@@ -240,7 +240,7 @@ class CorrelateProblem(SplitProblem):
     n: int
     read: Image
     written: Image
-    window: Window
+    window: ConvWindow
     kind: FactorFormat
     limits: Limits
 

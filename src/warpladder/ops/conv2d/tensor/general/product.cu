@@ -2,47 +2,28 @@
 // reads for the pixel].
 //
 // A stage is 32 channels of a tile's halo. Each pixel of it is read, scaled and split once, and then multiplied by the
-// panels of all taps, one after another: 32 outputs or 64 by 32 terms each, which tensor_pack.cu has scaled and split
-// already, so that they are copied as they lie. Formats, scales, and sums that leave the tensor cores every 32 terms:
-// tensor_panels.cuh, mma.cuh and docs/rungs/tensor.md.
+// panels of all taps, one after another: 32 outputs or 64 by 32 terms each, which pack.cu has scaled and split. Formats,
+// scales, and sums that leave the tensor cores every 32 terms: tensor_panels.cuh, mma.cuh. Launched by launches.py.
 // arch: sm_80, sm_90, sm_100
 #include "async.cuh"
+#include "block.cuh"
 #include "pooled.cuh"
-#include "tensor_pixels.cuh"
-
-// What is done with a sum. The last two leave it to add_parts of gemm.cu, where sums are cut into parts; POOLED_PARTS
-// keeps the pixels of a window together.
-enum { PLAIN = 0, RELU = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
-
-// Which tile a block has: its outputs from o0 on, its class, the axes of that and its pixels, and where among them the
-// tile begins.
-struct Where {
-    Axis down, along;
-    int o0, phase, high, wide, row0, column0, image0;
-};
-
-// of a block: warps, pixels, and panels that shared memory has space for
-constexpr int WARPS = 4, PIXELS = 128, RING = 3;
 
 // x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow
 // / 2), and argmax as y. relu_mask: null, or as y, the output of a ReLU whose gradient y is. k, stride, padding,
-// direction: as gemm_patches.cuh has them.
-// packed: (classes, tiles of BN outputs, class_panels) panels of tensor_pack.cu. FEW: terms are ordered (channel, tap),
-// 32 a stage, and there is no halo. A block has `images` x `rows` x `columns` pixels, PIXELS at most, and BN outputs; a
-// warp 32 pixels. A stage has a box of taps of tap_rows x tap_columns, either whole rows of taps or part of one. The
-// grid's x counts tiles of outputs first, then classes, then tiles of pixels; its y parts of `depth` stages. PARTS: y
-// is (parts, classes, outputs, part_pitch), outputs times phases where MERGED.
+// direction: as gemm_patches.cuh has them. packed: (classes, tiles of BN outputs, class_panels) panels of pack.cu. FEW:
+// terms are ordered (channel, tap), 32 a stage, and there is no halo. A block has `images` x `rows` x `columns` pixels,
+// PIXELS at most, and BN outputs; a warp 32 pixels. A stage has a box of taps of tap_rows x tap_columns, either whole
+// rows of taps or part of one. The grid's x counts tiles of outputs first, then classes, then tiles of pixels; its y
+// parts of `depth` stages. PARTS: y is (parts, classes, outputs, part_pitch), outputs times phases where MERGED.
 // local memory: convolve: with 64 outputs
-// up to ten words that a block reads once in a stage are spilled, no sums; the third block to a multiprocessor is worth
-// it
+// up to ten words that a block reads once in a stage are spilled, no sums; the third block is worth it
 template <int FORMAT, int BN, bool FEW>
 __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     const float* __restrict__ x, const uint4* __restrict__ packed, const float* __restrict__ bias,
-    const float* __restrict__ relu_mask,
-    float* __restrict__ y, unsigned char* __restrict__ argmax, int n, int c, int h, int w, int o, int oh, int ow, int k,
-    int stride, int padding,
-    int direction, int images, int rows, int columns, int tap_rows, int tap_columns, int class_panels, int depth,
-        int part_pitch, int after
+    const float* __restrict__ relu_mask, float* __restrict__ y, unsigned char* __restrict__ argmax, int n, int c, int h,
+    int w, int o, int oh, int ow, int k, int stride, int padding, int direction, int images, int rows, int columns,
+    int tap_rows, int tap_columns, int class_panels, int depth, int part_pitch, int after
 ) {
     using Tile = Rows<FORMAT, DEPTH, EVERY_FOURTH>;
     using Panel = Rows<FORMAT, DEPTH, NEIGHBOURS>;
@@ -271,9 +252,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     }
     wait_for_copies<0>();
 
-    // Sums leave the registers, a thread's own to places of its own in shared memory. So what is done with one stands
-    // in the code once, in a loop; written out for each register it was 200 kB of code, more than the instruction cache
-    // holds.
+    // Sums leave the registers for shared memory. So what is done with one stands in the code once, in a loop; unrolled
+    // for each register it was 200 kB of code, more than the instruction cache holds.
     __syncthreads();  // all threads have read the last panel and the halo
     float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
 #pragma unroll
@@ -324,14 +304,12 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                                           : (at[e].image * high + at[e].row) * wide + at[e].column;
                 part[pixel] = four[e];
                 const int all = n * high * wide;
-                if (pixel == all - 1)
-                    // add_parts reads four at a time
+                if (pixel == all - 1)  // add_parts reads four at a time
                     for (int beyond = all; beyond % 4 > 0; ++beyond) part[beyond] = 0.0f;
             }
             continue;
         }
-        // MERGED: outputs are (phase, channel)
-        const int merged = direction == MERGED ? output / o : 0, channel = output - merged * o;
+        const int merged = direction == MERGED ? output / o : 0, channel = output - merged * o;  // phase, channel
         const float add = bias != nullptr ? bias[channel] : 0.0f;
 #pragma unroll
         for (int e = 0; e < 4; ++e) {

@@ -1,5 +1,5 @@
-"""Convolutions of few channels and outputs on tensor cores: a block holds all channels of some rows of an image, and all
-weights.
+"""Convolutions of few channels and outputs on tensor cores: a block holds all channels of some rows of an image, and
+all weights.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PACKING = 128
 
 
 def fits(shape: NarrowShape, stride: int, precision: str, limits: Limits) -> bool:
-    """True if a convolution has so few channels, outputs and taps that a block holds all of them, in both directions."""
+    """True if a block holds all channels, outputs and taps of a convolution, in both directions."""
     if stride > 1 or shape.k > WINDOW or shape.padding >= shape.k or min(shape.made) < 1:
         return False
     if shape.read[0] not in CHANNELS or shape.written[0] not in CHANNELS:
@@ -49,7 +49,8 @@ class NarrowPass:
         self.packed = owner.scratch((shape.packed(kind) // 4,), np.uint32)
 
     def launch(
-        self, n: int, x: Array, pool_argmax: Array | None, y: Array, bias: Array | None = None, relu: bool = False, argmax: Array | None = None,
+        self, n: int, x: Array, pool_argmax: Array | None, y: Array, bias: Array | None = None, relu: bool = False,
+        argmax: Array | None = None,
         mask: Array | None = None,
     ) -> Launch:  # fmt: skip
         """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any. y is 0 where
@@ -62,8 +63,10 @@ class NarrowPass:
         channels = width(shape.read[0]), width(shape.written[0])
         name = f"convolve_narrow<{kind.name}, {channels[0]}, {channels[1]}, {pooled}, {_word(shape.pool)}>"
         return self.device.kernel(SOURCE, name).bind(
-            (n, ceil_div(shape.made[0], rows)), 32 * shape.warps(rows), x, pool_argmax, self.packed, bias, mask, y, argmax, *shape.read,
-            *shape.written, shape.k, shape.padding, rows, int(relu), *map(inverse, shape.across), shared=shape.shared(rows, kind),
+            (n, ceil_div(shape.made[0], rows)), 32 * shape.warps(rows), x, pool_argmax, self.packed, bias, mask, y,
+            argmax, *shape.read,
+            *shape.written, shape.k, shape.padding, rows, int(relu), *map(inverse, shape.across),
+            shared=shape.shared(rows, kind),
         )  # fmt: skip
 
 
@@ -86,8 +89,10 @@ class NarrowWeightGradient:
         (o, _, wide), k, bands = shape.written, shape.k, ceil_div(shape.made[0], rows)
         name = f"correlate_narrow<{kind.name}, {k}, {width(o)}, {_word(shape.pool)}>"
         product = self.device.kernel(WEIGHTS, name).bind(
-            (blocks, problem.chunks), 32 * problem.warps, x, dy, argmax, self.partials, self.sums, n, *shape.read, *shape.written,
-            shape.padding, rows, depth, bands, *map(inverse, (wide + k - 1, wide, (wide + 1) // 2)), shared=problem.shared(rows),
+            (blocks, problem.chunks), 32 * problem.warps, x, dy, argmax, self.partials, self.sums, n, *shape.read,
+            *shape.written,
+            shape.padding, rows, depth, bands, *map(inverse, (wide + k - 1, wide, (wide + 1) // 2)),
+            shared=problem.shared(rows),
         )  # fmt: skip
         shapes = o, shape.read[0], k, 1
         return [product, finish(self.device, (self.partials, blocks), (self.sums, blocks), shapes, to)]

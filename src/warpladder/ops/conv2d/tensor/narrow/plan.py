@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .....device import Limits
 from ....cost.launch import blocks_by_shared, blocks_each
-from ....cost.plans import Problem
+from ....cost.plans import CostProblem
 from ....engine.kernels import ceil_div
 from ...problem import Image
 from ..formats import FactorFormat
@@ -104,7 +104,7 @@ class NarrowShape:
 
 
 @dataclass(frozen=True)
-class NarrowConvolve(Problem[int]):
+class NarrowConvolve(CostProblem[int]):
     """y or dx of n images by `convolve_narrow`. A plan is the number of rows of a block."""
 
     n: int
@@ -139,7 +139,7 @@ class NarrowPlan(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NarrowCorrelate(Problem[NarrowPlan]):
+class NarrowCorrelate(CostProblem[NarrowPlan]):
     """dw of n images by `correlate_narrow`; with a pool dy is the pool's gradient."""
 
     n: int

@@ -49,7 +49,8 @@ class ShiftedConvolution:
     """
 
     def __init__(
-        self, owner: OnDevice, small: Image, written: Image, capacity: int, precision: str, trains: bool, below: GradientBelow | None = None
+        self, owner: OnDevice, small: Image, written: Image, capacity: int, precision: str, trains: bool,
+        below: GradientBelow | None = None
     ) -> None:  # fmt: skip
         self.device, self.kind, self.small = owner.device, HALF_FORMATS[precision], small
         self.o, self.below, c = written[0], below, small[0]
@@ -95,7 +96,8 @@ class ShiftedConvolution:
         shared = (2 * PIECES + SLICE) * kind.copies * PIECE + 4 * OUTPUTS * 4 * PIXELS + CHANNELS * PIXELS // 4 + 1024
         kernel = self.device.kernel(GRADIENT, f"differentiate_shifted<{kind.name}, {packs}>")
         product = kernel.bind(
-            (blocks, ceil_div(c // CHANNELS, SLICE)), THREADS, x, dy, weights.pieces, weights.inverse, None if below is not None else dx,
+            (blocks, ceil_div(c // CHANNELS, SLICE)), THREADS, x, dy, weights.pieces, weights.inverse,
+            None if below is not None else dx,
             *packed, self.partials, self.sums, n, *self.small, self.o, int(masks), by_classes, shared=shared,
         )  # fmt: skip
         product.products = 1 if dx is None else 2

@@ -93,8 +93,8 @@ class PackedImages:
         """Packs x[:n].
 
         y : as x, where x is the gradient of a ReLU and this its output: 0 where that is not above 0.
-        argmax : where x is the gradient of a 2 x 2 pool after the ReLU, (n, channels, rows / 2, columns / 2): the pixels
-        that it goes back to.
+        argmax : where x is the gradient of a 2 x 2 pool after the ReLU, (n, channels, rows / 2, columns / 2): the
+        pixels that it goes back to.
         sums : (n, channels), each image's sums of what is packed, for the bias.
         """
         c, h, w = self.image
@@ -120,8 +120,8 @@ class PackedImages:
 
 @dataclass(frozen=True)
 class GradientBelow:
-    """dx in the form in which the previous convolution takes it: packed images, and `sums` (capacity, channels) over the
-    pixels of each image, for its bias.
+    """dx in the form in which the previous convolution takes it: packed images, and `sums` (capacity, channels) over
+    the pixels of each image, for its bias.
     """
 
     images: PackedImages

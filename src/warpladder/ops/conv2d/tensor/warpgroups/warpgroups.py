@@ -71,7 +71,8 @@ def convolve(n: int, images: PackedImages, weights: Halves, to: Outputs, upsampl
     tiles = ceil_div(images.squares(n), 2 * pieces) * across
     of_weights = [device.tensor_map(half, CHANNELS) for half in (weights.high, weights.low)]
     return device.kernel(SOURCE, f"convolve<{kind.name}, {pieces}>").bind(
-        min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.inverse, weights.inverse, to.bias, to.mask,
+        min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.inverse, weights.inverse,
+        to.bias, to.mask,
         to.y, to.argmax, to.packed, n, c, h, w, o, AFTER.index(to.after), KINDS.index(taps),
         shared=shared_bytes(kind, 2 * pieces + COLUMNS // 64) + STAGED,
     )  # fmt: skip
@@ -111,8 +112,10 @@ def correlate(n: int, gradient: PackedImages, images: PackedImages, partials: Ar
     found, device, kind, (c, h, w) = plan(n, gradient, images), images.device, images.kind, images.image
     return [
         device.kernel(WEIGHTS, f"correlate<{kind.name}, {found.pieces}>").bind(
-            (found.blocks, found.parts), THREADS, *gradient.maps(n), *images.maps(n), gradient.halves.inverse, images.halves.inverse, partials,
-            n, c, h, w, gradient.image[0], found.depth, KINDS.index(images.taps), shared=shared_bytes(kind, 2 + found.pieces * COLUMNS // 64),
+            (found.blocks, found.parts), THREADS, *gradient.maps(n), *images.maps(n), gradient.halves.inverse,
+            images.halves.inverse, partials,
+            n, c, h, w, gradient.image[0], found.depth, KINDS.index(images.taps),
+            shared=shared_bytes(kind, 2 + found.pieces * COLUMNS // 64),
         )
     ]  # fmt: skip
 
@@ -159,7 +162,8 @@ class WarpgroupConvolution:
         return [*found, convolve(n, self.images, self.weights.forward, to, self.upsamples)]
 
     def backward(
-        self, n: int, dy: Array, y: Array | None, argmax: Array | None, to: Gradients, dx: Array | None, mask: Array | None
+        self, n: int, dy: Array, y: Array | None, argmax: Array | None, to: Gradients, dx: Array | None,
+        mask: Array | None
     ) -> Launches:  # fmt: skip
         """dw, db and dx from dy, the gradient of y; dx is 0 where mask is not above 0.
 
@@ -201,7 +205,8 @@ class Warpgroups(ConvAlgorithm):
     def __init__(self, owner: Segment, problem: ConvProblem, before: ConvAlgorithm | None) -> None:
         super().__init__(owner, problem, before)
         self.passes = WarpgroupConvolution(
-            owner, problem.conv.read, problem.conv.written, problem.capacity, problem.precision, problem.trains, problem.has_dx
+            owner, problem.conv.read, problem.conv.written, problem.capacity, problem.precision, problem.trains,
+            problem.has_dx
         )  # fmt: skip
         self.passes.images.given = before is not None and before.feed(self.passes.images)
 

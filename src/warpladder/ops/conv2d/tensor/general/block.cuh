@@ -1,0 +1,17 @@
+// A block of `convolve` (product.cu): its size, its tile, and what it does with its sums.
+#pragma once
+#include "tensor_pixels.cuh"
+
+// What is done with a sum. The last two leave it to add_parts of gemm.cu, where sums are cut into parts; POOLED_PARTS
+// keeps the pixels of a window together.
+enum { PLAIN = 0, RELU = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
+
+// Which tile a block has: its outputs from o0 on, its class, the axes of that and its pixels, and where among them the
+// tile begins.
+struct Where {
+    Axis down, along;
+    int o0, phase, high, wide, row0, column0, image0;
+};
+
+// of a block: warps, pixels, and panels that shared memory has space for
+constexpr int WARPS = 4, PIXELS = 128, RING = 3;
