@@ -32,7 +32,7 @@ from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.ops.conv2d.tensor.first import first
 from warpladder.ops.conv2d.tensor.formats import FORMATS, HALF_FORMATS
 from warpladder.ops.conv2d.tensor.general import launches as of_convolutions
-from warpladder.ops.conv2d.tensor.general.plan import DEPTH, RESIDENT, WIDTHS
+from warpladder.ops.conv2d.tensor.general.plan import DEPTH, RESIDENT, THREADS, WIDE_THREADS, WIDTHS
 from warpladder.ops.conv2d.tensor.narrow import narrow
 from warpladder.ops.conv2d.tensor.narrow import plan as narrow_plan
 from warpladder.ops.conv2d.tensor.shifted import shifted
@@ -199,14 +199,9 @@ def test_the_products_of_convolutions_fit_and_are_of_tensor_core_instructions(
     # By kernel: threads of a block, blocks to a multiprocessor, and fragments of sums that a warp has, of 16 x 8
     # numbers.
     forward = {
-        f"convolve<{kind}, {bn}, {few}>": (of_convolutions.THREADS, RESIDENT, bn // 4)
-        for bn in WIDTHS
-        for few in ("false", "true")
+        f"convolve<{kind}, {bn}, {few}>": (THREADS, RESIDENT, bn // 4) for bn in WIDTHS for few in ("false", "true")
     }
-    backward = {
-        f"correlate<{kind}, false>": (of_convolutions.WIDE_THREADS, 1, 12),
-        f"correlate<{kind}, true>": (of_convolutions.WIDE_THREADS, 1, 4),
-    }
+    backward = {f"correlate<{kind}, false>": (WIDE_THREADS, 1, 12), f"correlate<{kind}, true>": (WIDE_THREADS, 1, 4)}
     for path, kernels in ((of_convolutions.SOURCE, forward), (of_convolutions.WEIGHTS, backward)):
         found = compiler.compile(sources.read(path), tuple(kernels), arch)
         for name, (threads, blocks, sums) in kernels.items():
@@ -254,7 +249,7 @@ def test_the_products_of_few_channels_are_short_code_on_tensor_cores(
             taken = found.resources[name]
             assert taken.local <= (0 if "true" in name else 32), name
             assert (
-                taken.static_shared <= narrow.STATIC
+                taken.static_shared <= narrow_plan.STATIC
                 and blocks_per_multiprocessor((32 * warps, 1, 1), 0, taken, limits) >= 1
             ), name
             text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]

@@ -135,7 +135,7 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
     image, written, window = (128, 16, 16), (3, 32, 32), (3, 1, 1)
 
     def takes(*of: Any) -> bool:
-        return Shifted.supports(problem(device, *of, upsample=2))
+        return Shifted.supports(problem(device, *of, 2))
 
     assert [takes(image, written, window, 4, precision) for precision in ("fp32", "tf32", "bf16", "fp16")] == [
         found

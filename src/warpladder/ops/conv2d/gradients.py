@@ -64,12 +64,12 @@ class IncomingGradient:
         parts = ceil_div(n, each)
         grid = channels, parts
         if self.spread is not None:
-            arrays, found = (dy, argmax, self.spread, self.sums), self.spread
-            kernel, shape = "spread_gradient", (n, channels, high, wide, each)
-        else:
-            arrays, found = (dy, self.sums) if y is None else (dy, y, self.sums), dy
-            kernel, shape = "sum_gradient" if y is None else "rectify_gradient", (n, channels, high * wide, each)
-        return [self.device.kernel(GRADIENT, kernel).bind(grid, THREADS, *arrays, *shape)], found, parts
+            arguments = dy, argmax, self.spread, self.sums, n, channels, high, wide, each
+            kernel = self.device.kernel(GRADIENT, "spread_gradient")
+            return [kernel.bind(grid, THREADS, *arguments)], self.spread, parts
+        kernel = self.device.kernel(GRADIENT, "sum_gradient" if y is None else "rectify_gradient")
+        arrays = (dy, self.sums) if y is None else (dy, y, self.sums)
+        return [kernel.bind(grid, THREADS, *arrays, n, channels, high * wide, each)], dy, parts
 
 
 class WeightGradient:

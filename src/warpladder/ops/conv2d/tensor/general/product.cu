@@ -2,7 +2,7 @@
 // reads for the pixel].
 //
 // A stage is 32 channels of a tile's halo. Each pixel of it is read, scaled and split once, and then multiplied by the
-// panels of all taps, one after another: 32 outputs or 64 by 32 terms each, which pack.cu has scaled and split. Formats,
+// panels of all taps, one after another: 32 outputs or 64 by 32 terms each, scaled and split by pack.cu. Formats,
 // scales, and sums that leave the tensor cores every 32 terms: tensor_panels.cuh, mma.cuh. Launched by launches.py.
 // arch: sm_80, sm_90, sm_100
 #include "async.cuh"
