@@ -167,7 +167,7 @@ def test_pytorch_s_switches_do_what_they_say_and_are_given_back() -> None:
     torch = pytest.importorskip("torch")
     if reason := find("torch:device=cuda").unsupported(nets.mlp(), EVERYTHING):
         pytest.skip(reason)
-    from warpladder.peers.torch_net import arithmetic
+    from warpladder.peers.torch.net import arithmetic
 
     def error(f: Any, *given: Any) -> float:
         true = f(*(a.double() for a in given))

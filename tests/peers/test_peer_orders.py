@@ -25,7 +25,7 @@ def by_jax(order: Order) -> list[int]:
     jax = pytest.importorskip("jax", reason="jax is not installed: pip install jax")
     from jax.sharding import SingleDeviceSharding
 
-    from warpladder.peers import jax_order
+    from warpladder.peers.jax import order as jax_order
 
     sharding = SingleDeviceSharding(jax.devices("cpu")[0])
     found = jax_order.program(order.n, order.half_bits, sharding)(jax.device_put(order.words, sharding))
@@ -35,7 +35,7 @@ def by_jax(order: Order) -> list[int]:
 
 def by_torch(order: Order) -> list[int]:
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
-    from warpladder.peers.torch_order import Shuffle
+    from warpladder.peers.torch.order import Shuffle
 
     found = Shuffle(order.n, torch.device("cpu")).rows(order)
     assert found.dtype == torch.int64
@@ -63,13 +63,13 @@ def test_more_samples_than_the_device_shuffles_are_ordered_by_the_host(
 ) -> None:
     if peer == "torch":
         pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
-        monkeypatch.setattr("warpladder.peers.torch_order.MOST", 50)
+        monkeypatch.setattr("warpladder.peers.torch.order.MOST", 50)
         assert by_torch(Order(1, 1, 51)) == Order(1, 1, 51).indices(0, 51).tolist()
         return
     pytest.importorskip("jax", reason="jax is not installed: pip install jax")
     losses = []
     for most in (50, 51):
-        monkeypatch.setattr("warpladder.peers.jax_order.MOST", most)
+        monkeypatch.setattr("warpladder.peers.jax.order.MOST", most)
         drawn = case(nets.softmax((1, 4, 4)), TrainConfig(batch_size=8), seed=1, samples=51)
         with find("jax").build(drawn.net, drawn.config, drawn.state) as trainer:
             trainer.load(drawn.dataset)
@@ -80,7 +80,7 @@ def test_more_samples_than_the_device_shuffles_are_ordered_by_the_host(
 def test_an_epoch_is_two_programs_that_are_there_when_the_data_set_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """The full batches and the partial one; other ranges compile what they need, and end in the same weights."""
     pytest.importorskip("jax", reason="jax is not installed: pip install jax")
-    from warpladder.peers import jax_trainer
+    from warpladder.peers.jax import trainer as jax_trainer
 
     made: list[tuple[int, int]] = []
     sent: list[object] = []
@@ -115,7 +115,7 @@ def test_an_epoch_is_two_programs_that_are_there_when_the_data_set_is(monkeypatc
 @pytest.mark.parametrize("kept", ["floats", "bytes", "gathered at once"])
 def test_samples_as_they_are_stored_or_seen_give_one_result(kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jax", reason="jax is not installed: pip install jax")
-    from warpladder.peers import jax_trainer
+    from warpladder.peers.jax import trainer as jax_trainer
 
     drawn = case(nets.mlp((1, 4, 4)), TrainConfig(batch_size=8), seed=1, samples=43)
     results = []
@@ -137,7 +137,7 @@ def test_a_tie_is_right_where_the_label_is_the_first_of_the_largest() -> None:
     """As argmax has it, and as our own rungs count."""
     jnp = pytest.importorskip("jax.numpy", reason="jax is not installed: pip install jax")
     from warpladder.nets import CrossEntropyLoss, Linear, Net
-    from warpladder.peers.jax_steps import loss
+    from warpladder.peers.jax.steps import loss
 
     net = Net("identity", (3,), (Linear(out_features=3),), CrossEntropyLoss())
     params = {"0.weight": jnp.eye(3), "0.bias": jnp.zeros(3)}

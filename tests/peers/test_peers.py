@@ -36,7 +36,7 @@ from warpladder.trainers.base import State, Trainer
 
 def graph(net: Net, config: TrainConfig, state: State, **options: Any) -> Trainer:
     """What the peers on the GPU do between their graphs, on the CPU."""
-    from warpladder.peers.torch_graph import GraphTrainer
+    from warpladder.peers.torch.graph import GraphTrainer
 
     return GraphTrainer(net, config, state, device="cpu", **options)
 
@@ -45,7 +45,8 @@ def graph_with(
     net: Net, config: TrainConfig, state: State, functions: Callable[[Any], dict[str, Any]], **options: Any
 ) -> Trainer:
     """The same with functions of `torch.nn.functional` in place of its own, which `functions` is given."""
-    from warpladder.peers import torch_graph, torch_net
+    from warpladder.peers.torch import graph as torch_graph
+    from warpladder.peers.torch import net as torch_net
 
     module: Any = torch_net
 
@@ -89,21 +90,21 @@ def fourier(net: Net, config: TrainConfig, state: State) -> Trainer:
 
 def jax_bf16(net: Net, config: TrainConfig, state: State) -> Trainer:
     """JAX's peer with products in bfloat16, on the CPU."""
-    from warpladder.peers.jax_trainer import JaxTrainer
+    from warpladder.peers.jax.trainer import JaxTrainer
 
     return JaxTrainer(net, config, state, platform="cpu", precision="bf16")
 
 
 def mixed(net: Net, config: TrainConfig, state: State) -> Trainer:
     """The peer with mixed precision, on the CPU."""
-    from warpladder.peers.torch_trainer import TorchTrainer
+    from warpladder.peers.torch.trainer import TorchTrainer
 
     return TorchTrainer(net, config, state, precision="fp16", threads=1)
 
 
 def mixed_bf16(net: Net, config: TrainConfig, state: State) -> Trainer:
     """The same in bf16, without a scaled loss."""
-    from warpladder.peers.torch_trainer import TorchTrainer
+    from warpladder.peers.torch.trainer import TorchTrainer
 
     return TorchTrainer(net, config, state, precision="bf16", threads=1)
 
@@ -351,7 +352,7 @@ def test_settings_of_one_rule_share_jax_s_programs() -> None:
     it for one.
     """
     pytest.importorskip("jax", reason="jax is not installed: pip install jax")
-    from warpladder.peers.jax_steps import Rule
+    from warpladder.peers.jax.steps import Rule
 
     rule = Rule.of(PLAIN.but(optimizer=Adam(0.1, weight_decay=0.2)))
     assert rule == Rule.of(
@@ -396,8 +397,8 @@ def test_a_step_in_fp16_that_overflows_is_left_out_and_halves_the_scale(
     compiled: bool, optimizer: Optimizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
-    from warpladder.peers.torch_graph import GraphTrainer
-    from warpladder.peers.torch_scale import INTERVAL
+    from warpladder.peers.torch.graph import GraphTrainer
+    from warpladder.peers.torch.scale import INTERVAL
 
     monkeypatch.setattr(torch, "compile", lambda function, **how: function)  # what inductor is given, as it stands
     drawn = case(nets.mlp((1, 8, 8)), TrainConfig(batch_size=4, optimizer=optimizer), seed=2, samples=40)
@@ -451,7 +452,7 @@ def test_a_scikit_learn_that_trains_otherwise_is_noticed(monkeypatch: pytest.Mon
     drawn = case(nets.mlp((1, 8, 8)), PLAIN, seed=5, samples=8)
     with find("sklearn").build(drawn.net, drawn.config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
-        monkeypatch.delattr("warpladder.peers.sklearn_trainer.Recorder._backprop")
+        monkeypatch.delattr("warpladder.peers.sklearn.trainer.Recorder._backprop")
         with pytest.raises(RungError, match="another version"):
             trainer.run(drawn.order, 0, 2)
 
@@ -465,7 +466,7 @@ def test_ctrl_c_while_scikit_learn_trains_stops_the_climb(monkeypatch: pytest.Mo
     drawn = case(nets.mlp((1, 8, 8)), PLAIN, seed=5, samples=8)
     with find("sklearn").build(drawn.net, drawn.config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
-        monkeypatch.setattr("warpladder.peers.sklearn_trainer.MLPClassifier._backprop", pressed)
+        monkeypatch.setattr("warpladder.peers.sklearn.trainer.MLPClassifier._backprop", pressed)
         with pytest.raises(KeyboardInterrupt):
             trainer.run(drawn.order, 0, 2)
 
@@ -637,7 +638,7 @@ def test_both_kinds_of_pools_give_a_tie_to_the_first_in_jax(size: int, k: int) -
     jnp = pytest.importorskip("jax.numpy")
     from jax import vjp
 
-    from warpladder.peers.jax_steps import pool, pool_apart
+    from warpladder.peers.jax.steps import pool, pool_apart
 
     rng = np.random.default_rng(0)
     x = jnp.asarray(

@@ -12,18 +12,18 @@ import numpy as np
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from ..config import TrainConfig
-from ..data.dataset import pixels
-from ..data.order import Order
-from ..errors import DataError, RungError
-from ..machine.facts import cores
-from ..nets import Net
-from ..nets.params import param_slices, views
-from ..optimizers import Adam
-from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
+from ...config import TrainConfig
+from ...data.dataset import pixels
+from ...data.order import Order
+from ...errors import DataError, RungError
+from ...machine.facts import cores
+from ...nets import Net
+from ...nets.params import param_slices, views
+from ...optimizers import Adam
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range
 
 if TYPE_CHECKING:
-    from ..data.dataset import Dataset
+    from ...data.dataset import Dataset
 
 #: Numbers of input that one call of partial_fit is given, or one batch: few calls, and rows that are still in the
 #: cache.

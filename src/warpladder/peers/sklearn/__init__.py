@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ..config import TrainConfig
-from ..nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
-from ..rungs.base import Rung
-from ..rungs.options import ThreadOptions, too_few_cores
-from ..trainers.base import State, Trainer
+from ...config import TrainConfig
+from ...nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
+from ...rungs.base import Rung
+from ...rungs.options import ThreadOptions, too_few_cores
+from ...trainers.base import State, Trainer
 
 
 def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = ThreadOptions()) -> Trainer:
-    from .sklearn_trainer import SklearnTrainer
+    from .trainer import SklearnTrainer
 
     return SklearnTrainer(net, config, state, options.threads)
 

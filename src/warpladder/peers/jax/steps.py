@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..config import TrainConfig
-from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
-from ..ops.engine.layer_files import form
-from ..optimizers import NUMBERS, Optimizer
-from .jax_order import shuffled
-from .layout import pooled_first, spatial
+from ...config import TrainConfig
+from ...nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from ...ops.engine.layer_files import form
+from ...optimizers import NUMBERS, Optimizer
+from ..layout import pooled_first, spatial
+from .order import shuffled
 
 Tree = dict[str, jax.Array]
 Slots = dict[str, Tree]

@@ -14,10 +14,10 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from ..errors import RungError
-from ..nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
-from ..nets.params import param_slices
-from .layout import pooled_first
+from ...errors import RungError
+from ...nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
+from ...nets.params import param_slices
+from ..layout import pooled_first
 
 
 def sequential(net: Net) -> nn.Sequential:

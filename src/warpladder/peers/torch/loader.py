@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Sampler, TensorDataset
 
-from ..config import TrainConfig
-from ..data.order import Order
-from ..errors import DataError
-from ..machine.facts import cores
-from ..nets import Net
-from ..trainers.base import State, StepLog, check_fit, check_range
-from .torch_trainer import TorchTrainer
+from ...config import TrainConfig
+from ...data.order import Order
+from ...errors import DataError
+from ...machine.facts import cores
+from ...nets import Net
+from ...trainers.base import State, StepLog, check_fit, check_range
+from .trainer import TorchTrainer
 
 if TYPE_CHECKING:
-    from ..data.dataset import Dataset
+    from ...data.dataset import Dataset
 
 WORKERS = 4  # at most
 PATIENCE = 60  # seconds without a batch, after which a worker counts as stuck

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from ..config import TrainConfig
-from ..machine.facts import cores
-from ..nets import Net
-from ..rungs.base import Rung
-from ..rungs.options import THREADS, OneOf, Options, PrecisionOf, option
-from ..trainers.base import State, Trainer
-from . import driver
+from ...config import TrainConfig
+from ...machine.facts import cores
+from ...nets import Net
+from ...rungs.base import Rung
+from ...rungs.options import THREADS, OneOf, Options, PrecisionOf, option
+from ...trainers.base import State, Trainer
+from .. import driver
 
 #: How it deviates on the GPU.
 COMPILED = "a step may round differently in a block of another length, since each length is compiled apart"
@@ -35,7 +35,7 @@ class JaxOptions(Options):
 
 
 def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = JaxOptions()) -> Trainer:
-    from .jax_trainer import JaxTrainer
+    from .trainer import JaxTrainer
 
     platform = "cpu" if options.device is None else "gpu"
     return JaxTrainer(net, config, state, platform=platform, precision=options.precision or "fp32")
@@ -64,7 +64,7 @@ def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions(
 
 def _layers(net: Net) -> str | None:
     """Why a layer that no table lists cannot be trained, or None."""
-    from ..ops.engine.layer_files import missing, others
+    from ...ops.engine.layer_files import missing, others
 
     trained = [
         type(layer).__name__

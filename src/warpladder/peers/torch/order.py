@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ..data.order import ORDER_WORDS, ROUNDS, Order
-from .torch_capture import capture, warm
+from ...data.order import ORDER_WORDS, ROUNDS, Order
+from .capture import capture, warm
 
 #: Samples in an order at most: the network spans up to four times as many values, of which each takes some sixty bytes
 #: meanwhile.

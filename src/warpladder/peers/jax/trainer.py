@@ -20,20 +20,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
-from ..config import TrainConfig
-from ..data.order import ORDER_WORDS, Order
-from ..errors import DataError, RungError
-from ..machine.precision import named
-from ..nets import Conv2d, CrossEntropyLoss, Linear, Net
-from ..nets.params import param_slices, views
-from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
-from . import driver, jax_order
-from .blocks import Blocks, powers
-from .jax_steps import WIDTH, Length, Rule, Slots, Tree, floats, forward, numbers, pixels, steps
-from .layout import channels_first, channels_last, flattened, spatial, stored
+from ...config import TrainConfig
+from ...data.order import ORDER_WORDS, Order
+from ...errors import DataError, RungError
+from ...machine.precision import named
+from ...nets import Conv2d, CrossEntropyLoss, Linear, Net
+from ...nets.params import param_slices, views
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
+from .. import driver
+from ..blocks import Blocks, powers
+from ..layout import channels_first, channels_last, flattened, spatial, stored
+from . import order as jax_order
+from .steps import WIDTH, Length, Rule, Slots, Tree, floats, forward, numbers, pixels, steps
 
 if TYPE_CHECKING:
-    from ..data.dataset import Dataset
+    from ...data.dataset import Dataset
 
 SEEN = (
     1 << 32

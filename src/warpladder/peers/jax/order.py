@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import SingleDeviceSharding
 
-from ..data.order import ORDER_WORDS, ROUNDS
+from ...data.order import ORDER_WORDS, ROUNDS
 
 #: Samples in an order at most: the network spans up to four times as many values, of which each takes eight bytes
 #: meanwhile.

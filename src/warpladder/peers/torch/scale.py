@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import torch
 
-from .torch_trainer import SCALE
+from .trainer import SCALE
 
 GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000  # those of GradScaler
 

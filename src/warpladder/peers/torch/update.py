@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..config import TrainConfig
-from ..optimizers import SGD, Adam, AdamW, Optimizer
-from .torch import KNOWN
+from ...config import TrainConfig
+from ...optimizers import SGD, Adam, AdamW, Optimizer
+from . import KNOWN
 
 Tensors = dict[str, torch.Tensor]
 

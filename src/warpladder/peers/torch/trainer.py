@@ -14,21 +14,21 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..config import TrainConfig
-from ..data.dataset import pixels
-from ..data.order import Order
-from ..errors import DataError, RungError
-from ..machine.facts import cores
-from ..machine.precision import named
-from ..nets import CrossEntropyLoss, Net
-from ..nets.params import views
-from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
-from . import driver
-from .torch_net import arithmetic, sequential
-from .torch_update import eager
+from ...config import TrainConfig
+from ...data.dataset import pixels
+from ...data.order import Order
+from ...errors import DataError, RungError
+from ...machine.facts import cores
+from ...machine.precision import named
+from ...nets import CrossEntropyLoss, Net
+from ...nets.params import views
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range
+from .. import driver
+from .net import arithmetic, sequential
+from .update import eager
 
 if TYPE_CHECKING:
-    from ..data.dataset import Dataset
+    from ...data.dataset import Dataset
 
 PREDICT_FLOATS = 1 << 22  # in the largest activation of one call of the model, at most, if one sample allows
 # of the loss in mixed precision, at first: the usual 65,536 overflows in the first steps of every net here, which are

@@ -16,26 +16,26 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from ..config import TrainConfig
-from ..data.dataset import pixels
-from ..data.order import Order
-from ..errors import DataError
-from ..machine.precision import named
-from ..nets import CrossEntropyLoss, Net
-from ..nets.params import views
-from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
-from . import driver
-from .blocks import Blocks, powers, with_losses
-from .layout import channels_first, channels_last, flattened, spatial
-from .torch_capture import capture, warm
-from .torch_net import arithmetic, forward
-from .torch_order import Shuffle
-from .torch_scale import LossScale, unscaled
-from .torch_trainer import PREDICT_FLOATS, SHORT, open_device, slope
-from .torch_update import GraphUpdate, Tensors
+from ...config import TrainConfig
+from ...data.dataset import pixels
+from ...data.order import Order
+from ...errors import DataError
+from ...machine.precision import named
+from ...nets import CrossEntropyLoss, Net
+from ...nets.params import views
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
+from .. import driver
+from ..blocks import Blocks, powers, with_losses
+from ..layout import channels_first, channels_last, flattened, spatial
+from .capture import capture, warm
+from .net import arithmetic, forward
+from .order import Shuffle
+from .scale import LossScale, unscaled
+from .trainer import PREDICT_FLOATS, SHORT, open_device, slope
+from .update import GraphUpdate, Tensors
 
 if TYPE_CHECKING:
-    from ..data.dataset import Dataset
+    from ...data.dataset import Dataset
 
 #: Steps in a graph, by the most FLOPs of one.
 CAPTURED = ((2e8, 1024), (1e10, 64), (math.inf, 8))

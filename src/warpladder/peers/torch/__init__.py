@@ -11,14 +11,14 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
-from ..config import TrainConfig
-from ..machine.precision import PRECISIONS, named
-from ..nets import Conv2d, Net
-from ..optimizers import SGD, Adam, AdamW
-from ..rungs.base import Rung
-from ..rungs.options import THREADS, OneOf, Options, PrecisionOf, Whole, YesNo, option, too_few_cores
-from ..trainers.base import State, Trainer
-from . import driver
+from ...config import TrainConfig
+from ...machine.precision import PRECISIONS, named
+from ...nets import Conv2d, Net
+from ...optimizers import SGD, Adam, AdamW
+from ...rungs.base import Rung
+from ...rungs.options import THREADS, OneOf, Options, PrecisionOf, Whole, YesNo, option, too_few_cores
+from ...trainers.base import State, Trainer
+from .. import driver
 
 #: How PyTorch deviates on a GPU: cuDNN takes its fastest algorithm, whatever order that sums in, Winograd's and
 #: Fourier's forms among them.
@@ -62,14 +62,14 @@ class TorchOptions(Options):
 def build(net: Net, config: TrainConfig, state: State, options: TorchOptions = TorchOptions()) -> Trainer:
     device, precision = options.device or "cpu", options.precision or "fp32"
     if options.mode is not None:
-        from .torch_graph import GraphTrainer
+        from .graph import GraphTrainer
 
         compiled = options.mode == "compile"
         # float32 convolutions of cuDNN like their channels first, its tensor cores and inductor like them last
         last = compiled or precision != "fp32"
         return GraphTrainer(net, config, state, device=device, precision=precision, images_last=last, compiled=compiled)
     if options.loader:
-        from .torch_loader import LoaderTrainer
+        from .loader import LoaderTrainer
 
         return LoaderTrainer(
             net,
@@ -80,7 +80,7 @@ def build(net: Net, config: TrainConfig, state: State, options: TorchOptions = T
             workers=options.workers,
             pin_memory=options.pin_memory,
         )
-    from .torch_trainer import TorchTrainer
+    from .trainer import TorchTrainer
 
     last = options.images == "last"
     return TorchTrainer(
@@ -153,7 +153,7 @@ def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
         return (
             f"graphs have steps of {', '.join(known[:-1])} and {known[-1]}, not of {kind.__name__}: leave the mode out"
         )
-    from .torch_update import lacking
+    from .update import lacking
 
     return lacking(config.optimizer)
 
@@ -162,12 +162,12 @@ def _layers(net: Net) -> str | None:
     """Which layer that no table lists PyTorch does not have either, or None; torch is loaded only for a net that has
     some.
     """
-    from ..ops.engine.layer_files import others
+    from ...ops.engine.layer_files import others
 
     found = others(net)
     if not found:
         return None
-    from .torch_net import lacking
+    from .net import lacking
 
     return next((told for kind in found if (told := lacking(kind))), None)
 
