@@ -25,6 +25,7 @@ from warpladder.appendix.svm import run as svm_run
 from warpladder.appendix.svm.fitted import Fitted
 from warpladder.files.atomic import write_atomically
 from warpladder.machine import facts as machine
+from warpladder.machine import memory
 
 WAYS = ("sklearn", "blocks float64", "blocks float32")
 
@@ -44,7 +45,7 @@ def main(features: Path, tests: int, way: str | None, into: Path | None) -> None
         )
         found["cpu_seconds"] = time.process_time() - start - found.pop("other_cpu_seconds", 0.0)
         np.savez(into, decisions=decisions, labels=labels)
-        print(json.dumps({**found, "peak_bytes": machine.resident_peak()}))
+        print(json.dumps({**found, "peak_bytes": memory.resident_peak()}))
         return
     rows, kept = {}, {}
     with tempfile.TemporaryDirectory() as folder:

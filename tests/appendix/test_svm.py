@@ -363,13 +363,13 @@ def test_it_takes_no_more_than_was_foretold():
     body = """
 import numpy as np
 from warpladder.appendix import svm
-from warpladder.machine import facts as machine
+from warpladder.machine import facts as machine, memory
 import sklearn.svm
 rng = np.random.default_rng(0)
 x, y = rng.normal(size=(5000, 300)).astype(np.float32), rng.integers(0, 2, 5000)
 parts = svm.of_arrays(x, y, "train"), svm.of_arrays(x[:100], y[:100], "test")
 machine.facts(2)
-before = machine.resident_peak()
+before = memory.resident_peak()
 found = svm.classify(*parts, svm.SvmSettings(method="blocks", threads=1))
 print(found.predicted_bytes, found.peak_bytes - before)
 """

@@ -8,7 +8,9 @@ import subprocess
 import processors
 import pytest
 
+from warpladder.machine import cores as cores_of
 from warpladder.machine import facts as machine
+from warpladder.machine import speed
 from warpladder.results import Machine
 
 TURNS = 10  # of what is compared, so that a moment in which other programs keep the processor busy does not decide
@@ -49,7 +51,7 @@ def test_no_array_library_multiplies_faster_than_the_peak(facts):
 
     a = np.ones((768, 768), np.float32)
     with threadpool_limits(1):
-        rounds = [(machine._best(lambda: a @ a, 2), machine.fma_peak(1)) for _ in range(TURNS)]
+        rounds = [(speed._best(lambda: a @ a, 2), machine.fma_peak(1)) for _ in range(TURNS)]
     assert 2 * 768**3 / min(seconds for seconds, _ in rounds) <= 1.02 * max(peak for _, peak in rounds)
 
 
@@ -84,8 +86,8 @@ def fake_cgroups(folder, monkeypatch, groups, **files):
         path = folder / name.replace("__", "/").replace("_0", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(machine, "CGROUP", folder)
-    monkeypatch.setattr(machine, "CGROUPS_OF_PROCESS", folder / "groups")
+    monkeypatch.setattr(cores_of, "CGROUP", folder)
+    monkeypatch.setattr(cores_of, "CGROUPS_OF_PROCESS", folder / "groups")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
 
 
@@ -116,17 +118,17 @@ def fake_cgroups(folder, monkeypatch, groups, **files):
 )  # fmt: skip
 def test_a_container_s_share_of_time_limits_the_cores(tmp_path, monkeypatch, groups, files, quota, cores):
     fake_cgroups(tmp_path, monkeypatch, groups, **files)
-    assert (machine.quota(), machine.counted_cores()) == (quota, cores)
+    assert (cores_of.quota(), cores_of.counted_cores()) == (quota, cores)
 
 
 def test_without_cgroups_all_cores_count(tmp_path, monkeypatch):
     fake_cgroups(tmp_path, monkeypatch, "")
     (tmp_path / "groups").unlink()
-    assert machine.quota() == math.inf
-    assert machine.counted_cores() == 64
+    assert cores_of.quota() == math.inf
+    assert cores_of.counted_cores() == 64
 
 
 def test_a_share_of_more_than_the_cores_adds_none(tmp_path, monkeypatch):
     fake_cgroups(tmp_path, monkeypatch, "0::/\n", cpu_0max="900000 100000")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3}, raising=False)
-    assert machine.counted_cores() == 2
+    assert cores_of.counted_cores() == 2

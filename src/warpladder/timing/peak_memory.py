@@ -21,7 +21,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
 from ..files.python import bring, origins
-from ..machine.facts import resident_peak
+from ..machine.memory import resident_peak
 from ..nets import CrossEntropyLoss, Net
 from ..nets.params import initial
 from ..rungs.base import Rung

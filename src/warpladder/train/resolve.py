@@ -17,7 +17,7 @@ from ..data import Dataset
 from ..data import load as load_data
 from ..errors import ArgumentError, ConfigError, OutOfMemoryError, RungError
 from ..errors.arguments import kind_of
-from ..machine.facts import memory
+from ..machine.memory import memory
 from ..nets import ZOO, Net, Shape, is_net_file, named, with_hidden
 from ..nets.file import load_net
 from ..rungs.base import Rung

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import OutOfMemoryError
-from ...machine.facts import free_memory
+from ...machine.memory import free_memory
 from .fitted import OWN, TESTS
 from .kernel import GPU_TILE, CpuRbf
 from .pairs import LEAST_CACHE, pair_bytes

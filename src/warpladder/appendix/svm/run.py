@@ -14,7 +14,8 @@ import numpy as np
 from ...data.subset import permutation
 from ...device.gpu.support import found_gpu
 from ...errors import ArgumentError, DataError, OutOfMemoryError
-from ...machine.facts import cores, facts, resident_peak
+from ...machine.facts import cores, facts
+from ...machine.memory import resident_peak
 from ...results import Machine
 from ...results.classes import class_scores
 from .fitted import OWN, TESTS, Fitted, slices

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +15,22 @@ os.environ.setdefault(
 )  # or JAX takes three quarters of a GPU's memory from everybody else
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import SingleDeviceSharding
 
 from ...config import TrainConfig
-from ...data.order import ORDER_WORDS, Order
-from ...errors import DataError, RungError
+from ...data.order import Order
+from ...errors import DataError
 from ...machine.precision import named
-from ...nets import Conv2d, CrossEntropyLoss, Linear, Net
-from ...nets.params import param_slices, views
+from ...nets import CrossEntropyLoss, Net
+from ...nets.params import views
 from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
 from .. import driver
 from ..blocks import Blocks, powers
 from ..layout import channels_first, channels_last, flattened, spatial, stored
 from . import order as jax_order
-from .steps import WIDTH, Length, Rule, Slots, Tree, floats, forward, numbers, pixels, steps
+from .programs import device, prediction, program, seen
+from .steps import Length, Rule, Slots, Tree, floats, numbers
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -312,66 +311,3 @@ class JaxTrainer(Trainer):
 
     def _put(self, a: np.ndarray) -> jax.Array:
         return jax.device_put(a, self.sharding)
-
-
-def device(platform: str) -> jax.Device:
-    """The first device of a platform, "cpu" or "gpu"; `RungError` where there is none."""
-    try:
-        return jax.devices(platform)[0]
-    except RuntimeError as error:
-        raise RungError(f"JAX has no {platform} here: {str(error).splitlines()[0]}") from error
-
-
-def seen(x: jax.Array, scale: jax.Array, precision: str) -> jax.Array:
-    """A whole data set as the net sees it, in the format of the products' factors."""
-    out = jax.jit(pixels)(x, scale)
-    return out.astype(jnp.bfloat16) if precision == "bf16" else out
-
-
-@lru_cache(maxsize=256)
-def program(
-    net: Net, rule: Rule, precision: str, length: Length, shape: tuple[int, ...], dtype: str, labelled: bool, scaled: bool,
-    sharding: SingleDeviceSharding,
-) -> Any:  # fmt: skip
-    """`steps`, compiled for data of this shape; settings of the same rule share it."""
-
-    def array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
-
-    params = tensors(net, sharding)
-    held = dict.fromkeys(rule.slots, params)
-    table = array((WIDTH,) if rule.steady else (length.count, WIDTH), np.float32)
-    scale = array((), np.float32) if scaled else None
-    y = array(shape[:1], np.int32) if labelled else None
-    place: Any = None if length.whole else (array(shape[:1], np.int32), array((), np.int32))
-    if length.half_bits is not None:
-        place = array((ORDER_WORDS,), np.uint32)
-    work = jax.jit(steps(net, rule, precision, length), donate_argnums=(0, 1))
-    return work.lower(params, held, table, scale, array(shape, dtype), y, place).compile()
-
-
-@lru_cache(maxsize=256)
-def prediction(net: Net, precision: str, shape: tuple[int, ...], dtype: str, sharding: SingleDeviceSharding) -> Any:
-    """The net's output for samples as they are stored, compiled for data of this shape."""
-
-    def work(params: Tree, rates: jax.Array, x: jax.Array) -> jax.Array:
-        return forward(net, params, pixels(x, rates[0]), precision)
-
-    shapes = (
-        jax.ShapeDtypeStruct((1,), np.float32, sharding=sharding),
-        jax.ShapeDtypeStruct(shape, dtype, sharding=sharding),
-    )
-    return jax.jit(work).lower(tensors(net, sharding), *shapes).compile()
-
-
-def tensors(net: Net, sharding: SingleDeviceSharding) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes of the parameters as they lie here."""
-    out = {}
-    for place in param_slices(net):
-        shape = place.shape
-        if isinstance(net.layers[place.layer], Linear) and len(shape) == 2:
-            shape = shape[::-1]
-        elif isinstance(net.layers[place.layer], Conv2d) and len(shape) == 4:
-            shape = (*shape[2:], shape[1], shape[0])
-        out[place.name] = jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
-    return out

@@ -14,18 +14,15 @@ from typing import Any
 from ...config import TrainConfig
 from ...machine.precision import PRECISIONS, named
 from ...nets import Conv2d, Net
-from ...optimizers import SGD, Adam, AdamW
 from ...rungs.base import Rung
 from ...rungs.options import THREADS, OneOf, Options, PrecisionOf, Whole, YesNo, option, too_few_cores
 from ...trainers.base import State, Trainer
 from .. import driver
+from .known import KNOWN
 
 #: How PyTorch deviates on a GPU: cuDNN takes its fastest algorithm, whatever order that sums in, Winograd's and
 #: Fourier's forms among them.
 ORDERLESS = "the gradients of convolutions may be summed in another order each time"
-
-#: Optimizers whose classes in torch.optim have fused kernels, and for which captured graphs have an update.
-KNOWN = (SGD, Adam, AdamW)
 
 
 @dataclass(frozen=True)

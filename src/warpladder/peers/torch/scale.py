@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import torch
 
-from .trainer import SCALE
-
+#: First scale of the loss: the usual 65,536 overflows in the first steps of every net here, which are then skipped.
+SCALE = 1024.0
 GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000  # those of GradScaler
 
 

@@ -25,15 +25,13 @@ from ...nets.params import views
 from ...trainers.base import State, StepLog, Trainer, check_fit, check_range
 from .. import driver
 from .net import arithmetic, sequential
+from .scale import SCALE
 from .update import eager
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
 PREDICT_FLOATS = 1 << 22  # in the largest activation of one call of the model, at most, if one sample allows
-# of the loss in mixed precision, at first: the usual 65,536 overflows in the first steps of every net here, which are
-# then left out
-SCALE = 1024.0
 SHORT = {"bf16": torch.bfloat16, "fp16": torch.float16}  # formats of automatic mixed precision
 TOGETHER = 256  # steps whose samples are looked up at once, while a GPU is busy with those before
 

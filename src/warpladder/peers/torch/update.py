@@ -13,7 +13,7 @@ import torch
 
 from ...config import TrainConfig
 from ...optimizers import SGD, Adam, AdamW, Optimizer
-from . import KNOWN
+from .known import KNOWN
 
 Tensors = dict[str, torch.Tensor]
 

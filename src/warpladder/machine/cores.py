@@ -1,0 +1,61 @@
+"""Number of cores that this process may use: its affinity, and the CPU quota of its containers (cgroups)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+CGROUP = Path("/sys/fs/cgroup")  # limits of containers on Linux
+CGROUPS_OF_PROCESS = Path("/proc/self/cgroup")  # groups of this process
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    return counted_cores()
+
+
+def counted_cores() -> int:
+    """Number of cores in this process's affinity, at most its containers' CPU quota."""
+    try:
+        count = len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS and Windows bind no process to cores
+        count = os.cpu_count() or 1
+    return max(1, min(count, math.ceil(min(quota(), count))))
+
+
+def quota() -> float:
+    """CPU quota of this process's containers in cores: the least `cpu.max` (cgroup v2) or `cpu.cfs_quota_us` (v1) of its
+    groups, infinite without any. Three tenths of a core's time are 0.3.
+    """
+    return min((_limit(folder) for folder in _cgroups()), default=math.inf)
+
+
+def _cgroups() -> Iterator[Path]:
+    """Folders of this process's visible groups, innermost first. In a container its own group is often the root."""
+    try:
+        lines = CGROUPS_OF_PROCESS.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        lines = []
+    # In a container its own group is mounted at the root, under any name outside.
+    for line in [*lines, "0::/", ":cpu:/"]:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        for root in (CGROUP / "cpu", CGROUP / "cpu,cpuacct") if controllers else (CGROUP, CGROUP / "unified"):
+            inside = root / path.lstrip("/")
+            yield from (folder for folder in (inside, *inside.parents) if folder.is_relative_to(root))
+
+
+def _limit(folder: Path) -> float:
+    """CPU quota of one group in cores; infinite without one."""
+    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+        try:
+            most, period = (int(word) for name in names for word in (folder / name).read_text(encoding="ascii").split())
+        except (OSError, ValueError):  # no such file; or "max", which is no number
+            continue
+        if most > 0 and period > 0:  # -1 is cgroup v1's "no limit"
+            return most / period
+    return math.inf

@@ -1,0 +1,114 @@
+"""Blocks of training steps of one shape, each captured as a CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from .capture import capture, warm
+from .update import GraphUpdate
+
+#: Loss () and output (n, ...) of a step.
+Reported = tuple[torch.Tensor, torch.Tensor]
+#: Training step of samples, labels and the row of the step's numbers.
+Step = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], Reported | None]
+
+
+class Buffers(Protocol):
+    """Tensors of a trainer that its captured steps read and write.
+
+    x, labels : training set on the device; labels is None without labels.
+    whole : True if a batch has all samples.
+    update : update of the parameters.
+    loss, correct : (steps,) log of an epoch on the host.
+    """
+
+    device: torch.device
+    x: torch.Tensor | None
+    labels: torch.Tensor | None
+    samples: int
+    whole: bool
+    update: GraphUpdate
+    loss: torch.Tensor
+    correct: torch.Tensor
+
+
+class CapturedSteps:
+    """A block of steps of one shape; on a GPU a graph.
+
+    Parameters
+    ----------
+    trainer : Buffers
+        Trainer with its data set loaded.
+    step : callable
+        From samples, labels and the step's numbers to a loss and an output, or None.
+    count, size : int
+        Steps, and samples in each one's batch.
+    pool : a graph pool's handle or None
+        Of the memory that a trainer's graphs share, since only one of them runs at a time and what they give out lies
+        elsewhere.
+    has_loss : bool
+        Whether its steps compute losses and right samples.
+    """
+
+    def __init__(self, trainer: Buffers, step: Step, count: int, size: int, pool: Any, has_loss: bool) -> None:
+        self.trainer, self.step, self.count, self.size, self.has_loss = trainer, step, count, size, has_loss
+        device = trainer.device
+        self.rows = torch.zeros(0 if trainer.whole else count * size, dtype=torch.int64, device=device)
+        self.numbers = (
+            None
+            if trainer.update.steady
+            else torch.from_numpy(trainer.update.numbers(0, count, trainer.samples)).to(device)
+        )
+        self.loss = torch.zeros(count, device=device)
+        self.correct = torch.zeros(count, dtype=torch.int64, device=device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        if device.type == "cuda":
+            warm(lambda: self._steps(min(count, 2)), 3)
+            self.graph = capture(lambda: self._steps(count), pool)
+
+    def __call__(self, rows: torch.Tensor | None, first: int, numbers: torch.Tensor | None) -> None:
+        """Train on samples of these numbers, None for all; the log comes into the trainer's, from entry `first` on,
+        when the stream is there.
+
+        numbers : (at least count, columns), what each step is made with; None where that is always the same.
+        """
+        if rows is not None:
+            self.rows.copy_(rows)
+        if self.numbers is not None and numbers is not None:
+            self.numbers.copy_(numbers[: self.count])
+        if self.graph is None:
+            self._steps(self.count)
+        else:
+            self.graph.replay()
+        if not self.has_loss:
+            return
+        some = slice(first, first + self.count)
+        self.trainer.loss[some].copy_(self.loss, non_blocking=True)
+        self.trainer.correct[some].copy_(self.correct, non_blocking=True)
+
+    def _steps(self, count: int) -> None:
+        trainer, size = self.trainer, self.size
+        assert trainer.x is not None
+        x, y = trainer.x, trainer.labels
+        if not trainer.whole:
+            rows = self.rows[: count * size]
+            x, y = x.index_select(0, rows), None if y is None else y.index_select(0, rows)
+        losses, outputs = [], []
+        for number in range(count):
+            some = slice(None) if trainer.whole else slice(number * size, (number + 1) * size)
+            row = None if self.numbers is None else self.numbers[number]
+            reported = self.step(x[some], None if y is None else y[some], row)
+            if reported is None:
+                continue
+            losses.append(reported[0])
+            if y is not None:
+                outputs.append(reported[1])
+        if not self.has_loss:
+            return
+        self.loss[:count].copy_(torch.stack(losses))
+        if y is not None:
+            right = torch.cat(outputs).argmax(1).view(count, size) == y.view(-1, size)
+            self.correct[:count].copy_(right.sum(1))
