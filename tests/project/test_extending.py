@@ -196,7 +196,7 @@ def test_an_optimizer_in_a_lone_file_is_told_where_it_belongs() -> None:
     told = find("numpy").unsupported(mlp10((1, 8, 8)), wl.TrainConfig(optimizer=Alone()))
     assert (
         told
-        == "optimizer Alone stands alone in a file: put it into alone/__init__.py, and array.py beside it, which says how it steps here"
+        == "optimizer Alone stands alone in a file: put it into alone/__init__.py, and array.py next to it, which computes its step here"
     )
 
 

@@ -1,4 +1,4 @@
-"""`Optimizer`: what every optimizer says of itself."""
+"""`Optimizer`: base class of the optimizers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..errors.arguments import ByName
 if TYPE_CHECKING:
     import numpy as np
 
-NUMBERS = 8  # that a step is made with, at most: a row of them lies in the device's memory for each step of an epoch
+#: Columns of the numbers of a step (`Optimizer.numbers`). The device's memory holds one row for each step of an epoch.
+NUMBERS = 8
 
-# updates that `drawn` makes: as many that a gradient which is larger than theirs does not decide the next one alone
+#: Updates of `drawn`: enough that one larger gradient does not decide the next update alone.
 DRAWN = 8
 
 
 @dataclass(frozen=True)
 class Optimizer(metaclass=ByName):
-    """An optimizer and its settings, under the names and with the meaning of `torch.optim`.
+    """Optimizer and its settings, with the names and meaning of `torch.optim`.
 
-    A class derived from it is an optimizer that all of warpladder knows, by the name of the class. The folder in which
-    the class is defined holds its step: `reference.py`, and any of `array.py`, `loops.py`, `step.cu` and `jax.py`; a
-    rung for which there is none says so.
+    warpladder knows a derived class by its name. The folder of the class holds its step: `reference.py`, and any of
+    `array.py`, `loops.py`, `step.cu` and `jax.py`. A rung whose file is missing reports it.
 
     Parameters
     ----------
@@ -37,8 +37,7 @@ class Optimizer(metaclass=ByName):
 
     by_place: ClassVar[tuple[str, ...] | None] = ("learning_rate",)
     known: ClassVar[dict[str, type[Optimizer]]] = {}
-    #: Roundings on the longest way from a gradient to a parameter: what an update's bound counts. One's own optimizer
-    #: has Adam's, if it does not say.
+    #: Roundings on the longest path from a gradient to a parameter, for the bound of an update. The default is Adam's.
     roundings: ClassVar[int] = 24
     learning_rate: float
 
@@ -60,55 +59,51 @@ class Optimizer(metaclass=ByName):
         self.check()
 
     def check(self) -> None:
-        """Raise `ConfigError` where settings do not go together; numbers are finite and not below 0 already."""
+        """Raise `ConfigError` if settings contradict each other. Numbers are already finite and at least 0."""
 
     @property
     def name(self) -> str:
-        """The class's name in small letters: what the command line and the kernels of step.cu, `sgd_step`, call it."""
+        """Class name in lower case, as on the command line and in kernels of step.cu (`sgd_step`)."""
         return type(self).__name__.lower()
 
     def described(self) -> str:
-        """Name, learning rate, and whatever else is not as it is when nothing is said: "SGD 0.1, momentum 0.9"."""
+        """Name, learning rate, and settings that differ from their defaults: "SGD 0.1, momentum 0.9"."""
         more = []
         for field in fields(self)[1:]:
             value, words = getattr(self, field.name), field.name.replace("_", " ")
             if value != field.default:
-                told = " ".join(f"{each:g}" for each in value) if isinstance(value, tuple) else f"{value:g}"
-                more.append(words if value is True else f"{words} {told}")
+                text = " ".join(f"{each:g}" for each in value) if isinstance(value, tuple) else f"{value:g}"
+                more.append(words if value is True else f"{words} {text}")
         return ", ".join([f"{type(self).__name__} {self.learning_rate:g}", *more])
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """Names of the arrays that it keeps beside the parameters, each of their shape, at most two; `torch.optim`'s
-        names. They begin at zero.
+        """Names of the optimizer's arrays, at most two, as in `torch.optim`. Each has the shape of the parameters and
+        starts at zero.
         """
         return ()
 
     @property
     def steady(self) -> bool:
-        """Whether `numbers` are the same at every step while the rate is."""
+        """True if `numbers` are the same at every step of one rate."""
         return True
 
     @property
     def stores(self) -> int:
-        """Roundings of a size like a parameter's own that honest code makes in a step: one where the sum is stored,
-        more where it is made in parts.
-        """
+        """Roundings per step at the size of the parameter itself: one when the sum is stored, more if it has parts."""
         return 1
 
     def drawn(self, rng: np.random.Generator, params: np.ndarray, gradient: np.ndarray) -> dict[str, np.ndarray]:
-        """Slots of a tensor as they stand after a few updates: what a proof begins a step from, since from zero it may
-        look the same with and without them.
+        """Slots of a tensor after a few updates. A proof begins a step with them: slots of zero may hide an error.
 
-        The gradients of these updates are of either sign and alike in size within a factor of 2, so that means of
-        squares are within one of 4: whatever divides by their roots then makes no more of one element's rounding errors
-        than of another's.
+        The gradients of these updates have either sign and sizes within a factor of 2, so means of squares are within a
+        factor of 4, and a division by their roots magnifies all rounding errors alike.
 
         Parameters
         ----------
         rng : numpy.random.Generator
         params, gradient : (count,) float64
-            Of the tensor; the updates' gradients are of this one's root mean square.
+            Parameters and gradient of the tensor; the updates' gradients have its root mean square.
 
         Returns
         -------
@@ -123,50 +118,53 @@ class Optimizer(metaclass=ByName):
         return slots
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """What consecutive steps are made with, computed once on the host.
+        """Numbers of consecutive steps, computed once on the host.
 
         Parameters
         ----------
         rates : (steps,) float64
-            The learning rate of each step.
+            Learning rate of each step.
         first : int
-            Updates that were made before the first of them.
+            Number of updates before the first of these steps.
 
         Returns
         -------
         ndarray
-            (steps, NUMBERS) float64; what the columns mean is the optimizer's own, the first is 0 where the rate is.
-            Those that are not in use are 0.
+            (steps, NUMBERS) float64. Each optimizer defines its columns; the first is 0 if the rate is 0, and unused
+            ones are 0.
         """
         raise NotImplementedError(f"{type(self).__name__} lacks numbers()")
 
     @classmethod
     def folder(cls) -> Path:
-        """The folder in which the files of the optimizer's step stand."""
+        """Folder of the files of the optimizer's step."""
         file = import_module(cls.__module__).__file__
         assert file is not None
         return Path(file).parent
 
     @classmethod
     def form(cls, name: str) -> ModuleType:
-        """A file of the optimizer's folder as a module: `form("reference")` is that of reference.py.
+        """Module of a file of the optimizer's folder: `form("reference")` is reference.py.
 
         Raises
         ------
         ConfigError
             The optimizer has no such file.
         """
-        if told := cls.lacks(f"{name}.py"):
-            raise ConfigError(told)
+        if reason := cls.lacks(f"{name}.py"):
+            raise ConfigError(reason)
         return import_module(f".{name}", cls.__module__)
 
     @classmethod
     def lacks(cls, file: str) -> str | None:
-        """A line where the optimizer's folder has no such file, as "step.cu"; None where it has."""
+        """Reason if the optimizer's folder lacks a file, for instance "step.cu"; None if it has it."""
         if not hasattr(import_module(cls.__module__), "__path__"):
             place = f"{cls.__name__.lower()}/__init__.py"
-            return f"optimizer {cls.__name__} stands alone in a file: put it into {place}, and {file} beside it, which says how it steps here"
+            return (
+                f"optimizer {cls.__name__} stands alone in a file: put it into {place}, and {file} next to it, "
+                "which computes its step here"
+            )
         folder = cls.folder()
         if (folder / file).is_file():
             return None
-        return f"optimizer {cls.__name__} has no {file} in its folder, {folder}, which says how it steps here"
+        return f"optimizer {cls.__name__} has no {file}, which computes its step here, in its folder {folder}"

@@ -1,4 +1,4 @@
-"""Schedules: how the learning rate goes from step to step."""
+"""Schedules of the learning rate: constant, step decay, cosine, each with a linear warm-up."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Schedule(metaclass=ByName):
-    """A schedule and its settings. Times are in epochs; the rate is worked out for each step, in float64 on the host.
+    """Schedule and its settings. Times are in epochs. The rate of each step is computed on the host in float64.
 
     Parameters
     ----------
     warmup : float
-        Epochs in which the rate rises in a straight line from one step's share to all of the optimizer's; 0 for none.
+        Epochs of a linear rise of the rate, from one step's share to the optimizer's rate; 0 for none.
     """
 
     by_place: ClassVar[None] = None
@@ -44,50 +44,46 @@ class Schedule(metaclass=ByName):
         self.check()
 
     def check(self) -> None:
-        """Raise `ConfigError` where settings make no sense; numbers are finite and not below 0 already."""
+        """Raise `ConfigError` if settings make no sense. Numbers are already finite and at least 0."""
 
     @property
     def steady(self) -> bool:
-        """Whether the rate is the same at every step."""
+        """True if the rate is the same at every step."""
         return False
 
     @property
     def by_epochs(self) -> bool:
-        """Whether the rates depend on how many epochs the run has."""
+        """True if the rates depend on the number of epochs of the run."""
         return False
 
     def over(self, epochs: int) -> Schedule:
-        """The schedule that has these rates in a run of any length; they are those of a run of this many epochs."""
+        """Schedule that has the rates of a run of this many epochs in a run of any length."""
         return self
 
     def described(self) -> str:
-        """The schedule's name, and those of its settings that are not the defaults: "cosine, least 0.001, warm-up 1
-        epoch".
-        """
+        """Name, and settings that differ from their defaults: "cosine, least 0.001, warm-up 1 epoch"."""
         changed = [field.name for field in fields(self)[1:] if getattr(self, field.name) != field.default]
-        told = [f"{name} {getattr(self, name):g}" for name in changed]
+        settings = [f"{name} {getattr(self, name):g}" for name in changed]
         rising = [f"warm-up {self.warmup:g} epoch{'s' * (self.warmup != 1)}"] * bool(self.warmup)
-        return ", ".join([type(self).__name__.lower(), *told, *rising])
+        return ", ".join([type(self).__name__.lower(), *settings, *rising])
 
     def after_warmup(self, rate: float, done: np.ndarray, epochs: float) -> np.ndarray:
-        """(steps,) rates behind the warm-up: of steps before which `done` (steps,) epochs are done, in a run of this
-        many epochs.
-        """
+        """Rates (steps,) after the warm-up. done : (steps,) epochs before each step; epochs : length of the run."""
         raise NotImplementedError(f"{type(self).__name__} lacks after_warmup()")
 
     def rates(self, rate: float, first: int, last: int, steps: int, epochs: int) -> np.ndarray:
-        """The learning rates of updates first..last-1.
+        """Learning rates of the updates first..last-1.
 
         Parameters
         ----------
         rate : float
-            The optimizer's.
+            Learning rate of the optimizer.
         first, last : int
-            Updates counted from 0, over all epochs; those beyond the run's end have the rate of its end.
+            Updates, counted from 0 over all epochs; later ones than the run's end have the rate of its end.
         steps : int
-            Of an epoch.
+            Steps of an epoch.
         epochs : int
-            Of the run.
+            Epochs of the run.
 
         Returns
         -------
@@ -105,7 +101,7 @@ class Schedule(metaclass=ByName):
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """The optimizer's learning rate at every step."""
+    """Learning rate of the optimizer at every step."""
 
     @property
     def steady(self) -> bool:
@@ -119,14 +115,14 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class StepDecay(Schedule):
-    """The rate is multiplied by `gamma` every `every` epochs, as `torch.optim.lr_scheduler.StepLR` does.
+    """Rate that is multiplied by `gamma` every `every` epochs, as by `torch.optim.lr_scheduler.StepLR`.
 
     Parameters
     ----------
     every : float
         Epochs between two falls, above 0.
     gamma : float
-        What the rate is multiplied by.
+        Factor of the rate.
     """
 
     every: float = 10.0
@@ -144,15 +140,15 @@ class StepDecay(Schedule):
 
 @dataclass(frozen=True)
 class Cosine(Schedule):
-    """The rate falls along half a cosine to `least`, as `torch.optim.lr_scheduler.CosineAnnealingLR` has it, worked out
-    for each step.
+    """Rate that falls along half a cosine to `least`, as by `torch.optim.lr_scheduler.CosineAnnealingLR`, but at each
+    step.
 
     Parameters
     ----------
     least : float
-        The rate at the end.
+        Rate at the end.
     epochs : float or None
-        Where the end is; None for the end of the run.
+        Epoch of the end; None for the end of the run.
     """
 
     least: float = 0.0

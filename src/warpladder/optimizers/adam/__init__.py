@@ -1,4 +1,4 @@
-"""Adam: steps as long as the gradient is steady."""
+"""Adam: step along the mean gradient over the root of the mean squared gradient."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 class Adam(Optimizer):
     """Adam (Kingma and Ba 2015), as `torch.optim.Adam` defines it, without amsgrad.
 
-    Running means of the gradient and of its square are kept, each divided by what its start at zero makes it too small.
-    The step goes along the first mean over the root of the second.
+    The slots are running means of the gradient and of its square. Each is divided by its bias correction, because it
+    starts at zero. The step is the first mean over the root of the second.
 
     Parameters
     ----------
     learning_rate : float
     betas : tuple of two floats
-        How much of each mean is kept at a step, 0 to below 1.
+        Decay of each mean, 0 to below 1.
     eps : float
-        Added to the root, above 0.
+        Term added to the root, above 0.
     weight_decay : float
-        L2 penalty: this times a parameter is added to its gradient.
+        L2 penalty: weight_decay * w is added to the gradient.
     """
 
     #: Loss gradient 2, clip, decay 2; a mean 3 and its two factors 2; square, the other mean and its factors 6; root
@@ -57,9 +57,7 @@ class Adam(Optimizer):
         return False
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns: rate over the first mean's correction, beta1, 1 - beta1, beta2, 1 - beta2, 1 over the root of the
-        second mean's correction, eps, decay.
-        """
+        """Columns: rate / (1 - beta1^t), beta1, 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^t), eps, weight decay."""
         import numpy as np
 
         count = np.arange(first + 1, first + 1 + len(rates), dtype=np.float64)

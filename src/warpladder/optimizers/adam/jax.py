@@ -1,4 +1,4 @@
-"""Adam for JAX: a function of one tensor, which XLA compiles with all the rest."""
+"""Adam for JAX: a function of one tensor, compiled by XLA with the rest of the step."""
 
 from __future__ import annotations
 

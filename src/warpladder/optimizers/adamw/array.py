@@ -1,4 +1,4 @@
-"""AdamW as array expressions on the flat buffers: the weights shrink, then Adam steps."""
+"""AdamW as array expressions on the flat buffers: weight decay, then the step of Adam."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..adam import array as adam
 
 
 def step(xp: Any, w: Any, g: Any, slots: tuple[Any, ...], term: Any, numbers: Any) -> None:
-    """Change w and slots, all (params,), in place; g and term are overwritten. xp: the arrays' module. numbers: of this
+    """Change w and slots, all (params,), in place; g and term are overwritten. xp: NumPy or CuPy. numbers: of this
     step, in w's format.
     """
     *others, decay = numbers

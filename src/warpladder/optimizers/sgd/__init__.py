@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 class SGD(Optimizer):
     """Stochastic gradient descent, as `torch.optim.SGD` defines it, without dampening.
 
-    g + weight_decay * w is added to momentum times `momentum_buffer`, and the step is taken along that.
+    The slot `momentum_buffer` becomes momentum * momentum_buffer + g + weight_decay * w; the step is rate times it.
 
     Parameters
     ----------
     learning_rate : float
     momentum : float
-        Below 1; 0 keeps no buffer.
+        Below 1; 0 needs no slot.
     nesterov : bool
-        Step along g + momentum * momentum_buffer instead; wants a momentum.
+        True for a step of g + momentum * momentum_buffer; needs a momentum.
     weight_decay : float
-        L2 penalty: this times a parameter is added to its gradient.
+        L2 penalty: weight_decay * w is added to the gradient.
     """
 
     roundings: ClassVar[int] = 8  # loss gradient, clip, decay, momentum, rate, subtraction
@@ -39,7 +39,8 @@ class SGD(Optimizer):
     def check(self) -> None:
         if self.momentum >= 1:
             raise ConfigError(
-                f"momentum wants a number below 1, got {self.momentum:g}: with it every step would be longer than the last"
+                f"momentum wants a number below 1, got {self.momentum:g}: "
+                "with it every step would be longer than the last"
             )
         if self.nesterov and self.momentum == 0:
             raise ConfigError("nesterov needs a momentum above 0")
@@ -49,12 +50,12 @@ class SGD(Optimizer):
         return ("momentum_buffer",) if self.momentum else ()
 
     def drawn(self, rng: np.random.Generator, params: np.ndarray, gradient: np.ndarray) -> dict[str, np.ndarray]:
-        """A momentum that weighs as much as the gradient."""
+        """Momentum buffer of the size of the gradient."""
         size = math.sqrt((gradient**2).mean())
         return {name: rng.normal(0, size, len(gradient)) for name in self.slots}
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns: rate, momentum, whether Nesterov's, decay."""
+        """Columns: rate, momentum, 1 for Nesterov's, weight decay."""
         import numpy as np
 
         out = np.zeros((len(rates), NUMBERS))

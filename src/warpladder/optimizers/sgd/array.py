@@ -6,7 +6,7 @@ from typing import Any
 
 
 def step(xp: Any, w: Any, g: Any, slots: tuple[Any, ...], term: Any, numbers: Any) -> None:
-    """Change w and slots, all (params,), in place; g and term are overwritten. xp: the arrays' module. numbers: of this
+    """Change w and slots, all (params,), in place; g and term are overwritten. xp: NumPy or CuPy. numbers: of this
     step, in w's format.
     """
     rate, momentum, nesterov, decay = numbers[:4]

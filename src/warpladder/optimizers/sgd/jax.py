@@ -1,4 +1,4 @@
-"""Stochastic gradient descent for JAX: a function of one tensor, which XLA compiles with all the rest."""
+"""Stochastic gradient descent for JAX: a function of one tensor, compiled by XLA with the rest of the step."""
 
 from __future__ import annotations
 
