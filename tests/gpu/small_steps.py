@@ -40,7 +40,7 @@ def _convolution(outputs: int) -> tuple[Conv2d, ReLU]:
 
 
 #: Nets whose convolutions are wide enough for products of warpgroups on Hopper, with batches that keep half of its
-#: multiprocessors busy: net, batch, samples. An autoencoder, with an enlarged last layer of few outputs; and a slight
+#: multiprocessors busy: net, batch, samples. An autoencoder, with an upsampled last layer of few outputs; and a slight
 #: first layer that packs its pixels for the one behind it.
 WIDE: tuple[tuple[Net, int, int], ...] = (
     (

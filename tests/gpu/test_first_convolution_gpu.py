@@ -86,20 +86,20 @@ def test_times(device: GpuDevice, precision: str) -> None:
         device.array(np.ones((o, 3, 3, 3), np.float32)),
         device.zeros((o,)),
     )
-    y, winner, packed = (
+    y, argmax, packed = (
         device.zeros((n, o, high, wide)),
         device.zeros((n, o, high, wide), np.uint8),
         device.zeros((n, high, wide, o), np.uint16),
     )
     owner, shape = OnDevice(device, 256), (WIDE.picture, WIDE.written, 3, 1)
     forward = first.FirstConvolution(owner, *shape, precision).launches(
-        n, x, w, b, y, winner, packed if precision == "bf16" else None
+        n, x, w, b, y, argmax, packed if precision == "bf16" else None
     )
     backward = first.FirstGradient(owner, *shape, n, precision).launches(
-        n, x, y, winner, Gradients(device.zeros(w.shape), device.zeros((o,)))
+        n, x, y, argmax, Gradients(device.zeros(w.shape), device.zeros((o,)))
     )
     assert device.limits.bandwidth is not None
-    floor = (y.nbytes + winner.nbytes) / device.limits.bandwidth
+    floor = (y.nbytes + argmax.nbytes) / device.limits.bandwidth
     for launch in (*forward, *backward):
         assert isinstance(launch, Launch)
         seconds = float(np.median(timed(device, [launch])))

@@ -63,7 +63,7 @@ def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
     emulated.limits = device.limits  # so that sums are cut alike
     asked = Asked(*SHAPES["cnn's"], precision)
     x, w, dy = drawn(asked)
-    given, winner, _ = spread(dy, 0)
-    found, wanted = (computed(each, asked, (x, w, dy), True, gradient=(given, winner)) for each in (device, emulated))
-    for name in ("y", "dx", "dw", "db", "pooled", "winner"):
+    given, argmax, _ = spread(dy, 0)
+    found, wanted = (computed(each, asked, (x, w, dy), True, gradient=(given, argmax)) for each in (device, emulated))
+    for name in ("y", "dx", "dw", "db", "pooled", "argmax"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)

@@ -46,14 +46,14 @@ def test_y_dx_dw_and_db(device: GpuDevice, kind: str, precision: str) -> None:
         (2, (320, 3, 6), 2),
         (3, (256, 16, 16), 300),
     ):
-        prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))
+        prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, upsampled=True))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_dx_as_the_layer_below_packs_it(device: GpuDevice, precision: str) -> None:
-    prove_packed(device, Asked(conv(3, 3, padding=1), (64, 5, 3), 3, precision, enlarged=True), classes=1, below=False)
+    prove_packed(device, Asked(conv(3, 3, padding=1), (64, 5, 3), 3, precision, upsampled=True), classes=1, below=False)
     for o, image, n, kind in ((2, (320, 4, 6), 2, "normal"), (3, (256, 16, 16), 300, "far apart")):
-        prove_packed(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True), classes=4)
+        prove_packed(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, upsampled=True), classes=4)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -72,7 +72,7 @@ def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
     emulated = EmulatedDevice()
     emulated.limits = device.limits  # so that sums are cut alike
     for o, image, n in ((3, (128, 5, 3), 3), (4, (64, 16, 16), 2)):
-        asked = Asked(conv(o, 3, padding=1), image, n, precision, enlarged=True)
+        asked = Asked(conv(o, 3, padding=1), image, n, precision, upsampled=True)
         found, wanted = (Bound(each, asked, drawn(asked), below=True).send() for each in (device, emulated))
         for name, got in found.items():
             np.testing.assert_array_equal(

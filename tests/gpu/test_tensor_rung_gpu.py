@@ -281,4 +281,4 @@ def test_times_of_nets_with_convolutions(net: Net, batch: int, steps: int) -> No
             )
             assert (
                 step >= net.train_flops * batch / peak / 3
-            )  # an enlargement is folded into the weights: 4/9 of its FLOPs
+            )  # an upsampling is folded into the weights: 4/9 of its FLOPs

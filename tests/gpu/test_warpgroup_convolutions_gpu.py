@@ -48,7 +48,7 @@ def test_y_dx_and_dw(device: GpuDevice, kind: str, precision: str) -> None:
     ):
         prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind))
     for o, image, n in ((64, (128, 3, 5), 3), (192, (64, 9, 7), 1), (256, (128, 8, 8), 12)):
-        prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True))
+        prove(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, upsampled=True))
 
 
 @pytest.mark.parametrize("precision", FORMATS)
@@ -69,9 +69,9 @@ def test_what_stands_before_the_gradient_is_packed_with_it(device: GpuDevice, po
         prove_between(device, Asked(conv(128, 3, padding=1), image, 5, precision), pools)
 
 
-@pytest.mark.parametrize(("rectify", "pool"), [(True, True), (True, False), (False, False)])
-def test_a_first_layer_packs_what_a_layer_of_them_reads(device: GpuDevice, rectify: bool, pool: bool) -> None:
-    prove_first_layer(device, rectify, pool)
+@pytest.mark.parametrize(("fused_relu", "pool"), [(True, True), (True, False), (False, False)])
+def test_a_first_layer_packs_what_a_layer_of_them_reads(device: GpuDevice, fused_relu: bool, pool: bool) -> None:
+    prove_first_layer(device, fused_relu, pool)
 
 
 @pytest.mark.skipif(emulator.why_not() is not None, reason=str(emulator.why_not()))
@@ -79,10 +79,10 @@ def test_a_first_layer_packs_what_a_layer_of_them_reads(device: GpuDevice, recti
 def test_the_bits_are_the_emulators(device: GpuDevice, precision: str) -> None:
     emulated = EmulatedDevice()
     emulated.limits = device.limits  # so that sums are cut alike
-    for enlarged in (False, True):
-        asked = Asked(conv(64, 3, padding=1), (128, 5, 11), 3, precision, enlarged=enlarged)
+    for upsampled in (False, True):
+        asked = Asked(conv(64, 3, padding=1), (128, 5, 11), 3, precision, upsampled=upsampled)
         found, wanted = (Bound(each, asked, drawn(asked)).send() for each in (device, emulated))
         for name, got in found.items():
             np.testing.assert_array_equal(
-                got.view(np.uint32), wanted[name].view(np.uint32), err_msg=f"{name}, enlarged: {enlarged}"
+                got.view(np.uint32), wanted[name].view(np.uint32), err_msg=f"{name}, upsampled: {upsampled}"
             )

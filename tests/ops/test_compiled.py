@@ -129,7 +129,10 @@ def test_what_the_compiler_sees_decides() -> None:
 
 
 def test_a_full_disk_costs_a_warning_and_not_the_run(copy: Path) -> None:
-    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)); import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)); import signal; "
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    )
     said = run(
         copy, code + "import warpladder.ops.probe_outer", PYTHONDONTWRITEBYTECODE="1"
     )  # Python would leave its own files cut short
@@ -151,7 +154,10 @@ def test_without_a_place_for_it_everything_works(copy: Path) -> None:
 @pytest.mark.slow
 def test_files_of_different_processes_have_different_names(copy: Path) -> None:
     run(copy)
-    code = "import warpladder.ops.probe_outer as p; p.outer(1.5); from warpladder.ops.jit.cache import PROCESS; print(PROCESS)"
+    code = (
+        "import warpladder.ops.probe_outer as p; p.outer(1.5); from warpladder.ops.jit.cache import PROCESS; "
+        "print(PROCESS)"
+    )
     process = run(copy, code).split()[-1]
     names = [path.name for path in copy.parent.parent.rglob("*.nbc") if "outer" in path.name]
     assert len(names) == 2

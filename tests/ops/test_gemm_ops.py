@@ -1,4 +1,4 @@
-"""The gemm kernels beyond the cases that every kernel has: every tile, sums cut into parts, folded enlargements, pools,
+"""The gemm kernels beyond the cases that every kernel has: every tile, sums cut into parts, folded upsampling, pools,
 few channels.
 """
 
@@ -132,7 +132,7 @@ def test_every_tile_multiplies(tile: Tile) -> None:
         using(product.plan, 1, tile, parts)
         product.parts = device.array(nan(product.plan(1).parts * m * n))
         c = device.array(nan(m, n))
-        send(product.launches(1, device.array(a), device.array(b), c, device.array(bias), rectify=True))
+        send(product.launches(1, device.array(a), device.array(b), c, device.array(bias), fused_relu=True))
         close(c.download(), truth, abs(a) @ abs(b) + abs(bias), bound("float32", k + 1), f"{parts} parts")
 
 
@@ -228,24 +228,26 @@ def test_the_same_bits_whatever_came_before(op: type[Segment], layers: tuple[Lay
     ],
 )
 def test_a_relus_gradient_on_the_way(multiprocessors: int, layers: tuple[Layer, ...], in_shape: Shape) -> None:
-    """The same bits as when the gradient is rectified in a pass of its own, below the op and above it."""
+    """The same bits as when the gradient is relu_output in a pass of its own, below the op and above it."""
     device, n = sized(multiprocessors), 3
     large = layers[0].out_shape(in_shape) if len(layers) == 3 else in_shape
     shape = layers[-2].out_shape(large)
     w, b = (normal(3, *size) for size in layers[-2].param_shapes(large).values())
     x, dy, found = np.maximum(normal(1, n, *in_shape), 0), normal(2, n, *shape), []
-    for rectified in (False, True):
+    for relu_output in (False, True):
         y, dx, dw, db = (device.array(nan(*size)) for size in (dy.shape, x.shape, w.shape, b.shape))
         given = device.array(dy)
         buffers = Buffers(device.array(x), y, dx, given, device.array(w), device.array(b), dw, db)
-        op = for_layers(GemmConv2d, device, layers, buffers, rectified=rectified)
+        op = for_layers(GemmConv2d, device, layers, buffers, relu_output=relu_output)
         send(op.prepare(whole(n)))
         send(op.forward(whole(n)))
-        if rectified:
+        if relu_output:
             given.upload(np.where(y.download() > 0, dy, np.float32(0)))
         send(op.backward(whole(n)))
         wanted = dx.download()
-        found.append([(wanted if rectified else np.where(x > 0, wanted, np.float32(0))), dw.download(), db.download()])
+        found.append(
+            [(wanted if relu_output else np.where(x > 0, wanted, np.float32(0))), dw.download(), db.download()]
+        )
     for plain, on_the_way in zip(*found, strict=True):
         assert np.array_equal(plain, on_the_way)
 

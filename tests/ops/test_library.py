@@ -277,8 +277,8 @@ def test_another_release_of_the_frontend_is_refused_in_a_line(
         assert reason is None
     else:
         assert (
-            reason
-            == f"nvidia-cudnn-frontend {found} is installed, and cuDNN is called through 1.25: pip install 'nvidia-cudnn-frontend==1.25.*'"
+            reason == f"nvidia-cudnn-frontend {found} is installed, and cuDNN is called through 1.25: pip install "
+            "'nvidia-cudnn-frontend==1.25.*'"
         )
     assert gpu_library.why_not(cublas=True, cudnn=False) is None
     pinned = (Path(__file__).parents[2] / "pyproject.toml").read_text()

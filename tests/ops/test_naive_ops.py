@@ -27,7 +27,7 @@ from warpladder.ops.linear import reference as linear
 from warpladder.ops.maxpool2d import reference as maxpool2d
 from warpladder.ops.mse import reference as mse
 from warpladder.ops.relu import reference as relu
-from warpladder.ops.sums.cuda import SLAB, ColumnSums, RowSums
+from warpladder.ops.sums.cuda import PARTIAL, ColumnSums, RowSums
 from warpladder.ops.tables import naive, resident
 from warpladder.ops.upsample2d import reference as upsample2d
 from warpladder.optimizers import NUMBERS, Optimizer
@@ -131,7 +131,7 @@ def test_linear(device: Device, block: int, capacity: int, n: int, inputs: int, 
 
 @pytest.mark.parametrize(("n", "inputs", "outputs"), [(3000, 5, 2), (1100, 2, 1), (70, 1, 1), (1030, 1030, 3)])
 def test_linear_sums_over_many_samples(device: Device, n: int, inputs: int, outputs: int) -> None:
-    """Several slabs of samples, the last one partial, in one and in two further levels; and sums that come in parts."""
+    """Several partials of samples, the last one partial, in one and in two further levels; and sums that come in parts."""
     test_linear(device, 64, n + 3, n, inputs, outputs, True)
 
 
@@ -263,7 +263,7 @@ def test_maxpool2d(
 
 @pytest.mark.parametrize("positions", [[0], [1], [2], [3], [1, 2], [0, 3]])
 def test_maxpool2d_passes_nan_on(device: Device, positions: list[int]) -> None:
-    """A NaN that a pool swallowed would hide that training has diverged; the first one is the winner."""
+    """A NaN that a pool swallowed would hide that training has diverged; the first one is the argmax."""
     case = Case(device, MaxPool2d(2), (1, 2, 2), 1, 1)
     case.x.flat[positions] = np.nan
     y, dx = case.run()
@@ -532,7 +532,9 @@ def test_accumulate(device: Device) -> None:
     assert op.launches(True, True) == []
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 9), (SLAB, 3), (SLAB + 1, 3), (SLAB**2 + 5, 2), (7, 200)])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1, 1), (1, 9), (PARTIAL, 3), (PARTIAL + 1, 3), (PARTIAL**2 + 5, 2), (7, 200)]
+)
 @pytest.mark.parametrize("more", [0, 1000])
 def test_sums(device: Device, rows: int, columns: int, more: int) -> None:
     """Along both axes, in as many levels as it takes; also of fewer rows than were planned for."""
@@ -546,7 +548,7 @@ def test_sums(device: Device, rows: int, columns: int, more: int) -> None:
 
 def test_long_sums_round_little(device: Device) -> None:
     """Of 60,000 equal terms each addition errs to the same side. One thread after the other, they are off by 6e-4; in
-    slabs they are not.
+    partials they are not.
     """
     n, terms = 60_000, np.float32(0.1)
     x, dy = np.full((n, 1), terms), np.ones((n, 1), np.float32)
@@ -555,7 +557,7 @@ def test_long_sums_round_little(device: Device) -> None:
     one = Linear(out_features=1)
     op = bound_to(device, one, Buffers(device.array(x), y, None, device.array(dy), w, b, dw, db), 256)
     send(op.backward(whole(n)))
-    assert abs(dw.download()[0, 0] / (float(terms) * n) - 1) <= bound("float32", SLAB)
+    assert abs(dw.download()[0, 0] / (float(terms) * n) - 1) <= bound("float32", PARTIAL)
     assert db.download()[0] == n
     wide = Buffers(device.array(x.reshape(1, n)), nan(device, 1, 1), None, None, device.array(dy.reshape(1, n)), b)
     send(bound_to(device, one, wide, 256).forward(whole(1)))

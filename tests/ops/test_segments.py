@@ -93,7 +93,7 @@ def test_what_runs_beside_other_launches_is_what_nobody_waits_for(batch: int) ->
     names = {(call.name.partition("<")[0], is_side) for stage, where in zip(found, on_side_stream(found), strict=True)
              for call, is_side in zip(stage.launches, where, strict=True) if stage.phase == "backward"}  # fmt: skip
     assert ("finish_weights", True) in names and ("sum_gradient", True) in names
-    assert ("rectify_gradient", True) not in names and ("spread_gradient", True) not in names
+    assert ("apply_relu_mask", True) not in names and ("spread_gradient", True) not in names
     head = stages(nets.mlp(), graphed.TABLE, batch)
     assert [where for stage, where in zip(head, on_side_stream(head), strict=True) if stage.phase == "backward"] == [
         [True],

@@ -115,7 +115,7 @@ def test_bias_and_relu_ride_along_and_nan_goes_on(device: EmulatedDevice) -> Non
     a, b, bias = (rng.normal(size=size).astype(np.float32) for size in ((20, 300), (300, 21), (21,)))
     a[4, 4] = np.nan
     for parts in (1, 3):
-        found = multiplied(device, Asked("y", "fp32", NARROW, parts), a, b, bias, rectify=True)
+        found = multiplied(device, Asked("y", "fp32", NARROW, parts), a, b, bias, fused_relu=True)
         wanted = np.maximum(a.astype(float) @ b + bias, 0)
         assert np.isnan(found[4]).all()
         np.testing.assert_allclose(np.delete(found, 4, 0), np.delete(wanted, 4, 0), atol=1e-4)
@@ -147,7 +147,11 @@ def test_without_the_low_half_beside_bytes_a_product_is_refused(device: Emulated
 
 @with_bytes
 def test_bytes_whose_scale_is_left_out_are_refused(device: EmulatedDevice, asked: Asked) -> None:
-    edit = ("* undo_a, undo_b,", "* DOWN, undo_b,") if asked.exact == "a" else ("* undo_a, undo_b,", "* undo_a, UP,")
+    edit = (
+        ("* inverse_scale_a, inverse_scale_b,", "* DOWN, inverse_scale_b,")
+        if asked.exact == "a"
+        else ("* inverse_scale_a, inverse_scale_b,", "* inverse_scale_a, UP,")
+    )
     with pytest.raises(WarpladderError, match="wrong at"):
         prove_with_bytes(Edited(device, edit), asked, 67, 35, 97)  # type: ignore[arg-type]
 
@@ -247,27 +251,31 @@ TWICE = tuple(
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int]] = {
     "the low half of A dropped": ("fp32", (("FORMAT == SPLIT ? 0 : 2;", "FORMAT == SPLIT ? 1 : 2;"),), "normal", 92),
     "the low half of B dropped": ("fp32", (("++product)", "product += FORMAT == SPLIT ? 2 : 1)"),), "normal", 92),
-    "the scale of B not undone": ("fp32", (("* undo_a, undo_b,", "* undo_a, UP,"),), "normal", 92),
-    "the scale of B not undone, of one half": ("fp16", (("* undo_a, undo_b,", "* undo_a, UP,"),), "normal", 92),
-    "a neighbour's scale undone": ("fp32", (("of_a[16 * i + l / 2 * 8]", "of_a[16 * i]"),), "far apart", 92),
-    "the scale of the first step undone": ("fp32", (("a_undo + (record * SCALES + s)", "a_undo + (from * SCALES + s)"),), "far apart", 92),
+    "the scale of B not removed": ("fp32", (("* inverse_scale_a, inverse_scale_b,", "* inverse_scale_a, UP,"),), "normal", 92),
+    "the scale of B not removed, of one half": ("fp16", (("* inverse_scale_a, inverse_scale_b,", "* inverse_scale_a, UP,"),), "normal", 92),
+    "a neighbour's scale removed": ("fp32", (("of_a[16 * i + l / 2 * 8]", "of_a[16 * i]"),), "far apart", 92),
+    "the scale of the first step removed": ("fp32", (("a_inverse_scale + (record * SCALES + s)", "a_inverse_scale + (from * "
+        "SCALES + s)"),), "far apart", 92),
     "no scale, huge": ("fp16", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "huge", 92),
     "no scale, tiny": ("fp32", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "tiny", 92),
     "low halves that underflow": ("fp32", (("min(268u -", "min(244u -"),), "normal", 92),
     "the largest of half a line": (
         "fp32", (("shared_exponent<1, 8>", "shared_exponent<1, 4>"), ("shared_exponent<8, 32>", "shared_exponent<8, 16>")), "far apart", 92,
     ),
-    "sums in bf16, of halves": ("fp32", (("undo_b, sum[i][j][l]);", f"undo_b, sum[i][j][l]); {IN_BF16}"),), "normal", 92),
+    "sums in bf16, of halves": ("fp32", (("inverse_scale_b, sum[i][j][l]);", "inverse_scale_b, sum[i][j][l]); "
+        f"{IN_BF16}"),), "normal", 92),
     "sums in bf16, of bf16": ("bf16", (("sum[i][j][l] += part[i][j][l];", f"sum[i][j][l] += part[i][j][l]; {IN_BF16}"),), "normal", 92),
     "sums in bf16, of tf32": ("tf32", (("sum[i][j][l] += part[i][j][l];", f"sum[i][j][l] += part[i][j][l]; {IN_BF16}"),), "normal", 92),
-    "sums in bf16, of one half": ("fp16", (("undo_b, sum[i][j][l]);", f"undo_b, sum[i][j][l]); {IN_BF16}"),), "normal", 92),
-    "the scale of A not undone, of one half": ("fp16", (("* undo_a, undo_b,", "* DOWN, undo_b,"),), "normal", 92),
-    "a scale undone twice": ("fp32", ((OF_A, f"{OF_A} * {OF_A}"),), "normal", 92),
-    "a scale undone twice, of one half": ("fp16", ((OF_A, f"{OF_A} * {OF_A}"),), "normal", 92),
+    "sums in bf16, of one half": ("fp16", (("inverse_scale_b, sum[i][j][l]);", "inverse_scale_b, sum[i][j][l]); "
+        f"{IN_BF16}"),), "normal", 92),
+    "the scale of A not removed, of one half": ("fp16", (("* inverse_scale_a, inverse_scale_b,", "* DOWN, inverse_scale_b,"),), "normal", 92),
+    "a scale removed twice": ("fp32", ((OF_A, f"{OF_A} * {OF_A}"),), "normal", 92),
+    "a scale removed twice, of one half": ("fp16", ((OF_A, f"{OF_A} * {OF_A}"),), "normal", 92),
     "a scale applied twice": ("fp32", TWICE, "normal", 92),
     "a scale applied twice, of one half": ("fp16", TWICE, "normal", 92),
     "factors in bf16 for one half": (
-        "fp16", (("high = two_halves(x, y);", "high = two_bf16(x, y), high = two_halves(__uint_as_float(high << 16), __uint_as_float(high & ~0xffffu));"),),
+        "fp16", (("high = two_halves(x, y);", "high = two_bf16(x, y), high = two_halves(__uint_as_float(high << 16), "
+            "__uint_as_float(high & ~0xffffu));"),),
         "normal", 92,
     ),
     "bf16 cut off, not rounded": (

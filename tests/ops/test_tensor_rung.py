@@ -70,7 +70,7 @@ CODER = Net(
 NETS = (nets.softmax((1, 8, 8)), nets.mlp((1, 8, 8)), nets.mlp10((1, 8, 8)), DEEP, CODER)
 MLP = NETS[1]
 FIVE = (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn(), nets.autoencoder())
-#: For gradients of any size: linear layers, and convolutions with the window, the stride and the enlargement of the
+#: For gradients of any size: linear layers, and convolutions with the window, the stride and the upsampling of the
 #: package's nets.
 LINE = Net("line", (40,), (Linear(out_features=70), ReLU(), Linear(out_features=40)), MSELoss())
 IMAGE = Net(
@@ -242,17 +242,17 @@ def on(device: Device, precision: str = "fp32") -> Callable[[Net, TrainConfig, S
 LIARS = {
     "the low halves of A dropped": ("fp32", ("FORMAT == SPLIT ? 0 : 2;", "FORMAT == SPLIT ? 1 : 2;")),
     "the low halves of B dropped": ("fp32", ("++product)", "product += FORMAT == SPLIT ? 2 : 1)")),
-    "a scale not undone": ("fp32", ("* undo_a, undo_b,", "* DOWN, undo_b,")),
-    "sums in bf16": ("fp32", ("undo_b, sum[i][j][l]);", f"undo_b, sum[i][j][l]); {IN_BF16}")),
-    "a scale undone twice": (
+    "a scale not removed": ("fp32", ("* inverse_scale_a, inverse_scale_b,", "* DOWN, inverse_scale_b,")),
+    "sums in bf16": ("fp32", ("inverse_scale_b, sum[i][j][l]);", f"inverse_scale_b, sum[i][j][l]); {IN_BF16}")),
+    "a scale removed twice": (
         "fp32",
         ("of_a[16 * i + l / 2 * 8]", "of_a[16 * i + l / 2 * 8] * of_a[16 * i + l / 2 * 8]"),
     ),
-    "a scale undone twice, of one half": (
+    "a scale removed twice, of one half": (
         "fp16",
         ("of_a[16 * i + l / 2 * 8]", "of_a[16 * i + l / 2 * 8] * of_a[16 * i + l / 2 * 8]"),
     ),
-    "a scale not undone, of one half": ("fp16", ("* undo_a, undo_b,", "* DOWN, undo_b,")),
+    "a scale not removed, of one half": ("fp16", ("* inverse_scale_a, inverse_scale_b,", "* DOWN, inverse_scale_b,")),
     "factors in bf16 for tf32": ("tf32", ("enum { SPLIT", "#define to_tf32(x) two_bf16(0.0f, x)\nenum { SPLIT")),
 }
 

@@ -118,7 +118,8 @@ def test_kernels_of_one_file_are_told_apart(tmp_path: Path) -> None:
     path.write_text(
         '#include "mma.cuh"\n'
         'extern "C" __global__ void multiplies(float* c) {\n'
-        "    float d[4] = {};\n    const unsigned a[4] = {}, b[2] = {};\n    mma_half(d, a, b);\n    c[threadIdx.x] = d[0];\n}\n"
+        "    float d[4] = {};\n    const unsigned a[4] = {}, b[2] = {};\n    mma_half(d, a, b);\n    c[threadIdx.x] "
+        "= d[0];\n}\n"
         'extern "C" __global__ void adds(float* c) { c[threadIdx.x] += 1.0f; }\n'
     )
     device = EmulatedDevice()

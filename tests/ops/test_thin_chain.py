@@ -34,7 +34,7 @@ if (reason := why_not()) is not None:  # before a device is made
 
 
 def device(**how: Any) -> EmulatedDevice:
-    """An emulator that seems to have many multiprocessors, for which samples are cut into slabs."""
+    """An emulator that seems to have many multiprocessors, for which samples are cut into partials."""
     found = EmulatedDevice(**how)
     found.limits = replace(found.limits, multiprocessors=8)
     return found
@@ -76,9 +76,11 @@ LONGER = (nets.mlp10((1, 12, 12), classes=3), nets.softmax((1, 10, 10)), nets.so
 @pytest.mark.parametrize("batch", [None, 17])
 @pytest.mark.parametrize("net", NETS + LONGER, ids=lambda net: f"{net.name}-{net.in_shape[1]}")
 def test_steps_of_many_samples(net: Net, batch: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slabs whose gradients are added up; in the stored order where a batch has all samples, and else in the epoch's."""
+    """Partials whose gradients are added up; in the stored order where a batch has all samples, and else in the
+    epoch's.
+    """
     monkeypatch.setattr(launches, "FEW", 2)
-    monkeypatch.setattr(many, "SLAB", 4)
+    monkeypatch.setattr(many, "PARTIAL", 4)
     drawn = clear_of_switches(net, CONFIG.but(batch_size=batch), samples=30)
     assert compare_epoch(RUNG, drawn) == (1 if batch is None else 2)
 
@@ -140,7 +142,7 @@ def test_samples_stored_as_floats() -> None:
 def test_a_batch_in_slices(batch: int | None, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all samples, which are read as they stand, and of some; the update comes after the last slice."""
     monkeypatch.setattr(launches, "FEW", few)
-    monkeypatch.setattr(many, "SLAB", 4)
+    monkeypatch.setattr(many, "PARTIAL", 4)
     monkeypatch.setattr(kernelwise, "SLICE_BYTES", 5_000)
     drawn = clear_of_switches(NETS[1], CONFIG.but(batch_size=batch), samples=30)
     with build(NETS[1], drawn.config, drawn.state) as trainer:
@@ -156,7 +158,7 @@ def test_a_batch_in_slices(batch: int | None, few: int, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("net", [nets.mlp((1, 5, 7)), nets.cnn((1, 8, 8), classes=4)], ids=lambda net: net.name)
 def test_the_last_thin_layer_with_its_loss(net: Net, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launches, "FEW", few)
-    monkeypatch.setattr(many, "SLAB", 4)
+    monkeypatch.setattr(many, "PARTIAL", 4)
     drawn = clear_of_switches(net, CONFIG, samples=9)
     assert compare_epoch(RUNG, drawn) > 0
     with build(net, CONFIG, drawn.state) as trainer:
@@ -200,7 +202,7 @@ def _trained(drawn: Case, device: EmulatedDevice) -> bytes:
 def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent(
     net: Net, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many, "SLAB", 4)
+    monkeypatch.setattr(many, "PARTIAL", 4)
     for few in (1000, 2):
         monkeypatch.setattr(launches, "FEW", few)
         drawn = case(net, CONFIG.but(batch_size=11), seed=4, samples=15)

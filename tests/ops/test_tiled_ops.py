@@ -84,12 +84,12 @@ def test_work_divided_as_on_a_large_gpu(orders: list[Device], case: KernelCase) 
 
 
 def run(
-    device: Device, layer: Layer, in_shape: Shape, capacity: int, n: int, block: int, rectify: bool
+    device: Device, layer: Layer, in_shape: Shape, capacity: int, n: int, block: int, fused_relu: bool
 ) -> dict[str, np.ndarray]:
     """All that a segment writes, from random inputs; rows that it must not read are NaN, and so is all that it should
     write.
     """
-    layers: tuple[Layer, ...] = (layer, ReLU()) if rectify else (layer,)
+    layers: tuple[Layer, ...] = (layer, ReLU()) if fused_relu else (layer,)
     shapes = layer.param_shapes(in_shape)
     x, dy = normal(1, capacity, *in_shape), normal(2, capacity, *layer.out_shape(in_shape))
     x[n:] = dy[n:] = np.nan
@@ -104,11 +104,11 @@ def run(
     }
 
 
-def check(layer: Layer, n: int, rectify: bool, found: dict[str, np.ndarray]) -> None:
+def check(layer: Layer, n: int, fused_relu: bool, found: dict[str, np.ndarray]) -> None:
     """Against the reference, relative to the absolute values of the terms that were added."""
     x, w, b, dy, y = (found[name].astype(float) for name in ("x", "w", "b", "gradient", "y"))
     x, dy, y = x[:n], dy[:n], y[:n]
-    if rectify:
+    if fused_relu:
         dy = np.where(y > 0, dy, 0)
     if isinstance(layer, Conv2d):
         s, p, k2, pixels = layer.stride, layer.padding, layer.kernel_size**2, dy[0, 0].size
@@ -119,7 +119,7 @@ def check(layer: Layer, n: int, rectify: bool, found: dict[str, np.ndarray]) -> 
         wanted, terms = linear.forward(x, w, b), linear.forward(abs(x), abs(w), abs(b))
         gradients, scales = linear.backward(x, w, dy), linear.backward(abs(x), abs(w), abs(dy))
         lengths = x.shape[1] + 1, dy.shape[1], n, n
-    wanted = np.maximum(wanted, 0) if rectify else wanted
+    wanted = np.maximum(wanted, 0) if fused_relu else wanted
     close(y, wanted, terms, bound("float32", lengths[0]), "y")
     for name, gradient, scale, length in zip(("dx", "dw", "db"), gradients, scales, lengths[1:], strict=True):
         close(found[name][:n] if name == "dx" else found[name], gradient, scale, bound("float32", length), name)
@@ -145,32 +145,32 @@ CONVOLUTIONS = [
 #: A window of 60 x 60 takes a second: by day it has two block sizes, all at night.
 DIVIDED = [
     pytest.param(
-        block, rectify, *convolution, id=f"{block}-{rectify}-layer{i}-in_shape{i}",
+        block, fused_relu, *convolution, id=f"{block}-{fused_relu}-layer{i}-in_shape{i}",
         marks=[pytest.mark.nightly] if convolution[0].kernel_size == 60 and block not in (32, 256) else [],
     )
-    for block, rectify in [(32, True), (64, False), (96, True), (256, False), (1024, True)]
+    for block, fused_relu in [(32, True), (64, False), (96, True), (256, False), (1024, True)]
     for i, convolution in enumerate(CONVOLUTIONS)
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("block", "rectify", "layer", "in_shape"), DIVIDED)
-def test_conv2d(device: Device, layer: Conv2d, in_shape: Shape, block: int, rectify: bool) -> None:
+@pytest.mark.parametrize(("block", "fused_relu", "layer", "in_shape"), DIVIDED)
+def test_conv2d(device: Device, layer: Conv2d, in_shape: Shape, block: int, fused_relu: bool) -> None:
     for capacity, n in ((1, 1), (3, 2)):
-        check(layer, n, rectify, run(device, layer, in_shape, capacity, n, block, rectify))
+        check(layer, n, fused_relu, run(device, layer, in_shape, capacity, n, block, fused_relu))
 
 
 @pytest.mark.parametrize(
     ("inputs", "outputs", "capacity", "n"), [(200, 70, 5, 5), (3, 1, 700, 650), (31, 33, 64, 2), (1000, 2, 3, 1)]
 )
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("rectify", [False, True])
-def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int, block: int, rectify: bool) -> None:
+@pytest.mark.parametrize("fused_relu", [False, True])
+def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int, block: int, fused_relu: bool) -> None:
     """The third has more parts than the batch has samples: a part that is left with none adds nothing."""
     check(
         Linear(out_features=outputs),
         n,
-        rectify,
-        run(device, Linear(out_features=outputs), (inputs,), capacity, n, block, rectify),
+        fused_relu,
+        run(device, Linear(out_features=outputs), (inputs,), capacity, n, block, fused_relu),
     )
 
 
@@ -186,7 +186,7 @@ def test_every_weight_of_s1s_net_has_its_gradient(orders: list[Device], layer: L
     """S1's program moves 144 of 4,608 weights of its second convolution, and none of its first. And to the same bits,
     however threads take turns.
     """
-    found = [run(device, layer, in_shape, n, n, 256, rectify=True) for device in orders for _ in range(2)]
+    found = [run(device, layer, in_shape, n, n, 256, fused_relu=True) for device in orders for _ in range(2)]
     check(layer, n, True, found[0])
     assert (found[0]["dw"] != 0).all() and (found[0]["db"] != 0).all()
     for other in found[1:]:

@@ -97,8 +97,8 @@ def test_parts_and_shares_are_added_in_order(device: EmulatedDevice) -> None:
     a, b, bias = (rng.normal(size=size).astype(np.float32) for size in ((70, 200), (200, 130), (130,)))
     a[4, 4] = np.nan
     on = (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
-    found = [multiplied(each, Asked("y", "bf16", TURNS, parts=3), a, b, bias, rectify=True) for each in on]
-    found += [multiplied(device, Asked("y", "bf16", OF_WARPGROUPS[3], parts=3), a, b, bias, rectify=True)]
+    found = [multiplied(each, Asked("y", "bf16", TURNS, parts=3), a, b, bias, fused_relu=True) for each in on]
+    found += [multiplied(device, Asked("y", "bf16", OF_WARPGROUPS[3], parts=3), a, b, bias, fused_relu=True)]
     assert len({each.tobytes() for each in found}) == 1
     assert np.isnan(found[0][4]).all() and (np.delete(found[0], 4, 0) >= 0).all() and np.delete(found[0], 4, 0).any()
 
@@ -141,17 +141,30 @@ def test_warpgroups_that_share_stages_are_refused() -> None:
 PHASE = "barrier_wait(&filled[stage], parity);"
 ADDS = "sum[0][j][l] += part[4 * j + l]"
 OTHER_HALF = (
-    ("first_a = across_n * LINES_A", "first_a = (across_n ^ 1) * LINES_A"), ("a_lines - BM) + first_a", "a_lines - BM) + across_n * LINES_A"),
+    ("first_a = across_n * LINES_A", "first_a = (across_n ^ 1) * LINES_A"), ("a_lines - BM) + first_a", "a_lines - BM) + across_n * "
+        "LINES_A"),
 )  # fmt: skip
 #: What is planted, in which precision, by which edits, with which factors and how many terms; whether a day shows it.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int, bool]] = {
     "the low half of A dropped": ("fp32", (("SPLIT ? 0 : 2, begun", "SPLIT ? 1 : 2, begun"),), "normal", 92, True),
     "the low half of B dropped": ("fp32", (("(product == 1 ? 4 : 0)", "0"),), "normal", 92, False),
-    "the scale of B not undone": ("fp32", (("(l % 2 ? undo_b[j].y : undo_b[j].x) * UP", "UP"),), "normal", 92, False),
-    "a neighbour's scale undone": ("fp32", (("undo[line + 8] * DOWN", "undo[line] * DOWN"),), "far apart", 92, False),
-    "the first half's scales undone": (
+    "the scale of B not removed": (
+        "fp32",
+        (("(l % 2 ? inverse_scale_b[j].y : inverse_scale_b[j].x) * UP", "UP"),),
+        "normal",
+        92,
+        False,
+    ),
+    "a neighbour's scale removed": (
+        "fp32",
+        (("inverse_scale[line + 8] * DOWN", "inverse_scale[line] * DOWN"),),
+        "far apart",
+        92,
+        False,
+    ),
+    "the first half's scales removed": (
         "fp16",
-        (("stage * UNDO + first / 32 * (BM + BN)", "stage * UNDO"),),
+        (("stage * INVERSE_SCALE + first / 32 * (BM + BN)", "stage * INVERSE_SCALE"),),
         "far apart",
         92,
         True,

@@ -41,12 +41,12 @@ class EditedImages(Edited):
 def prove(device: Device, asked: Asked, offset: int = 0, kind: str = "normal") -> None:
     """Holds dw and db, full of NaN before, against float64."""
     x, w, dy = drawn(replace(asked, kind=kind), seed=1)
-    given, winner, spread_out = spread(dy, 2)
+    given, argmax, spread_out = spread(dy, 2)
     window = ConvWindow(asked.layer.kernel_size, asked.layer.stride, asked.layer.padding)
     layer = FewImagesGradient(Unwritten(device, 256), FusedConv(x.shape[1:], dy.shape[1:], window, pool=True))
     dw, db = (placed(device, np.full(shape, np.nan, np.float32), offset) for shape in (w.shape, (len(w),)))
     for launch in layer.launches(
-        asked.n, placed(device, x, offset), placed(device, given, offset), device.array(winner), Gradients(dw, db)
+        asked.n, placed(device, x, offset), placed(device, given, offset), device.array(argmax), Gradients(dw, db)
     ):
         launch.send()
     numbers = x, w, spread_out

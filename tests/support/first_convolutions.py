@@ -82,7 +82,9 @@ SHAPES = (Asked((3, 7, 9), 32, 3), Asked((2, 8, 7), 48, 2, k=4, padding=2), Aske
 
 
 def drawn(asked: Asked, seed: int = 0) -> Arrays:
-    """x, w, b, and dy with the argmax index, the pool's; float32 and uint8. Where no pixel was taken, 4, dy is not 0 all the same."""
+    """x, w, b, and dy with the argmax index, the pool's; float32 and uint8. Where no pixel was taken, 4, dy is not 0
+    all the same.
+    """
     rng, (c, h, w) = np.random.default_rng(seed), asked.picture
     sizes = {
         "x": (asked.n, c, h, w),
@@ -110,16 +112,16 @@ def drawn(asked: Asked, seed: int = 0) -> Arrays:
     scale = {"huge": (2.0**100, 2.0**10), "tiny": (2.0**-100, 2.0**-10)}.get(asked.kind, (1.0, 1.0))
     for name, by in zip(("x", "w", "b", "dy"), (*scale, scale[0] * scale[1], scale[1]), strict=True):
         found[name] = (found[name] * by).astype(np.float32)
-    return found | {"winner": rng.integers(0, 5, sizes["dy"]).astype(np.uint8)}
+    return found | {"argmax": rng.integers(0, 5, sizes["dy"]).astype(np.uint8)}
 
 
 def convolved(device: Device, asked: Asked, numbers: Arrays) -> Arrays:
-    """y and who won of the forward pass; dw and db from the drawn dy and winners. Raises where y packed is not y
+    """y and who won of the forward pass; dw and db from the drawn dy and argmaxes. Raises where y packed is not y
     rounded, or more images were written.
     """
     owner, n, kind = Unwritten(device, 256), asked.n, named(asked.precision)
     at = {name: placed(device, numbers[name], asked.offset) for name in ("x", "w", "b", "dy")}
-    y, winner = (
+    y, argmax = (
         placed(device, nan(n + 1, *asked.pooled), asked.offset),
         device.array(np.full((n + 1, *asked.pooled), 9, np.uint8)),
     )
@@ -131,18 +133,18 @@ def convolved(device: Device, asked: Asked, numbers: Arrays) -> Arrays:
     dw, db = device.array(nan(*numbers["w"].shape)), device.array(nan(asked.outputs))
     layer = FusedConv(asked.picture, asked.written, ConvWindow(asked.k, 1, asked.padding), relu=True, pool=True)
     send(
-        first.FirstConvolution(owner, layer, asked.precision).launches(n, at["x"], at["w"], at["b"], y, winner, packed)
+        first.FirstConvolution(owner, layer, asked.precision).launches(n, at["x"], at["w"], at["b"], y, argmax, packed)
     )
-    won = device.array(numbers["winner"])
+    won = device.array(numbers["argmax"])
     send(first.FirstGradient(owner, layer, n, asked.precision).launches(n, at["x"], at["dy"], won, Gradients(dw, db)))
-    found = {"y": y.download(), "winner": winner.download(), "dw": dw.download(), "db": db.download()}
+    found = {"y": y.download(), "argmax": argmax.download(), "dw": dw.download(), "db": db.download()}
     untouched(found["y"], n, "y")
-    assert (found["winner"][n:] == 9).all(), "winners of more images were written"
+    assert (found["argmax"][n:] == 9).all(), "argmaxes of more images were written"
     if packed is not None:
         np.testing.assert_array_equal(
             packed.download()[:n], in_bf16(found["y"][:n]), err_msg="y packed is wrong at some pixel"
         )
-    return {name: array[:n] if name in ("y", "winner") else array for name, array in found.items()}
+    return {name: array[:n] if name in ("y", "argmax") else array for name, array in found.items()}
 
 
 def windows_of(y: np.ndarray) -> np.ndarray:
@@ -154,12 +156,12 @@ def windows_of(y: np.ndarray) -> np.ndarray:
     return y.transpose(0, 1, 2, 4, 3, 5).reshape(n, o, high // 2, wide // 2, 4)
 
 
-def truth(asked: Asked, x: np.ndarray, w: np.ndarray, b: np.ndarray, dy: np.ndarray, winner: np.ndarray) -> Arrays:
+def truth(asked: Asked, x: np.ndarray, w: np.ndarray, b: np.ndarray, dy: np.ndarray, argmax: np.ndarray) -> Arrays:
     """ "four", y's four pixels of each window before ReLU and pool, dw and db, in float64."""
     full = np.zeros((asked.n, *asked.written))
     for e in range(4):
         rows, columns = asked.pooled[1:]
-        full[:, :, e // 2 : 2 * rows : 2, e % 2 : 2 * columns : 2] = np.where(winner == e, dy, 0)
+        full[:, :, e // 2 : 2 * rows : 2, e % 2 : 2 * columns : 2] = np.where(argmax == e, dy, 0)
     x, w = x.astype(float), w.astype(float)
     _, dw, db = backward(x, w, full, 1, asked.padding)
     return {"four": windows_of(forward(x, w, b.astype(float), 1, asked.padding)), "dw": dw, "db": db}
@@ -170,7 +172,7 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
     or another pixel won.
     """
     numbers, kind = drawn(asked, seed), named(asked.precision)
-    x, w, b, dy, won = (numbers[name] for name in ("x", "w", "b", "dy", "winner"))
+    x, w, b, dy, won = (numbers[name] for name in ("x", "w", "b", "dy", "argmax"))
     found, sizes = convolved(device, asked, numbers), truth(asked, abs(x), abs(w), abs(b), abs(dy), won)
     size = {"y": sizes["four"].max(-1), "dw": sizes["dw"], "db": sizes["db"]}
     lengths = {"y": asked.picture[0] * asked.k**2 + 1, "dw": dy[:, 0].size, "db": dy[:, 0].size}
@@ -181,7 +183,7 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
         x, w, dy = factors if rounded else (x, w, dy)
         wanted = truth(asked, x, w, b, dy, won)
         for name, got in found.items():
-            if name == "winner" or (rounded and name == "db"):
+            if name == "argmax" or (rounded and name == "db"):
                 continue
             length, where = (
                 lengths[name],
@@ -198,7 +200,7 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
             error = judged(got[some][None], best[some][None], size[name][some][None], *limits, where)
             worst = max(worst, 0.0 if rounded else error)
             if name == "y":
-                place = found["winner"]
+                place = found["argmax"]
                 assert ((place < 4) == (got > 0)).all() and (place <= 4).all(), (
                     f"{where}: a pixel won that is not above 0, or none did where y is"
                 )

@@ -12,7 +12,7 @@ from warpladder.device import Call, Device
 #: launched.
 Runs = Iterator[tuple[str, Callable[[Device], set[str]]]]
 
-#: (samples that the buffers hold, samples in use), and threads of a block: one sample, partial blocks, a slab and a
+#: (samples that the buffers hold, samples in use), and threads of a block: one sample, partial blocks, a partial and a
 #: bit.
 BATCHES = [(1, 1), (5, 2), (7, 7), (131, 129)]
 BLOCKS = [256, 32, 96, 1024, 64]

@@ -866,9 +866,9 @@ class LastWins(ArrayMaxPool2d):
         dx[...] = 0
         for p, q in itertools.product(range(dy.shape[2]), range(dy.shape[3])):
             window = x[:, :, p * s : p * s + k, q * s : q * s + k].reshape(n, x.shape[1], -1)
-            winner = window.shape[2] - 1 - window[:, :, ::-1].argmax(axis=2)
-            i, c = np.indices(winner.shape)
-            np.add.at(dx, (i, c, p * s + winner // k, q * s + winner % k), dy[:, :, p, q])
+            argmax = window.shape[2] - 1 - window[:, :, ::-1].argmax(axis=2)
+            i, c = np.indices(argmax.shape)
+            np.add.at(dx, (i, c, p * s + argmax // k, q * s + argmax % k), dy[:, :, p, q])
 
 
 class EveryEqualWins(LastWins):

@@ -49,7 +49,7 @@ class EditedNarrow(Edited):
 
 @dataclass(frozen=True)
 class Found:
-    """What the kernels gave. pooled, winner: y after ReLU and pool, and whom the pool's gradient goes back to; None
+    """What the kernels gave. pooled, argmax: y after ReLU and pool, and whom the pool's gradient goes back to; None
     without a pool.
     """
 
@@ -58,7 +58,7 @@ class Found:
     dw: np.ndarray
     db: np.ndarray
     pooled: np.ndarray | None = None
-    winner: np.ndarray | None = None
+    argmax: np.ndarray | None = None
 
 
 def windows(y: np.ndarray) -> np.ndarray:
@@ -69,28 +69,28 @@ def windows(y: np.ndarray) -> np.ndarray:
 
 
 def spread(like: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A pool's gradient cut from dy, winners drawn for it, 4 for nobody among them, and dy as these two say it."""
+    """A pool's gradient cut from dy, argmaxes drawn for it, 4 for nobody among them, and dy as these two say it."""
     gradient = np.ascontiguousarray(windows(like)[..., 0])
-    winner = np.random.default_rng(seed).integers(0, 5, gradient.shape).astype(np.uint8)
+    argmax = np.random.default_rng(seed).integers(0, 5, gradient.shape).astype(np.uint8)
     dy = np.zeros_like(like)
     for place in range(4):
         view = dy[..., place // 2 : like.shape[2] // 2 * 2 : 2, place % 2 : like.shape[3] // 2 * 2 : 2]
-        view[...] = np.where(winner == place, gradient, 0)
-    return gradient, winner, dy
+        view[...] = np.where(argmax == place, gradient, 0)
+    return gradient, argmax, dy
 
 
 def computed(
-    device: Device, asked: Asked, numbers: Numbers, pool: bool = False, bias: np.ndarray | None = None, rectify: bool = False,
+    device: Device, asked: Asked, numbers: Numbers, pool: bool = False, bias: np.ndarray | None = None, fused_relu: bool = False,
     below: bool = False, gradient: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Found:  # fmt: skip
-    """y, dx, dw and db, all full of NaN before; gradient: with a pool, what it sends back and its winners.
+    """y, dx, dw and db, all full of NaN before; gradient: with a pool, what it sends back and its argmaxes.
 
     below : whether x is the output of a ReLU, whose gradient dx shall be.
     """
     x, w, dy = numbers
     n, o, high, wide = dy.shape
     made: dict[bool, tuple[Array, Array | None]] = {}
-    given, winners = (dy, None) if gradient is None else gradient
+    given, argmaxes = (dy, None) if gradient is None else gradient
     at = {name: placed(device, array, asked.offset) for name, array in (("x", x), ("w", w), ("dy", given))}
     added = None if bias is None else placed(device, bias, asked.offset)
     nan = {name: np.full(shape, np.nan, np.float32) for name, shape in (("dx", x.shape), ("dw", w.shape), ("db", (o,)))}
@@ -103,21 +103,21 @@ def computed(
         layer = narrow.NarrowConvolution(Unwritten(device, 256), shape, n, asked.precision, trains=True, has_dx=True)
         size = (n, o, high // 2, wide // 2) if windowed else dy.shape
         y = placed(device, np.full(size, np.nan, np.float32), asked.offset)
-        winner = device.array(np.full(size, 9, np.uint8)) if windowed else None
-        calls = [layer.pack(at["w"]), *layer.forward(n, at["x"], added, y, rectify or windowed, winner)]
+        argmax = device.array(np.full(size, 9, np.uint8)) if windowed else None
+        calls = [layer.pack(at["w"]), *layer.forward(n, at["x"], added, y, fused_relu or windowed, argmax)]
         if windowed == pool:
-            won = None if winners is None else device.array(winners)
+            won = None if argmaxes is None else device.array(argmaxes)
             calls += layer.backward(
                 n, at["x"], at["dy"], won, Gradients(back["dw"], back["db"]), back["dx"], at["x"] if below else None
             )
         for call in calls:
             call.send()
-        made[windowed] = y, winner
+        made[windowed] = y, argmax
     found = {name: array.download() for name, array in back.items()}
-    pooled, winner = made[True] if pool else (None, None)
+    pooled, argmax = made[True] if pool else (None, None)
     return Found(
         y=made[False][0].download(), dx=found["dx"], dw=found["dw"], db=found["db"], pooled=None if pooled is None else pooled.download(),
-        winner=None if winner is None else winner.download(),
+        argmax=None if argmax is None else argmax.download(),
     )  # fmt: skip
 
 
@@ -143,8 +143,8 @@ def prove(
     )
     gradient = None
     if pool:
-        given, winner, dy = spread(dy, seed)
-        gradient = given, winner
+        given, argmax, dy = spread(dy, seed)
+        gradient = given, argmax
     numbers = x, w, dy
     found = by(device, asked, numbers, pool, bias, gradient=gradient)
     added = np.zeros(len(w)) if bias is None else bias.astype(float)
@@ -167,8 +167,8 @@ def prove(
         worst = max(worst, judged(got, wanted[name][some][None], size, *limits, where))
         if (
             name in of_rounded
-            # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave after 32 terms at
-            # most
+            # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave after 32 terms
+            # at most
         ):
             cuts = ceil_div(min(length, 32), MMA // 2)
             rounded = of_rounded[name] + (added[:, None, None] if name == "y" else 0)
@@ -180,7 +180,7 @@ def prove(
             found.pooled, np.maximum(best, 0), err_msg=f"the pool of {asked} is wrong: not the largest of y's"
         )
         np.testing.assert_array_equal(
-            found.winner, np.where(best > 0, place, 4), err_msg=f"the pool of {asked} is wrong: another winner"
+            found.argmax, np.where(best > 0, place, 4), err_msg=f"the pool of {asked} is wrong: another argmax"
         )
     return worst
 
@@ -198,19 +198,19 @@ def kernel_runs() -> Runs:
 
 
 def prove_relus_and_zeros(device: Device, asked: Asked, by: Callable[..., Found] = computed) -> tuple[np.ndarray, ...]:
-    """ReLUs to the bit, and zeros of image 1, output 2 and output 3's winners, with a pool. Returns x, w, dy, the
-    pool's gradient and winners, with these zeros.
+    """ReLUs to the bit, and zeros of image 1, output 2 and output 3's argmaxes, with a pool. Returns x, w, dy, the
+    pool's gradient and argmaxes, with these zeros.
 
     by : as `prove` has it.
     """
     x, w, dy = drawn(asked)
-    given, winner, _ = spread(dy, 0)
-    plain = by(device, asked, (x, w, dy), True, gradient=(given, winner))
-    rectified = by(device, asked, (x, w, dy), True, rectify=True, below=True, gradient=(given, winner))
-    np.testing.assert_array_equal(rectified.y, np.maximum(plain.y, 0))
-    np.testing.assert_array_equal(rectified.dx, np.where(x > 0, plain.dx, 0))
-    x[1], w[2], winner[:, 3] = 0, 0, 4
-    found = by(device, asked, (x, w, dy), True, gradient=(given, winner))
+    given, argmax, _ = spread(dy, 0)
+    plain = by(device, asked, (x, w, dy), True, gradient=(given, argmax))
+    relu_output = by(device, asked, (x, w, dy), True, fused_relu=True, below=True, gradient=(given, argmax))
+    np.testing.assert_array_equal(relu_output.y, np.maximum(plain.y, 0))
+    np.testing.assert_array_equal(relu_output.dx, np.where(x > 0, plain.dx, 0))
+    x[1], w[2], argmax[:, 3] = 0, 0, 4
+    found = by(device, asked, (x, w, dy), True, gradient=(given, argmax))
     assert not found.y[1].any() and not found.y[:, 2].any() and not found.dw[3].any() and found.db[3] == 0
-    assert np.isfinite(found.dw).all() and found.winner is not None and (found.winner[:, 2] == 4).all()
-    return x, w, dy, given, winner
+    assert np.isfinite(found.dw).all() and found.argmax is not None and (found.argmax[:, 2] == 4).all()
+    return x, w, dy, given, argmax

@@ -26,16 +26,18 @@ def for_layers(
     layers: tuple[Layer, ...],
     buffers: Buffers,
     block_size: int = 256,
-    rectified: bool = False,
+    relu_output: bool = False,
 ) -> Some:
-    """A segment for layers alone, for as many samples as x holds. rectified: both what enters and what leaves them is a
-    ReLU's output.
+    """A segment for layers alone, for as many samples as x holds. relu_output: both what enters and what leaves them is
+    a ReLU's output.
     """
     nodes = subgraph(layers, tuple(buffers.x.shape[1:]), len(buffers.x), device.limits)
     params, grads = (
         tuple(a for a in pair if a is not None) for pair in ((buffers.w, buffers.b), (buffers.dw, buffers.db))
     )
-    return kind(device, nodes, Operands(buffers, params, grads, masks_dx=rectified, dy_is_masked=rectified), block_size)
+    return kind(
+        device, nodes, Operands(buffers, params, grads, masks_dx=relu_output, dy_is_masked=relu_output), block_size
+    )
 
 
 def for_gather(

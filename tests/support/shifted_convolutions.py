@@ -1,4 +1,4 @@
-"""Convolutions of few outputs behind an enlargement, whose products come first and shifts afterwards, asked for one by
+"""Convolutions of few outputs behind an upsampling, whose products come first and shifts afterwards, asked for one by
 one: y, dx, dw and db.
 """
 
@@ -22,7 +22,7 @@ from warpladder.proof.tolerance import bound
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 
-#: The autoencoder narrow, small and short: its enlarged layer by warpgroup products, whose gradient comes packed, and
+#: The autoencoder narrow, small and short: its upsampled layer by warpgroup products, whose gradient comes packed, and
 #: the last one, whose products are shifted.
 NARROW = Net(
     "narrow", (3, 8, 4),
@@ -122,7 +122,7 @@ def kernel_runs() -> Runs:
 
 def _launched(device: Device) -> set[str]:
     """Proven; then with scratch memory that nobody has written, so that reading it is seen."""
-    asked = Asked(conv(3, 3, padding=1), (64, 4, 5), 2, "bf16", enlarged=True)
+    asked = Asked(conv(3, 3, padding=1), (64, 4, 5), 2, "bf16", upsampled=True)
     prove(device, asked)
     layer = Bound(device, asked, drawn(asked), owner=OnDevice)
     layer.send()

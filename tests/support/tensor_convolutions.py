@@ -48,7 +48,7 @@ class Asked:
 
     offset : floats from a 16-byte boundary to each array's first number.
     whole : sums of y in one part, whatever the model says.
-    enlarged : whether the images are enlarged by 2 before the window.
+    upsampled : whether the images are upsampled by 2 before the window.
     """
 
     layer: Conv2d
@@ -58,21 +58,21 @@ class Asked:
     kind: str = "normal"
     offset: int = 0
     whole: bool = False
-    enlarged: bool = False
+    upsampled: bool = False
 
     @property
     def read(self) -> Shape:
         """The image that the window goes over."""
         c, h, w = self.in_shape
-        return (c, 2 * h, 2 * w) if self.enlarged else self.in_shape
+        return (c, 2 * h, 2 * w) if self.upsampled else self.in_shape
 
     @property
     def terms(self) -> tuple[int, int]:
-        """How many products are added up for a number of y, and for one of dx; an enlarged layer's weights are folded
+        """How many products are added up for a number of y, and for one of dx; an upsampled layer's weights are folded
         before, to 2 x 2 and 4 x 4.
         """
         window = self.layer.kernel_size**2
-        y, dx = (4, 16) if self.enlarged else (window, window)
+        y, dx = (4, 16) if self.upsampled else (window, window)
         return y * self.in_shape[0], dx * self.layer.out_channels
 
 
@@ -138,17 +138,17 @@ def truth(asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
     """The same in float64."""
     x, w, dy = (array.astype(float) for array in numbers)
     layer = asked.layer
-    if asked.enlarged:
+    if asked.upsampled:
         x = x.repeat(2, axis=2).repeat(2, axis=3)
     y = forward(x, w, np.zeros(len(w)), layer.stride, layer.padding)
     dx, dw, _ = backward(x, w, dy, layer.stride, layer.padding)
-    if asked.enlarged:
+    if asked.upsampled:
         dx = dx.reshape(*dx.shape[:2], dx.shape[2] // 2, 2, dx.shape[3] // 2, 2).sum(axis=(3, 5))
     return {"y": y, "dx": dx, "dw": dw}
 
 
 def folded(w: np.ndarray) -> np.ndarray:
-    """The 4 x 4 weights of an enlarged layer's 3 x 3 ones: (o, c, 4, 4), each a sum of those that meet the same small
+    """The 4 x 4 weights of an upsampled layer's 3 x 3 ones: (o, c, 4, 4), each a sum of those that meet the same small
     pixel, in w's type and a fixed order.
     """
     found = np.zeros((*w.shape[:2], 4, 4), w.dtype)
@@ -159,7 +159,7 @@ def folded(w: np.ndarray) -> np.ndarray:
 
 
 def truth_of_folded(numbers: Numbers) -> dict[str, np.ndarray]:
-    """y, dx and dw of an enlarged layer from x, the folded weights (o, c, 4, 4) and dy, in float64: dy meets them with
+    """y, dx and dw of an upsampled layer from x, the folded weights (o, c, 4, 4) and dy, in float64: dy meets them with
     stride 2, and x is what that gives.
     """
     x, w, dy = (array.astype(float) for array in numbers)
@@ -174,8 +174,8 @@ def truth_of_folded(numbers: Numbers) -> dict[str, np.ndarray]:
 def rounded(asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
     """The truth of the very factors that are multiplied, in a precision that rounds them."""
     x, w, dy = numbers
-    x, w, dy = (held(array, named(asked.precision)) for array in (x, folded(w) if asked.enlarged else w, dy))
-    return truth_of_folded((x, w, dy)) if asked.enlarged else truth(asked, (x, w, dy))
+    x, w, dy = (held(array, named(asked.precision)) for array in (x, folded(w) if asked.upsampled else w, dy))
+    return truth_of_folded((x, w, dy)) if asked.upsampled else truth(asked, (x, w, dy))
 
 
 def prove(device: Device, asked: Asked, seed: int = 0) -> float:
@@ -202,7 +202,8 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
         )
         if (
             of_rounded is not None
-            # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave the tensor cores
+            # the sums alone, of the very numbers that were multiplied: few cuts add up, since sums leave the tensor
+            # cores
         ):
             cuts = ceil_div(min(length, DEPTH), MMA // 2)
             limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)

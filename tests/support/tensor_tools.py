@@ -119,7 +119,7 @@ def of_bytes(device: Device, lines: np.ndarray, along: bool) -> PackedFactor:
 
 
 def multiplied(
-    device: Device, asked: Asked, a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, rectify: bool = False
+    device: Device, asked: Asked, a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, fused_relu: bool = False
 ) -> np.ndarray:  # fmt: skip
     """C of A (m, k) and B (k, n)."""
     (m, k), n, kind = a.shape, b.shape[1], FORMATS[asked.precision]
@@ -134,7 +134,7 @@ def multiplied(
     c = placed(device, np.full((m, n), np.nan, np.float32), asked.offset)
     a_along, b_along = LAYOUTS[asked.layout]
     left, right = packed(device, asked, a, a_along), packed(device, asked, b.T, b_along)
-    product.launch(1, left, right, c, None if bias is None else device.array(bias), rectify).send()
+    product.launch(1, left, right, c, None if bias is None else device.array(bias), fused_relu).send()
     assert product.arrived is None or not product.arrived.download().any(), "the count of blocks is not zero again"
     return c.download()
 

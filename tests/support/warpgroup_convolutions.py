@@ -31,7 +31,7 @@ PRECISIONS = tuple(precision for precision in HALF_FORMATS if precision != "tf32
 #: tf32 goes away from 0.
 MULTIPLIED = {"tf32": "fp16"}
 
-#: A layer with a pool and an enlarged one, behind a first layer of few inputs; the two before the last pack y in bf16.
+#: A layer with a pool and an upsampled one, behind a first layer of few inputs; the two before the last pack y in bf16.
 NET = Net(
     "warpgroups", (1, 10, 12),
     (
@@ -41,7 +41,7 @@ NET = Net(
     CrossEntropyLoss(),
 )  # fmt: skip
 #: The autoencoder with 64 channels throughout, of pictures that have as many: all of its layers take warpgroup
-#: products, two of them enlarged.
+#: products, two of them upsampled.
 CODER = Net(
     "coder", (64, 4, 4),
     (
@@ -109,22 +109,22 @@ class Bound:
             nan((o,)),
         )
         self.packed = device.array(np.full((n, *self.y.shape[2:], o), 0xFFFF, np.uint16)) if packs else None
-        self.winner = device.array(np.full(self.y.shape, 9, np.uint8)) if pooled else None
+        self.argmax = device.array(np.full(self.y.shape, 9, np.uint8)) if pooled else None
         made = warpgroups.WarpgroupConvolution(
             owner(device, 256), x.shape[1:], dy.shape[1:], n, asked.precision, trains=True, has_dx=True
         )
         added = None if bias is None else device.array(bias)
-        gradient, rectified, winner = (
+        gradient, relu_output, argmax = (
             None if each is None else device.array(each) for each in given or (dy, None, None)
         )
         assert gradient is not None
         self.steps: dict[str, Launches] = {
             "prepare": [made.weights.pack(self.w)],
             "forward": made.forward(
-                n, self.x, warpgroups.Outputs(self.y, added, after, self.winner, packed=self.packed)
+                n, self.x, warpgroups.Outputs(self.y, added, after, self.argmax, packed=self.packed)
             ),
             "backward": made.backward(
-                n, gradient, rectified, winner, Gradients(self.dw, self.db), self.dx, self.x if below else None
+                n, gradient, relu_output, argmax, Gradients(self.dw, self.db), self.dx, self.x if below else None
             ),
         }
 
@@ -188,22 +188,22 @@ def prove(
 
 def between(of: Asked, pools: bool) -> tuple[Numbers, tuple[np.ndarray | None, ...]]:
     """Numbers whose dy is the gradient behind a pool, or a ReLU, and what `Bound` is given in its place: the gradient
-    before it, y or None, winners or None.
+    before it, y or None, argmaxes or None.
     """
     x, w, dy = drawn(of)
     rng, (n, o, high, wide) = np.random.default_rng(4), dy.shape
     if not pools:
         y = rng.normal(size=dy.shape).astype(np.float32)
         return (x, w, np.where(y > 0, dy, 0)), (dy, y, None)
-    gradient, winner = (
+    gradient, argmax = (
         dy[:, :, : high // 2, : wide // 2].copy(),
         rng.integers(0, 5, (n, o, high // 2, wide // 2)).astype(np.uint8),
     )
     spread = np.zeros_like(dy)
     for place in range(4):
         rows, columns = slice(place // 2, high // 2 * 2, 2), slice(place % 2, wide // 2 * 2, 2)
-        spread[:, :, rows, columns] = np.where(winner == place, gradient, 0)
-    return (x, w, spread), (gradient, None, winner)
+        spread[:, :, rows, columns] = np.where(argmax == place, gradient, 0)
+    return (x, w, spread), (gradient, None, argmax)
 
 
 def prove_between(device: Device, asked: Asked, pools: bool) -> None:
@@ -218,7 +218,7 @@ def prove_between(device: Device, asked: Asked, pools: bool) -> None:
         )
 
 
-def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
+def prove_first_layer(device: Device, fused_relu: bool, pool: bool) -> set[str]:
     """A first layer of few inputs that packs y: its floats are to the bit those without, packed are the same rounded,
     and nothing is beyond the images in use.
 
@@ -228,18 +228,18 @@ def prove_first_layer(device: Device, rectify: bool, pool: bool) -> set[str]:
     x, weights, bias = (rng.normal(size=size).astype(np.float32) for size in ((n + 1, 3, h, w), (o, 3, 3, 3), o))
     high, wide = (h // 2, w // 2) if pool else (h, w)
     few = FewConvolution(
-        OnDevice(device, 256), FusedConv((3, h, w), (o, h, w), ConvWindow(3, 1, 1), relu=rectify, pool=pool)
+        OnDevice(device, 256), FusedConv((3, h, w), (o, h, w), ConvWindow(3, 1, 1), relu=fused_relu, pool=pool)
     )
     given = device.array(x), device.array(weights), device.array(bias)
     packed, found = device.array(np.full((n + 1, high, wide, o), 0xFFFF, np.uint16)), []
     names: set[str] = set()
     for to in (None, packed):
-        y, winner = (
+        y, argmax = (
             device.array(np.full((n + 1, o, high, wide), np.nan, np.float32)),
             device.zeros((n + 1, o, high, wide), np.uint8),
         )
-        names |= send(few.launches(n, *given, y, winner if pool else None, to))
-        found.append((y.download(), winner.download()))
+        names |= send(few.launches(n, *given, y, argmax if pool else None, to))
+        found.append((y.download(), argmax.download()))
     for plain, with_packed in zip(*found, strict=True):
         np.testing.assert_array_equal(plain, with_packed)
     np.testing.assert_array_equal(packed.download()[:n], in_bf16(found[0][0][:n]))
@@ -254,17 +254,17 @@ def kernel_runs() -> Runs:
     layer = Conv2d(out_channels=64, kernel_size=3, padding=1)
     for asked in (
         *(Asked(layer, (64, 8, 8), 1, precision) for precision in ("fp32", "bf16")),
-        Asked(layer, (64, 4, 5), 1, "bf16", enlarged=True),
+        Asked(layer, (64, 4, 5), 1, "bf16", upsampled=True),
     ):
-        what = "x".join(map(str, asked.in_shape)) + (" enlarged" if asked.enlarged else "")
+        what = "x".join(map(str, asked.in_shape)) + (" upsampled" if asked.upsampled else "")
         yield f"64 channels of {what}, in {asked.precision}", lambda device, asked=asked: _launched(device, asked)  # type: ignore[misc]
-    yield "64 channels packed by a first layer", lambda device: prove_first_layer(device, rectify=True, pool=True)
+    yield "64 channels packed by a first layer", lambda device: prove_first_layer(device, fused_relu=True, pool=True)
 
 
 def _launched(device: Device, asked: Asked) -> set[str]:
     prove(device, asked)
     layer = Bound(device, asked, drawn(asked), packs=asked.precision == "bf16")
     layer.send()
-    if asked.precision == "bf16" and not asked.enlarged:
+    if asked.precision == "bf16" and not asked.upsampled:
         prove_between(device, asked, pools=True)
     return {launch.name.partition("<")[0] for launches in layer.steps.values() for launch in launches}

@@ -482,7 +482,7 @@ def test_numba_tells_when_it_compiles():
 
     lines: list[str] = []
     before = compiling.seconds
-    with compiling.told(lines.append):
+    with compiling.announced(lines.append):
         assert thrice(2.0) == 6.0 and thrice(3) == 9
     assert compiling.seconds > before and len(lines) == 1
     before = compiling.seconds

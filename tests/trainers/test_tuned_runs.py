@@ -107,7 +107,7 @@ def test_steps_of_a_tuned_plan_agree_with_the_reference() -> None:
     assert compare_epoch(tuned(), clear_of_switches(AUTOENCODER, config, samples=3)) == 2
 
 
-#: The last layer's dx goes through an enlargement, and the third's gradient through a pool.
+#: The last layer's dx goes through an upsampling, and the third's gradient through a pool.
 APART = Net(
     "apart",
     (1, 8, 8),
@@ -129,7 +129,7 @@ APART = Net(
 
 
 ENLARGED = Net(
-    "first enlarged",
+    "first upsampled",
     (1, 4, 4),
     (
         Upsample2d(scale_factor=2),

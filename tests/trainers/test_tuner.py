@@ -113,9 +113,9 @@ def test_what_the_model_prefers_is_beaten_by_more_than_noise_or_stays(win: float
     device = Clockwork(lambda launch: 1.0 if launch.kernel.source.path.name == "tiled.cu" else 1e-5)
     product = next(product for product in of(loaded(device)) if product.product == "y")
     preferred, *others = (plan for plan in product.candidates() if plan.parts == 1)
-    winner = product.calls(others[-1])[0]
-    assert isinstance(winner, Launch)
-    device.cost = lambda launch: 1e-5 * (1 - win) if (launch.name, launch.grid) == (winner.name, winner.grid) else 1e-5
+    argmax = product.calls(others[-1])[0]
+    assert isinstance(argmax, Launch)
+    device.cost = lambda launch: 1e-5 * (1 - win) if (launch.name, launch.grid) == (argmax.name, argmax.grid) else 1e-5
     assert fastest(device, product) == (others[-1] if wins else preferred)
 
 
@@ -124,7 +124,7 @@ def test_only_what_computes_and_finishes_a_product_is_timed() -> None:
     first = loaded(Clockwork(by_name(0)))
     mine = {call.name for product in of(first) for call in product.calls(product.now)}
     assert any("add_parts" in name for name in mine) and any("finish_weights" in name for name in mine)
-    assert not any("pack" in name or "rectify" in name for name in mine)
+    assert not any("pack" in name or "fused_relu" in name for name in mine)
     forget()
     cost = by_name(0)
     slow_others = Clockwork(
@@ -265,17 +265,17 @@ def test_each_is_repeated_to_a_millisecond_and_timed_in_turn() -> None:
 
     def cost(launch: Launch) -> float:
         order.append(launch.name)
-        return {"add_parts": 1e-6, "rectify_gradient": 1e-4}[launch.name] * (3 if len(order) < 250 else 1)
+        return {"add_parts": 1e-6, "apply_relu_mask": 1e-4}[launch.name] * (3 if len(order) < 250 else 1)
 
     device = Clockwork(cost)
-    kernels = [device.kernel(GEMM, name) for name in ("add_parts", "rectify_gradient")]
+    kernels = [device.kernel(GEMM, name) for name in ("add_parts", "apply_relu_mask")]
     x = device.empty((64,))
     quick, slow = kernels[0].bind(1, 32, x, None, x, 1, 64, 1, 0), kernels[1].bind(1, 32, x, None, x, 1, 32, 1)
     assert in_turn(device, [[quick], [slow]]) == pytest.approx(
         [1e-6, 1e-4]
     )  # the slow moment at the beginning does not count
     turns = [name for at, name in enumerate(order) if at == 0 or order[at - 1] != name]
-    assert turns == ["add_parts", "rectify_gradient"] * 7
+    assert turns == ["add_parts", "apply_relu_mask"] * 7
 
 
 GEMM = Path(linear.__file__).with_name("gemm.cu")

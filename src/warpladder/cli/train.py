@@ -119,7 +119,7 @@ def train(
         warnings.warn(f"{run.data.name}: {run.advice}", stacklevel=1)
     seconds = None if checkpoint or keep_epochs else SECONDS
     say = None if progress is False else partial(click.echo, err=True)
-    with event_log(log_dir) as each_epoch, _place(ctx, run) as place, compiling.told(say):
+    with event_log(log_dir) as each_epoch, _place(ctx, run) as place, compiling.announced(say):
         saving = Saving(place, checkpoint_every, seconds, keep_epochs, overwrite)
         saving.check(resume)
         try:

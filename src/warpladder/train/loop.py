@@ -120,7 +120,7 @@ def train_run(
             steps, accuracy = config.steps(len(run.data.train_x)), isinstance(run.net.loss, CrossEntropyLoss)
             show = stack.enter_context(bar(progress, interrupt, config.epochs, steps, accuracy=accuracy))
         say = None if show is None else show.say
-        stack.enter_context(compiling.told(say))
+        stack.enter_context(compiling.announced(say))
         trainer = stack.enter_context(run.rung.build(run.net, config, to_state(start)))
         trainer.tuned, trainer.say = start.tuned, say
         trainer.load(run.data)

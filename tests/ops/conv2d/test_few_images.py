@@ -64,8 +64,8 @@ def test_the_checker_finds_nothing() -> None:
 
 
 LIARS = {
-    "a winner's row for its column": ("pool_argmax[e] / 2) * wide", "pool_argmax[e] % 2) * wide"),
-    "nobody counts as a winner": ("if (pool_argmax[e] >= 4) continue;", "pool_argmax[e] %= 4;"),
+    "a argmax's row for its column": ("pool_argmax[e] / 2) * wide", "pool_argmax[e] % 2) * wide"),
+    "nobody counts as a argmax": ("if (pool_argmax[e] >= 4) continue;", "pool_argmax[e] %= 4;"),
     "a warp left out": ("warp = 0; warp < THREADS / 32; ++warp) all", "warp = 1; warp < THREADS / 32; ++warp) all"),
     "the first image alone": ("sample < n; ++sample", "sample < 1; ++sample"),
     "the first windows alone": ("window0 < windows; window0", "window0 < min(windows, THREADS); window0"),

@@ -42,7 +42,7 @@ def test_the_products_of_few_pixels_are_short_code_on_tensor_cores(
     """No register is spilled, code fits the instruction cache, the products of a tap stand once in y's and dx's and
     those of 32 pixels once in dw's, all mma.
 
-    For Blackwell, where nobody has run it, the compiler spills two words of a thread in dw behind an enlargement in
+    For Blackwell, where nobody has run it, the compiler spills two words of a thread in dw behind an upsampling in
     fp32, whose registers are all taken.
     """
     kind, instruction = HALF_FORMATS[precision].name, INSTRUCTIONS[precision]

@@ -39,14 +39,14 @@ def device() -> EmulatedDevice:
 
 
 def with_and_without() -> list[tuple[str, bool]]:
-    """Each shape, and whether a pool follows; none does behind an enlargement."""
+    """Each shape, and whether a pool follows; none does behind an upsampling."""
     return [
-        (name, pool) for name, (*_, enlarged) in SHAPES.items() for pool in ((False,) if enlarged else (True, False))
+        (name, pool) for name, (*_, upsampled) in SHAPES.items() for pool in ((False,) if upsampled else (True, False))
     ]
 
 
 def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:
-    """Who runs this: by day those with a pool or an enlargement and few channels in fp32, and one in bf16; .ci/run the
+    """Who runs this: by day those with a pool or an upsampling and few channels in fp32, and one in bf16; .ci/run the
     others of fp32, and one in fp16.
     """
     if (precision == "fp32" and (pool or SHAPES[name][3]) and name != "many channels") or (name, pool, precision) == (
@@ -55,7 +55,7 @@ def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:
         "bf16",
     ):
         return []
-    return [slow] if precision == "fp32" or (name, pool, precision) == ("enlarged", False, "fp16") else [nightly]
+    return [slow] if precision == "fp32" or (name, pool, precision) == ("upsampled", False, "fp16") else [nightly]
 
 
 @pytest.mark.parametrize(
@@ -83,20 +83,20 @@ def test_blocks_of_any_width(processors: int) -> None:
     """On one multiprocessor the widest blocks, on many the narrowest that are enough."""
     some = EmulatedDevice()
     some.limits = Limits(some.limits.device, multiprocessors=processors)
-    for name, pool in (("one", True), ("enlarged", False), ("last", False)):
+    for name, pool in (("one", True), ("upsampled", False), ("last", False)):
         prove(some, named(name, "fp32", "positive"), pool)
 
 
 def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
-    """ReLUs to the bit; zeros of a whole image, output or winner stay zeros; infinity and NaN are seen where they are
+    """ReLUs to the bit; zeros of a whole image, output or argmax stay zeros; infinity and NaN are seen where they are
     read, and nowhere else.
     """
     asked = named("odd")
-    x, w, dy, given, winner = prove_relus_and_zeros(device, asked, by=computed)
+    x, w, dy, given, argmax = prove_relus_and_zeros(device, asked, by=computed)
     for wrong in (np.inf, np.nan):
         bad, beyond = x.copy(), given.copy()
-        bad[1, 5, 3, 2], beyond[0, 4, 1, 1], winner[0, 4, 1, 1] = wrong, wrong, 3
-        found = computed(device, asked, (bad, w, dy), True, gradient=(beyond, winner))
+        bad[1, 5, 3, 2], beyond[0, 4, 1, 1], argmax[0, 4, 1, 1] = wrong, wrong, 3
+        found = computed(device, asked, (bad, w, dy), True, gradient=(beyond, argmax))
         assert not np.isfinite(np.delete(found.y[1, :, 2:5, 1:4], 2, 0)).any() and np.isfinite(found.y[0]).all()
         assert np.isfinite(found.y[1, :, 5:]).all() and np.isfinite(found.y[1, :, :, 4:]).all()
         assert (
@@ -114,22 +114,22 @@ def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
             asked,
             (np.where(np.isfinite(bad), bad, np.nan).astype(np.float32), w, dy),
             True,
-            gradient=(given, winner),
+            gradient=(given, argmax),
         ).pooled
         assert pooled is not None and np.isnan(np.delete(pooled[1, :, 1, :2], 2, 0)).all(), "a pool passes NaN on"
 
 
-@pytest.mark.parametrize("name", ["odd", pytest.param("enlarged", marks=slow)])
+@pytest.mark.parametrize("name", ["odd", pytest.param("upsampled", marks=slow)])
 def test_what_a_relu_and_a_pool_pass_back_is_what_is_spread_before(device: EmulatedDevice, name: str) -> None:
-    """A pool's gradient by its winners, and a ReLU's that this layer has to make itself, give the bits of the gradient
+    """A pool's gradient by its argmaxes, and a ReLU's that this layer has to make itself, give the bits of the gradient
     that they stand for.
     """
     asked = named(name)
     x, w, dy = drawn(asked)
-    if not asked.enlarged:
-        given, winner, spread_out = spread(dy, 3)
+    if not asked.upsampled:
+        given, argmax, spread_out = spread(dy, 3)
         pooled, plain = (
-            computed(device, asked, (x, w, dy), True, gradient=(given, winner)),
+            computed(device, asked, (x, w, dy), True, gradient=(given, argmax)),
             computed(device, asked, (x, w, spread_out)),
         )
         for each in ("dx", "dw"):
@@ -144,7 +144,7 @@ def test_what_a_relu_and_a_pool_pass_back_is_what_is_spread_before(device: Emula
 
 @slow
 def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice) -> None:
-    for name in ("many channels", "enlarged"):
+    for name in ("many channels", "upsampled"):
         asked = named(name)
         found = [
             Bound(on, asked, drawn(asked)).send()
@@ -161,7 +161,7 @@ def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice) -> None:
             name,
             pool,
             precision,
-            marks=slow if precision == "fp32" and name in ("odd", "enlarged", "many channels") else nightly,
+            marks=slow if precision == "fp32" and name in ("odd", "upsampled", "many channels") else nightly,
         )
         for name, pool in with_and_without()
         for precision in PRECISIONS
@@ -172,8 +172,8 @@ def test_the_checker_finds_nothing(name: str, pool: bool, precision: str) -> Non
     asked = named(name, precision, offset=1)
     x, w, dy = drawn(asked)
     if pool:
-        given, winner, _ = spread(dy, 0)
-        computed(checked, asked, (x, w, dy), True, gradient=(given, winner))
+        given, argmax, _ = spread(dy, 0)
+        computed(checked, asked, (x, w, dy), True, gradient=(given, argmax))
     else:
         Bound(checked, asked, (x, w, dy)).send()
     assert checked.reports == []
@@ -237,44 +237,53 @@ SUM_Y, SUM_W = "fmaf(part[l], back[l / 2], of_chunk[of][l])", "fmaf(part[l] * do
 IN_BF16 = "__uint_as_float(two_bf16({}, 0.0f) << 16)"
 #: What is planted, in which precision, with which numbers and in which shape it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, str]] = {
-    "a winner's place swapped": ("fp32", (("!= row % 2 * 2 + column % 2", "!= row % 2 * 2 + (column + 1) % 2"),), "normal", "odd"),
+    "a argmax's place swapped": ("fp32", (("!= row % 2 * 2 + column % 2", "!= row % 2 * 2 + (column + 1) % 2"),), "normal", "odd"),
     "a window beyond those that a pool makes": ("fp32", (("most_column = POOLED ? wide / 2 * 2 : wide", "most_column = wide"),), "normal", "odd"),
     "the low halves of the first factor dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("? 0", "? 1")),), "normal", "odd"),
-    "the low halves of the second factor dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal", "odd"),
-    "the scale of pixels not undone": ("fp32", (("back = power_of_two(254u - exponent) * DOWN", "back = DOWN"),), "normal", "odd"),
-    "a neighbour's scale undone": ("fp32", (("row_of, g))", "row_of, g ^ 1))"),), "normal", "odd"),
-    "another tap's scale undone": ("fp32", (("inverse_scale[l][4 * offset * Row::STRIDE]", "inverse_scale[l][0 * offset]"),), "normal", "odd"),
-    "the scale of weights not undone": ("fp32", (("? *weights.inverse_scale(", "? UP + 0.0f * *weights.inverse_scale("),), "normal", "odd"),
-    "another column's scale undone": ("fp32", (("2 * t + l % 2) : 1.0f;\n                sum", "2 * t) : 1.0f;\n                sum"),), "normal", "odd"),
-    "the scale of what stands still not undone": ("fp32", (("? inverse_scale[first_m + g] :", "? DOWN :"),), "normal", "odd"),
-    "the scale of what is seen undone twice": ("fp32", (("part[l] * down[l / 2], up", "part[l] * down[l / 2] * up[l % 2], up"),), "normal", "odd"),
+    "the low halves of the second factor dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("++product", "product += FORMAT == SPLIT "
+        "? 2 : 1")),), "normal", "odd"),
+    "the scale of pixels not removed": ("fp32", (("back = power_of_two(254u - exponent) * DOWN", "back = DOWN"),), "normal", "odd"),
+    "a neighbour's scale removed": ("fp32", (("row_of, g))", "row_of, g ^ 1))"),), "normal", "odd"),
+    "another tap's scale removed": ("fp32", (("inverse_scale[l][4 * offset * Row::STRIDE]", "inverse_scale[l][0 * offset]"),), "normal", "odd"),
+    "the scale of weights not removed": ("fp32", (("? *weights.inverse_scale(", "? UP + 0.0f * *weights.inverse_scale("),), "normal", "odd"),
+    "another column's scale removed": ("fp32", (("2 * t + l % 2) : 1.0f;\n                sum", "2 * t) : 1.0f;\n            "
+        "    sum"),), "normal", "odd"),
+    "the scale of what stands still not removed": ("fp32", (("? inverse_scale[first_m + g] :", "? DOWN :"),), "normal", "odd"),
+    "the scale of what is seen removed twice": ("fp32", (("part[l] * down[l / 2], up", "part[l] * down[l / 2] * "
+        "up[l % 2], up"),), "normal", "odd"),
     "the largest of half a pixel": ("fp32", (("largest, 16));", "largest, 0));"),), "far apart", "one"),
-    "the largest of half of an output's weights": ("fp32", (("offset < CHANNELS / 2; offset", "offset < CHANNELS / 4; offset"),), "normal", "odd"),
+    "the largest of half of an output's weights": ("fp32", (("offset < CHANNELS / 2; offset", "offset < CHANNELS / 4; "
+        "offset"),), "normal", "odd"),
     "the largest of half of a channel's pixels": ("fp32", (("offset < EACH; offset", "offset < EACH / 2; offset"),), "normal", "odd"),
     "the largest of a tile before": ("fp32", (("largest[1 - turn][threadIdx.x] = 0;", ""),), "far apart", "crowded"),
     "no scale, huge": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "huge", "odd"),
     "no scale, tiny": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "tiny", "odd"),
     "no scale, tiny, of one half": ("fp16", ((EXPONENT, "127u + 0 * largest"),), "tiny", "odd"),
     "a window that is not turned on the way back": ("fp32", (("turned = KIND == WINDOW && backwards", "turned = false"),), "normal", "odd"),
-    "a tap beside": ("fp32", (("(i + down) * halo.wide() + j + beside", "(i + down) * halo.wide() + (j + 1) % SIDE + beside"),), "normal", "odd"),
-    "a block of the cluster left out": ("fp32", (("if (block < size) all = all", "if (block < size && block != 1) all = all"),), "normal", "many channels"),
+    "a tap beside": ("fp32", (("(i + down) * halo.wide() + j + beside", "(i + down) * halo.wide() + (j + 1) % SIDE + "
+        "beside"),), "normal", "odd"),
+    "a block of the cluster left out": ("fp32", (("if (block < size) all = all", "if (block < size && block != 1) "
+        "all = all"),), "normal", "many channels"),
     "a group of warps left out": ("fp32", (("from_group < groups; ++from_group", "from_group < 1; ++from_group"),), "normal", "many channels"),
-    "channels beyond the first round left out": ("fp32", (("chunk0 < chunks; chunk0", "chunk0 < min(chunks, 16); chunk0"),), "normal", "many channels"),
+    "channels beyond the first round left out": ("fp32", (("chunk0 < chunks; chunk0", "chunk0 < min(chunks, 16); "
+        "chunk0"),), "normal", "many channels"),
     "pixels of two classes exchanged": (
-        "fp32", (("2 * row + of_class / 2", "2 * row + of_class % 2"), ("2 * beside + of_class % 2", "2 * beside + of_class / 2")), "normal", "enlarged",
+        "fp32", (("2 * row + of_class / 2", "2 * row + of_class % 2"), ("2 * beside + of_class % 2", "2 * beside + of_class / 2")), "normal", "upsampled",
     ),
-    "another class's weights": ("fp32", (("(3 - down - 2 * i)", "(2 + down - 2 * i)"),), "normal", "enlarged"),
-    "odd columns of dy for even ones": ("fp32", (("column % 2 * (columns + 1)", "(column + 1) % 2 * (columns + 1)"),), "normal", "enlarged"),
-    "a folded number of three": ("fp32", (("((of[0] + of[1]) + of[4]) + of[5]", "(of[0] + of[1]) + of[4]"),), "normal", "enlarged"),
-    "a number of the folded kernel beside": ("fp32", (("row = 2 - at / 4 + e / 2", "row = 2 - at / 4 - e / 2"),), "normal", "enlarged"),
-    "the last tile not in dw": ("fp32", (("number < n * tiles; number += size", "number < n * tiles - 1; number += size"),), "normal", "odd"),
+    "another class's weights": ("fp32", (("(3 - down - 2 * i)", "(2 + down - 2 * i)"),), "normal", "upsampled"),
+    "odd columns of dy for even ones": ("fp32", (("column % 2 * (columns + 1)", "(column + 1) % 2 * (columns + 1)"),), "normal", "upsampled"),
+    "a folded number of three": ("fp32", (("((of[0] + of[1]) + of[4]) + of[5]", "(of[0] + of[1]) + of[4]"),), "normal", "upsampled"),
+    "a number of the folded kernel beside": ("fp32", (("row = 2 - at / 4 + e / 2", "row = 2 - at / 4 - e / 2"),), "normal", "upsampled"),
+    "the last tile not in dw": ("fp32", (("number < n * tiles; number += size", "number < n * tiles - 1; number += "
+        "size"),), "normal", "odd"),
     "one block's sums for all": ("fp32", (("shared_of(all, block)", "shared_of(all, 0)"),), "normal", "odd"),
     "the first image's bias": ("fp32", (("image < n; ++image", "image < 1; ++image"),), "normal", "odd"),
     "the bias of windows that nobody won": ("fp32", (("!POOLED || pool_argmax[from + i] < 4 ? number", "true ? number"),), "normal", "odd"),
     "sums of y in bf16": ("fp32", ((SUM_Y, IN_BF16.format(SUM_Y)),), "normal", "odd"),
     "sums of dw in bf16": ("fp32", ((SUM_W, IN_BF16.format(SUM_W)),), "normal", "odd"),
     "bf16 cut off, not rounded": (
-        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive", "odd",
+        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), "
+            "__float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive", "odd",
     ),
     "factors of one half in bf16": (
         "fp16", (("high = two_halves(x, y);", f"high = two_halves({IN_BF16.format('x')}, {IN_BF16.format('y')});"),), "normal", "odd",
@@ -282,14 +291,14 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, str]] = {
 }  # fmt: skip
 #: Who is refused for every change, and by .ci/run; the others at night.
 BY_DAY = (
-    "a winner's place swapped",
-    "another tap's scale undone",
+    "a argmax's place swapped",
+    "another tap's scale removed",
     "a block of the cluster left out",
     "another class's weights",
     "one block's sums for all",
 )
 BY_CI = (
-    "the low halves of the first factor dropped", "the scale of weights not undone", "the largest of half a pixel", "no scale, tiny", "a group of warps left out",
+    "the low halves of the first factor dropped", "the scale of weights not removed", "the largest of half a pixel", "no scale, tiny", "a group of warps left out",
     "a window that is not turned on the way back", "odd columns of dy for even ones", "a folded number of three", "sums of dw in bf16",
     "factors of one half in bf16",
 )  # fmt: skip

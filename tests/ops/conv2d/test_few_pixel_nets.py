@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 slow, nightly = pytest.mark.slow, pytest.mark.nightly
 
 PLAIN = find("tensor", device="emulated")
-#: All that these convolutions have to do with a pool and an enlargement, in a net as small as takes seconds less.
+#: All that these convolutions have to do with a pool and an upsampling, in a net as small as takes seconds less.
 SMALL = Net(
     "small", (3, 4, 6),
     (conv(48, 3, padding=1), ReLU(), MaxPool2d(2), conv(48, 3, padding=1), ReLU(), Upsample2d(scale_factor=2), conv(3, 3, padding=1)),

@@ -63,21 +63,21 @@ def test_zeros_stay_zero_and_what_is_not_finite_is_seen(device: EmulatedDevice) 
         found = convolved(device, asked, numbers)
         assert (
             not found["y"][:, 2].any()
-            and (found["winner"][:, 2] == 4).all()
+            and (found["argmax"][:, 2] == 4).all()
             and not found["dw"][3].any()
             and found["db"][3] == 0
         )
         np.testing.assert_array_equal(
             found["y"][1], np.broadcast_to(numbers["b"].clip(min=0)[:, None, None], asked.pooled)
         )
-        numbers["x"][2, 1, 3, 2], numbers["winner"][:, 0] = np.nan, 0
+        numbers["x"][2, 1, 3, 2], numbers["argmax"][:, 0] = np.nan, 0
         found = convolved(device, asked, numbers)
         assert (
             np.isnan(found["y"][2, :, 1, 1]).all()
             and np.isfinite(found["y"][:2]).all()
             and np.isnan(found["dw"][0, 1]).any()
         )
-        assert (found["winner"][2, :, 1, 1] == 4).all(), "as on every rung: nobody is above 0"
+        assert (found["argmax"][2, :, 1, 1] == 4).all(), "as on every rung: nobody is above 0"
 
 
 #: How sums of 32 terms are scaled back, and 16 windows' of dw.
@@ -91,29 +91,37 @@ W_PRODUCTS = (
     "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)\n#pragma unroll\n                    for (int s ="
 )
 HALVES = "        high = two_halves(x, y);"
-HALVES_OF_BF16 = "const unsigned near = two_bf16(x, y); high = two_halves(__uint_as_float(near << 16), __uint_as_float(near & ~0xffffu));"
+HALVES_OF_BF16 = (
+    "const unsigned near = two_bf16(x, y); high = two_halves(__uint_as_float(near << 16), "
+    "__uint_as_float(near & ~0xffffu));"
+)
 SCALE = "min(268u - (largest >> 23), 253u)"
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "low halves of pixels dropped": ("fp32", ((Y_PRODUCTS, Y_PRODUCTS.replace("? 0", "? 1")),), "normal"),
-    "low halves of weights dropped": ("fp32", ((Y_PRODUCTS, Y_PRODUCTS.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
+    "low halves of weights dropped": ("fp32", ((Y_PRODUCTS, Y_PRODUCTS.replace("++product", "product += FORMAT == SPLIT "
+        "? 2 : 1")),), "normal"),
     "low halves of gradients dropped": ("fp32", ((W_PRODUCTS, W_PRODUCTS.replace("? 0", "? 1")),), "normal"),
-    "low halves of the picture dropped": ("fp32", ((W_PRODUCTS, W_PRODUCTS.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
-    "the scale of windows not undone": ("fp32", ((BACK_Y, BACK_Y.replace("back[q]", "DOWN")),), "normal"),
-    "a neighbouring window's scale undone": ("fp32", ((BACK_Y, BACK_Y.replace("back[q]", "back[0]")),), "normal"),
-    "the scale of weights not undone": ("fp32", ((BACK_Y, BACK_Y.replace("inverse_scale[output + l]", "UP")),), "normal"),
-    "another output's scale undone": ("fp32", ((BACK_Y, BACK_Y.replace("inverse_scale[output + l]", "inverse_scale[output]")),), "far apart"),
-    "the scale of gradients not undone": ("fp32", ((BACK_W, BACK_W.replace("back[l / 2]", "UP")),), "normal"),
-    "another output's scale of gradients undone": ("fp32", ((BACK_W, BACK_W.replace("back[l / 2]", "back[0]")),), "steep"),
-    "the scale of the picture undone twice": ("fp32", ((BACK_W, BACK_W.replace("back_x", "back_x * back_x")),), "normal"),
+    "low halves of the picture dropped": ("fp32", ((W_PRODUCTS, W_PRODUCTS.replace("++product", "product += FORMAT == SPLIT "
+        "? 2 : 1")),), "normal"),
+    "the scale of windows not removed": ("fp32", ((BACK_Y, BACK_Y.replace("back[q]", "DOWN")),), "normal"),
+    "a neighbouring window's scale removed": ("fp32", ((BACK_Y, BACK_Y.replace("back[q]", "back[0]")),), "normal"),
+    "the scale of weights not removed": ("fp32", ((BACK_Y, BACK_Y.replace("inverse_scale[output + l]", "UP")),), "normal"),
+    "another output's scale removed": ("fp32", ((BACK_Y, BACK_Y.replace("inverse_scale[output + l]", "inverse_scale[output]")),), "far apart"),
+    "the scale of gradients not removed": ("fp32", ((BACK_W, BACK_W.replace("back[l / 2]", "UP")),), "normal"),
+    "another output's scale of gradients removed": ("fp32", ((BACK_W, BACK_W.replace("back[l / 2]", "back[0]")),), "steep"),
+    "the scale of the picture removed twice": ("fp32", ((BACK_W, BACK_W.replace("back_x", "back_x * back_x")),), "normal"),
     "the largest of one lane's gradients": (
-        "fp32", (("largest = max(largest, bits_of_size(held[s]));\n                        largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 1));",
+        "fp32", (("largest = max(largest, bits_of_size(held[s]));\n                        largest = max(largest, "
+            "__shfl_xor_sync(EVERY_LANE, largest, 1));",
                   "largest = max(largest, bits_of_size(held[s]));"),), "normal",
     ),
     "no scale, huge": ("fp32", ((SCALE, "127u + 0 * largest"),), "huge"),
     "no scale, tiny": ("fp32", ((SCALE, "127u + 0 * largest"),), "tiny"),
-    "a winner's place swapped with the next": ("bf16", (("pool_argmax * 16 >> 8 * s & 48;", "(pool_argmax ^ 0x01010101u) * 16 >> 8 * s & 48;"),), "normal"),
-    "a winner of the lower line put into the upper one": ("bf16", (("pool_argmax * 16 >> 8 * s & 48;", "pool_argmax * 16 >> 8 * s & 16;"),), "normal"),
+    "a argmax's place swapped with the next": ("bf16", (("pool_argmax * 16 >> 8 * s & 48;", "(pool_argmax ^ 0x01010101u) "
+        "* 16 >> 8 * s & 48;"),), "normal"),
+    "a argmax of the lower line put into the upper one": ("bf16", (("pool_argmax * 16 >> 8 * s & 48;", "pool_argmax * 16 >> 8 * s & "
+        "16;"),), "normal"),
     "the gradient where nobody won": ("bf16", (("if ((pool_argmax >> 8 * s & 4) != 0) held[s] = 0.0f;", ""),), "normal"),
     "the next window's gradient": ("bf16", (("corners[window + s]", "corners[window + (s ^ 1)]"),), "normal"),
     "a term beside": ("bf16", (("tap / k) * wide + tap % k : -1", "tap / k) * wide + min(tap % k + 1, k - 1) : -1"),), "normal"),
@@ -122,20 +130,22 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "another pixel said to win": ("bf16", (("(most > 0.0f ? best.place : 4)", "(most > 0.0f ? best.place ^ 1 : 4)"),), "normal"),
     "somebody said to win where nobody does": ("bf16", (("(most > 0.0f ? best.place : 4)", "best.place"),), "normal"),
     "the bias left out": ("bf16", (("else most += biases[output + l];", ""),), "normal"),
-    "packed outputs exchanged": ("bf16", (("make_uint2(pairs[q][0], pairs[q][1])", "make_uint2(pairs[q][1], pairs[q][0])"),), "normal"),
+    "packed outputs exchanged": ("bf16", (("make_uint2(pairs[q][0], pairs[q][1])", "make_uint2(pairs[q][1], "
+        "pairs[q][0])"),), "normal"),
     "sums of warps left out": ("bf16", (("other = 0; other < turns;", "other = 1; other < turns;"),), "normal"),
     "sums of dw in bf16": ("bf16", ((PLAIN_W, f"{PLAIN_W} {IN_BF16}"),), "normal"),
     "bf16 cut off, not rounded": (
-        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
+        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), "
+            "__float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
     ),
     "sums of dw in half": ("fp16", ((BACK_W, f"{BACK_W} {IN_HALF}"),), "normal"),
     "factors in bf16": ("fp16", ((HALVES, f"{HALVES} {HALVES_OF_BF16}"),), "normal"),
 }  # fmt: skip
 #: By day: one of each kernel and of each kind of lie; the others in .ci/run, and in fp16 at night.
 BY_DAY = {
-    "the scale of windows not undone",
+    "the scale of windows not removed",
     "low halves of gradients dropped",
-    "a winner's place swapped with the next",
+    "a argmax's place swapped with the next",
 }
 
 
@@ -218,8 +228,8 @@ def test_the_autoencoders_batch_fills_a_gpu(precision: str, n: int, grids: tuple
     device.limits = Limits("some GPU", multiprocessors=132)
     owner, picture, written = OnDevice(device, 256), (3, 32, 32), (256, 32, 32)
     x, w, b = device.empty((n, *picture)), device.empty((256, 3, 3, 3)), device.empty((256,))
-    y, winner = device.empty((n, 256, 16, 16)), device.empty((n, 256, 16, 16), np.uint8)
+    y, argmax = device.empty((n, 256, 16, 16)), device.empty((n, 256, 16, 16), np.uint8)
     layer = FusedConv(picture, written, ConvWindow(3, 1, 1), relu=True, pool=True)
-    forward = first.FirstConvolution(owner, layer, precision).launches(n, x, w, b, y, winner)
-    backward = first.FirstGradient(owner, layer, n, precision).launches(n, x, y, winner, Gradients(w, b))
+    forward = first.FirstConvolution(owner, layer, precision).launches(n, x, w, b, y, argmax)
+    backward = first.FirstGradient(owner, layer, n, precision).launches(n, x, y, argmax, Gradients(w, b))
     assert tuple(launches[0].grid[:2] for launches in (forward, backward) if isinstance(launches[0], Launch)) == grids

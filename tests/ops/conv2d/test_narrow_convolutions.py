@@ -73,15 +73,15 @@ def test_many_tiles_of_a_block_are_added_up() -> None:
 
 
 def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
-    """ReLUs to the bit; zeros of a whole image, output or winner stay zeros; infinity and NaN are seen where they are
+    """ReLUs to the bit; zeros of a whole image, output or argmax stay zeros; infinity and NaN are seen where they are
     read, and nowhere else.
     """
     asked = Asked(*SHAPES["cnn's"])
-    x, w, dy, given, winner = prove_relus_and_zeros(device, asked)
+    x, w, dy, given, argmax = prove_relus_and_zeros(device, asked)
     for wrong in (np.inf, np.nan):
         bad, beyond = x.copy(), given.copy()
-        bad[2, 5, 3, 2], beyond[0, 4, 1, 1], winner[0, 4, 1, 1] = wrong, wrong, 3
-        found = computed(device, asked, (bad, w, dy), True, gradient=(beyond, winner))
+        bad[2, 5, 3, 2], beyond[0, 4, 1, 1], argmax[0, 4, 1, 1] = wrong, wrong, 3
+        found = computed(device, asked, (bad, w, dy), True, gradient=(beyond, argmax))
         assert (
             not np.isfinite(np.delete(found.y[2, :, 1:4, :3], 2, 0)).any()
             and np.isfinite(found.y[:2]).all()
@@ -102,7 +102,7 @@ def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
             asked,
             (np.where(np.isfinite(bad), bad, np.nan).astype(np.float32), w, dy),
             True,
-            gradient=(given, winner),
+            gradient=(given, argmax),
         ).pooled
         assert pooled is not None and np.isnan(np.delete(pooled[2, :, 1, :1], 2, 0)).all(), "a pool passes NaN on"
 
@@ -111,12 +111,12 @@ def test_relus_and_zeros_and_what_is_not_finite(device: EmulatedDevice) -> None:
 def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice) -> None:
     asked = Asked(*SHAPES["cnn's"])
     x, w, dy = drawn(asked)
-    given, winner, _ = spread(dy, 0)
+    given, argmax, _ = spread(dy, 0)
     found = [
-        computed(on, asked, (x, w, dy), True, gradient=(given, winner))
+        computed(on, asked, (x, w, dy), True, gradient=(given, argmax))
         for on in (device, EmulatedDevice(order="reverse"), EmulatedDevice(order="random", seed=3))
     ]
-    for name in ("y", "dx", "dw", "db", "pooled", "winner"):
+    for name in ("y", "dx", "dw", "db", "pooled", "argmax"):
         assert len({getattr(each, name).tobytes() for each in found}) == 1, name
 
 
@@ -133,8 +133,8 @@ def test_the_checker_finds_nothing(name: str, pool: bool, precision: str) -> Non
     checked = EmulatedDevice("check", collect=True)
     asked = Asked(*SHAPES[name], precision, offset=1)
     x, w, dy = drawn(asked)
-    given, winner, _ = spread(dy, 0)
-    computed(checked, asked, (x, w, dy), pool, gradient=(given, winner) if pool else None)
+    given, argmax, _ = spread(dy, 0)
+    computed(checked, asked, (x, w, dy), pool, gradient=(given, argmax) if pool else None)
     assert checked.reports == []
 
 
@@ -146,15 +146,18 @@ SUM_Y, SUM_W = "fmaf(part[i][j][l], back[2 * i + l / 2], sum[i][j][l])", "sum[ta
 IN_BF16 = "__uint_as_float(two_bf16({}, 0.0f) << 16)"
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
-    "a winner's place swapped": ("fp32", (("(pool_argmax[2 * i] == place", "(pool_argmax[2 * i] == (place ^ 1)"),), "normal"),
+    "a argmax's place swapped": ("fp32", (("(pool_argmax[2 * i] == place", "(pool_argmax[2 * i] == (place ^ 1)"),), "normal"),
     "the low halves of pixels dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("? 0", "? 1")),), "normal"),
-    "the low halves of weights and of x dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
-    "the scale of pixels not undone": ("fp32", (("? *inverse_scale[e] : 1.0f", "? DOWN : 1.0f"),), "normal"),
-    "a neighbour's scale undone": ("fp32", (("row_of[e / 2], g + e % 2 * 8)", "row_of[e / 2], g % 4 + e % 2 * 8)"),), "normal"),
-    "another tap's scale undone": ("fp32", (("inverse_scale[e] += 4 * STRIDE * pixels", "inverse_scale[e] += 0 * pixels"),), "normal"),
-    "the scale of weights not undone": ("fp32", (("? scales[output] : 1.0f", "? UP : 1.0f"),), "normal"),
-    "the scale of dy not undone": ("fp32", (("back = inverse_scale[CHANNELS + output]", "back = UP"),), "normal"),
-    "the scale of x undone twice": (
+    "the low halves of weights and of x dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("++product", "product += FORMAT == SPLIT "
+        "? 2 : 1")),), "normal"),
+    "the scale of pixels not removed": ("fp32", (("? *inverse_scale[e] : 1.0f", "? DOWN : 1.0f"),), "normal"),
+    "a neighbour's scale removed": ("fp32", (("row_of[e / 2], g + e % 2 * 8)", "row_of[e / 2], g % 4 + e % "
+        "2 * 8)"),), "normal"),
+    "another tap's scale removed": ("fp32", (("inverse_scale[e] += 4 * STRIDE * pixels", "inverse_scale[e] += 0 * "
+        "pixels"),), "normal"),
+    "the scale of weights not removed": ("fp32", (("? scales[output] : 1.0f", "? UP : 1.0f"),), "normal"),
+    "the scale of dy not removed": ("fp32", (("back = inverse_scale[CHANNELS + output]", "back = UP"),), "normal"),
+    "the scale of x removed twice": (
         "fp32", (("* inverse_scale[channel] * back", "* inverse_scale[channel] * inverse_scale[channel] * back"),), "normal",
     ),
     "the largest of half a line": ("fp32", (("bit = 1; bit < EACH", "bit = 1; bit < EACH / 2"),), "normal"),
@@ -164,20 +167,24 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "another row of taps in dw": ("fp32", ((" + row * wide + tap0;", " + (K - 1 - row) * wide + tap0;"),), "normal"),
     "a group of warps left out": ("fp32", (("each = 0; each < GROUPS; ++each", "each = 1; each < GROUPS; ++each"),), "normal"),
     "a bias's sum without one warp": ("fp32", (("each = 0; each < WARPS; ++each", "each = 1; each < WARPS; ++each"),), "normal"),
-    "the bias added before the scale": ("fp32", (("fmaf(odd ? given : kept, scale_of, bias_of)", "((odd ? given : kept) + bias_of) * scale_of"),), "normal"),
-    "the gradient of a window that a pool cuts off": ("fp32", (("static_cast<unsigned>(across) < static_cast<unsigned>(wide)", "true"),), "normal"),
+    "the bias added before the scale": ("fp32", (("fmaf(odd ? given : kept, scale_of, bias_of)", "((odd ? given : kept) + "
+        "bias_of) * scale_of"),), "normal"),
+    "the gradient of a window that a pool cuts off": ("fp32", (("static_cast<unsigned>(across) < "
+        "static_cast<unsigned>(wide)", "true"),), "normal"),
     "sums of y in bf16": ("fp32", ((SUM_Y, IN_BF16.format(SUM_Y)),), "normal"),
-    "sums of dw in bf16": ("fp32", ((SUM_W, f"sum[tap][i][j][l] = {IN_BF16.format('sum[tap][i][j][l] + parts[i][j][l]')};"),), "normal"),
+    "sums of dw in bf16": ("fp32", ((SUM_W, "sum[tap][i][j][l] = "
+        f"{IN_BF16.format('sum[tap][i][j][l] + parts[i][j][l]')};"),), "normal"),
     "bf16 cut off, not rounded": (
-        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
+        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), "
+            "__float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
     ),
     "no scale, tiny, of one half": ("fp16", ((EXPONENT, "127u + 0 * largest"),), "tiny"),
-    "the scale of weights not undone, of one half": ("fp16", (("? scales[output] : 1.0f", "? UP : 1.0f"),), "normal"),
+    "the scale of weights not removed, of one half": ("fp16", (("? scales[output] : 1.0f", "? UP : 1.0f"),), "normal"),
 }  # fmt: skip
 #: Who is refused for every change, and by .ci/run; the others at night.
-BY_DAY = ("a winner's place swapped", "another tap's scale undone")
+BY_DAY = ("a argmax's place swapped", "another tap's scale removed")
 BY_CI = (
-    "the low halves of pixels dropped", "the scale of dy not undone", "no scale, tiny", "a tap beside", "a group of warps left out", "sums of dw in bf16",
+    "the low halves of pixels dropped", "the scale of dy not removed", "no scale, tiny", "a tap beside", "a group of warps left out", "sums of dw in bf16",
     "the gradient of a window that a pool cuts off",
 )  # fmt: skip
 

@@ -45,7 +45,7 @@ def device() -> EmulatedDevice:
 
 def asked(shape: int, precision: str, kind: str = "normal") -> Asked:
     o, image, n = SHAPES[shape]
-    return Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True)
+    return Asked(conv(o, 3, padding=1), image, n, precision, kind, upsampled=True)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -91,7 +91,7 @@ def test_dx_as_the_layer_below_packs_it(device: EmulatedDevice, precision: str) 
     for shape, kind in ((WIDE, "normal"), (FULL, "far apart")):
         o, (c, _, _), n = SHAPES[shape]
         image = (c, 4, 6) if shape == WIDE else (c, 16, 16)
-        prove_packed(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=True), classes=4)
+        prove_packed(device, Asked(conv(o, 3, padding=1), image, n, precision, kind, upsampled=True), classes=4)
 
 
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=nightly)])
@@ -200,35 +200,40 @@ UNDO_DX, UNDO_DW, MET = (
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[str, str], str]] = {
     "the low halves of the first factor dropped": ("fp32", (HALVES, HALVES.replace("? 0", "? 1")), "normal"),
-    "the low halves of the second factor dropped": ("fp32", (HALVES, HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")), "normal"),
-    "the scale of x not undone": ("fp32", (UNDO_X, UNDO_X.replace("back", "DOWN")), "normal"),
-    "the scale of weights not undone": ("fp32", (UNDO_W, UNDO_W.replace("inverse_scale", "UP")), "normal"),
-    "the scale of dy not undone": ("fp32", (UNDO_DX, UNDO_DX.replace("back", "DOWN")), "normal"),
-    "the scale of dy not undone in dw": ("fp16", (UNDO_DW, UNDO_DW.replace("back,", "DOWN,")), "normal"),
-    "the scale of x undone twice in dw": ("fp16", (UNDO_DW, UNDO_DW.replace("back_x", "back_x * back_x")), "normal"),
+    "the low halves of the second factor dropped": ("fp32", (HALVES, HALVES.replace("++product", "product += FORMAT == SPLIT "
+        "? 2 : 1")), "normal"),
+    "the scale of x not removed": ("fp32", (UNDO_X, UNDO_X.replace("back", "DOWN")), "normal"),
+    "the scale of weights not removed": ("fp32", (UNDO_W, UNDO_W.replace("inverse_scale", "UP")), "normal"),
+    "the scale of dy not removed": ("fp32", (UNDO_DX, UNDO_DX.replace("back", "DOWN")), "normal"),
+    "the scale of dy not removed in dw": ("fp16", (UNDO_DW, UNDO_DW.replace("back,", "DOWN,")), "normal"),
+    "the scale of x removed twice in dw": ("fp16", (UNDO_DW, UNDO_DW.replace("back_x", "back_x * back_x")), "normal"),
     "no scale": ("fp16", (SCALE, "127u + 0 * largest"), "tiny"),
-    "taps of classes exchanged": ("bf16", ("4 * taps.number(i, lower) + taps.number(j, right)", "4 * taps.number(i, right) + taps.number(j, lower)"), "normal"),
+    "taps of classes exchanged": ("bf16", ("4 * taps.number(i, lower) + taps.number(j, right)", "4 * taps.number(i, right) + "
+        "taps.number(j, lower)"), "normal"),
     "a tap a pixel too far": ("bf16", (SHIFT, f"{SHIFT} + 1"), "normal"),
     "a tap beyond the row's end": ("bf16", ("from >= 0 && from < w", "from >= 0 && from <= w"), "normal"),
     "dy met a pixel too far": ("bf16", (MET, MET.replace("- 1 ", "")), "normal"),
     "dy beyond the image": ("bf16", ("of_row < 2 * h", "of_row <= 2 * h"), "normal"),
-    "dw of a block's last image alone": ("bf16", ("gradient + piece * PIECE, LOW, true)", "gradient + piece * PIECE, LOW, piece > 0)"), "normal"),
+    "dw of a block's last image alone": ("bf16", ("gradient + piece * PIECE, LOW, true)", "gradient + piece * PIECE, "
+        "LOW, piece > 0)"), "normal"),
     "dy of a warp not added up": ("bf16", ("(sums[threadIdx.x][0] + ", "("), "positive"),
     "bf16 cut off, not rounded": (
-        "bf16", ("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"), "positive",
+        "bf16", ("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), "
+            "__float_as_uint(high), 0x7632)\nenum { SPLIT"), "positive",
     ),
 }  # fmt: skip
 #: Those that are refused in scripts/test, and those at night, which repeat others for the other factor or at the other
 #: edge; .ci/run has the rest.
 BY_DAY = (
-    "the scale of x not undone",
+    "the scale of x not removed",
     "taps of classes exchanged",
     "dy met a pixel too far",
     "dw of a block's last image alone",
 )
 
 AT_NIGHT = (
-    "the low halves of the second factor dropped", "the scale of dy not undone in dw", "the scale of x undone twice in dw", "a tap beyond the row's end",
+    "the low halves of the second factor dropped", "the scale of dy not removed in dw", "the scale of x "
+        "removed twice in dw", "a tap beyond the row's end",
 )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 PLAIN = find("tensor", device="emulated")
 CNN = ZOO[3]
-#: Every kind of segment with a convolution: strides, an enlargement by 3, one in front of a pool, a pool that is no
+#: Every kind of segment with a convolution: strides, an upsampling by 3, one in front of a pool, a pool that is no
 #: part of the op, few inputs and outputs.
 MIXED = Net(
     "mixed", (3, 7, 8),
@@ -183,56 +183,64 @@ BACK = "back[2 * i + l / 2]"
 PLAIN_Y, PLAIN_W = "sum[i][j][l] += part[of][i][l];", "sum[tap][i][j][l] += parts[i][j][l];"
 #: Where pixels become halves; and that of numbers in bf16.
 HALVES, HALVES_OF_BF16 = (
-    "high[i] = two_halves(v[2 * i], v[2 * i + 1])", "high[i] = two_halves(__uint_as_float(high[i] << 16), __uint_as_float(high[i] & ~0xffffu))",
+    "high[i] = two_halves(v[2 * i], v[2 * i + 1])", "high[i] = two_halves(__uint_as_float(high[i] << 16), "
+        "__uint_as_float(high[i] & ~0xffffu))",
 )  # fmt: skip
 ALL_HALVES = "product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product)"
 #: Parts of sums that begin where the ones before ended; under one scale, since what is left there cannot be scaled
 #: anew.
 LEFT_THERE = (
     ("float sum[2][BN / 8][4] = {};", "float sum[2][BN / 8][4] = {}, kept[BN / 8 / TOGETHER][TOGETHER][2][4] = {};"),
-    ("float part[TOGETHER][2][4] = {};", "float(&part)[TOGETHER][2][4] = kept[j0 / TOGETHER];"), (SUM_Y, "scales[8 * j + 2 * t + l % 2], 0.0f);"),
+    ("float part[TOGETHER][2][4] = {};", "float(&part)[TOGETHER][2][4] = kept[j0 / TOGETHER];"), (SUM_Y, "scales[8 * j + 2 * t + l % "
+        "2], 0.0f);"),
     ("min(268u - (largest >> 23), 253u)", "135u + 0 * largest"),
 )  # fmt: skip
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "the low halves of the first factor dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("? 0", "? 1")),), "normal"),
-    "the low halves of the second factor dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
-    "the scale of pixels not undone": ("fp32", (("part[of][i][l] * back[2 * i + l / 2]", "part[of][i][l] * DOWN"),), "normal"),
-    "the scale of weights not undone": ("fp32", ((SUM_Y, "16384.0f, sum[i][j][l]);"),), "normal"),
-    "a neighbour's scale undone": ("fp32", (("inverse_scale[(pixels_of[e / 2] >> e % 2 * 16 & 0xffff)", "inverse_scale[(pixels_of[e / 2] & 0xffff)"),), "normal"),
-    "another tap's scale undone": ("fp32", (("e % 2 * 16 & 0xffff) + offset];", "e % 2 * 16 & 0xffff)];"),), "normal"),
-    "the scale of dy not undone": ("fp32", ((SUM_W, "UP, sum[tap][i][j][l]);"),), "normal"),
-    "the largest of half a line": ("fp32", (("offset < 32; offset *= 2) largest[i]", "offset < 4; offset *= 2) largest[i]"),), "far apart"),
+    "the low halves of the second factor dropped": ("fp32", ((ALL_HALVES, ALL_HALVES.replace("++product", "product += FORMAT == SPLIT "
+        "? 2 : 1")),), "normal"),
+    "the scale of pixels not removed": ("fp32", (("part[of][i][l] * back[2 * i + l / 2]", "part[of][i][l] * DOWN"),), "normal"),
+    "the scale of weights not removed": ("fp32", ((SUM_Y, "16384.0f, sum[i][j][l]);"),), "normal"),
+    "a neighbour's scale removed": ("fp32", (("inverse_scale[(pixels_of[e / 2] >> e % 2 * 16 & 0xffff)", "inverse_scale[(pixels_of[e "
+        "/ 2] & 0xffff)"),), "normal"),
+    "another tap's scale removed": ("fp32", (("e % 2 * 16 & 0xffff) + offset];", "e % 2 * 16 & 0xffff)];"),), "normal"),
+    "the scale of dy not removed": ("fp32", ((SUM_W, "UP, sum[tap][i][j][l]);"),), "normal"),
+    "the largest of half a line": ("fp32", (("offset < 32; offset *= 2) largest[i]", "offset < 4; offset *= 2) "
+        "largest[i]"),), "far apart"),
     "no scale, huge": ("fp32", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "huge"),
     "no scale, tiny": ("fp32", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "tiny"),
     "sums of y in bf16": ("fp32", ((SUM_Y, f"{SUM_Y} {IN_BF16}"),), "normal"),
     "sums of dw in bf16": ("fp32", ((SUM_W, f"{SUM_W} {IN_BF16.replace('sum[i]', 'sum[tap][i]')}"),), "normal"),
     **{f"sums of y in bf16, of {each}": (each, ((PLAIN_Y, f"{PLAIN_Y} {IN_BF16}"),), "normal") for each in ("tf32", "bf16")},
     **{f"sums of dw in bf16, of {each}": (each, ((PLAIN_W, f"{PLAIN_W} {IN_BF16.replace('sum[i]', 'sum[tap][i]')}"),), "normal") for each in ("tf32", "bf16")},
-    "the scale of pixels undone twice": ("fp32", ((BACK, f"{BACK} * {BACK}"),), "normal"),
-    "the scale of dy undone twice": ("fp32", ((SUM_W, f"back_y[i][l / 2] * {SUM_W}"),), "normal"),
+    "the scale of pixels removed twice": ("fp32", ((BACK, f"{BACK} * {BACK}"),), "normal"),
+    "the scale of dy removed twice": ("fp32", ((SUM_W, f"back_y[i][l / 2] * {SUM_W}"),), "normal"),
     "sums of y left in the tensor cores": ("fp32", LEFT_THERE, "positive"),
     "bf16 cut off, not rounded": (
-        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
+        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), "
+            "__float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
     ),
     **{
         f"{what}, of one half": ("fp16", edits, kind)
         for what, edits, kind in (
-            ("the scale of pixels not undone", (("part[of][i][l] * back[2 * i + l / 2]", "part[of][i][l] * DOWN"),), "normal"),
-            ("the scale of dy undone twice", ((SUM_W, f"back_y[i][l / 2] * {SUM_W}"),), "normal"),
+            ("the scale of pixels not removed", (("part[of][i][l] * back[2 * i + l / 2]", "part[of][i][l] * DOWN"),), "normal"),
+            ("the scale of dy removed twice", ((SUM_W, f"back_y[i][l / 2] * {SUM_W}"),), "normal"),
             ("no scale, tiny", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "tiny"),
-            ("the scale of pixels undone twice", ((BACK, f"{BACK} * {BACK}"),), "normal"),
-            ("the scale of weights not undone", ((SUM_Y, "16384.0f, sum[i][j][l]);"),), "normal"),
-            ("the scale of dy not undone", ((SUM_W, "UP, sum[tap][i][j][l]);"),), "normal"),
+            ("the scale of pixels removed twice", ((BACK, f"{BACK} * {BACK}"),), "normal"),
+            ("the scale of weights not removed", ((SUM_Y, "16384.0f, sum[i][j][l]);"),), "normal"),
+            ("the scale of dy not removed", ((SUM_W, "UP, sum[tap][i][j][l]);"),), "normal"),
             ("no scale, huge", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "huge"),
-            ("the largest of half a line", (("offset < 32; offset *= 2) largest[i]", "offset < 4; offset *= 2) largest[i]"),), "far apart"),
+            ("the largest of half a line", (("offset < 32; offset *= 2) largest[i]", "offset < 4; offset *= 2) "
+                "largest[i]"),), "far apart"),
             ("sums of y in half", ((SUM_Y, f"{SUM_Y} {IN_HALF}"),), "normal"),
             ("sums of dw in half", ((SUM_W, f"{SUM_W} {IN_HALF.replace('sum[i]', 'sum[tap][i]')}"),), "normal"),
             ("sums of y left in the tensor cores", LEFT_THERE, "positive"),
             ("factors in bf16", ((HALVES, f"{HALVES.replace('halves', 'bf16')}, {HALVES_OF_BF16}"),), "normal"),
         )
     },
-    "tf32 cut off, not rounded": ("tf32", (("enum { SPLIT", "#define to_tf32(x) (__float_as_uint(x) & 0xffffe000u)\nenum { SPLIT"),), "positive"),
+    "tf32 cut off, not rounded": ("tf32", (("enum { SPLIT", "#define to_tf32(x) (__float_as_uint(x) & 0xffffe000u)\n"
+        "enum { SPLIT"),), "positive"),
 }  # fmt: skip
 
 
@@ -336,7 +344,7 @@ def test_steps_of_drawn_nets() -> None:
 
 #: What a step launches besides, none of which multiplies matrices.
 OTHER_KERNELS = {
-    "gather_rows", "rectify_gradient", "sum_gradient", "spread_gradient", "add_parts", "add_gradient_parts", "finish_weights", "pack_weights",
+    "gather_rows", "apply_relu_mask", "sum_gradient", "spread_gradient", "add_parts", "add_gradient_parts", "finish_weights", "pack_weights",
     "cross_entropy_by_warps", "mse_by_warps", "relu_gradient", "relu_forward", "sgd_step", "sgd_step_by_four", "maxpool2d_forward",
     "maxpool2d_backward", "maxpool2d_gradient", "upsample2d_forward", "upsample2d_backward", "pack", "pack_pixels",
     "pack_shifted", "pack_narrow", "finish_bias",
@@ -347,7 +355,7 @@ MULTIPLYING = (
     "narrow.cu", "narrow_weights.cu", "few_pixels.cu", "few_pixels_weights.cu",
 )  # fmt: skip
 #: Of a first layer with sums of 32 terms at most, and few FLOPs beside the others': which of y and dw they compute.
-FEW = {"convolve_few", "correlate_few", "correlate_winners", "correlate_few_images"}
+FEW = {"convolve_few", "correlate_few", "correlate_argmax", "correlate_few_images"}
 #: Nets, how many products multiply-adds compute for their first layer, and for a last one together with the loss.
 LEFT = {CNN: (0, 3), NARROW: (0, 0), MIXED: (0, 0), ENDS: (2, 3), cnn(): (2, 3), autoencoder(): (0, 0)}
 

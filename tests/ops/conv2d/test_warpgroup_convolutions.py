@@ -45,7 +45,7 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 #: Outputs, input (channels, rows, columns), images: two squares, the second cut off after 16 bytes; several of an
 #: image, ragged; more images than a tile, outputs and channels that fill no tile; more squares of an image than fp16's
-#: sums stay in the tensor cores for. Then images that are enlarged by 2 before the window: ragged squares; one image
+#: sums stay in the tensor cores for. Then images that are upsampled by 2 before the window: ragged squares; one image
 #: alone, and outputs that fill no tile.
 SHAPES = (
     (64, (64, 7, 12), 1), (64, (128, 5, 11), 3), (192, (64, 9, 8), 3), (64, (64, 9, 34), 2),
@@ -64,7 +64,7 @@ def device() -> EmulatedDevice:
 
 def asked(shape: int, precision: str, kind: str = "normal") -> Asked:
     o, image, n = SHAPES[shape]
-    return Asked(conv(o, 3, padding=1), image, n, precision, kind, enlarged=shape >= ENLARGED)
+    return Asked(conv(o, 3, padding=1), image, n, precision, kind, upsampled=shape >= ENLARGED)
 
 
 def turn(shape: int, precision: str, processors: int) -> list[pytest.MarkDecorator]:
@@ -173,7 +173,7 @@ def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
 def test_numbers_of_every_size(device: EmulatedDevice, kind: str, precision: str) -> None:
     for shape in (
         (WINDOW, ENLARGED) if precision != "bf16" else (WINDOW,)
-    ):  # bf16 has no scales that an enlargement could mistake
+    ):  # bf16 has no scales that an upsampling could mistake
         prove(device, asked(shape, precision, kind), seed=1)
 
 
@@ -205,8 +205,8 @@ def test_what_follows_y_and_what_lies_below_dx(device: EmulatedDevice, precision
         .reshape(n, o, h // 2, w // 2, 4)
     )
     np.testing.assert_array_equal(found["y"], np.maximum(four.max(-1), 0))
-    assert layer.winner is not None
-    np.testing.assert_array_equal(layer.winner.download(), np.where(four.max(-1) > 0, four.argmax(-1), 4))
+    assert layer.argmax is not None
+    np.testing.assert_array_equal(layer.argmax.download(), np.where(four.max(-1) > 0, four.argmax(-1), 4))
     np.testing.assert_array_equal(found["dx"], np.where(numbers[0] > 0, plain["dx"], 0))
 
 
@@ -252,9 +252,9 @@ def test_an_image_of_more_pixels_than_a_block_holds_has_one_scale_and_one_sum(de
     assert not wrong(edited) <= bound("fp32", 288)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("rectify", "pool"), [(True, True), pytest.param(True, False, marks=slow)])
-def test_a_first_layer_packs_what_a_layer_of_them_reads(device: EmulatedDevice, rectify: bool, pool: bool) -> None:
-    prove_first_layer(device, rectify, pool)
+@pytest.mark.parametrize(("fused_relu", "pool"), [(True, True), pytest.param(True, False, marks=slow)])
+def test_a_first_layer_packs_what_a_layer_of_them_reads(device: EmulatedDevice, fused_relu: bool, pool: bool) -> None:
+    prove_first_layer(device, fused_relu, pool)
 
 
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp32", marks=nightly)])
@@ -315,7 +315,7 @@ def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice, precision
 )  # fmt: skip
 def test_the_checker_finds_nothing(precision: str, shape: int) -> None:
     checked, of = EmulatedDevice("check", collect=True), asked(shape, precision)
-    of = replace(of, n=1) if of.enlarged else of
+    of = replace(of, n=1) if of.upsampled else of
     Bound(
         checked, of, drawn(of), packs=precision == "bf16", owner=OnDevice
     ).send()  # scratch memory that nobody has written, so that reading it is seen
@@ -333,35 +333,41 @@ IN_HALF = "sum[0][i] = low_half(two_halves(sum[0][i], 0.0f));"
 #: What is planted, in which precision, and with which numbers it must show.
 LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "the low halves of the first factor dropped": ("fp32", ((HALVES, HALVES.replace("? 0", "? 1")),), "normal"),
-    "the low halves of the second factor dropped": ("fp32", ((HALVES, HALVES.replace("++product", "product += FORMAT == SPLIT ? 2 : 1")),), "normal"),
-    "the scale of an image not undone": ("fp32", ((SUM_Y, SUM_Y.replace("back", "DOWN")),), "normal"),
-    "the scale of weights not undone": ("fp32", ((W_UNDO, "? UP :"),), "normal"),
-    "the scale of dy not undone": ("fp32", ((SUM_W, SUM_W.replace("* back,", "* DOWN,")),), "normal"),
-    "the scale of x not undone in dw": ("fp32", ((SUM_W, SUM_W.replace("back_x[i / 32]", "UP")),), "normal"),
+    "the low halves of the second factor dropped": ("fp32", ((HALVES, HALVES.replace("++product", "product += FORMAT == SPLIT "
+        "? 2 : 1")),), "normal"),
+    "the scale of an image not removed": ("fp32", ((SUM_Y, SUM_Y.replace("back", "DOWN")),), "normal"),
+    "the scale of weights not removed": ("fp32", ((W_UNDO, "? UP :"),), "normal"),
+    "the scale of dy not removed": ("fp32", ((SUM_W, SUM_W.replace("* back,", "* DOWN,")),), "normal"),
+    "the scale of x not removed in dw": ("fp32", ((SUM_W, SUM_W.replace("back_x[i / 32]", "UP")),), "normal"),
     "no scale": ("fp32", ((SCALE, "127u + 0 * largest"),), "tiny"),
     **{
         f"{what}, of one half": ("fp16", (edit,), kind)
         for what, edit, kind in (
             ("no scale", (SCALE, "127u + 0 * largest"), "tiny"),
-            ("the scale of an image not undone", (SUM_Y, SUM_Y.replace("back", "DOWN")), "normal"),
-            ("the scale of an image undone twice", (SUM_Y, SUM_Y.replace("back", "back * back")), "normal"),
-            ("the scale of weights undone twice", (W_UNDO, "? to.inverse_scale[output] * to.inverse_scale[output] :"), "normal"),
-            ("the scale of dy not undone", (SUM_W, SUM_W.replace("* back,", "* DOWN,")), "normal"),
-            ("the scale of x undone twice in dw", (SUM_W, SUM_W.replace("back_x[i / 32]", "back_x[i / 32] * back_x[i / 32]")), "normal"),
-            ("squares of the next image under this one's scale", ("min(min(end, first + STAYING), squares.after(image))", "min(end, first + STAYING)"), "far apart"),
+            ("the scale of an image not removed", (SUM_Y, SUM_Y.replace("back", "DOWN")), "normal"),
+            ("the scale of an image removed twice", (SUM_Y, SUM_Y.replace("back", "back * back")), "normal"),
+            ("the scale of weights removed twice", (W_UNDO, "? to.inverse_scale[output] * "
+                "to.inverse_scale[output] :"), "normal"),
+            ("the scale of dy not removed", (SUM_W, SUM_W.replace("* back,", "* DOWN,")), "normal"),
+            ("the scale of x removed twice in dw", (SUM_W, SUM_W.replace("back_x[i / 32]", "back_x[i / 32] * back_x[i / "
+                "32]")), "normal"),
+            ("squares of the next image under this one's scale", ("min(min(end, first + STAYING), "
+                "squares.after(image))", "min(end, first + STAYING)"), "far apart"),
             *((f"sums of {name} in half", (line, f"{line[:-1]}, {IN_HALF}"), "positive") for name, line in (("y", SUM_Y), ("dw", SUM_W))),
         )
     },
     "an image left out of the bias's sums": (
-        "bf16", (("sums[blockIdx.x * 64 + channel] = sum;", "sums[blockIdx.x * 64 + channel] = blockIdx.x > 0 ? sum : 0.0f;"),), "normal",
+        "bf16", (("sums[blockIdx.x * 64 + channel] = sum;", "sums[blockIdx.x * 64 + channel] = blockIdx.x > 0 ? sum "
+            ": 0.0f;"),), "normal",
     ),
     "a tap too far": ("bf16", (("row[piece] + down", "row[piece] + down + 1"),), "normal"),
     "dw of the tap beside": ("bf16", (("column + taps.far(j[at], 0)", "column + taps.far(j[at], 0) + 1"),), "normal"),
     "bf16 cut off, not rounded": (
-        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), __float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
+        "bf16", (("enum { SPLIT", "#define two_bf16(low, high) __byte_perm(__float_as_uint(low), "
+            "__float_as_uint(high), 0x7632)\nenum { SPLIT"),), "positive",
     ),
 }  # fmt: skip
-#: Those that only an enlarged layer shows.
+#: Those that only an upsampled layer shows.
 OF_ENLARGED: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "pixels of y's classes exchanged": (
         "bf16",
@@ -386,7 +392,7 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
 
 def day_or_night(liar: str) -> list[pytest.MarkDecorator]:
     """Each night fp16's faults, which repeat fp32's but for the scale without which it sees nothing; scales that are
-    not undone by day for one factor.
+    not removed by day for one factor.
     """
     if liar in LIARS and LIARS[liar][0] == "fp16" and not liar.startswith("no scale"):
         return [nightly]
@@ -401,7 +407,7 @@ def day_or_night(liar: str) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.parametrize("liar", [pytest.param(liar, marks=day_or_night(liar)) for liar in (*LIARS, *OF_ENLARGED)])
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
-    """Before a window alone and behind an enlargement, where they lie about both."""
+    """Before a window alone and behind an upsampling, where they lie about both."""
     precision, edits, kind = (LIARS | OF_ENLARGED)[liar]
     edited = EditedWarpgroups(device, *edits)
     for shape in (WINDOW, ENLARGED) if liar in LIARS else (ENLARGED,):
@@ -445,7 +451,7 @@ def test_y_packed_with_neighbours_exchanged_is_refused(device: EmulatedDevice) -
             ("y[begin + at + i * plane]", "1.0f + 0.0f * y[begin + at + i * plane]"), WINDOW, False, marks=slow
         ),
     ],
-    ids=["a row's winners exchanged", "winners exchanged", "every place has won", "the ReLU forgotten"],
+    ids=["a row's argmaxes exchanged", "argmaxes exchanged", "every place has won", "the ReLU forgotten"],
 )
 def test_liars_about_what_stands_before_the_gradient_are_refused(
     device: EmulatedDevice, edit: tuple[str, str], shape: int, pools: bool

@@ -34,7 +34,7 @@ class ReLUPool(Segment):
         super().__init__(device, subgraph, operands, block_size)
         self.forward_kernel = device.kernel(SOURCE, "relu_pool_forward")
         self.backward_kernel = device.kernel(SOURCE, "relu_pool_backward")
-        self.winner = self.scratch(self.buffers.y.shape, np.uint8)
+        self.argmax = self.scratch(self.buffers.y.shape, np.uint8)
         self.size = self.buffers.x.shape[2:]  # h, w
 
     @classmethod
@@ -45,14 +45,14 @@ class ReLUPool(Segment):
     def forward(self, part: Slice) -> Launches:
         x, y = self.buffers.x, self.buffers.y
         count = y[: part.n].size
-        return [flat(self.forward_kernel, count, self.block_size, x, y, self.winner, count, *self.size)]
+        return [flat(self.forward_kernel, count, self.block_size, x, y, self.argmax, count, *self.size)]
 
     def backward(self, part: Slice) -> Launches:
         dx, dy = self.buffers.dx, self.buffers.dy
         if dx is None:
             return []
         count = dx[: part.n].size
-        return [flat(self.backward_kernel, count, self.block_size, dy, self.winner, dx, count, *self.size)]
+        return [flat(self.backward_kernel, count, self.block_size, dy, self.argmax, dx, count, *self.size)]
 
 
 TABLE = replace(naive.TABLE, segments={**naive.TABLE.segments, (ReLU, MaxPool2d): ReLUPool})

@@ -1,4 +1,4 @@
-// Reads ahead: memory is asked for long before it is wanted, and nobody waits.
+// Reads ahead: memory is requested long before it is needed, and no thread waits.
 #pragma once
 
 // Begins to bring the 32 bytes at an address in global memory to the second-level cache. It changes nothing but when a

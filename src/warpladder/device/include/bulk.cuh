@@ -7,7 +7,7 @@
 // swizzle, so that eight rows below each other lie in different banks.
 //
 // A barrier has phases, numbered from 0. A phase ends when `count` arrivals have come and all bytes that were announced
-// in it; whoever waits names the parity of the phase's number. Needs sm_90.
+// in it; a waiting thread names the parity of the phase's number. Needs sm_90.
 #pragma once
 
 using Barrier = unsigned long long;

@@ -1,4 +1,4 @@
-// What a step leaves behind: its loss and its count of correct samples, and the number of the step that runs next.
+// The log of a step: its loss and its count of correct samples, and the number of the step that runs next.
 #pragma once
 
 // One thread calls it. A batch that comes in slices: the first sets the entry, the others add to it, the last one moves

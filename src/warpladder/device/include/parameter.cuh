@@ -12,7 +12,7 @@ struct Flat {
     float limit;
 };
 
-// The parameter whose gradient goes to one place: asked for before the sum is known, so that nobody waits for it
+// The parameter whose gradient goes to one place: requested before the sum is known, so that no thread waits for it
 // afterwards. None for null.
 struct Parameter {
     float w, v;

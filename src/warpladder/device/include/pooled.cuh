@@ -15,12 +15,12 @@ __device__ __forceinline__ Best best_of(const float* four) {
     return {larger(upper, lower), lower > upper ? below : above};
 }
 
-// The place that a window's gradient goes back to behind a ReLU: 4 where the largest is not above 0, and none does.
+// The place that a window's gradient goes back to after a ReLU: 4 where the largest is not above 0, and none does.
 __device__ __forceinline__ unsigned place_of(const Best& best) { return best.value > 0.0f ? best.place : 4; }
 
-// y becomes the window's output, and winner the place that the gradient goes back to.
-// winner is null where nobody asks.
-__device__ __forceinline__ void store_best(const Best& best, float* y, unsigned char* winner, long long target) {
+// y becomes the window's output, and argmax the place that the gradient goes back to.
+// argmax may be null: then it is not stored.
+__device__ __forceinline__ void store_best(const Best& best, float* y, unsigned char* argmax, long long target) {
     y[target] = relu(best.value);
-    if (winner != nullptr) winner[target] = static_cast<unsigned char>(place_of(best));
+    if (argmax != nullptr) argmax[target] = static_cast<unsigned char>(place_of(best));
 }

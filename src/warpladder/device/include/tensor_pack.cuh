@@ -8,13 +8,14 @@
 #include "tensor_packed.cuh"
 
 // Where a matrix goes. along: its rows are lines; across: its columns are; either may be null. db: (row blocks of 32,
-// columns), each column's sum over the 32 rows of a block, or null. lines, undo: as tensor_packed.cuh has them.
+// columns), each column's sum over the 32 rows of a block, or null. lines, inverse_scale: as tensor_packed.cuh has
+// them.
 struct Outlet {
     unsigned* along;
-    float* along_undo;
+    float* along_inverse_scale;
     int along_lines;
     unsigned* across;
-    float* across_undo;
+    float* across_inverse_scale;
     int across_lines;
     float* db;
 };
@@ -80,7 +81,8 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
                 const unsigned exponent = shared_exponent<1, 8>(largest);
                 by = power_of_two(exponent);
                 if (t == 0)
-                    to.along_undo[static_cast<long long>(column0 / 32) * to.along_lines + line] = power_of_two(254u
+                    to.along_inverse_scale[static_cast<long long>(column0 / 32) * to.along_lines
+                        + line] = power_of_two(254u
                     - exponent);
             }
             if constexpr (P::WIDE) {
@@ -109,7 +111,7 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
             const unsigned exponent = shared_exponent<8, 32>(largest);
             by = power_of_two(exponent);
             if (l == 0)
-                to.across_undo[static_cast<long long>(row0 / 32) * to.across_lines + line] = power_of_two(254u
+                to.across_inverse_scale[static_cast<long long>(row0 / 32) * to.across_lines + line] = power_of_two(254u
                 - exponent);
         }
         if constexpr (P::WIDE) {

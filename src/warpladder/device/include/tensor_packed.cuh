@@ -1,5 +1,5 @@
-// Factors of matrix products as tensor cores read them, packed in global memory once: nobody rounds, splits or turns
-// them again.
+// Factors of matrix products as tensor cores read them, packed in global memory once: no product rounds, splits or
+// turns them again.
 //
 // A factor is a matrix of lines, rows of A or columns of B, of terms that sums run along. A line's terms lie in records
 // of 128 bytes, in EXACT of 64:
@@ -10,9 +10,9 @@
 // of memory, and a copy of it needs neither a row nor an edge. `lines` is a multiple of 128, at least as many as there
 // are; the terms beyond the last one of a line are 0. Of a record of line l the 16 bytes number i stand in place i ^ (l
 // % 8), in EXACT i ^ (l / 2 % 4): the eight rows that ldmatrix reads at a time are then in different banks. In SPLIT
-// and HALF each 32 terms of a line are multiplied by a power of two (tensor_panels.cuh), and `undo` (terms / 32, lines)
-// has what undoes it. In EXACT the numbers are stored as they are, and `undo` has what all of them are to be multiplied
-// by.
+// and HALF each 32 terms of a line are multiplied by a power of two (tensor_panels.cuh), and `inverse_scale` (terms /
+// 32, lines) has what undoes it. In EXACT the numbers are stored as they are, and `inverse_scale` has what all of them
+// are to be multiplied by.
 #pragma once
 #include "tensor_panels.cuh"
 

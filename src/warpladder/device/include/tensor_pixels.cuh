@@ -1,7 +1,7 @@
 // Pixels of images on their way to tensor cores: a tile with its halo is read, scaled and split once, and lies in
 // shared memory channels last.
 //
-// A row of such a tile is one pixel, 32 or 64 numbers (channels, or a pixel's terms). ldmatrix is told the address of
+// A row of such a tile is one pixel, 32 or 64 numbers (channels, or a pixel's terms). ldmatrix takes the address of
 // each row by itself, so the rows of a fragment may be any pixels: the tap (i, j) of a window is the same tile i lines
 // and j pixels further, at any stride.
 #pragma once
@@ -90,7 +90,7 @@ struct TilePixels {
 };
 
 // Where each pixel of a halo lies in images (.., channels, height, width) from the first image on: -1 where it is
-// padding, or behind the last image.
+// padding, or after the last image.
 __device__ __forceinline__ void find_places(int* places, const TilePixels& tile, int images, int channels, int height,
     int width, int row0, int column0) {
     for (int pixel = threadIdx.x; pixel < tile.halo(); pixel += blockDim.x) {

@@ -4,9 +4,9 @@
 #include "four.cuh"
 
 // What this thread has of the sum of dy (n, channels, plane) over a part of images, for the block's channel. y: of a
-// ReLU, with RECTIFIES; then dy becomes 0 where y, of its shape, is not above 0, before it is added. Gradient: const
+// ReLU, with FUSED_RELU; then dy becomes 0 where y, of its shape, is not above 0, before it is added. Gradient: const
 // float where dy is only read.
-template <int RECTIFIES, typename Gradient>
+template <int FUSED_RELU, typename Gradient>
 __device__ float part_sum(Gradient* __restrict__ dy, const float* __restrict__ y, int n, int channels, int plane,
     int part_images) {
     const int channel = blockIdx.x, first = blockIdx.y * part_images, last = min(n, first + part_images);
@@ -17,14 +17,14 @@ __device__ float part_sum(Gradient* __restrict__ dy, const float* __restrict__ y
         const long long at = (static_cast<long long>(first + t / count) * channels + channel) * count + t % count;
         if (wide) {
             float4 g = reinterpret_cast<const float4*>(dy)[at];
-            if constexpr (RECTIFIES) {
+            if constexpr (FUSED_RELU) {
                 const float4 v = reinterpret_cast<const float4*>(y)[at];
                 reinterpret_cast<float4*>(dy)[at] = g = relu_gradient(g, v);
             }
             sum += (g.x + g.y) + (g.z + g.w);
         } else {
             float g = dy[at];
-            if constexpr (RECTIFIES) dy[at] = g = relu_gradient(g, y[at]);
+            if constexpr (FUSED_RELU) dy[at] = g = relu_gradient(g, y[at]);
             sum += g;
         }
     }
@@ -33,7 +33,7 @@ __device__ float part_sum(Gradient* __restrict__ dy, const float* __restrict__ y
 
 // dy (n, channels, plane) becomes 0 where y, of its shape, is not above 0.
 // db_part: (parts, channels), the sums of what it becomes over a part of `part_images` images. Block (channel, part).
-extern "C" __global__ void rectify_gradient(
+extern "C" __global__ void apply_relu_mask(
     float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int channels, int plane,
         int part_images
 ) {

@@ -67,7 +67,7 @@ class IncomingGradient:
             arguments = dy, argmax, self.spread, self.sums, n, channels, high, wide, each
             kernel = self.device.kernel(GRADIENT, "spread_gradient")
             return [kernel.bind(grid, THREADS, *arguments)], self.spread, parts
-        kernel = self.device.kernel(GRADIENT, "sum_gradient" if y is None else "rectify_gradient")
+        kernel = self.device.kernel(GRADIENT, "sum_gradient" if y is None else "apply_relu_mask")
         arrays = (dy, self.sums) if y is None else (dy, y, self.sums)
         return [kernel.bind(grid, THREADS, *arrays, n, channels, high * wide, each)], dy, parts
 

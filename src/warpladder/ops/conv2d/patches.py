@@ -16,7 +16,7 @@ class Patches(Bound):
     Parameters
     ----------
     like : array
-        Tells NumPy from CuPy.
+        Distinguishes NumPy from CuPy.
     image : (channels, height, width)
     places : (rows, columns)
         Of the kernel, without those over the edge.

@@ -45,7 +45,7 @@ class Buffers:
     """What one op reads and writes.
 
     x, y : (capacity, *in_shape) and (capacity, *out_shape), input and output.
-    dx, dy : gradients of the loss by x and y; dx is None where nobody needs it. Where the op trains nothing either,
+    dx, dy : gradients of the loss by x and y; dx is None where no layer needs it. Where the op trains nothing either,
     both are None.
     w, b, dw, db : parameters and their gradients, views into flat buffers; None without parameters. Where dw and db are
     float64 and all else is float32,

@@ -54,9 +54,7 @@ def whole(n: int) -> Slice:
 
 
 def timed(n: int) -> Slice:
-    """n samples as a slice of a larger batch, behind which no segment updates parameters: so a step's launches may be
-    sent for their time alone.
-    """
+    """n samples as a slice of a larger batch: no segment updates parameters, so launches may be sent to be timed."""
     return Slice(n, n + 1)
 
 

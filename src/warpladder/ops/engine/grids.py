@@ -26,8 +26,8 @@ def flat(kernel: Kernel, count: int, block_size: int, *arguments: Any) -> Launch
 
 
 def by_sample(kernel: Kernel, size: int, samples: int, block_size: int, *arguments: Any) -> Launch:
-    """One thread for each of a sample's `size` numbers along x, samples (or slabs of them) along y; more than keep the
-    device busy are taken in turns.
+    """One thread for each of a sample's `size` numbers along x, samples (or partials of them) along y; more than keep
+    the device busy are taken in turns.
     """
     if size > MOST_IN_SAMPLE:
         raise LaunchError(

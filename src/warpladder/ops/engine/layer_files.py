@@ -43,8 +43,8 @@ def form(kind: type[Layer], file: str) -> ModuleType:
     RungError
         There is no such file.
     """
-    if told := lacks(kind, file):
-        raise RungError(told)
+    if reason := lacks(kind, file):
+        raise RungError(reason)
     return import_module(f".{file.removesuffix('.py')}", _package(kind))
 
 
@@ -52,7 +52,7 @@ def missing(net: Net, file: str) -> str | None:
     """The first reason why a net cannot be computed by such files: a layer that no table lists has none. None where
     there is no reason.
     """
-    return next((told for kind in others(net) if (told := lacks(kind, file))), None)
+    return next((reason for kind in others(net) if (reason := lacks(kind, file))), None)
 
 
 def others(net: Net) -> list[type[Layer]]:

@@ -37,7 +37,7 @@ class NaiveGather(GatherSegment):
             self.rows = self.scratch((len(self.x),), np.int32)
             device.fill(
                 self.rows, 0
-            )  # whoever reads them before they are written reads a sample, not beyond all of them
+            )  # a kernel that reads them before they are written reads a sample, not beyond all of them
 
     def forward(self, part: Slice) -> Launches:
         s, n = self.samples, part.n

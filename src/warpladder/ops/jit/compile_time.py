@@ -48,8 +48,8 @@ class Compiling:
                 gc.enable()
 
     @contextmanager
-    def told(self, say: Callable[[str], None] | None) -> Iterator[None]:
-        """Inside, the first compilation is said with this; None leaves it to whoever has been told already."""
+    def announced(self, say: Callable[[str], None] | None) -> Iterator[None]:
+        """Context in which `say` announces the first compilation; None keeps the announcer that is set."""
         before = self.say
         self.say = say or before
         try:
@@ -63,7 +63,7 @@ compiling = Compiling()
 
 @cache
 def listen() -> None:
-    """Have numba tell `compiling` of every compilation; `compiled` calls it."""
+    """Report each of numba's compilations to `compiling`; `compiled` calls this once."""
     from numba.core import event
 
     class Listener(event.Listener):

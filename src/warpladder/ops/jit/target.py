@@ -1,6 +1,4 @@
-"""Which processor numba compiles for, told without importing numba: to fetch compiled code must not take as long as to
-begin compiling.
-"""
+"""The processor that numba compiles for, found without importing numba, which takes most of a second."""
 
 from __future__ import annotations
 

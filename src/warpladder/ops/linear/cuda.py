@@ -16,7 +16,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 #: Outputs that a block covers in the forward pass; its other axis is samples. linear/naive.cu says why.
 ACROSS = 8
 
-#: Samples in a slab of the weights' gradient, at least.
+#: Samples in a partial of the weights' gradient, at least.
 LEAST = 64
 
 

@@ -15,7 +15,7 @@ struct PanelOf<T, X, ALONG> {
     using Type = AlongPanel<T, X>;
 };
 
-// c (m, n) = A B, + bias (n) where there is one, then max(., 0) where rectify is 1.
+// c (m, n) = A B, + bias (n) where there is one, then max(., 0) where fused_relu is 1.
 // HOW_A: ALONG for a (m, k), ACROSS for a (k, m). HOW_B: ACROSS for b (k, n), ALONG for b (n, k).
 // Tiles are numbered along the grid's x, n first. Along its y the sum is cut into parts of `depth` terms, a multiple of
 // BK: part p writes c + p m n, and `add_parts` finishes.
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Til
 gemm(
     const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ bias, float* __restrict__ c,
     int m, int n, int k,
-    int depth, int rectify
+    int depth, int fused_relu
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
     extern __shared__ float4 shared4[];
@@ -51,17 +51,17 @@ gemm(
         for (int i = 0; i < TM; ++i) {
             const int row = m0 + at.row(i / 4) + i % 4;
             float4 out = make_float4(sum[i][4 * j], sum[i][4 * j + 1], sum[i][4 * j + 2], sum[i][4 * j + 3]) + add;
-            if (rectify) out = make_float4(relu(out.x), relu(out.y), relu(out.z), relu(out.w));
+            if (fused_relu) out = make_float4(relu(out.x), relu(out.y), relu(out.z), relu(out.w));
             if (row < m) store_four(c + static_cast<long long>(row) * n + column, out, n - column, wide);
         }
     }
 }
 
 // c (m, n) = the sum of `parts` such matrices, one after the other, in order; + bias (n) where there is one, then
-// max(., 0) where rectify is 1.
+// max(., 0) where fused_relu is 1.
 extern "C" __global__ void add_parts(
     const float* __restrict__ part, const float* __restrict__ bias, float* __restrict__ c, int parts, int size, int n,
-        int rectify
+        int fused_relu
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= size) return;
@@ -69,23 +69,23 @@ extern "C" __global__ void add_parts(
 #pragma unroll 8
     for (int p = 1; p < parts; ++p) sum += part[static_cast<long long>(p) * size + i];
     if (bias != nullptr) sum += bias[i % n];
-    c[i] = rectify ? relu(sum) : sum;
+    c[i] = fused_relu ? relu(sum) : sum;
 }
 
 constexpr int THREADS = 256;
 
-// dy (n, outputs) becomes 0 where y, of its shape, is not above 0; without y (null) it stays. db_part: (slabs,
-// outputs), its sums over a slab of `slab` samples. A block has 32 outputs and the samples of slab blockIdx.y, which
-// its 8 warps take turns at.
-extern "C" __global__ void rectify_gradient(
-    float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int outputs, int slab
+// dy (n, outputs) becomes 0 where y, of its shape, is not above 0; without y (null) it stays. db_part: (partials,
+// outputs), its sums over a partial of `partial` samples. A block has 32 outputs and the samples of partial blockIdx.y,
+// which its 8 warps take turns at.
+extern "C" __global__ void apply_relu_mask(
+    float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int outputs, int partial
 ) {
     __shared__ float sums[THREADS];
-    const int output = blockIdx.x * 32 + threadIdx.x % 32, end = min(n, static_cast<int>(blockIdx.y + 1) * slab);
+    const int output = blockIdx.x * 32 + threadIdx.x % 32, end = min(n, static_cast<int>(blockIdx.y + 1) * partial);
     float sum = 0.0f;
     if (output < outputs) {
 #pragma unroll 4
-        for (int sample = blockIdx.y * slab + threadIdx.x / 32; sample < end; sample += THREADS / 32) {
+        for (int sample = blockIdx.y * partial + threadIdx.x / 32; sample < end; sample += THREADS / 32) {
             const long long at = static_cast<long long>(sample) * outputs + output;
             float g = dy[at];
             if (y != nullptr) dy[at] = g = y[at] > 0.0f ? g : 0.0f;

@@ -19,8 +19,8 @@ class GemmLinear(Segment):
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
         layers, buffers = subgraph.layers, operands.buffers
-        self.rectify = isinstance(layers[-1], ReLU)
-        self.way: Thin | Wide = (Thin if buffers.y.shape[1] <= MOST else Wide)(self, buffers, self.rectify)
+        self.fused_relu = isinstance(layers[-1], ReLU)
+        self.way: Thin | Wide = (Thin if buffers.y.shape[1] <= MOST else Wide)(self, buffers, self.fused_relu)
 
     def forward(self, part: Slice) -> Launches:
         return self.way.forward(part.n)
@@ -34,8 +34,8 @@ class Wide:
     where they can.
     """
 
-    def __init__(self, owner: Segment, t: Buffers, rectify: bool) -> None:
-        self.device, self.buffers, self.rectify = owner.device, t, rectify
+    def __init__(self, owner: Segment, t: Buffers, fused_relu: bool) -> None:
+        self.device, self.buffers, self.fused_relu = owner.device, t, fused_relu
         (capacity, inputs), outputs = t.x.shape, t.y.shape[1]
         self.inputs, self.outputs = inputs, outputs
         self.y = Product(owner, lambda n: (n, outputs, inputs), capacity, a_along=True, b_along=True)
@@ -47,22 +47,22 @@ class Wide:
         if t.dx is not None:
             self.dx = Product(owner, lambda n: (n, inputs, outputs), capacity, a_along=True, b_along=False)
             owner.products["dx"] = self.dx.plan
-        self.bias = BiasGradient(owner, t, rectify)
+        self.bias = BiasGradient(owner, t, fused_relu)
 
     def forward(self, n: int) -> Launches:
         t = self.buffers
         if short.fits(self.device.limits, n, self.outputs):
-            return [short.forward(t, n, self.rectify)]
-        return self.y.launches(n, t.x, t.w, t.y, t.b, self.rectify)
+            return [short.forward(t, n, self.fused_relu)]
+        return self.y.launches(n, t.x, t.w, t.y, t.b, self.fused_relu)
 
     def backward(self, n: int) -> Launches:
         t = self.buffers
         if n <= short.MOST and t.dx is None:
-            return [short.weight_gradient(t, t.y if self.rectify else None, n)]
-        bias, slabs = self.bias.launch(n)
+            return [short.weight_gradient(t, t.y if self.fused_relu else None, n)]
+        bias, partials = self.bias.launch(n)
         found: Launches = [bias]
         product, parts = self.dw.product(n, t.dy, t.x, t.dw)
-        found += self.dw.plan.mark(self.bias.behind(product, self.dw.parts, parts, slabs))
+        found += self.dw.plan.mark(self.bias.after(product, self.dw.parts, parts, partials))
         if t.dx is not None:
             found += self.dx.launches(n, t.dy, t.w, t.dx)
         return found

@@ -30,17 +30,19 @@ extern "C" __global__ void linear_input_gradient(
     }
 }
 
-// parts[s, o, i] = sum over the samples n of slab s of dy[n, o] x[n, i]; slab s holds the samples from s * slab on.
-// Threads along i: x is read coalesced, dy is nearly the same for a whole warp. With one slab, parts is dw.
+// parts[s, o, i] = sum over the samples n of partial s of dy[n, o] x[n, i]; partial s holds the samples from s *
+// partial on. Threads along i: x is read coalesced, dy is nearly the same for a whole warp. With one partial, parts is
+// dw.
 extern "C" __global__ void linear_weight_gradient(
-    const float* __restrict__ dy, const float* __restrict__ x, float* __restrict__ parts, int weights, int n, int slab,
-        int slabs, int inputs, int outputs
+    const float* __restrict__ dy, const float* __restrict__ x, float* __restrict__ parts, int weights, int n,
+    int partial,
+        int partials, int inputs, int outputs
 ) {
     const int weight = thread_number();
     if (weight >= weights) return;
     const int o = weight / inputs, i = weight % inputs;
-    for (int s = blockIdx.y; s < slabs; s += gridDim.y) {
-        const int first = s * slab, count = n - first < slab ? n - first : slab;
+    for (int s = blockIdx.y; s < partials; s += gridDim.y) {
+        const int first = s * partial, count = n - first < partial ? n - first : partial;
         parts[start(s, weights) + weight] = dot(dy + start(first, outputs) + o, outputs, x + start(first, inputs) + i,
             inputs, count);
     }

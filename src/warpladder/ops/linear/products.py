@@ -40,7 +40,7 @@ class Product:
         self.parts = owner.scratch((self.plan.partials,)) if self.plan.partials else None
 
     def product(
-        self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False
+        self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, fused_relu: bool = False
     ) -> tuple[Launch, int]:
         """The launch, and in how many parts it leaves the sums: one is in c, finished; more are in `parts`, without
         bias and ReLU.
@@ -50,21 +50,21 @@ class Product:
         kernel = self.device.kernel(GEMM, f"gemm<{tile}, {_how(self.a_along, m)}, {_how(self.b_along, n)}>")
         grid = ceil_div(m, tile.bm) * ceil_div(n, tile.bn), plan.parts
         launch = kernel.bind(
-            grid, tile.threads, a, b, bias if whole else None, c if whole else self.parts, m, n, k, plan.depth, int(rectify and whole),
+            grid, tile.threads, a, b, bias if whole else None, c if whole else self.parts, m, n, k, plan.depth, int(fused_relu and whole),
             shared=tile.shared,
         )  # fmt: skip
         self.plan.mark([launch])
         return launch, plan.parts
 
     def launches(
-        self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, rectify: bool = False
+        self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, fused_relu: bool = False
     ) -> Launches:
         """c = A B + bias (n,), then max(., 0) where it is wanted."""
-        launch, parts = self.product(samples, a, b, c, bias, rectify)
+        launch, parts = self.product(samples, a, b, c, bias, fused_relu)
         if parts == 1:
             return [launch]
         m, n, _ = self.shape(samples)
-        return self.plan.mark([launch, add_parts(self.device, self.parts, parts, bias, c, m, n, rectify)])
+        return self.plan.mark([launch, add_parts(self.device, self.parts, parts, bias, c, m, n, fused_relu)])
 
 
 def _how(along: bool, width: int) -> str:
@@ -73,18 +73,18 @@ def _how(along: bool, width: int) -> str:
 
 
 def add_parts(
-    device: Device, sums: Array | None, parts: int, bias: Array | None, c: Array, m: int, n: int, rectify: bool
+    device: Device, sums: Array | None, parts: int, bias: Array | None, c: Array, m: int, n: int, fused_relu: bool
 ) -> Launch:
-    """Adds up sums (parts, m, n) of a product, with bias (n,) where there is one, then max(., 0) where `rectify`, and
-    writes c (m, n).
+    """Adds up sums (parts, m, n) of a product, with bias (n,) where there is one, then max(., 0) where `fused_relu`,
+    and writes c (m, n).
     """
     kernel = device.kernel(GEMM, "add_parts")
-    return kernel.bind(ceil_div(m * n, THREADS), THREADS, sums, bias, c, parts, m * n, n, int(rectify))
+    return kernel.bind(ceil_div(m * n, THREADS), THREADS, sums, bias, c, parts, m * n, n, int(fused_relu))
 
 
 class BiasGradient:
-    """The sums of dy over the samples, in slabs of samples; where a ReLU follows the layer, dy becomes 0 first where y
-    is not above 0.
+    """The sums of dy over the samples, in partials of samples; where a ReLU follows the layer, dy becomes 0 first where
+    y is not above 0.
 
     Parameters
     ----------
@@ -92,41 +92,43 @@ class BiasGradient:
         Whose scratch memory is taken.
     t : Buffers
         Of the layer: dy and y are (capacity, outputs), db is (outputs,).
-    rectify : bool
+    fused_relu : bool
         Whether a ReLU follows.
 
     Attributes
     ----------
     sums : Array or None
-        (slabs, outputs), the sums of each slab, where there may be several; else they go to db.
+        (partials, outputs), the sums of each partial, where there may be several; else they go to db.
     """
 
-    def __init__(self, owner: OnDevice, t: Buffers, rectify: bool) -> None:
-        self.device, self.buffers, self.rectify = owner.device, t, rectify
+    def __init__(self, owner: OnDevice, t: Buffers, fused_relu: bool) -> None:
+        self.device, self.buffers, self.fused_relu = owner.device, t, fused_relu
         capacity, self.outputs = t.dy.shape
-        self.kernel = owner.device.kernel(GEMM, "rectify_gradient")
+        self.kernel = owner.device.kernel(GEMM, "apply_relu_mask")
         processors = owner.device.limits.multiprocessors
-        self.slabs = min(ceil_div(capacity, 64), ceil_div(2 * processors, ceil_div(self.outputs, 32)))
-        self.sums = owner.scratch((self.slabs, self.outputs)) if self.slabs > 1 else None
+        self.partials = min(ceil_div(capacity, 64), ceil_div(2 * processors, ceil_div(self.outputs, 32)))
+        self.sums = owner.scratch((self.partials, self.outputs)) if self.partials > 1 else None
 
     def launch(self, n: int) -> tuple[Launch, int]:
-        """The launch for n samples, and in how many slabs it leaves the sums: one is db itself."""
-        t, slab = self.buffers, ceil_div(n, self.slabs)
-        slabs = ceil_div(n, slab)
-        grid = ceil_div(self.outputs, 32), slabs
-        sums = t.db if slabs == 1 else self.sums
-        return self.kernel.bind(grid, THREADS, t.dy, t.y if self.rectify else None, sums, n, self.outputs, slab), slabs
+        """The launch for n samples, and in how many partials it leaves the sums: one is db itself."""
+        t, partial = self.buffers, ceil_div(n, self.partials)
+        partials = ceil_div(n, partial)
+        grid = ceil_div(self.outputs, 32), partials
+        sums = t.db if partials == 1 else self.sums
+        return self.kernel.bind(
+            grid, THREADS, t.dy, t.y if self.fused_relu else None, sums, n, self.outputs, partial
+        ), partials
 
-    def behind(self, product: Launch, sums: Array | None, parts: int, slabs: int) -> Launches:
+    def after(self, product: Launch, sums: Array | None, parts: int, partials: int) -> Launches:
         """The product that makes dw, and where it leaves dw as sums (parts, *dw.shape), or `launch` db in several
-        slabs, the launch that adds both up.
+        partials, the launch that adds both up.
         """
         t = self.buffers
-        if parts == slabs == 1:
+        if parts == partials == 1:
             return [product]
         return [
             product,
-            add_gradients(self.device, (sums, t.dw, parts, t.dw.size), (self.sums, t.db, slabs, self.outputs)),
+            add_gradients(self.device, (sums, t.dw, parts, t.dw.size), (self.sums, t.db, partials, self.outputs)),
         ]
 
 

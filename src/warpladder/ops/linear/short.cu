@@ -44,9 +44,9 @@ constexpr int SUMS = ROWS * COLUMNS;
 constexpr int EACH = ROWS / WARPS;     // samples that a warp brings
 static_assert(COLUMNS == WARPS, "a warp brings the weights of one output");
 
-// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where rectify is 1, with x[n] = scale * source[row].
-// row is n; with an order it is the sample at position step * batch + offset + n, and x (n, inputs) and target (n,) =
-// labels[row] (null without labels) are written.
+// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where fused_relu is 1, with x[n] = scale *
+// source[row]. row is n; with an order it is the sample at position step * batch + offset + n, and x (n, inputs) and
+// target (n,) = labels[row] (null without labels) are written.
 // source: (samples, inputs). w: (outputs, inputs). y: (n, outputs). `depth` inputs, a multiple of 4, are in shared
 // memory at a time. WIDE: four divides inputs. Block (16 samples, 8 outputs). A thread has 4 x 4 sums over every 32nd
 // four inputs: 8 reads of 16 bytes for 64 multiply-adds.
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
     const int* __restrict__ step,
     const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ x, int* __restrict__ target,
     float* __restrict__ y, int n,
-    int inputs, int outputs, int depth, int batch, int offset, int rectify
+    int inputs, int outputs, int depth, int batch, int offset, int fused_relu
 ) {
     constexpr int STEP = WIDE ? 4 : 1;                 // numbers of a sample that are read at a time
     // such reads of each sample by a lane that are under way together
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
 #pragma unroll
     for (int v = 1; v < WARPS; ++v) total += pixels[v * SUMS + threadIdx.x];
     total += b[o];
-    y[static_cast<long long>(s) * outputs + o] = rectify ? relu(total) : total;
+    y[static_cast<long long>(s) * outputs + o] = fused_relu ? relu(total) : total;
 }
 
 constexpr int OUTPUTS = 32, INPUTS = 64, SAMPLES = 64;  // of a block; and that it takes at a time

@@ -31,23 +31,23 @@ def fits(limits: Limits, n: int, outputs: int) -> bool:
     return ceil_div(n, ROWS) * ceil_div(outputs, COLUMNS) <= 2 * limits.multiprocessors
 
 
-def forward(t: Buffers, n: int, rectify: bool) -> Launch:
+def forward(t: Buffers, n: int, fused_relu: bool) -> Launch:
     """y[:n] from x[:n]."""
-    return _forward(t, n, rectify, t.x, (np.float32(1), None, None, None), (None, None), (0, 0))
+    return _forward(t, n, fused_relu, t.x, (np.float32(1), None, None, None), (None, None), (0, 0))
 
 
 def gathered_forward(
-    t: Buffers, n: int, rectify: bool, samples: StoredSamples, target: Array | None, batch: int, offset: int
+    t: Buffers, n: int, fused_relu: bool, samples: StoredSamples, target: Array | None, batch: int, offset: int
 ) -> Launch:
     """y[:n] from samples as they are stored; fills x[:n] and target[:n] as well, as the gathering alone does. batch:
     samples of a full one.
     """
     s = samples
-    return _forward(t, n, rectify, s.stored, (s.scale, s.labels, s.order, s.step), (t.x, target), (batch, offset))
+    return _forward(t, n, fused_relu, s.stored, (s.scale, s.labels, s.order, s.step), (t.x, target), (batch, offset))
 
 
 def _forward(
-    t: Buffers, n: int, rectify: bool, stored: Array, source: Arguments, kept: Arguments, where: tuple[int, int]
+    t: Buffers, n: int, fused_relu: bool, stored: Array, source: Arguments, kept: Arguments, where: tuple[int, int]
 ) -> Launch:
     inputs, outputs, device = t.x.shape[1], t.y.shape[1], t.x.device
     pixel = "unsigned char" if stored.dtype == np.uint8 else "float"
@@ -68,7 +68,7 @@ def _forward(
         outputs,
         depth,
         *where,
-        int(rectify),
+        int(fused_relu),
         shared=_shared(depth),
     )
 

@@ -20,7 +20,7 @@ class ShortStem(Segment):
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        self.rectify = isinstance(self.layers[-1], ReLU)
+        self.fused_relu = isinstance(self.layers[-1], ReLU)
         self.gradients = GemmLinear(device, subgraph.part(1, len(subgraph.nodes)), operands, block_size)
         self.products, self.workspace = self.gradients.products, self.gradients.workspace
 
@@ -34,7 +34,7 @@ class ShortStem(Segment):
         assert samples is not None
         return [
             short.gathered_forward(
-                self.buffers, part.n, self.rectify, samples, target, self.subgraph.batch, part.offset
+                self.buffers, part.n, self.fused_relu, samples, target, self.subgraph.batch, part.offset
             )
         ]
 

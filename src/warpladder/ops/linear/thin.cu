@@ -36,7 +36,7 @@ __device__ __forceinline__ void scatter_sums(float (&value)[COUNT], int& first, 
     }
 }
 
-// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where rectify is 1.
+// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where fused_relu is 1.
 // WARPS warps share ROWS samples and take turns at the inputs, four or one (WIDE 0) at a time; blockDim.x is a multiple
 // of 32 WARPS.
 template <int OUT, int ROWS, int WARPS, int WIDE>
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(256, 2)
 thin_forward(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, int n,
     int inputs,
-    int rectify
+    int fused_relu
 ) {
     __shared__ float shared[8 * ROWS * OUT];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -99,22 +99,23 @@ thin_forward(
         const int r = i / OUT, o = i % OUT;
         if (row + r >= n) continue;
         total += b[o];
-        y[static_cast<long long>(row + r) * OUT + o] = rectify ? relu(total) : total;
+        y[static_cast<long long>(row + r) * OUT + o] = fused_relu ? relu(total) : total;
     }
 }
 
 constexpr int CHUNK = 128;  // samples whose dy stands in shared memory
 
 // dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum of g[n, o], where g is dy, or 0 where y (null without a ReLU)
-// is not above 0. A block has 32 STEP inputs, STEP 4 or 1 (WIDE 0), and the samples of slab blockIdx.y; its WARPS warps
-// take turns at them.
-// part: (slabs, OUT * inputs + OUT), dw and then db of each slab; with one slab they go to dw and db, and part is null.
+// is not above 0. A block has 32 STEP inputs, STEP 4 or 1 (WIDE 0), and the samples of partial blockIdx.y; its WARPS
+// warps take turns at them.
+// part: (partials, OUT * inputs + OUT), dw and then db of each partial; with one partial they go to dw and db, and part
+// is null.
 template <int OUT, int WARPS, int WIDE>
 __global__ void __launch_bounds__(32 * WARPS)
 thin_weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ part,
     float* __restrict__ dw,
-    float* __restrict__ db, int n, int inputs, int slab
+    float* __restrict__ db, int n, int inputs, int partial
 ) {
     constexpr int STEP = WIDE ? 4 : 1, PITCH = (OUT + 3) / 4 * 4;
     // outputs that are added up at a time
@@ -124,7 +125,7 @@ thin_weight_gradient(
     static_assert(CHUNK * PITCH <= 8192, "dy fits");
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int i = (blockIdx.x * 32 + lane) * STEP;
-    const int begin = blockIdx.y * slab, end = min(n, begin + slab);
+    const int begin = blockIdx.y * partial, end = min(n, begin + partial);
     float sum[OUT][STEP], bias = 0.0f;
 #pragma unroll
     for (int o = 0; o < OUT; ++o)

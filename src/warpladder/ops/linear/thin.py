@@ -15,22 +15,22 @@ MOST = 16
 
 THREADS = 256
 
-#: Samples up to which the weights' gradient is not cut into slabs, which would have to be added up.
+#: Samples up to which the weights' gradient is not cut into partials, which would have to be added up.
 FEW = 512
 
 
 class Thin:
     """The three passes of a Linear [, ReLU] with at most MOST outputs."""
 
-    def __init__(self, owner: OnDevice, t: Buffers, rectify: bool) -> None:
-        self.device, self.buffers, self.rectify = owner.device, t, rectify
+    def __init__(self, owner: OnDevice, t: Buffers, fused_relu: bool) -> None:
+        self.device, self.buffers, self.fused_relu = owner.device, t, fused_relu
         (capacity, self.inputs), self.outputs = t.x.shape, t.y.shape[1]
         self.processors = self.device.limits.multiprocessors
         self.step = 1 if self.inputs % 4 else 4
         if t.dy is not None:
-            slabs = self._slabs(capacity)
+            partials = self._partials(capacity)
             self.numbers = self.outputs * self.inputs + self.outputs
-            self.parts = owner.scratch((slabs, self.numbers)) if slabs > 1 else None
+            self.parts = owner.scratch((partials, self.numbers)) if partials > 1 else None
 
     def forward(self, n: int) -> Launches:
         """Few samples: one for several warps, so that the wait for memory is short. Many: four for each warp, which
@@ -43,24 +43,26 @@ class Thin:
         t = self.buffers
         kernel = self.device.kernel(THIN, f"thin_forward<{self.outputs}, {rows}, {warps}, {int(self.step > 1)}>")
         blocks = ceil_div(n, THREADS // 32 // warps * rows)
-        return [kernel.bind(blocks, THREADS, t.x, t.w, t.b, t.y, n, self.inputs, int(self.rectify))]
+        return [kernel.bind(blocks, THREADS, t.x, t.w, t.b, t.y, n, self.inputs, int(self.fused_relu))]
 
     def backward(self, n: int) -> Launches:
-        t, slabs = self.buffers, self._slabs(n)
-        y = t.y if self.rectify else None
+        t, partials = self.buffers, self._partials(n)
+        y = t.y if self.fused_relu else None
         warps, step = (16, 1) if n <= FEW else (8, self.step)
-        slab = ceil_div(n, slabs)
-        slabs = ceil_div(n, slab)
+        partial = ceil_div(n, partials)
+        partials = ceil_div(n, partial)
         kernel = self.device.kernel(THIN, f"thin_weight_gradient<{self.outputs}, {warps}, {int(step > 1)}>")
-        part = None if slabs == 1 else self.parts
-        grid = ceil_div(self.inputs, 32 * step), slabs
-        found: Launches = [kernel.bind(grid, 32 * warps, t.x, t.dy, y, part, t.dw, t.db, n, self.inputs, slab)]
-        if slabs > 1:
+        part = None if partials == 1 else self.parts
+        grid = ceil_div(self.inputs, 32 * step), partials
+        found: Launches = [kernel.bind(grid, 32 * warps, t.x, t.dy, y, part, t.dw, t.db, n, self.inputs, partial)]
+        if partials > 1:
             assert self.parts is not None
             weights = self.parts.reshape(-1)
             bias = weights[self.outputs * self.inputs :]
             found.append(
-                add_gradients(self.device, (weights, t.dw, slabs, self.numbers), (bias, t.db, slabs, self.numbers))
+                add_gradients(
+                    self.device, (weights, t.dw, partials, self.numbers), (bias, t.db, partials, self.numbers)
+                )
             )
         if t.dx is not None:
             kernel = self.device.kernel(THIN, f"thin_input_gradient<{self.outputs}, {int(self.step > 1)}>")
@@ -68,7 +70,7 @@ class Thin:
             found.append(kernel.bind(blocks, THREADS, t.dy, y, t.w, t.dx, n, self.inputs))
         return found
 
-    def _slabs(self, n: int) -> int:
+    def _partials(self, n: int) -> int:
         """Parts that the samples are cut into for the weights' gradient: enough to fill the device, of a chunk of
         samples at least.
         """

@@ -39,8 +39,8 @@ __device__ __forceinline__ void stage(
 }
 
 // c[i, j] = sum over t of A(i, t) B(t, j), i < m, j < n, t < k; then bias[j] is added where there is one, and ReLU
-// taken where `rectify` is 1. A_ALONG: a is stored (m, k), otherwise (k, m). B_ALONG: b is stored (n, k), otherwise (k,
-// n). The gate masks a (stage says how).
+// taken where `fused_relu` is 1. A_ALONG: a is stored (m, k), otherwise (k, m). B_ALONG: b is stored (n, k), otherwise
+// (k, n). The gate masks a (stage says how).
 //
 // `extra`, where it is not null, is column n of c, which the product has with a column of b that is all 1: the sums of
 // a's rows. So the gradient of a bias comes with that of its weights.
@@ -52,7 +52,7 @@ template <int SIDE, bool A_ALONG, bool B_ALONG>
 __global__ void __launch_bounds__(SIDE * SIDE) multiply(
     const float* __restrict__ a, const float* __restrict__ gate, const float* __restrict__ b,
     const float* __restrict__ bias,
-    float* __restrict__ c, float* __restrict__ extra, long long apart, int m, int n, int k, int depth, int rectify
+    float* __restrict__ c, float* __restrict__ extra, long long apart, int m, int n, int k, int depth, int fused_relu
 ) {
     static_assert(SIDE <= DEPTH && DEPTH % SIDE == 0, "each thread copies as many numbers as any other");
     __shared__ __align__(16) float tile_a[SIDE][PITCH];
@@ -88,5 +88,5 @@ __global__ void __launch_bounds__(SIDE * SIDE) multiply(
         return;
     }
     if (bias != nullptr) value += bias[j];
-    c[blockIdx.y * apart + static_cast<long long>(i) * n + j] = rectify ? relu(value) : value;
+    c[blockIdx.y * apart + static_cast<long long>(i) * n + j] = fused_relu ? relu(value) : value;
 }

@@ -42,7 +42,7 @@ class TiledLinear(Segment):
         super().__init__(device, subgraph, operands, block_size)
         layers, buffers = subgraph.layers, operands.buffers
         (self.capacity, self.inputs), self.outputs = buffers.x.shape, buffers.y.shape[1]
-        self.rectify = len(layers) > 1
+        self.fused_relu = len(layers) > 1
         self.side = side(block_size)
         self.adding = PartSums(device, block_size)
         self.along, self.across, self.turned = (
@@ -78,11 +78,13 @@ class TiledLinear(Segment):
         grid, depth = self._grid(n, self.outputs, self.inputs, count)
         shape = n, self.outputs, self.inputs, depth
         if count == 1:
-            return [self.along.bind(grid, self.side**2, t.x, None, t.w, t.b, t.y, None, 0, *shape, int(self.rectify))]
+            return [
+                self.along.bind(grid, self.side**2, t.x, None, t.w, t.b, t.y, None, 0, *shape, int(self.fused_relu))
+            ]
         scratch, size = self._scratch(), n * self.outputs
         return [
             self.along.bind(grid, self.side**2, t.x, None, t.w, None, scratch, None, size, *shape, 0),
-            self.adding.outputs(scratch, count, t.b, t.y, n, self.outputs, self.rectify),
+            self.adding.outputs(scratch, count, t.b, t.y, n, self.outputs, self.fused_relu),
         ]
 
     def backward(self, part: Slice) -> Launches:
@@ -122,7 +124,7 @@ class TiledLinear(Segment):
         return (self._tiles(m, n), count), ceil_div(ceil_div(k, count), DEPTH) * DEPTH
 
     def _gate(self) -> Array | None:
-        return self.buffers.y if self.rectify else None
+        return self.buffers.y if self.fused_relu else None
 
     def _scratch(self) -> Array:
         assert self.scratched is not None

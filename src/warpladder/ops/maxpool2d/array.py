@@ -21,8 +21,8 @@ class ArrayMaxPool2d(Op):
         self.s: int = layer.stride  # type: ignore[attr-defined]
         y = buffers.y
         if buffers.dx is not None:
-            self.winner = self.scratch(y, y.shape, np.min_scalar_type(self.k**2 - 1))
-            self.latest = self.scratch(y, y.shape, self.winner.dtype)
+            self.argmax = self.scratch(y, y.shape, np.min_scalar_type(self.k**2 - 1))
+            self.latest = self.scratch(y, y.shape, self.argmax.dtype)
             self.mask = self.scratch(y, y.shape, np.bool_)
             self.routed = self.scratch(y, y.shape)
         self.apart = self.s >= self.k  # then no pixel is in two windows
@@ -38,26 +38,26 @@ class ArrayMaxPool2d(Op):
         xp, x, y = module_of(t.x), t.x[:n], t.y[:n]
         y[...] = self._position(x, 0)
         if t.dx is not None:
-            self.winner[:n] = 0
+            self.argmax[:n] = 0
         for number in range(1, self.k**2):
             candidate = self._position(x, number)
             if t.dx is not None:
                 better = xp.greater(candidate, y, out=self.mask[:n])
-                xp.multiply(better, self.winner.dtype.type(number), out=self.latest[:n])
+                xp.multiply(better, self.argmax.dtype.type(number), out=self.latest[:n])
                 xp.maximum(
-                    self.winner[:n], self.latest[:n], out=self.winner[:n]
-                )  # the numbers rise: the latest winner stands
+                    self.argmax[:n], self.latest[:n], out=self.argmax[:n]
+                )  # the numbers rise: the latest argmax stands
             xp.maximum(y, candidate, out=y)
 
     def backward(self, n: int) -> None:
         t = self.buffers
         if t.dx is None:
             return
-        xp, dx, dy, winner = module_of(t.dy), t.dx[:n], t.dy[:n], self.winner[:n]
+        xp, dx, dy, argmax = module_of(t.dy), t.dx[:n], t.dy[:n], self.argmax[:n]
         if not self.covered:
             dx[...] = 0
         for number in range(self.k**2):
-            mine = xp.equal(winner, winner.dtype.type(number), out=self.mask[:n])
+            mine = xp.equal(argmax, argmax.dtype.type(number), out=self.mask[:n])
             target = self._position(dx, number)
             if self.apart:
                 xp.multiply(dy, mine, out=target)

@@ -30,7 +30,7 @@ class NaiveMaxPool2d(Segment):
         self.inputs, self.outputs = c * h * w, c * oh * ow
         self.forward_kernel = device.kernel(NAIVE, "maxpool2d_forward")
         self.backward_kernel = device.kernel(NAIVE, "maxpool2d_backward")
-        self.winner = self.scratch(buffers.y.shape, np.int32) if buffers.dx is not None else None
+        self.argmax = self.scratch(buffers.y.shape, np.int32) if buffers.dx is not None else None
 
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
@@ -42,7 +42,7 @@ class NaiveMaxPool2d(Segment):
                 self.block_size,
                 t.x,
                 t.y,
-                self.winner,
+                self.argmax,
                 self.outputs,
                 n,
                 *self.shape,
@@ -60,7 +60,7 @@ class NaiveMaxPool2d(Segment):
                 n,
                 self.block_size,
                 t.dy,
-                self.winner,
+                self.argmax,
                 t.dx,
                 self.inputs,
                 n,

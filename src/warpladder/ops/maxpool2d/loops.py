@@ -10,8 +10,8 @@ from ..jit.cache import compiled
 
 
 @compiled
-def forward(x: np.ndarray, y: np.ndarray, winner: np.ndarray, n: int, k: int, stride: int) -> None:
-    """Also writes each output's winner: its position i * k + j in the window."""
+def forward(x: np.ndarray, y: np.ndarray, argmax: np.ndarray, n: int, k: int, stride: int) -> None:
+    """Also writes each output's argmax: its position i * k + j in the window."""
     for sample in range(n):
         for c in range(y.shape[1]):
             for p in range(y.shape[2]):
@@ -25,17 +25,17 @@ def forward(x: np.ndarray, y: np.ndarray, winner: np.ndarray, n: int, k: int, st
                                 best = value
                                 position = i * k + j
                     y[sample, c, p, q] = best
-                    winner[sample, c, p, q] = position
+                    argmax[sample, c, p, q] = position
 
 
 @compiled
-def backward(dy: np.ndarray, winner: np.ndarray, dx: np.ndarray, n: int, k: int, stride: int) -> None:
+def backward(dy: np.ndarray, argmax: np.ndarray, dx: np.ndarray, n: int, k: int, stride: int) -> None:
     dx[:n] = 0.0
     for sample in range(n):
         for c in range(dy.shape[1]):
             for p in range(dy.shape[2]):
                 for q in range(dy.shape[3]):
-                    position = winner[sample, c, p, q]
+                    position = argmax[sample, c, p, q]
                     dx[sample, c, p * stride + position // k, q * stride + position % k] += dy[sample, c, p, q]
 
 
@@ -44,13 +44,13 @@ class LoopsMaxPool2d(Op):
         super().__init__(layer, buffers)
         assert isinstance(layer, MaxPool2d)
         self.k, self.stride = layer.kernel_size, layer.stride
-        self.winner = self.scratch(buffers.y, buffers.y.shape, np.int32)
+        self.argmax = self.scratch(buffers.y, buffers.y.shape, np.int32)
 
     def forward(self, n: int) -> None:
         t = self.buffers
-        forward(t.x, t.y, self.winner, n, self.k, self.stride)
+        forward(t.x, t.y, self.argmax, n, self.k, self.stride)
 
     def backward(self, n: int) -> None:
         t = self.buffers
         if t.dx is not None:
-            backward(t.dy, self.winner, t.dx, n, self.k, self.stride)
+            backward(t.dy, self.argmax, t.dx, n, self.k, self.stride)

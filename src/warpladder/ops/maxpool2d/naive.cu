@@ -1,13 +1,13 @@
-// Maximum over windows, one thread for each number that is computed. x, dx: (n, c, h, w); y, dy, winner: (n, c, oh,
+// Maximum over windows, one thread for each number that is computed. x, dx: (n, c, h, w); y, dy, argmax: (n, c, oh,
 // ow).
 #include "index.cuh"
 #include "nan.cuh"
 #include "window.cuh"
 
-// y[n, c, p, q] = the maximum of x[n, c, p s ... p s + k - 1, q s ... q s + k - 1]; winner is its place i * k + j, the
-// first among equals. winner may be null where nobody asks for the gradient. k * k loads a thread; bound by memory.
+// y[n, c, p, q] = the maximum of x[n, c, p s ... p s + k - 1, q s ... q s + k - 1]; argmax is its place i * k + j, the
+// first among equals. argmax may be null where no gradient is computed. k * k loads a thread; bound by memory.
 extern "C" __global__ void maxpool2d_forward(
-    const float* __restrict__ x, float* __restrict__ y, int* __restrict__ winner, int size, int n, int c, int h, int w,
+    const float* __restrict__ x, float* __restrict__ y, int* __restrict__ argmax, int size, int n, int c, int h, int w,
         int oh, int ow, int k, int stride
 ) {
     const int index = thread_number();
@@ -28,7 +28,7 @@ extern "C" __global__ void maxpool2d_forward(
             }
         }
         y[start(sample, size) + index] = best;
-        if (winner != nullptr) winner[start(sample, size) + index] = place;
+        if (argmax != nullptr) argmax[start(sample, size) + index] = place;
     }
 }
 
@@ -36,7 +36,7 @@ extern "C" __global__ void maxpool2d_forward(
 // The input's thread collects, in the order of the windows, so that windows may overlap and no addition has to be
 // atomic.
 extern "C" __global__ void maxpool2d_backward(
-    const float* __restrict__ dy, const int* __restrict__ winner, float* __restrict__ dx, int size, int n, int c, int h,
+    const float* __restrict__ dy, const int* __restrict__ argmax, float* __restrict__ dx, int size, int n, int c, int h,
         int w, int oh, int ow, int k, int stride
 ) {
     const int index = thread_number();
@@ -50,7 +50,7 @@ extern "C" __global__ void maxpool2d_backward(
             for (int q = columns.first; q < columns.last; ++q) {
                 const int place = (in.row - p * stride) * k + in.column - q * stride;
                 const float gradient = dy[image + p * ow + q];
-                sum += winner[image + p * ow + q] == place ? gradient : 0.0f;
+                sum += argmax[image + p * ow + q] == place ? gradient : 0.0f;
             }
         }
         dx[start(sample, size) + index] = sum;

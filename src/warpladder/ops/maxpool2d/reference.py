@@ -20,22 +20,22 @@ def forward(x: np.ndarray, kernel_size: int, stride: int) -> np.ndarray:
 
 
 def backward(x: np.ndarray, kernel_size: int, stride: int, dy: np.ndarray) -> np.ndarray:
-    """dx: each output's gradient goes to the winner of its window, the first among equals, or the first NaN."""
+    """dx: each output's gradient goes to the argmax of its window, the first among equals, or the first NaN."""
     first, *others = positions(x, kernel_size, stride)
     number_type = np.min_scalar_type(kernel_size**2 - 1).type
-    best, winner = first.copy(), np.zeros(first.shape, number_type)
+    best, argmax = first.copy(), np.zeros(first.shape, number_type)
     for number, candidate in enumerate(others, 1):
         wins = (candidate > best) | (np.isnan(candidate) & ~np.isnan(best))
-        np.maximum(winner, wins * number_type(number), out=winner)  # the numbers rise: the latest winner stands
+        np.maximum(argmax, wins * number_type(number), out=argmax)  # the numbers rise: the latest argmax stands
         np.maximum(best, candidate, out=best)
     dx = np.zeros_like(x)
     for number, target in enumerate(positions(dx, kernel_size, stride)):
-        target += np.where(winner == number, dy, 0)
+        target += np.where(argmax == number, dy, 0)
     return dx
 
 
 def margin(x: np.ndarray, kernel_size: int, stride: int) -> np.ndarray:
-    """(n,): how far each sample's closest runner-up is from its winner, relative to the sample's root mean square.
+    """(n,): how far each sample's closest runner-up is from its argmax, relative to the sample's root mean square.
 
     Equals do not count (`relu.reference.STRUCTURAL`): they see equal pixels, a flat background say, and so does the
     gradient.

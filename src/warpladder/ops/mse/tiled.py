@@ -20,7 +20,7 @@ BLOCKS = 1024
 
 class TiledMSE(LossSegment):
     """One launch, four numbers at a time where a sample's size is a multiple of four. Without a dx the loss alone:
-    whoever wrote x has written its gradient.
+    the launch that wrote x has written its gradient.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:

@@ -11,10 +11,10 @@ from ..engine.kernels import Launches, OnDevice, ceil_div
 
 NAIVE = Path(__file__).with_name("naive.cu")
 
-#: Rows that one thread adds up; longer columns are summed in slabs, whose sums are summed in turn.
-SLAB = 256
+#: Rows that one thread adds up; longer columns are summed in partials, whose sums are summed in turn.
+PARTIAL = 256
 
-#: Threads that a GPU keeps busy with. Fewer sums than this are split into slabs of samples.
+#: Threads that a GPU keeps busy with. Fewer sums than this are split into partials of samples.
 BUSY = 1 << 18
 
 
@@ -33,8 +33,8 @@ class RowSums(OnDevice):
 class ColumnSums(OnDevice):
     """out[c] = sum over r of a[r, c], for up to `most` rows.
 
-    Slabs of rows are summed at the same time, and then the slabs' sums: many threads, and a rounding error
-    that grows with the square root of a slab, not of all rows.
+    Partials of rows are summed at the same time, and then the partials' sums: many threads, and a rounding error
+    that grows with the square root of a partial, not of all rows.
     """
 
     def __init__(self, device: Device, most: int, columns: int, block_size: int) -> None:
@@ -42,36 +42,38 @@ class ColumnSums(OnDevice):
         self.columns = columns
         self.kernel = device.kernel(NAIVE, "sum_columns")
         self.levels = []
-        while most > SLAB:
-            most = ceil_div(most, SLAB)
+        while most > PARTIAL:
+            most = ceil_div(most, PARTIAL)
             self.levels.append(self.scratch((most, columns)))
 
     def launches(self, a: Array, rows: int, out: Array) -> Launches:
         """a: rows * columns numbers; out: `columns` of them."""
         found: Launches = []
         for level in self.levels:
-            if rows <= SLAB:
+            if rows <= PARTIAL:
                 break
             found.append(self._launch(a, rows, level))
-            a, rows = level, ceil_div(rows, SLAB)
+            a, rows = level, ceil_div(rows, PARTIAL)
         return [*found, self._launch(a, rows, out)]
 
     def _launch(self, a: Array, rows: int, out: Array) -> Launch:
-        slab = min(rows, SLAB)
-        slabs = ceil_div(rows, slab)
-        return by_sample(self.kernel, self.columns, slabs, self.block_size, a, out, self.columns, rows, slab, slabs)
+        partial = min(rows, PARTIAL)
+        partials = ceil_div(rows, partial)
+        return by_sample(
+            self.kernel, self.columns, partials, self.block_size, a, out, self.columns, rows, partial, partials
+        )
 
 
 class SampleSums(OnDevice):
-    """A gradient's sum over samples: a kernel sums slabs of samples, each thread one weight of one slab; then the slabs
-    are added up.
+    """A gradient's sum over samples: a kernel sums partials of samples, each thread one weight of one partial; then the
+    partials are added up.
 
     One thread for each weight alone would leave a GPU idle where a layer has few weights: 144, say, each a sum over
     43,000 pixels.
 
     capacity : samples at most.
     weights : sums.
-    least : samples in a slab, unless there are fewer.
+    least : samples in a partial, unless there are fewer.
     """
 
     def __init__(self, device: Device, capacity: int, weights: int, least: int, block_size: int) -> None:
@@ -83,13 +85,23 @@ class SampleSums(OnDevice):
         self.workspace += self.adding.workspace
 
     def launches(self, kernel: Kernel, n: int, out: Array, before: tuple[Any, ...], after: tuple[Any, ...]) -> Launches:
-        """Fill `out`. The kernel takes `before`, parts, weights, n, the samples in a slab, slabs, and `after`."""
-        slab = max(self.least, ceil_div(n, self.most))
-        slabs = ceil_div(n, slab)
-        parts = out if self.parts is None or slabs == 1 else self.parts
+        """Fill `out`. The kernel takes `before`, parts, weights, n, the samples in a partial, partials, and `after`."""
+        partial = max(self.least, ceil_div(n, self.most))
+        partials = ceil_div(n, partial)
+        parts = out if self.parts is None or partials == 1 else self.parts
         found: Launches = [
             by_sample(
-                kernel, self.weights, slabs, self.block_size, *before, parts, self.weights, n, slab, slabs, *after
+                kernel,
+                self.weights,
+                partials,
+                self.block_size,
+                *before,
+                parts,
+                self.weights,
+                n,
+                partial,
+                partials,
+                *after,
             )
         ]
-        return found if parts is out else [*found, *self.adding.launches(parts, slabs, out)]
+        return found if parts is out else [*found, *self.adding.launches(parts, partials, out)]

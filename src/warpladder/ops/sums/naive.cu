@@ -11,14 +11,14 @@ extern "C" __global__ void sum_rows(const float* __restrict__ a, float* __restri
     out[row] = sum;
 }
 
-// out[s, c] = sum over the rows of slab s of a[r, c]; slab s holds the rows from s * slab on. Threads along c read
-// coalesced.
+// out[s, c] = sum over the rows of partial s of a[r, c]; partial s holds the rows from s * partial on. Threads along c
+// read coalesced.
 extern "C" __global__ void sum_columns(const float* __restrict__ a, float* __restrict__ out, int columns, int rows,
-    int slab, int slabs) {
+    int partial, int partials) {
     const int column = thread_number();
     if (column >= columns) return;
-    for (int s = blockIdx.y; s < slabs; s += gridDim.y) {
-        const int first = s * slab, last = rows - first < slab ? rows : first + slab;
+    for (int s = blockIdx.y; s < partials; s += gridDim.y) {
+        const int first = s * partial, last = rows - first < partial ? rows : first + partial;
         float sum = 0.0f;
 #pragma unroll 8
         for (int row = first; row < last; ++row) sum += a[start(row, columns) + column];

@@ -39,11 +39,11 @@ extern "C" __global__ void add_gradients(
 // wanted. size = rows * columns.
 extern "C" __global__ void add_outputs(
     const float* __restrict__ part, int count, const float* __restrict__ bias, float* __restrict__ y, long long size,
-        int columns, int rectify
+        int columns, int fused_relu
 ) {
     const long long number = static_cast<long long>(blockIdx.x) * ACROSS + threadIdx.x;
     float sum = sum_of_parts(part, count, size, number, number < size);
     if (threadIdx.y > 0 || number >= size) return;
     if (bias != nullptr) sum += bias[number % columns];
-    y[number] = rectify && sum < 0.0f ? 0.0f : sum;  // NaN stays
+    y[number] = fused_relu && sum < 0.0f ? 0.0f : sum;  // NaN stays
 }

@@ -27,8 +27,8 @@ class PartSums(OnDevice):
         return self.gradients_kernel.bind(blocks, (ACROSS, DOWN), parts, count, dw, dw.size, db, db.size)
 
     def outputs(
-        self, parts: Array, count: int, bias: Array | None, y: Array, rows: int, columns: int, rectify: bool
+        self, parts: Array, count: int, bias: Array | None, y: Array, rows: int, columns: int, fused_relu: bool
     ) -> Launch:
         """y[:rows] from `count` parts (rows, columns), with bias and ReLU where they are wanted."""
         blocks, size = ceil_div(rows * columns, ACROSS), rows * columns
-        return self.outputs_kernel.bind(blocks, (ACROSS, DOWN), parts, count, bias, y, size, columns, int(rectify))
+        return self.outputs_kernel.bind(blocks, (ACROSS, DOWN), parts, count, bias, y, size, columns, int(fused_relu))

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
     int batch
 ) {
     using C = Chain<HIDDEN, OUT>;
-    static_assert(!BACK || HIDDEN == 0, "nobody asks a whole net for dx");
+    static_assert(!BACK || HIDDEN == 0, "a whole net has no dx");
     constexpr int WIDTH = C::WIDTH;
     __shared__ float part[THREADS<HIDDEN, OUT> / 32][WIDTH];
     const int t = threadIdx.x, lane = t % 32, warp = t / 32, s = blockIdx.x;

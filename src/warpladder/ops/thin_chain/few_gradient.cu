@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
             const long long s = begin + a * WARPS * EACH;
             float factor[4 * QUADS];
 #pragma unroll
-            // a sample that is not there counts nothing; behind a branch its loads would wait for the one before
+            // a sample that is not there counts nothing; after a branch its loads would wait for the one before
             for (int q = 0; q < QUADS; ++q) {
                 const float4 some = s < n ? four[a][q] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 factor[4 * q] = some.x, factor[4 * q + 1] = some.y, factor[4 * q + 2] = some.z,

@@ -22,15 +22,15 @@ SAMPLES, THREADS, GROUPS, ROW = 256, 256, 4, 80
 #: Numbers that a thread of the gradient keeps in registers at most: its sums, and as many weights where dx is wanted.
 KEPT = 80
 
-#: Samples of a slab at least.
-SLAB = 16
+#: Samples of a partial at least.
+PARTIAL = 16
 
 #: Numbers that a block of finish.cu sums up, and its threads.
 COLUMNS, FINISHING = 32, 512
 
 
 class Many:
-    """Forward with the loss; the first layer's gradient, in slabs; the sums of slabs and blocks, with the log and
+    """Forward with the loss; the first layer's gradient, in partials; the sums of partials and blocks, with the log and
     perhaps the update.
     """
 
@@ -52,8 +52,8 @@ class Many:
         groups = a.inputs // self.wide
         self.tiles = ceil_div(groups, self.threads)
         self.across = ceil_div(groups, self.tiles)
-        self.most = max(1, a.device.limits.multiprocessors // self.tiles)  # slabs
-        self.parts = owner.scratch((min(self.most, ceil_div(capacity, SLAB)), a.width * a.inputs))
+        self.most = max(1, a.device.limits.multiprocessors // self.tiles)  # partials
+        self.parts = owner.scratch((min(self.most, ceil_div(capacity, PARTIAL)), a.width * a.inputs))
 
     def forward(self, part: Slice) -> Launches:
         """The loss of n samples, and its gradient by the first layer's output."""
@@ -73,18 +73,18 @@ class Many:
     def backward(self, part: Slice) -> Launches:
         """All gradients, the log, and the update where the batch comes in one piece."""
         a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
-        slab = max(SLAB, ceil_div(n, self.most))
-        slabs, size = ceil_div(n, slab), a.width * a.inputs
+        partial = max(PARTIAL, ceil_div(n, self.most))
+        partials, size = ceil_div(n, partial), a.width * a.inputs
         gradient = a.device.kernel(GRADIENT, f"chain_gradient_many<{a.width}, {self.wide}, {self.back}, {a.pixel}>")
         finish = a.device.kernel(FINISH, "chain_finish")
         dw1, db1 = a.gradients[:2]
         return [
             gradient.bind(
-                (self.tiles, slabs), self.threads, a.source, a.scale, self.rows, a.g, self.parts, n, a.inputs, offset, slab, self.across,
+                (self.tiles, partials), self.threads, a.source, a.scale, self.rows, a.g, self.parts, n, a.inputs, offset, partial, self.across,
                 a.weights[0], a.dx,
             ),
             finish.bind(
-                ceil_div(size, COLUMNS) + ceil_div(a.small, COLUMNS) + 1, FINISHING, self.parts, slabs, size, self.small, self.lost, self.hits,
+                ceil_div(size, COLUMNS) + ceil_div(a.small, COLUMNS) + 1, FINISHING, self.parts, partials, size, self.small, self.lost, self.hits,
                 ceil_div(n, SAMPLES), a.small, a.width, a.out, dw1, db1, *a.second(a.gradients), *a.updated(part),
                 *a.log.entry(part.has_loss), batch, int(part.first), int(part.last),
             ),

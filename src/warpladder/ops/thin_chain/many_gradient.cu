@@ -2,8 +2,8 @@
 //
 // A thread has WIDE neighbouring inputs and all outputs. A block has all inputs, or a tile of them, as often as its
 // threads suffice: in 512 threads 784 inputs, 8 each, stand five times, and each of these five *phases* takes every
-// fifth sample of the block's slab. There is no barrier between two samples: g stands in shared memory, and each thread
-// has the numbers of its next AHEAD samples under way.
+// fifth sample of the block's partial. There is no barrier between two samples: g stands in shared memory, and each
+// thread has the numbers of its next AHEAD samples under way.
 // instance: chain_gradient_many<10, 8, 0, unsigned char>
 // instance: chain_gradient_many<10, 1, 0, unsigned char>
 // instance: chain_gradient_many<16, 4, 0, unsigned char>
@@ -16,14 +16,14 @@ constexpr int CHUNK = 512;  // samples whose g stands in shared memory
 // Threads of a block; with BACK the weights take as many registers as the sums, and half as many threads have room.
 __device__ constexpr int threads(int back) { return back ? 256 : 512; }
 
-// Block (x, y) has `across` times WIDE inputs from x * across * WIDE on, and the samples of slab y. rows: null for
-// samples as they stand, from `offset` on. part: (slabs, WIDTH, inputs). With BACK dx[n, i] = sum over o of g[n, o]
+// Block (x, y) has `across` times WIDE inputs from x * across * WIDE on, and the samples of partial y. rows: null for
+// samples as they stand, from `offset` on. part: (partials, WIDTH, inputs). With BACK dx[n, i] = sum over o of g[n, o]
 // w1[o, i] is written as well.
 template <int WIDTH, int WIDE, int BACK, class Pixel>
 __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ rows, const float* __restrict__ g,
     float* __restrict__ part, int n,
-    int inputs, int offset, int slab, int across, const float* __restrict__ w1, float* __restrict__ dx
+    int inputs, int offset, int partial, int across, const float* __restrict__ w1, float* __restrict__ dx
 ) {
     constexpr int THREADS = threads(BACK), QUADS = (WIDTH + 3) / 4, AHEAD = sizeof(Pixel) * WIDE > 8 ? 3 : 6;
     constexpr float UP = Faint<Pixel>::UP;
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
 #pragma unroll
         for (int o = 0; o < WIDTH; ++o) weight[o].load(w1 + o * inputs + (working ? i : 0));
     }
-    const int from = blockIdx.y * slab, to = min(n, from + slab);
+    const int from = blockIdx.y * partial, to = min(n, from + partial);
     for (int chunk = from; chunk < to; chunk += CHUNK) {
         const int count = min(CHUNK, to - chunk);
         if (chunk > from) __syncthreads();

@@ -2,8 +2,8 @@
 // (pack.cu), in stored order.
 //
 // A block has 256 samples. Packed, four neighbouring inputs of each follow each other, so a warp reads them with whole
-// lines, straight to registers, and nobody waits at a barrier until all is multiplied. The weights of the first layer
-// stand in shared memory from the start; the warps divide the inputs. A lane has eight samples and all outputs: a
+// lines, straight to registers, and no thread waits at a barrier until all is multiplied. The weights of the first
+// layer stand in shared memory from the start; the warps divide the inputs. A lane has eight samples and all outputs: a
 // weight, which all lanes read at once, serves eight multiply-adds.
 // instance: chain_forward_packed<10, 10>
 // instance: chain_forward_packed<0, 10>

@@ -1,6 +1,4 @@
-"""SGD at a constant rate in the kernel that finishes a gradient: where that is possible, and what such a kernel is
-told.
-"""
+"""SGD at a constant rate inside the kernel that finishes a gradient: when it applies, and that kernel's arguments."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Nearest-neighbour enlargement by a whole factor."""
+"""Nearest-neighbour upsampling by a whole factor."""

@@ -1,4 +1,4 @@
-"""Nearest-neighbour enlargement as a broadcast copy, its gradient as a sum of s * s shifted views."""
+"""Nearest-neighbour upsampling as a broadcast copy, its gradient as a sum of s * s shifted views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nearest-neighbour enlargement as kernels."""
+"""Nearest-neighbour upsampling as kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Nearest-neighbour enlargement, one thread for each number that is computed. x, dx: (n, c, h, w); y, dy: (n, c, s h, s
+// Nearest-neighbour upsampling, one thread for each number that is computed. x, dx: (n, c, h, w); y, dy: (n, c, s h, s
 // w).
 #include "index.cuh"
 

@@ -1,4 +1,4 @@
-"""Nearest-neighbour enlargement, as the textbook has it. Shapes: x (n, c, h, w), y (n, c, s h, s w); float64."""
+"""Nearest-neighbour upsampling, as the textbook has it. Shapes: x (n, c, h, w), y (n, c, s h, s w); float64."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class PooledGradient:
         """Fill dw and db; dy and argmax are the pool's."""
         plan, (c, h, w), written, (k, _, padding) = self._plan(n), self.conv.read, self.conv.written, self.conv.window
         lines = lines_of(written, k, plan.windows)
-        kernel = self.device.kernel(SPARSE, f"correlate_winners<{c}, {k}>")
+        kernel = self.device.kernel(SPARSE, f"correlate_argmax<{c}, {k}>")
         product = kernel.bind(
             (plan.parts, ceil_div(written[0], 32 * plan.warps)), 32 * plan.warps, x, dy, argmax, self.partials,
             self.sums, n, h, w, *written,
@@ -185,5 +185,5 @@ def _padded(conv: FusedConv) -> int:
 
 
 def _shared(conv: FusedConv, lines: int, warps: int) -> int:
-    """Bytes of shared memory of a block of `correlate_winners` that holds so many lines of an image."""
+    """Bytes of shared memory of a block of `correlate_argmax` that holds so many lines of an image."""
     return 4 * conv.read[0] * lines * (conv.read[2] + 2 * conv.window.padding) + warps * 32 * 33 * 5

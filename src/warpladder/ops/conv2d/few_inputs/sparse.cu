@@ -16,7 +16,7 @@ constexpr int WINDOWS = 32;  // whose dy a warp keeps in shared memory, by as ma
 // range may see; then 32 x 33 floats and bytes for each warp.
 template <int C, int K>
 __global__ void __launch_bounds__(256, 2)
-correlate_winners(
+correlate_argmax(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
     float* __restrict__ part,
     float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int padding, int part_images, int ranges,

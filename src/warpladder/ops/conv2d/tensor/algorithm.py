@@ -91,7 +91,7 @@ class ConvAlgorithm(ABC):
         Precision in which factors are multiplied, where it is another than the net's (`Segment.factors`).
     argmax : Array or None
         uint8, the pixel of each window that a pool has taken, for its gradient. None without a pool or a backward pass.
-    rectified : Array or None
+    relu_output : Array or None
         y, if it is the output of a ReLU that dy is not masked by yet.
     below : Array or None
         x, if dx must be 0 where x is not above 0.
@@ -114,7 +114,7 @@ class ConvAlgorithm(ABC):
         self.apart = False
         pooled = problem.conv.pool and problem.trains
         self.argmax = owner.scratch((problem.capacity, *owner.buffers.y.shape[1:]), np.uint8) if pooled else None
-        self.rectified = owner.buffers.y if problem.conv.relu and not owner.operands.dy_is_masked else None
+        self.relu_output = owner.buffers.y if problem.conv.relu and not owner.operands.dy_is_masked else None
         self.below = owner.buffers.x if owner.operands.masks_dx else None
 
     @classmethod

@@ -5,7 +5,7 @@
 
 __device__ __forceinline__ unsigned bits_of_size(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 
-// The largest of all threads' bits, for all of them. warps: shared memory, which nobody may still read from a call
+// The largest of all threads' bits, for all of them. warps: shared memory, which no thread may still read from a call
 // before, of at least the block's `count` warps.
 template <int WARPS>
 __device__ __forceinline__ unsigned largest_of_block(unsigned largest, unsigned (&warps)[WARPS], int count = WARPS) {

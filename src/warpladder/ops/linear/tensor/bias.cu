@@ -1,4 +1,4 @@
-// The gradient of a bias, from the sums that whoever packed dy has left of each block of 32 samples; and the bias's
+// The gradient of a bias, from the sums that the packing of dy left of each block of 32 samples; and the bias's
 // update, where the step ends with it.
 // arch: sm_80, sm_90, sm_100
 #include "chain_end.cuh"

@@ -10,16 +10,16 @@
 #include "parameter.cuh"
 #include "tensor_pack.cuh"
 
-// Where a product (m, n) goes: c = sums + bias (n) where there is one, then max(., 0) where rectify is 1, and 0 where
-// gate (m, n), if it is not null, is not above 0. It is packed for what comes next as well. Each of c and its packed
-// copies may be null. flat: where it has parameters, c is the gradient of some of them; these are updated, and are what
-// is packed.
+// Where a product (m, n) goes: c = sums + bias (n) where there is one, then max(., 0) where fused_relu is 1, and 0
+// where gate (m, n), if it is not null, is not above 0. It is packed for what comes next as well. Each of c and its
+// packed copies may be null. flat: where it has parameters, c is the gradient of some of them; these are updated, and
+// are what is packed.
 struct Product {
     const float* bias;
     const float* gate;
     float* c;
     Outlet to;
-    int m, n, rectify;
+    int m, n, fused_relu;
     Flat flat;
 };
 
@@ -42,7 +42,8 @@ __device__ __forceinline__ void leave_part(const float (&sum)[ACROSS_M][ACROSS_N
             own[(i * ACROSS_N + j) * HOLDERS] = make_float4(sum[i][j][0], sum[i][j][1], sum[i][j][2], sum[i][j][3]);
 }
 
-// By the last block to arrive: all parts, in order, its own among them. So the bits are the same whoever comes last.
+// By the last block to arrive: all parts, in order, its own among them. So the bits are the same whichever block comes
+// last.
 template <int HOLDERS, int ACROSS_M, int ACROSS_N>
 __device__ __forceinline__ void add_parts(float (&sum)[ACROSS_M][ACROSS_N][4], float* parts) {
     for (int p = 0; p < static_cast<int>(gridDim.y); ++p) {
@@ -153,7 +154,7 @@ __device__ __forceinline__ void write_tile(float* tile, const Product& product, 
         for (int i = 0; i < 8; ++i) {
             float4 four = *reinterpret_cast<const float4*>(tile + (top + own + i) * PITCH<BN> + left + lane % 8 * 4);
             four = four + make_float4(add[0], add[1], add[2], add[3]);
-            if (product.rectify) four = make_float4(relu(four.x), relu(four.y), relu(four.z), relu(four.w));
+            if (product.fused_relu) four = make_float4(relu(four.x), relu(four.y), relu(four.z), relu(four.w));
             if (gate != nullptr) four = relu_gradient(four, make_float4(v[i][0], v[i][1], v[i][2], v[i][3]));
             v[i][0] = count(i) > 0 ? four.x : 0.0f, v[i][1] = count(i) > 1 ? four.y : 0.0f;
             v[i][2] = count(i) > 2 ? four.z : 0.0f, v[i][3] = count(i) > 3 ? four.w : 0.0f;

@@ -19,8 +19,9 @@ __device__ __forceinline__ int column_of_block() { return (blockIdx.x * WARPS + 
 template <int FORMAT>
 __global__ void __launch_bounds__(32 * WARPS) pack(
     const float* __restrict__ x, const float* __restrict__ y, unsigned* __restrict__ along,
-    float* __restrict__ along_undo, int along_lines,
-    unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines, float* __restrict__ db, int rows,
+    float* __restrict__ along_inverse_scale, int along_lines,
+    unsigned* __restrict__ across, float* __restrict__ across_inverse_scale, int across_lines, float* __restrict__ db,
+    int rows,
         int columns
 ) {
     const int row0 = row_of_block(), column0 = column_of_block(), first = row0 + threadIdx.x % 32 / 8 * 8,
@@ -37,7 +38,8 @@ __global__ void __launch_bounds__(32 * WARPS) pack(
         if (y != nullptr) four = relu_gradient(four, load_four(y + at, count, wide));
         v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
     }
-    pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, db}, row0, column0, rows,
+    pack_block<FORMAT>(v, {along, along_inverse_scale, along_lines, across, across_inverse_scale, across_lines, db},
+        row0, column0, rows,
         columns);
 }
 
@@ -58,15 +60,16 @@ __device__ __forceinline__ float4 load_four(const unsigned char* source, int cou
 
 // The same of `rows` samples of source (samples, columns): row i is the sample at position step * batch + offset + i of
 // the order; without an order, i. Each number is multiplied by scale, one product in float32, and goes to x (rows,
-// columns) as well; in EXACT it is packed as it is stored, and its undo is scale, which stands there already. target[i]
-// = labels[sample]. x, labels and target may be null.
+// columns) as well; in EXACT it is packed as it is stored, and its inverse_scale is scale, which stands there already.
+// target[i] = labels[sample]. x, labels and target may be null.
 template <int FORMAT, typename T>
 __global__ void __launch_bounds__(32 * WARPS) pack_samples(
     const T* __restrict__ source, float scale, float* __restrict__ x, const int* __restrict__ labels,
     int* __restrict__ target,
     const unsigned* __restrict__ order, const int* __restrict__ step, unsigned* __restrict__ along,
-    float* __restrict__ along_undo, int along_lines,
-    unsigned* __restrict__ across, float* __restrict__ across_undo, int across_lines, int rows, int columns, int batch,
+    float* __restrict__ along_inverse_scale, int along_lines,
+    unsigned* __restrict__ across, float* __restrict__ across_inverse_scale, int across_lines, int rows, int columns,
+    int batch,
         int offset
 ) {
     const int row0 = row_of_block(), column0 = column_of_block(), lane = threadIdx.x % 32,
@@ -92,6 +95,7 @@ __global__ void __launch_bounds__(32 * WARPS) pack_samples(
         if (count > 0 && x != nullptr)
             store_four(x + static_cast<long long>(row) * columns + column, scaled, count, columns % 4 == 0);
     }
-    pack_block<FORMAT>(v, {along, along_undo, along_lines, across, across_undo, across_lines, nullptr}, row0, column0,
+    pack_block<FORMAT>(v, {along, along_inverse_scale, along_lines, across, across_inverse_scale, across_lines,
+        nullptr}, row0, column0,
         rows, columns);
 }

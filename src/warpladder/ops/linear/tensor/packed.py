@@ -118,7 +118,7 @@ class PackedFactor:
         Those that there is room for, a multiple of LINES.
     numbers : Array
         (records, lines, words of a record) uint32.
-    undo : Array or None
+    inverse_scale : Array or None
         (terms / 32, lines) float32, what undoes the scales, in formats that have them.
     """
 
@@ -127,14 +127,14 @@ class PackedFactor:
     ) -> None:
         self.lines, records = ceil_div(lines, LINES) * LINES, ceil_div(terms, kind.terms)
         self.numbers = owner.scratch((records, self.lines, kind.record), np.uint32)
-        self.undo = owner.scratch((records * kind.scales, self.lines)) if kind.scaled else None
-        for array in (self.numbers, self.undo) if self.undo is not None else (self.numbers,):
+        self.inverse_scale = owner.scratch((records * kind.scales, self.lines)) if kind.scaled else None
+        for array in (self.numbers, self.inverse_scale) if self.inverse_scale is not None else (self.numbers,):
             owner.device.fill(
                 array, 0
-            )  # lines beyond the last one are multiplied as well, and nobody reads what comes out
+            )  # lines beyond the last one are multiplied as well, and no launch reads their results
         if scale is not None:
-            assert self.undo is not None
-            owner.device.upload(self.undo, np.full(self.undo.shape, scale, np.float32))
+            assert self.inverse_scale is not None
+            owner.device.upload(self.inverse_scale, np.full(self.inverse_scale.shape, scale, np.float32))
 
 
 @dataclass(frozen=True)
@@ -151,12 +151,14 @@ class Outlet:
     sums: Array | None = None
 
     def arguments(self) -> tuple[Array | int | None, ...]:
-        """The packed copies as kernels take them: numbers, undo and lines of each."""
+        """The packed copies as kernels take them: numbers, inverse_scale and lines of each."""
         both = (self.along, self.across)
         return tuple(
             each
             for factor in both
-            for each in ((factor.numbers, factor.undo, factor.lines) if factor is not None else (None, None, 0))
+            for each in (
+                (factor.numbers, factor.inverse_scale, factor.lines) if factor is not None else (None, None, 0)
+            )
         )
 
 
@@ -174,7 +176,8 @@ def pack_samples(
     """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well, and
     labels to target, where there are such.
 
-    In EXACT bytes are packed without their scale, which the packed factors have had as their undo since they were made.
+    In EXACT bytes are packed without their scale, which the packed factors have had as their inverse_scale since they
+    were made.
     """
     stored = samples.stored
     columns = stored.size // len(stored)

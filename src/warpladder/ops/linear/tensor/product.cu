@@ -19,14 +19,16 @@
 // scales; finished sums lie in their place, so that a warp can write 32 x 32 of them.
 template <int FORMAT, int A, int B, int BM, int BN, int WM, int WN, int STAGES, int BLOCKS>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
-    const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b,
-    const float* __restrict__ b_undo,
+    const unsigned* __restrict__ a, const float* __restrict__ a_inverse_scale, int a_lines,
+    const unsigned* __restrict__ b,
+    const float* __restrict__ b_inverse_scale,
     int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c,
     unsigned* __restrict__ along,
-    float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo,
+    float* __restrict__ along_inverse_scale, int along_lines, unsigned* __restrict__ across,
+    float* __restrict__ across_inverse_scale,
     int across_lines,
     float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records,
-    int depth, int rectify,
+    int depth, int fused_relu,
     float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay,
         float limit
 ) {
@@ -54,12 +56,13 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
             pieces.begin(step, 4 * STAGE);
             pieces.template bring<OF_A>(step, to, a + (record * a_lines + m0) * PA::RECORD);
             pieces.template bring<OF_B>(step, to + OF_A, b + (record * b_lines + n0) * PB::RECORD);
-            float* undo = reinterpret_cast<float*>(to + OF_A + OF_B);
+            float* inverse_scale = reinterpret_cast<float*>(to + OF_A + OF_B);
 #pragma unroll
             for (int s = 0; s < SCALES; ++s) {
-                pieces.template bring<BM>(step, undo + s * (BM + BN), a_undo + (record * SCALES + s) * a_lines + m0);
-                pieces.template bring<BN>(step, undo + s * (BM + BN) + BM,
-                    b_undo + (record * SCALES + s) * b_lines + n0);
+                pieces.template bring<BM>(step, inverse_scale + s * (BM + BN),
+                    a_inverse_scale + (record * SCALES + s) * a_lines + m0);
+                pieces.template bring<BN>(step, inverse_scale + s * (BM + BN) + BM,
+                    b_inverse_scale + (record * SCALES + s) * b_lines + n0);
             }
         }
         pieces.end();
@@ -73,7 +76,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
         __syncthreads();           // and everybody has read the one before,
         fetch(step + STAGES - 1);  // which is written again
         const unsigned *panel_a = ring + step % STAGES * STAGE, *panel_b = panel_a + OF_A;
-        const float* undo = reinterpret_cast<const float*>(panel_b + OF_B);
+        const float* inverse_scale = reinterpret_cast<const float*>(panel_b + OF_B);
 #pragma unroll
         for (int first = 0; first < P::TERMS; first += 32) {
             float part[ACROSS_M][ACROSS_N][4] = {};
@@ -107,8 +110,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
                             right[product == 1 ? PB::COPIES - 1 : 0][j]);
                 }
             }
-            const float *of_a = undo + first / 32 * (BM + BN) + rows + g,
-                *of_b = undo + first / 32 * (BM + BN) + BM + columns + 2 * t;
+            const float *of_a = inverse_scale + first / 32 * (BM + BN) + rows + g,
+                *of_b = inverse_scale + first / 32 * (BM + BN) + BM + columns + 2 * t;
 #pragma unroll
             for (int i = 0; i < ACROSS_M; ++i)
 #pragma unroll
@@ -116,8 +119,9 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
 #pragma unroll
                     for (int l = 0; l < 4; ++l) {
                         if constexpr (SCALED<FORMAT>) {
-                            const float undo_a = of_a[16 * i + l / 2 * 8] * DOWN, undo_b = of_b[8 * j + l % 2] * UP;
-                            sum[i][j][l] = fmaf(part[i][j][l] * undo_a, undo_b, sum[i][j][l]);
+                            const float inverse_scale_a = of_a[16 * i + l / 2 * 8] * DOWN,
+                                inverse_scale_b = of_b[8 * j + l % 2] * UP;
+                            sum[i][j][l] = fmaf(part[i][j][l] * inverse_scale_a, inverse_scale_b, sum[i][j][l]);
                         } else {
                             sum[i][j][l] += part[i][j][l];
                         }
@@ -137,7 +141,8 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     __syncthreads();
     write_tile<FORMAT, BM, BN, THREADS / 32>(
         tile,
-        {bias, gate, c, {along, along_undo, along_lines, across, across_undo, across_lines, db}, m, n, rectify,
+        {bias, gate, c, {along, along_inverse_scale, along_lines, across, across_inverse_scale, across_lines, db}, m, n,
+        fused_relu,
          {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit}},
         m0, n0
     );

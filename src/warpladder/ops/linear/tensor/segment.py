@@ -1,4 +1,4 @@
-"""Linear, and the ReLU after it, on tensor cores, with factors that are packed once, by whoever writes them."""
+"""Linear, and the ReLU after it, on tensor cores, with factors that are packed once, by the launch that writes them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TensorLinear(Segment):
 
     A matrix is packed once for both ways in which a step sums over it: the weights before a step sees its samples, x by
     the product that makes it or on its way from where samples are stored, and dy by the product that makes it, where
-    ReLU's gradient and the bias's ride along. Where a segment of another kind comes before or behind, a launch packs
+    ReLU's gradient and the bias's ride along. Where a segment of another kind comes before or after, a launch packs
     what that one leaves. Where SGD has a constant rate the product that finishes dw updates the weights, and leaves
     them packed for the next step. In fp32, samples that are stored as bytes stay bytes, each in one half, exact: y and
     dw of such a layer take two products for one, and half of x's memory; the scale of the samples is applied to the
@@ -43,7 +43,7 @@ class TensorLinear(Segment):
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
         t, self.kind = operands.buffers, FORMATS[subgraph.precision]
-        self.rectify = isinstance(subgraph.layers[-1], ReLU)
+        self.fused_relu = isinstance(subgraph.layers[-1], ReLU)
         (capacity, inputs), outputs = t.x.shape, t.y.shape[1]
         self.inputs, self.outputs, kind = inputs, outputs, self.kind
         trains, passes = t.dy is not None, t.dx is not None
@@ -87,7 +87,7 @@ class TensorLinear(Segment):
         segment's ReLU to dy.
         """
         self.to_y, self.has_packed_dy = packed_y, packs_dy
-        return (self.dy, self.rectify) if packs_dy else (Outlet(), False)
+        return (self.dy, self.fused_relu) if packs_dy else (Outlet(), False)
 
     def repacks(self, part: Slice) -> bool:
         """True if `backward` updates the weights and leaves them packed."""
@@ -102,7 +102,7 @@ class TensorLinear(Segment):
         t, n = self.buffers, part.n
         assert self.w.along is not None and self.x.along is not None
         found = [] if self.has_packed_x else self._packing(part)
-        return [*found, self.y.launch(n, self.x.along, self.w.along, t.y, t.b, self.rectify, to=self.to_y)]
+        return [*found, self.y.launch(n, self.x.along, self.w.along, t.y, t.b, self.fused_relu, to=self.to_y)]
 
     def _packing(self, part: Slice) -> Launches:
         """The launches that pack x. Samples take two: y's factor may be packed for the next step while dw's is still
@@ -124,7 +124,7 @@ class TensorLinear(Segment):
         found: Launches = (
             []
             if self.has_packed_dy
-            else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.rectify else None)]
+            else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.fused_relu else None)]
         )
         if dy.along is not None and self.w.across is not None:  # before dw, whose launch packs new weights
             dx = None if self.to_dx.across is not None else t.dx

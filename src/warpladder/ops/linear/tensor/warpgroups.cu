@@ -12,8 +12,8 @@
 #include "turn.cuh"
 #include "wgmma.cuh"
 
-// Where lines lie, as wgmma wants to be told. Their panel begins at a multiple of 1,024 bytes; a descriptor counts 16
-// bytes, and what lies further has a larger one.
+// Where lines lie, in the units of wgmma descriptors. Their panel begins at a multiple of 1,024 bytes; a descriptor
+// counts 16 bytes, and what lies further has a larger one.
 template <class P>
 __device__ __forceinline__ unsigned long long lines_of(const unsigned* panel) {
     return P::RECORD == 32 ? terms_along(panel) : terms_along_64(panel);
@@ -43,14 +43,16 @@ __device__ __forceinline__ void bring(unsigned blocks, void* to, const void* fro
 // rows a multiprocessor has room for two blocks.
 template <int FORMAT, int A, int B, int BM, int BN, int SHARES, int STAGES, int CM, int CN>
 __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARES <= 2 ? 2 : 1) multiply(
-    const unsigned* __restrict__ a, const float* __restrict__ a_undo, int a_lines, const unsigned* __restrict__ b,
-    const float* __restrict__ b_undo,
+    const unsigned* __restrict__ a, const float* __restrict__ a_inverse_scale, int a_lines,
+    const unsigned* __restrict__ b,
+    const float* __restrict__ b_inverse_scale,
     int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c,
     unsigned* __restrict__ along,
-    float* __restrict__ along_undo, int along_lines, unsigned* __restrict__ across, float* __restrict__ across_undo,
+    float* __restrict__ along_inverse_scale, int along_lines, unsigned* __restrict__ across,
+    float* __restrict__ across_inverse_scale,
     int across_lines,
     float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records,
-    int depth, int rectify,
+    int depth, int fused_relu,
     float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay,
         float limit
 ) {
@@ -65,10 +67,10 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     // words of a stage's panels
     constexpr int OF_A = BM * PA::RECORD, OF_B = BN * PB::RECORD, STAGE = OF_A + OF_B;
     // and what undoes their scales
-    constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, UNDO = (BM + BN) * SCALES;
+    constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, INVERSE_SCALE = (BM + BN) * SCALES;
     // terms until sums leave, of a product
     constexpr int LEAVING = SCALED<FORMAT> ? 32 : P::TERMS, STEP = Held<FORMAT>::TERMS;
-    // Lanes read scales by themselves, and each says when it has: what one lane says for its warp behind a barrier of
+    // Lanes read scales by themselves, and each says when it has: what one lane says for its warp after a barrier of
     // that is as right, but racecheck does not see it.
     constexpr bool EACH_LANE = SCALED<FORMAT> && CLUSTER == 1;
     static_assert(STAGE % 256 == 0, "every stage begins at a multiple of 1,024 bytes");
@@ -107,25 +109,26 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
             Turn<STAGES> turn;
 #pragma unroll 1
             for (int step = 0; step < steps; ++step, turn.next()) {
-                barrier_wait(&read[turn.stage], turn.parity ^ 1);  // the first time around nobody has to have read it
+                barrier_wait(&read[turn.stage], turn.parity ^ 1);  // in the first round there is no earlier reader
                 Barrier* full = &filled[turn.stage];
-                barrier_expect(full, 4 * (STAGE + UNDO));
+                barrier_expect(full, 4 * (STAGE + INVERSE_SCALE));
                 const long long record = from + step;
                 unsigned* panel = ring + turn.stage * STAGE;
-                float* undo = scales + turn.stage * UNDO;
+                float* inverse_scale = scales + turn.stage * INVERSE_SCALE;
                 bring<CN>(of_row, panel + first_a * PA::RECORD, a + (record * a_lines + a0) * PA::RECORD,
                     LINES_A * PA::RECORD, full);
                 bring<CM>(of_column, panel + OF_A + first_b * PB::RECORD, b + (record * b_lines + b0) * PB::RECORD,
                     LINES_B * PB::RECORD, full);
 #pragma unroll
                 for (int s = 0; s < SCALES; ++s) {
-                    bring<CN>(of_row, undo + s * (BM + BN) + first_a, a_undo + (record * SCALES + s) * a_lines + a0,
+                    bring<CN>(of_row, inverse_scale + s * (BM + BN) + first_a,
+                        a_inverse_scale + (record * SCALES + s) * a_lines + a0,
                         LINES_A, full);
-                    bring<CM>(of_column, undo + s * (BM + BN) + BM + first_b,
-                        b_undo + (record * SCALES + s) * b_lines + b0, LINES_B, full);
+                    bring<CM>(of_column, inverse_scale + s * (BM + BN) + BM + first_b,
+                        b_inverse_scale + (record * SCALES + s) * b_lines + b0, LINES_B, full);
                 }
             }
-            // Nobody arrives at barriers here any more when the block ends.
+            // No thread arrives at barriers here any more when the block ends.
             if constexpr (CLUSTER > 1)
                 for (int last = 0; last < STAGES; ++last, turn.next()) barrier_wait(&read[turn.stage], turn.parity ^ 1);
         }
@@ -160,21 +163,21 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
                 }
                 wgmma_commit();
                 if constexpr (SCALED<FORMAT>) {
-                    const float* undo = scales + stage * UNDO + first / 32 * (BM + BN);
+                    const float* inverse_scale = scales + stage * INVERSE_SCALE + first / 32 * (BM + BN);
                     const int g = lane / 4, t = lane % 4, line = row * 64 + warp % 4 * 16 + g;
-                    const float undo_a[2] = {undo[line] * DOWN, undo[line + 8] * DOWN};
-                    float2 undo_b[ACROSS];
+                    const float inverse_scale_a[2] = {inverse_scale[line] * DOWN, inverse_scale[line + 8] * DOWN};
+                    float2 inverse_scale_b[ACROSS];
                     if constexpr (ACROSS > 8) wgmma_wait<0>();  // there are no registers for as many beside a product
 #pragma unroll
                     for (int j = 0; j < ACROSS; ++j)
-                        undo_b[j] = *reinterpret_cast<const float2*>(undo + BM + 8 * j + 2 * t);
+                        inverse_scale_b[j] = *reinterpret_cast<const float2*>(inverse_scale + BM + 8 * j + 2 * t);
                     if constexpr (ACROSS <= 8) wgmma_wait<0>();
 #pragma unroll
                     for (int j = 0; j < ACROSS; ++j)
 #pragma unroll
                         for (int l = 0; l < 4; ++l)
-                            sum[0][j][l] = fmaf(part[4 * j + l] * undo_a[l / 2],
-                                (l % 2 ? undo_b[j].y : undo_b[j].x) * UP, sum[0][j][l]);
+                            sum[0][j][l] = fmaf(part[4 * j + l] * inverse_scale_a[l / 2],
+                                (l % 2 ? inverse_scale_b[j].y : inverse_scale_b[j].x) * UP, sum[0][j][l]);
                 } else {
                     wgmma_wait<0>();
 #pragma unroll
@@ -226,7 +229,8 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     __syncthreads();
     write_tile<FORMAT, BM, BN, THREADS / 32>(
         tile,
-        {bias, gate, c, {along, along_undo, along_lines, across, across_undo, across_lines, db}, m, n, rectify,
+        {bias, gate, c, {along, along_inverse_scale, along_lines, across, across_inverse_scale, across_lines, db}, m, n,
+        fused_relu,
          {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit}},
         m0, n0
     );

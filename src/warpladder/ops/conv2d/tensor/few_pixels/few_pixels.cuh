@@ -1,7 +1,7 @@
 // Images of few pixels on their way to tensor cores: 16 channels of a tile and its halo, and the weights that meet
 // them, both straight from where they lie as floats.
 //
-// Every number of the weights is multiplied with 64 pixels or a few times that. So nobody packs it before: who
+// Every number of the weights is multiplied with 64 pixels or a few times that. So no launch packs it before: who
 // multiplies it scales and splits it, and there is no launch that packs, and no packed copy that an update would have
 // to renew.
 #pragma once

@@ -258,7 +258,7 @@ class FewPixels(ConvAlgorithm):
         # dx, not after it.
         self.apart = problem.has_dx and not isinstance(before, FewPixels)
         # As a rule the next layer has masked dy by the ReLU; a pool's argmax masks it in any case.
-        masks = problem.trains and not conv.pool and self.rectified is not None
+        masks = problem.trains and not conv.pool and self.relu_output is not None
         self.incoming = IncomingGradient(owner, written, problem.capacity, False) if masks else None
         if problem.has_dx:
             self.dx_pass = FewPixelsConvolution(owner, FewPixelsPass(written, small, backwards=True), precision)
@@ -269,7 +269,7 @@ class FewPixels(ConvAlgorithm):
 
     def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers
-        found = self.incoming.launches(n, t.dy, self.rectified, None)[0] if self.incoming is not None else []
+        found = self.incoming.launches(n, t.dy, self.relu_output, None)[0] if self.incoming is not None else []
         if self.problem.has_dx:  # before the weights are updated, which it reads
             arrays = PassArrays(t.dy, t.w, t.dx, mask=self.below, pool_argmax=self.argmax)
             found.append(self.dx_pass.launch(n, arrays))

@@ -10,7 +10,7 @@
 // arch: sm_90, sm_100
 // instance: correlate_few_pixels<SPLIT, WINDOW, true>
 // instance: correlate_few_pixels<SPLIT, GATHERED, false>
-// local memory: correlate_few_pixels: on sm_100, behind an enlargement in fp32, a thread has 8 bytes beside its sums
+// local memory: correlate_few_pixels: on sm_100, after an upsampling in fp32, a thread has 8 bytes besides its sums
 // that no register is left for; sm_90 has room
 #include "async.cuh"
 #include "few_pixels.cuh"

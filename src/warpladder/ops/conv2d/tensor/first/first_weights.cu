@@ -195,7 +195,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
                     for (int s = 0; s < 4; ++s) {
                         unsigned number[2];
                         one_number<FORMAT>(held[s], number[0], number[1]);
-                        const unsigned place = pool_argmax * 16 >> 8 * s & 48;  // in bits; nobody's 0 goes to the first
+                        // in bits; the 0 of a window without one goes to the first
+                        const unsigned place = pool_argmax * 16 >> 8 * s & 48;
 #pragma unroll
                         for (int copy = 0; copy < COPIES; ++copy) {
                             const unsigned long long pixels = static_cast<unsigned long long>(number[copy]) << place;

@@ -22,7 +22,7 @@ class GeneralGradients:
         # Its fields, and not the algorithm, which refers to its gradients: a reference cycle would keep device memory
         # until the garbage collector runs.
         self.conv, self.buffers, self.argmax = algorithm.problem.conv, algorithm.buffers, algorithm.argmax
-        self.rectified, self.below = algorithm.rectified, algorithm.below
+        self.relu_output, self.below = algorithm.relu_output, algorithm.below
         problem, conv = algorithm.problem, self.conv
         self.dx_pass: GeneralConvolution | None = None
         self.slight = self._slight(owner, problem) if problem.is_slight else None
@@ -35,7 +35,7 @@ class GeneralGradients:
 
     def _slight(self, owner: Segment, problem: ConvProblem) -> Callable[[int, Gradients], Launches] | None:
         """The launches of a slight first layer's gradients for a number of samples; None if few_inputs has none."""
-        t, argmax, rectified, conv, limits = self.buffers, self.argmax, self.rectified, self.conv, problem.limits
+        t, argmax, relu_output, conv, limits = self.buffers, self.argmax, self.relu_output, self.conv, problem.limits
         pooled: FewImagesGradient | PooledGradient
         if argmax is not None:
             if FewImagesGradient.supports(conv, problem.capacity, limits):
@@ -47,7 +47,7 @@ class GeneralGradients:
             return lambda n, to: pooled.launches(n, t.x, t.dy, argmax, to)
         if not conv.pool and FewGradient.supports(conv):
             few = FewGradient(owner, conv, problem.capacity)
-            return lambda n, to: few.launches(n, t.x, t.dy, rectified, to)
+            return lambda n, to: few.launches(n, t.x, t.dy, relu_output, to)
         return None
 
     def launches(self, n: int, to: Gradients) -> Launches:
@@ -55,7 +55,7 @@ class GeneralGradients:
         if self.slight is not None:
             return self.slight(n, to)
         t = self.buffers
-        found, gradient, rows = self.incoming.launches(n, t.dy, self.rectified, self.argmax)
+        found, gradient, rows = self.incoming.launches(n, t.dy, self.relu_output, self.argmax)
         read, other = (gradient, t.x) if self.conv.upsamples else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, self.incoming.sums, rows, to)
         if self.dx_pass is not None:

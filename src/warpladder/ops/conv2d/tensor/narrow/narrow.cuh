@@ -78,8 +78,8 @@ __device__ __forceinline__ void read_pixel(float (&out)[8], const float* image, 
     for (int i = 0; i < 8; ++i, from += plane) out[i] = there ? *from : 0.0f;
 }
 
-// A window of a 2 x 2 pool: the pool's gradient, 0 where nobody pool_argmax, and the argmax (pooled.cuh) of eight
-// channels; and the window's first pixel in the halo, which may lack it.
+// A window of a 2 x 2 pool: the pool's gradient, 0 where the maximum is not above 0, and the argmax (pooled.cuh) of
+// eight channels; and the window's first pixel in the halo, which may lack it.
 struct WindowGradient {
     float g[8];
     int pool_argmax[8], row, column;
@@ -95,11 +95,11 @@ struct WindowGradient {
                            static_cast<unsigned>(across) < static_cast<unsigned>(wide) && first < halo.channels;
         const int start = there ? first * plane + down * wide + across : 0;
         const float* from = pooled + start;
-        const unsigned char* from_winner = argmax + start;
+        const unsigned char* from_argmax = argmax + start;
 #pragma unroll
-        for (int i = 0; i < 8; ++i, from += plane, from_winner += plane) {
+        for (int i = 0; i < 8; ++i, from += plane, from_argmax += plane) {
             g[i] = there ? *from : 0.0f;
-            pool_argmax[i] = there ? *from_winner : 4;
+            pool_argmax[i] = there ? *from_argmax : 4;
         }
 #pragma unroll
         for (int i = 0; i < 8; ++i) g[i] = pool_argmax[i] < 4 ? g[i] : 0.0f;

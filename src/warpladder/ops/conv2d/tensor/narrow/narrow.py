@@ -175,7 +175,7 @@ class Narrow(ConvAlgorithm):
         )
         # The kernels take dy of a pool and sum it for the bias; after a ReLU alone they read a dy that another kernel
         # has masked.
-        masks = problem.trains and not problem.conv.pool and self.rectified is not None
+        masks = problem.trains and not problem.conv.pool and self.relu_output is not None
         self.incoming = IncomingGradient(owner, problem.conv.written, problem.capacity, False) if masks else None
 
     def prepare(self) -> Launches:
@@ -187,5 +187,5 @@ class Narrow(ConvAlgorithm):
 
     def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers
-        found = [] if self.incoming is None else self.incoming.launches(n, t.dy, self.rectified, None)[0]
+        found = [] if self.incoming is None else self.incoming.launches(n, t.dy, self.relu_output, None)[0]
         return found + self.passes.backward(n, t.x, t.dy, self.argmax, to, t.dx, self.below)

@@ -83,6 +83,7 @@ struct Squares {
 };
 
 // What inverts an image's scale of 64 channels. Squares beyond the last image have zeros only.
-__device__ __forceinline__ float undone(const float* inverse_scale, int image, int n, int channels, int block) {
+__device__ __forceinline__ float inverse_scale_at(const float* inverse_scale, int image, int n, int channels, int block)
+    {
     return inverse_scale[min(image, n - 1) * (channels / 64) + min(block, channels / 64 - 1)];
 }

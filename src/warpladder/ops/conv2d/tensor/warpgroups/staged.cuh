@@ -57,13 +57,13 @@ struct Out {
 template <int FORMAT>
 struct Finish {
     float by, bias;
-    bool rectifies;
+    bool fuses_relu;
     __device__ __forceinline__ Finish(const Out& to, int output)
         : by(SCALED<FORMAT> ? to.inverse_scale[output] : 1.0f), bias(to.bias != nullptr ? to.bias[output] : 0.0f),
-            rectifies(to.after == RELU) {}
+            fuses_relu(to.after == RELU) {}
     __device__ __forceinline__ float operator()(float value) const {
         value = value * by + bias;
-        return rectifies ? relu(value) : value;
+        return fuses_relu ? relu(value) : value;
     }
     __device__ __forceinline__ float4 operator()(float4 v) const {
         return make_float4((*this)(v.x), (*this)(v.y), (*this)(v.z), (*this)(v.w)); }

@@ -88,9 +88,9 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
         for (int square = begin; square < end;) {
             const int image = squares.image(square), first = square,
                 next = min(min(end, first + STAYING), squares.after(image));
-            const float back = undone(dy_inverse, image, n, o, top / 64 + group) * DOWN;
-            const float back_x[WIDE] = {undone(x_inverse, image, n, c, block) * UP,
-                undone(x_inverse, image, n, c, block + 1) * UP};
+            const float back = inverse_scale_at(dy_inverse, image, n, o, top / 64 + group) * DOWN;
+            const float back_x[WIDE] = {inverse_scale_at(x_inverse, image, n, c, block) * UP,
+                inverse_scale_at(x_inverse, image, n, c, block + 1) * UP};
             for (; square < next; ++square, turn.next()) {
                 barrier_wait(&stages.arrived[turn.stage], turn.parity);
                 const char* stage = ring + turn.stage * Stages::BYTES;

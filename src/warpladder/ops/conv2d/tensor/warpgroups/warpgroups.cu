@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
                 for (int i = 0; i < taps.side(); ++i)
                     for (int j = 0; j < taps.side(); ++j, term += 64, turn.next()) {
                         const int down = taps.far(i, of_class / 2), along = taps.far(j, of_class % 2);
-                        // the first time around nobody has to have read it
+                        // in the first round there is no earlier reader
                         barrier_wait(&stages.read[turn.stage], turn.parity ^ 1);
                         Barrier* arrived = &stages.arrived[turn.stage];
                         barrier_expect(arrived, Stages::BYTES);
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
 #pragma unroll
             for (int i = 0; i < COLUMNS / 2; ++i) sum[0][i] = 0.0f;
             for (int block = 0; block < c / 64; ++block) {
-                const float back = undone(x_inverse, squares.image(first), n, c, block) * DOWN;
+                const float back = inverse_scale_at(x_inverse, squares.image(first), n, c, block) * DOWN;
                 for (int tap = 0; tap < taps.count(); tap += staying) {
                     for (int step = 0; step < staying; ++step, turn.next()) {
                         barrier_wait(&stages.arrived[turn.stage], turn.parity);

@@ -211,7 +211,7 @@ class Warpgroups(ConvAlgorithm):
         self.passes.images.given = before is not None and before.feed(self.passes.images)
 
     def fed_back(self) -> GradientBelow | None:
-        if not self.problem.trains or self.problem.conv.pool or self.rectified is not None:
+        if not self.problem.trains or self.problem.conv.pool or self.relu_output is not None:
             return None
         self.passes.gradient.given = True
         return GradientBelow(self.passes.gradient, self.passes.sums)
@@ -226,4 +226,4 @@ class Warpgroups(ConvAlgorithm):
 
     def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers
-        return self.passes.backward(n, t.dy, self.rectified, self.argmax, to, t.dx, self.below)
+        return self.passes.backward(n, t.dy, self.relu_output, self.argmax, to, t.dx, self.below)
