@@ -155,7 +155,7 @@ FOUND = """\
    Seen by check.
 
 2. out of bounds on a, kernel dot
-   block (3, 0, 0) thread (8, 0, 0) reads 4 bytes behind the end of array a of
+   block (3, 0, 0) thread (8, 0, 0) reads 4 bytes after the end of array a of
    200 elements, at dot.cu:4
 
      dot.cu:4 | cache[threadIdx.x] = a[i] * b[i];

@@ -68,7 +68,7 @@ FOUND: dict[str, tuple[list[str], str]] = {
     "a constant that nobody fills": (
         kernel("blurred", 4, 32, *BLUR, "--mode=check"),
         r"1\. unfilled on filter::taps, kernel blurred block \(0, 0, 0\) thread \(0, 0, 0\) reads __constant__ filter::taps, element 1 at "
-        rf"planted.cu:{line('unfilled')}, which nobody has filled .* Seen 3 times, by check\.",
+        rf"planted.cu:{line('unfilled')}, which was never filled .* Seen 3 times, by check\.",
     ),
     "an element that nobody writes": (
         kernel("positive", 4, 32, *BLUR, "--mode=check"),
@@ -93,7 +93,7 @@ FOUND: dict[str, tuple[list[str], str]] = {
     ),
     "blocks that wait for each other": (
         kernel("met", 4, 32, "arrived=1:zeros", "y=128:uninitialised", "--mode=check"),
-        r"1\. deadlock, kernel met nothing can go on: .* polls array arrived, which nobody changes",
+        r"1\. deadlock, kernel met nothing can go on: .* polls array arrived, which no thread changes",
     ),
     "an assertion": (
         kernel("asserted", 1, 10, "x=10:iota", "y=10:uninitialised", "n=1"),
@@ -207,7 +207,7 @@ def test_structs_and_vectors_by_value(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("scaled.toml", "--mode", "check")
     assert code == 1
     assert (
-        "1. out of bounds on table.out, kernel scaled block (1, 0, 0) thread (2, 0, 0) writes 4 bytes behind the end of array table.out of 10 elements"
+        "1. out of bounds on table.out, kernel scaled block (1, 0, 0) thread (2, 0, 0) writes 4 bytes after the end of array table.out of 10 elements"
         in out
     )
 

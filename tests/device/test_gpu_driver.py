@@ -57,7 +57,7 @@ KERNEL = """extern "C" __global__ void scale(const float* x, float* y, int n, fl
 def pretended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("driver")
     (folder / "scale.cu").write_text(KERNEL)
-    source = Path(__file__).with_name("pretended_driver.c")
+    source = Path(__file__).parents[1] / "support" / "pretended_driver.c"
     subprocess.run(
         [str(COMPILER), "-O1", "-shared", "-fPIC", "-o", folder / "libcuda.so.1", source, "-ldl"], check=True
     )

@@ -1,4 +1,4 @@
-// Mathematical functions that CUDA has and C++ has not, and those that a C++ compiler does not inline.
+// Mathematical functions that CUDA has and C++ lacks, and functions that a C++ compiler does not inline.
 #pragma once
 #include <math.h>
 
@@ -8,7 +8,7 @@
 
 namespace emu {
 
-// As fmaxf and fminf: of a number and a NaN, the number.
+// Maximum and minimum as fmaxf and fminf: of a number and a NaN, the number.
 template <class T> constexpr T larger(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) return a > b || b != b ? a : b;
     else return a > b ? a : b;
@@ -18,7 +18,7 @@ template <class T> constexpr T smaller(T a, T b) {
     else return a < b ? a : b;
 }
 
-// A result that is rounded here: the compiler does not merge it into a fused multiply-add.
+// A rounded result: the compiler does not merge it into a fused multiply-add.
 inline __attribute__((always_inline)) float rounded(float x) {
 #if defined(__x86_64__)
     asm("" : "+x"(x));
@@ -31,7 +31,7 @@ inline __attribute__((always_inline)) float rounded(float x) {
     return x;
 }
 
-// To an integer type as a GPU converts: what does not fit becomes the nearest that does, a NaN becomes 0.
+// Conversion to an integer type as on a GPU: a number out of range becomes the nearest in range, NaN becomes 0.
 template <class I, class F> inline I saturated(F x) {
     if (x != x) return 0;
     constexpr F low = F(std::numeric_limits<I>::min()), high = F(std::numeric_limits<I>::max());

@@ -1,5 +1,5 @@
-// Copies that run while the thread goes on, for the helpers in device/include/async.cuh. AddressSanitizer sees the
-// kernel's own code alone, so in its mode a copy is done at once.
+// Asynchronous copies, for the helpers in device/include/async.cuh. AddressSanitizer sees the kernel's own code alone,
+// so in its mode a copy is made at once.
 #pragma once
 #include "interface.h"
 

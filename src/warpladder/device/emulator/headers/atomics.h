@@ -1,5 +1,6 @@
-// Atomic operations. They are inlined everywhere, so that a report names the kernel's line. In a checked build the
-// checker is told first, and the value is changed behind its back: there is one OS thread.
+// Atomic operations, called by kernel threads. They are always inlined, so that a report names the kernel's line. In a
+// checked build the operation is first reported to the checker, which does not see the change of the value itself:
+// there is one OS thread.
 #pragma once
 #include <type_traits>
 
@@ -24,7 +25,7 @@ EMU_INLINE void polled(const void* address, uint64_t found) {
     }
 }
 
-// scope: 0 the block's threads, 1 the device's, 2 everybody.
+// scope: 0 the block's threads, 1 the device's, 2 the system's.
 template <int scope = 1, class T, class F> EMU_INLINE T update(T* address, F change) {
     static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "atomic operations are on 2, 4 or 8 bytes");
     using B = Bits<T>;
@@ -74,19 +75,40 @@ template <class T> EMU_INLINE void store(T* address, as<T> value) {
 
 }  // namespace emu
 
-#define EMU_ATOMIC(name, scope)                                                                                                            \
-    template <class T> EMU_INLINE T atomicAdd##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o + v); }); }           \
-    template <class T> EMU_INLINE T atomicSub##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o - v); }); }           \
-    template <class T> EMU_INLINE T atomicExch##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T) { return v; }); }                    \
-    template <class T> EMU_INLINE T atomicMin##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return v < o ? v : o; }); }       \
-    template <class T> EMU_INLINE T atomicMax##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return o < v ? v : o; }); }       \
-    template <class T> EMU_INLINE T atomicAnd##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o & v); }); }            \
-    template <class T> EMU_INLINE T atomicOr##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o | v); }); }             \
-    template <class T> EMU_INLINE T atomicXor##name(T* p, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return T(o ^ v); }); }            \
-    template <class T> EMU_INLINE T atomicCAS##name(T* p, emu::as<T> c, emu::as<T> v) { return emu::update<scope>(p, [=](T o) { return o == c ? v : o; }); } \
-    EMU_INLINE unsigned atomicInc##name(unsigned* p, unsigned v) { return emu::update<scope>(p, [=](unsigned o) { return o >= v ? 0u : o + 1; }); } \
-    EMU_INLINE unsigned atomicDec##name(unsigned* p, unsigned v) { \
-        return emu::update<scope>(p, [=](unsigned o) { return o == 0 || o > v ? v : o - 1; }); }
+#define EMU_ATOMIC(name, scope)                                                                                        \
+    template <class T> EMU_INLINE T atomicAdd##name(T* p, emu::as<T> v) {                                              \
+        return emu::update<scope>(p, [=](T o) { return T(o + v); });                                                   \
+    }                                                                                                                  \
+    template <class T> EMU_INLINE T atomicSub##name(T* p, emu::as<T> v) {                                              \
+        return emu::update<scope>(p, [=](T o) { return T(o - v); });                                                   \
+    }                                                                                                                  \
+    template <class T> EMU_INLINE T atomicExch##name(T* p, emu::as<T> v) {                                             \
+        return emu::update<scope>(p, [=](T) { return v; });                                                            \
+    }                                                                                                                  \
+    template <class T> EMU_INLINE T atomicMin##name(T* p, emu::as<T> v) {                                              \
+        return emu::update<scope>(p, [=](T o) { return v < o ? v : o; });                                              \
+    }                                                                                                                  \
+    template <class T> EMU_INLINE T atomicMax##name(T* p, emu::as<T> v) {                                              \
+        return emu::update<scope>(p, [=](T o) { return o < v ? v : o; });                                              \
+    }                                                                                                                  \
+    template <class T> EMU_INLINE T atomicAnd##name(T* p, emu::as<T> v) {                                              \
+        return emu::update<scope>(p, [=](T o) { return T(o & v); });                                                   \
+    }                                                                                                                  \
+    template <class T> EMU_INLINE T atomicOr##name(T* p, emu::as<T> v) {                                               \
+        return emu::update<scope>(p, [=](T o) { return T(o | v); });                                                   \
+    }                                                                                                                  \
+    template <class T> EMU_INLINE T atomicXor##name(T* p, emu::as<T> v) {                                              \
+        return emu::update<scope>(p, [=](T o) { return T(o ^ v); });                                                   \
+    }                                                                                                                  \
+    template <class T> EMU_INLINE T atomicCAS##name(T* p, emu::as<T> c, emu::as<T> v) {                                \
+        return emu::update<scope>(p, [=](T o) { return o == c ? v : o; });                                             \
+    }                                                                                                                  \
+    EMU_INLINE unsigned atomicInc##name(unsigned* p, unsigned v) {                                                     \
+        return emu::update<scope>(p, [=](unsigned o) { return o >= v ? 0u : o + 1; });                                 \
+    }                                                                                                                  \
+    EMU_INLINE unsigned atomicDec##name(unsigned* p, unsigned v) {                                                     \
+        return emu::update<scope>(p, [=](unsigned o) { return o == 0 || o > v ? v : o - 1; });                         \
+    }
 
 EMU_ATOMIC(, 1)
 EMU_ATOMIC(_block, 0)

@@ -1,4 +1,4 @@
-// Qualifiers, built-in variables, and what a thread may ask or tell the world.
+// Qualifiers, built-in variables, clocks, traps and printf.
 #pragma once
 #include <cstdio>
 #include <ctime>

@@ -5,7 +5,7 @@
 
 namespace emu {
 
-// As the 32-bit address of shared memory on a GPU: what a descriptor holds of it.
+// Address in shared memory as in a descriptor, like the 32-bit address on a GPU.
 EMU_UNSEEN inline uint64_t shared_address(const void* address) {
     return uint64_t(static_cast<const char*>(address) - current->block->shared); }
 

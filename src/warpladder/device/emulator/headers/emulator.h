@@ -1,4 +1,4 @@
-// CUDA C++ for a CPU's compiler: what NVRTC gives a kernel without an include.
+// CUDA C++ for a CPU's compiler: everything that NVRTC declares without an include.
 #pragma once
 #include <math.h>
 #include <stdio.h>

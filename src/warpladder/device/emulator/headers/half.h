@@ -1,4 +1,4 @@
-// __half and __half2: stored in 16 bits, worked on in float and rounded to nearest even, as a GPU's instructions round.
+// __half and __half2: 16 bits in memory, arithmetic in float, rounded to nearest even as by a GPU's instructions.
 #pragma once
 #include <type_traits>
 
@@ -35,12 +35,11 @@ struct __half_raw { unsigned short x; };
     Type(float v) : bits(to_bits(v)) {}                                                                            \
     Type(double v) : bits(to_bits(float(v))) {}                                                                    \
     template <class I, class = std::enable_if_t<std::is_integral_v<I>>> Type(I v) : bits(to_bits(float(v))) {}      \
-    EMU_INLINE operator float() const { return to_value(bits); }                                                              \
-    EMU_INLINE Type& operator+=(Type o) { return *this = Type(float(*this) + float(o)); }                                     \
-    EMU_INLINE Type& operator-=(Type o) { return *this = Type(float(*this) - float(o)); }                                     \
-    EMU_INLINE Type& operator*=(Type o) { return *this = Type(float(*this) * float(o)); }                                     \
+    EMU_INLINE operator float() const { return to_value(bits); }                                                       \
+    EMU_INLINE Type& operator+=(Type o) { return *this = Type(float(*this) + float(o)); }                              \
+    EMU_INLINE Type& operator-=(Type o) { return *this = Type(float(*this) - float(o)); }                              \
+    EMU_INLINE Type& operator*=(Type o) { return *this = Type(float(*this) * float(o)); }                              \
     EMU_INLINE Type& operator/=(Type o) { return *this = Type(float(*this) / float(o)); }
-
 // Arithmetic and comparison, and their names in CUDA, for a type and its pair.
 #define EMU_SHORT_FLOAT_OPERATIONS(T, T2)                                                                          \
     inline T operator+(T a, T b) { return T(float(a) + float(b)); }                                                \

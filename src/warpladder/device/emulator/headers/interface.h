@@ -1,4 +1,4 @@
-// What compiled kernels and the runtime know of each other.
+// Interface between compiled kernels and the runtime; device/emulator/kernel.py has the same structures in Python.
 //
 // Each mode (fast, check, asan) has a runtime of its own, a shared library; a .cu file becomes a shared library
 // that is linked with it. EMU_CHECK and EMU_ASAN are defined for the modes of these names, here and there.
@@ -12,7 +12,7 @@
 
 namespace emu {
 
-// What a kernel sees of its block. `shared` is the block's shared memory: static variables first, then the dynamic
+// A kernel's view of its block. `shared` is the block's shared memory: static variables first, then the dynamic
 // part.
 struct BlockView {
     uint3 index;
@@ -32,11 +32,10 @@ struct BlockView {
 struct Stack;
 enum class State : unsigned { ready, at_barrier, at_cluster, at_grid, at_warp, at_phase, at_products, done };
 
-// Runs on the lanes of a collective when the last one has arrived: pointers for those that take part, null for the
-// others.
+// Runs on the lanes of a collective when the last one has arrived: pointers of participating lanes, null for others.
 using Combine = void (*)(void** payloads);
 
-// What is needed at every barrier fills one line of the cache.
+// A CUDA thread; the fields of every barrier fill one line of the cache.
 struct alignas(64) Thread {
     uint3 index;
     unsigned linear;
@@ -44,14 +43,14 @@ struct alignas(64) Thread {
 
     Stack* stack;              // on which it waits,
     void* context;             // and how to go on there
-    const char *waits, *file;  // for what it waits, and where
+    const char *waits, *file;  // name of the function in which it waits, and its place
     int line;
     State state;
 
-    const void* polled;  // what the thread read last with an atomic operation, and found there how often:
-    uint64_t found;      // a thread that finds the same again and again waits for another one
-    const void* polls_at;  // where in the code
-    unsigned polls;
+    const void* polled;    // address of the last atomic read,
+    uint64_t found;        // and its value: a thread that reads the same value again and again waits for another one
+    const void* polls_at;  // place in the code
+    unsigned polls;        // repetitions
 
     unsigned mask;  // of the collective that it waits in
     void* payload;
@@ -75,9 +74,9 @@ struct Layout {
 struct View {
     uint64_t low, bytes;
     const char* name;
-    uint32_t element, constant;  // bytes of an element; whether the kernel promises to write none
-    uint32_t symbol;             // whether it is a __constant__ variable
-    // 1 where a thread has read it, 2 where one has written to it, 3 for both: only a checked launch says so
+    uint32_t element, constant;  // bytes of an element; 1 for a pointer to const
+    uint32_t symbol;             // 1 for a __constant__ variable
+    // 1 if a thread has read it, 2 if one has written to it, 3 for both; set by a checked launch alone
     mutable uint32_t touched;
 };
 
@@ -89,24 +88,24 @@ struct Launch {
     uint32_t grid[3], block[3], cluster[3];
     uint32_t dynamic_shared, cooperative, order, seed, threads, views;
     const View* view;
-    const void* code;  // any address in the module: where its code and data lie
-    void* reports;     // what went wrong, after the launch
-    uint32_t watched;  // whether somebody may ask where its threads are, and whether shared memory begins as rubbish
-    // 1 where a thread has written to global memory, 2 where one has printed: only a checked launch says so
+    const void* code;  // any address in the module
+    void* reports;     // faults, after the launch
+    uint32_t watched;  // 1 if emu_stuck may be called during the launch; shared memory then begins as NaN and -1
+    // 1 if a thread has written to global memory, 2 if one has printed; set by a checked launch alone
     mutable uint32_t effects;
 };
 
-// A tensor map, as a kernel gets it by value: the matrix, and how large the tiles are that are copied from it.
+// A tensor map, passed to a kernel by value: the matrix, and the size of its tiles.
 struct TileMap {
-    static constexpr uint64_t MARK = 0x70616D5F756D65;  // says that the emulator made it
+    static constexpr uint64_t MARK = 0x70616D5F756D65;  // marks a map of the emulator
     uint64_t mark, base, size, to_tf32;     // size: bytes of a number
-    // 2 axes of a matrix or 4 of images, the one whose numbers are neighbours first; pitch: bytes from one row (image
-    // row, image) to the next
+    // 2 axes of a matrix or 4 of images, the contiguous one first; pitch: bytes from one row (image row, image) to the
+    // next
     uint64_t axes, sizes[4], pitch[3], box[4];
 };
 
-// The thread that runs now on this OS thread. In a checked build kernels ask the runtime, which hides the access from
-// the checker.
+// The CUDA thread that runs on this OS thread. In a checked build kernels call the runtime for it, which hides the
+// access from the checker.
 extern thread_local Thread* current __attribute__((tls_model("initial-exec"), visibility("default")));
 
 }  // namespace emu
@@ -170,14 +169,15 @@ EMU_EXPORT void emu_products_begin(const char* file, int line);
 EMU_EXPORT void emu_products_commit(const char* file, int line);
 EMU_EXPORT void emu_products_wait(unsigned pending, const char* file, int line);
 
-// Atomic operations tell the checker; `size` bytes; scope as a fence's. The raw accesses are hidden from it.
+// Report of an atomic operation of `size` bytes to the checker; scope as a fence's. The raw accesses are hidden from
+// it.
 EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int scope);
-// a plain access that the compiler does not announce
+// a plain access without a call-out of the compiler
 EMU_EXPORT void emu_touch(const void* address, size_t size, int write);
 EMU_EXPORT uint64_t emu_load(const void* address, unsigned size);
 EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits);
 EMU_EXPORT void emu_yield();     // let others run
-EMU_EXPORT void emu_progress();  // what was waited for has happened
+EMU_EXPORT void emu_progress();  // a condition that a thread waited for has become true
 
 EMU_EXPORT void emu_misaligned(const void* address, unsigned alignment, const char* what, const char* file, int line)
     __attribute__((noreturn));
@@ -186,8 +186,8 @@ EMU_EXPORT void emu_no_body(const char* what, const char* file, int line) __attr
 EMU_EXPORT int emu_printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 EMU_EXPORT long long emu_clock();
 
-// What touches arrays by reference is inlined, so that the checker sees the kernel's own line; what reads the
-// emulator's own memory is hidden from it.
+// Functions that access arrays by reference are inlined, so that the checker sees the kernel's own line; functions that
+// read the emulator's own memory are hidden from it.
 #define EMU_INLINE inline __attribute__((always_inline))
 #ifdef EMU_CHECK
 #define EMU_UNSEEN __attribute__((no_sanitize_thread, noinline))
@@ -195,5 +195,5 @@ EMU_EXPORT long long emu_clock();
 #define EMU_UNSEEN
 #endif
 
-// The kernel's own file and line, wherever the function is called.
+// File and line of the call in the kernel.
 #define EMU_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()

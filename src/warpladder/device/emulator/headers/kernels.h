@@ -1,5 +1,5 @@
-// How the runtime calls a kernel: with an array of pointers to its arguments. It runs the current thread, and those
-// after it.
+// Entry points of a compiled module. The runtime's OS threads call a kernel with an array of pointers to its arguments;
+// it runs the current CUDA thread, and those after it.
 #pragma once
 #include <type_traits>
 #include <utility>
@@ -28,8 +28,7 @@ template <class... A, void (*kernel)(A...)> struct Call<kernel> {
     EMU_UNSEEN static void run(void** arguments) { with(arguments, std::index_sequence_for<A...>{}); }
 };
 
-// What __launch_bounds__ says of the threads in a block; what may follow, blocks in a multiprocessor and in a cluster,
-// has no bearing here.
+// Largest number of threads in a block, the first argument of __launch_bounds__; the others do not matter here.
 template <class... Others>
 constexpr int most_threads(int threads, Others...) {
     return threads;
@@ -37,10 +36,12 @@ constexpr int most_threads(int threads, Others...) {
 
 }  // namespace emu
 
-// Kept although nothing here calls it; -fwhole-program drops whatever else is not used.
+// Exported although nothing here calls it; -fwhole-program drops other unused functions.
 #define EMU_ENTRY __attribute__((externally_visible))
-#define EMU_KERNEL(number, ...) EMU_EXPORT EMU_ENTRY void emu_kernel_##number(void** arguments) { emu::Call<(&__VA_ARGS__)>::run(arguments); }
-#define EMU_BOUNDS(number, names, ...) EMU_EXPORT EMU_ENTRY int emu_bounds_##number() { names return emu::most_threads(__VA_ARGS__); }
+#define EMU_KERNEL(number, ...) \
+    EMU_EXPORT EMU_ENTRY void emu_kernel_##number(void** arguments) { emu::Call<(&__VA_ARGS__)>::run(arguments); }
+#define EMU_BOUNDS(number, names, ...) \
+    EMU_EXPORT EMU_ENTRY int emu_bounds_##number() { names return emu::most_threads(__VA_ARGS__); }
 #define EMU_CONSTANT(number, ...) \
     EMU_EXPORT EMU_ENTRY void* emu_constant_##number() { return (void*)&__VA_ARGS__; } \
     EMU_EXPORT EMU_ENTRY unsigned emu_constant_bytes_##number() { return sizeof(__VA_ARGS__); }

@@ -1,5 +1,5 @@
-// Tensor cores, for the helpers in device/include/mma.cuh: what a lane holds in its registers becomes numbers,
-// runtime/tensor.cpp multiplies them.
+// Tensor cores, for the helpers in device/include/mma.cuh: the words in a lane's registers become numbers, which
+// runtime/tensor.cpp multiplies.
 #pragma once
 #include "bfloat16.h"
 #include "memory.h"
@@ -14,8 +14,8 @@ inline unsigned tf32_bits(float x) {
     return (bits + 0x1000) & 0xffffe000;
 }
 
-// The numbers in the words of a fragment: two of 16 bits in each, the lower one first, or one in tf32, whose lower 13
-// bits are not looked at.
+// Numbers in the words of a fragment: two of 16 bits in each, the lower one first, or one of tf32, whose lower 13 bits
+// are ignored.
 template <int WORDS> EMU_UNSEEN inline void unpack(float* out, const unsigned (&words)[WORDS], Factors factors) {
     for (int i = 0; i < WORDS; ++i) {
         if (factors == Factors::tf32) {
@@ -37,13 +37,13 @@ EMU_UNSEEN inline void multiply(float (&d)[4], const unsigned (&a)[4], const uns
     emu_multiply(d, left, right, factors == Factors::tf32 ? 8 : 16, factors == Factors::half ? -14 : -126, file, line);
 }
 
-// The lane reads the 16 bytes of its row, as the checker and the sanitizers see, and the warp deals them out.
+// The lane reads the 16 bytes of its row, which the checker and the sanitizers see, and the warp distributes them.
 template <int COUNT> EMU_INLINE void load_matrices(unsigned (&out)[COUNT], const void* row, bool turned,
     const char* file, int line) {
     uint4 mine{};
     if (lane() < 8 * COUNT) {
-        if (!__isShared(row)) emu_trap("ldmatrix reads what is no shared memory of its block", file, line);
-#ifndef EMU_ASAN  // which says it itself
+        if (!__isShared(row)) emu_trap("ldmatrix reads memory outside of its block's shared memory", file, line);
+#ifndef EMU_ASAN  // AddressSanitizer reports it itself
         if (uintptr_t(row) % sizeof mine) emu_misaligned(row, sizeof mine, "row of ldmatrix", file, line);
 #endif
         mine = *static_cast<const uint4*>(row);

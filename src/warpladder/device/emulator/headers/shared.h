@@ -1,7 +1,6 @@
 // Shared memory. A declaration `__shared__ float a[16];` in a source is rewritten, before it is compiled, to
 //     struct emu_0 { float a[16]; ... }; auto& a = emu::shared<emu_0>().a;
-// so that each block has its own memory, with gaps in which an overrun can be told, and so that the variable's name is
-// known.
+// so that each block has its own memory, with gaps that show an overrun, and so that the variable's name is known.
 #pragma once
 #include "interface.h"
 
@@ -15,7 +14,7 @@ constexpr unsigned GAP = 128;
 constexpr unsigned GAP = 0;
 #endif
 
-// Zero when the library is loaded, before any place is added: the order of initialisation does not matter.
+// Zero when the library is loaded, before any variable is added: the order of initialisation does not matter.
 inline constinit Layout layout{nullptr, 0};
 
 inline unsigned add(Place& place) {

@@ -1,4 +1,4 @@
-// Warp collectives: every lane of the mask hands in a value, and the last one to arrive works out all results.
+// Warp collectives: every lane of the mask passes a value, and the last one to arrive computes all results.
 #pragma once
 #include <cstring>
 #include <type_traits>
@@ -14,7 +14,7 @@ inline int lane() { return current->linear & 31; }
 #endif
 
 template <class T> inline uint64_t bits_of(T value) {
-    static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>, "a lane hands in at most 8 bytes");
+    static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>, "a lane passes at most 8 bytes");
     uint64_t bits = 0;
     __builtin_memcpy(&bits, &value, sizeof value);
     return bits;
@@ -85,6 +85,5 @@ inline unsigned __reduce_or_sync(unsigned mask, unsigned v, EMU_HERE) {
 inline unsigned __reduce_xor_sync(unsigned mask, unsigned v, EMU_HERE) {
     return emu::reduce(mask, v, '^', "__reduce_xor_sync", file, line); }
 
-// Nothing promises that lanes run together, so a lane that runs alone is a right answer, and the one that finds most
-// bugs.
+// Lanes need not run together, so a lane that runs alone is a correct answer, and the one that finds most bugs.
 inline unsigned __activemask() { return 1u << emu::lane(); }

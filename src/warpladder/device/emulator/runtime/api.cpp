@@ -1,4 +1,4 @@
-// What kernels call.
+// Functions that kernel threads call.
 #include <cstdarg>
 #include <cstdio>
 
@@ -36,8 +36,8 @@ EMU_EXPORT void* emu_map_shared(const void* address, unsigned rank, const char* 
     Block& block = block_of(me);
     if (rank >= block.cluster || !block.memory.holds(address)) {
         std::string why = rank >= block.cluster
-            ? "asks for block " + std::to_string(rank) + " of a cluster of " + std::to_string(block.cluster)
-            : "maps what is no shared memory";
+            ? "names block " + std::to_string(rank) + " of a cluster of " + std::to_string(block.cluster)
+            : "maps an address outside of shared memory";
         worker_of(me).fail({"cluster", name_of(me) + " " + why + ", at {0}", "", text(block.index), text(me.index),
             {{file, line}}});
     }
@@ -49,7 +49,7 @@ EMU_EXPORT void emu_fence([[maybe_unused]] int scope) {
 #endif
 }
 
-// Every lane's value, and what it asks for; the results go back the same way.
+// A lane's value and its source lane; the result replaces the value.
 struct Hand {
     uint64_t value;
     int source;
@@ -173,14 +173,14 @@ EMU_EXPORT void emu_trap(const char* what, const char* file, int line) {
     worker_of(me).fail({"trap", std::string(what) + " at {0}, by " + name_of(me), "", text(me.block->index),
         text(me.index), {{file, line}}});
 }
-// What g++ cannot translate, inline PTX: the kernel is not wrong, but nobody can tell here what it does.
+// Inline PTX, which g++ cannot translate: the kernel may be right, but it cannot be run here.
 EMU_EXPORT void emu_no_body(const char* what, const char* file, int line) {
     Thread& me = self();
     worker_of(me).fail({"no body", std::string(what)
-        + " at {0} has no body here; a version for the CPU can stand beside it, in #ifdef __CUDA_EMU__", "",
+        + " at {0} has no body here; write a version for the CPU next to it, in #ifdef __CUDA_EMU__", "",
         text(me.block->index), text(me.index), {{file, line}}});
 }
-// As on a GPU what is printed beyond a megabyte is lost: a loop that prints for ever must not fill the memory.
+// As on a GPU, output beyond a megabyte is lost: an endless loop that prints must not fill the memory.
 EMU_EXPORT int emu_printf(const char* format, ...) {
     static std::atomic<size_t> printed{0};
     worker_here->run->launch.effects |= 2;

@@ -1,20 +1,24 @@
-// What g++ calls before each access under -fsanitize=thread, and where a check of -fsanitize=undefined fails. Neither
-// runtime is linked.
+// Functions that g++ calls before each access under -fsanitize=thread, and where a check of -fsanitize=undefined fails.
+// Kernel threads call them in the check mode; the sanitizers' own runtimes are not linked.
 #ifdef EMU_CHECK
 #include "worker.h"
 
 using emu::checker;
 
 #define EMU_CALLER __builtin_return_address(0)
-#define EMU_CALLOUTS(size)                                                                                                               \
-    EMU_EXPORT void __tsan_read##size(void* p) { checker.access(p, size, false, 0, EMU_CALLER); }                                         \
-    EMU_EXPORT void __tsan_write##size(void* p) { checker.access(p, size, true, 0, EMU_CALLER); }                                         \
-    EMU_EXPORT void __tsan_unaligned_read##size(void* p) { checker.access(p, size, false, 0, EMU_CALLER); }                               \
-    EMU_EXPORT void __tsan_unaligned_write##size(void* p) { checker.access(p, size, true, 0, EMU_CALLER); }                               \
-    EMU_EXPORT void __tsan_volatile_read##size(void* p) { emu::volatile_access(p, size, false, EMU_CALLER); }                             \
-    EMU_EXPORT void __tsan_volatile_write##size(void* p) { emu::volatile_access(p, size, true, EMU_CALLER); }                             \
-    EMU_EXPORT void __tsan_unaligned_volatile_read##size(void* p) { emu::volatile_access(p, size, false, EMU_CALLER); }                   \
-    EMU_EXPORT void __tsan_unaligned_volatile_write##size(void* p) { emu::volatile_access(p, size, true, EMU_CALLER); }
+#define EMU_CALLOUTS(size)                                                                                             \
+    EMU_EXPORT void __tsan_read##size(void* p) { checker.access(p, size, false, 0, EMU_CALLER); }                      \
+    EMU_EXPORT void __tsan_write##size(void* p) { checker.access(p, size, true, 0, EMU_CALLER); }                      \
+    EMU_EXPORT void __tsan_unaligned_read##size(void* p) { checker.access(p, size, false, 0, EMU_CALLER); }            \
+    EMU_EXPORT void __tsan_unaligned_write##size(void* p) { checker.access(p, size, true, 0, EMU_CALLER); }            \
+    EMU_EXPORT void __tsan_volatile_read##size(void* p) { emu::volatile_access(p, size, false, EMU_CALLER); }          \
+    EMU_EXPORT void __tsan_volatile_write##size(void* p) { emu::volatile_access(p, size, true, EMU_CALLER); }          \
+    EMU_EXPORT void __tsan_unaligned_volatile_read##size(void* p) {                                                    \
+        emu::volatile_access(p, size, false, EMU_CALLER);                                                              \
+    }                                                                                                                  \
+    EMU_EXPORT void __tsan_unaligned_volatile_write##size(void* p) {                                                   \
+        emu::volatile_access(p, size, true, EMU_CALLER);                                                               \
+    }
 
 namespace emu {
 

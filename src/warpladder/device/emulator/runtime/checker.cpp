@@ -1,5 +1,5 @@
-// Every access of a kernel comes here: is it inside of an array, is what it reads written, and is it ordered with those
-// before it?
+// Checks every access of a kernel thread: inside of an array, reads of written memory, ordered after earlier accesses.
+// Called by the one OS thread of a checked launch.
 #ifdef EMU_CHECK
 #include <dlfcn.h>
 #include <link.h>
@@ -134,7 +134,7 @@ void Checker::remember(Thread& me, Region& region, uintptr_t address, size_t siz
     }
 }
 
-// A copy that the thread has waited for counts as if it had written now.
+// A copy that the thread has waited for counts as its write at this moment.
 void Checker::arrived(Thread& me, const void* pointer, size_t size) {
     uintptr_t address = uintptr_t(pointer);
     Region* region = find(me, address);
@@ -147,10 +147,10 @@ void Checker::arrived(Thread& me, const void* pointer, size_t size) {
     }
 }
 
-// A tile is on its way: until it has arrived nobody may touch where it will be.
+// A requested tile: no thread may access its target until it has arrived.
 void Checker::tile(const void* address, size_t size, const void* code) { access(address, size, true, TILE, code); }
 
-// From now on it counts as written by the copy engine, in the phase of the barrier at which its bytes arrived.
+// An arrived tile: a write of the copy engine, in the phase of the barrier at which its bytes arrived.
 void Checker::tile_arrived(Thread& me, const void* pointer, size_t size, uint32_t engine, uint32_t moment) {
     uintptr_t address = uintptr_t(pointer);
     Region* region = find(me, address);
@@ -161,7 +161,7 @@ void Checker::tile_arrived(Thread& me, const void* pointer, size_t size, uint32_
     }
 }
 
-// Tensor cores read for a thread, and go on reading until their group has been waited for.
+// A read of the tensor cores for a thread, which ends when the thread has waited for their group.
 void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_t engine, uint32_t moment,
     const void* code_address) {
     uintptr_t address = uintptr_t(pointer);
@@ -241,7 +241,7 @@ void Checker::access(const void* pointer, size_t size, bool write, int atomic, c
     remember(me, *region, address, size, write, atomic, code);
 }
 
-// The array in which an address lies. Of several arguments that are the same memory, one that may be written.
+// Array that an address is in; of several arguments with the same memory, one that may be written.
 Region* Checker::find(Thread& me, uintptr_t address) {
     auto search = [&](std::vector<Region>& regions) -> Region* {
         Region* found = nullptr;
@@ -268,7 +268,7 @@ void Checker::written(uintptr_t address, size_t bytes) {
     memset(static_cast<unsigned char*>(memory.written->at()) + (address - memory.low), 1, bytes);
 }
 
-// How many elements of an array have no byte that anybody has written, and the first of them.
+// Number of elements of an array without any written byte, and the first of them.
 size_t Checker::unwritten(uintptr_t address, size_t bytes, size_t element, size_t& first) {
     auto found = allocations.upper_bound(address);
     if (found == allocations.begin()) return 0;

@@ -1,4 +1,4 @@
-// The checker. Only a checked build has one; in the others it does nothing and costs nothing.
+// The checker, called by the one OS thread of a checked launch; other builds have an empty one.
 #pragma once
 #include <map>
 #include <memory>
@@ -41,12 +41,13 @@ class Checker {
     void synchronise(Thread& me, const void* address, bool write, int scope);
     void arrived(Thread& me, const void* address, size_t size);
 
-    // Barriers that count arrivals: who arrives tells what it knows, who has waited learns it, and what an engine did
-    // until a moment of its own.
+    // Barriers that count arrivals: an arrival releases the thread's knowledge, a wait acquires it, and an engine's
+    // work up to a moment.
     uint32_t engine() { return ENGINES | ++engines_; }
     void release(Thread& me, Known& told);
     void acquire(Thread& me, const Known& told, uint32_t engine, uint32_t moment);
-    uint32_t phases_seen(Thread& me, uint32_t engine);  // of a barrier's phases, how many a thread knows to have ended
+    // number of a barrier's phases that a thread knows to have ended
+    uint32_t phases_seen(Thread& me, uint32_t engine);
     void tile(const void* address, size_t size, const void* code);
     void tile_arrived(Thread& me, const void* address, size_t size, uint32_t engine, uint32_t moment);
     void engine_reads(Thread& me, const void* address, size_t size, uint32_t engine, uint32_t moment, const void* code);
@@ -89,8 +90,8 @@ class Checker {
     uint32_t stamp_ = 0, launch_stamp_ = 0, threads_per_block_ = 1;
     std::unordered_map<uintptr_t, SyncPoint> sync_points_;
 
-    // Reads of what nobody had written, by where they stand in the code. If somebody writes it later without waiting
-    // for the reader, that race is what is wrong.
+    // Reads of unwritten memory, by place in the code. If a thread writes there later without waiting for the reader,
+    // the race is the fault.
     struct Unread {
         Report report;
         uintptr_t address;

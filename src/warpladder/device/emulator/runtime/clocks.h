@@ -1,10 +1,9 @@
-// What happens before what. A thread knows that an access is done
+// Happens-before relation of a checked launch. A thread knows that an access is done
 //   - of its own block, from before the last __syncthreads();
 //   - of its own warp, from before a __syncwarp() with that lane;
-//   - of anybody who then passed a fence and changed something atomically, which this thread read later, atomically,
-//     and of everybody whom that one knew. Between the two there may be a __syncthreads(), so that one thread does it
-// for its
-//     block. Volatile accesses count as atomic here.
+//   - of a thread that then passed a fence and wrote atomically, if this thread read that value later, atomically; the
+//     knowledge of that thread counts too. Between the two there may be a __syncthreads(), so that one thread acts for
+//     its block. Volatile accesses count as atomic here.
 #pragma once
 #ifdef EMU_CHECK
 #include <cstdint>
@@ -19,7 +18,7 @@ struct Moment {
     bool after(uint32_t e, uint32_t c) const { return e < epoch || (e == epoch && c < clock); }
 };
 
-// Blocks of which all that came before an epoch is known, and threads of which all that came before a moment is.
+// Blocks whose accesses before an epoch are known, and threads whose accesses before a moment are known.
 struct Knowledge {
     std::unordered_map<uint32_t, uint32_t> blocks;
     std::unordered_map<uint32_t, Moment> threads;
@@ -42,7 +41,7 @@ struct Knowledge {
         for (auto [thread, moment] : other.threads) learn(thread, moment);
     }
 };
-using Known = std::shared_ptr<Knowledge>;  // shared, and changed only while nobody else holds it
+using Known = std::shared_ptr<Knowledge>;  // shared, and changed only with a single reference
 
 inline void join(Known& mine, const Known& other) {
     if (!other || other == mine) return;
@@ -59,13 +58,13 @@ struct ThreadClock {
     uint32_t clock = 0;     // goes on at every fence and __syncwarp()
     uint32_t seen[32] = {};  // of each lane of the warp, the clock before which all is known
     Known known;
-    struct Fence {  // what the thread tells others when it next changes something atomically
+    struct Fence {  // released by the thread's next atomic write
         int scope = -1;  // none yet
         Moment moment;
         uint32_t seen[32];
         Known known, block_known;
     } fence;
-    Moment proxy;         // the last fence for what the copy engine and the tensor cores read
+    Moment proxy;         // the last fence for reads of the copy engine and the tensor cores
     bool fenced = false;  // since the block's last barrier
 };
 
@@ -73,15 +72,15 @@ struct Clocks {
     uint32_t epoch = 0, stamp = 0;
     Known known;  // of all of the block's threads
     std::vector<ThreadClock> threads;
-    // what threads made visible by a fence before the block's last barrier: any of its threads may tell of it
+    // released by fences before the block's last barrier: any of its threads may pass it on
     Known fenced;
     // threads that know more than the block; threads that have passed a fence since
     std::vector<uint32_t> learned, fencing;
 };
 
-// What can be learned at an address.
+// Knowledge that an atomic read at an address brings.
 struct SyncPoint {
-    Known known, block_known;  // by anybody; by threads of one block
+    Known known, block_known;  // for all threads; for threads of one block
     uint32_t block = ~0u;
 };
 

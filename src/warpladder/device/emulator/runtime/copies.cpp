@@ -1,4 +1,4 @@
-// What kernels call for copies that run while they go on.
+// Asynchronous copies (cp.async), called by kernel threads.
 #include "worker.h"
 
 using namespace emu;
@@ -12,7 +12,7 @@ static Copies& copies_of(Thread& me) {
     return block.copies[me.linear];
 }
 
-// An address that an instruction cannot take. The checker knows whose it is.
+// Fails for an address with a wrong alignment; the checker knows its array.
 [[noreturn]] static void refuse(Thread& me, [[maybe_unused]] const void* address, unsigned alignment,
     const std::string& what, Where where) {
 #ifdef EMU_CHECK
@@ -33,7 +33,7 @@ EMU_EXPORT void emu_copy(void* to, const void* from, unsigned bytes, unsigned si
     Thread& me = self();
     const void* code = __builtin_return_address(0);
     if (!block_of(me).memory.holds(to)) {
-        std::string why = name_of(me) + " copies by cp.async to what is no shared memory of its block, at {0}";
+        std::string why = name_of(me) + " copies by cp.async to memory outside of its block's shared memory, at {0}";
         worker_of(me).fail({"out of bounds", why, "", text(me.block->index), text(me.index), {{nullptr, 0, code}}});
     }
     if (uintptr_t(to) % size) refuse(me, to, size, "target of cp.async", {nullptr, 0, code});

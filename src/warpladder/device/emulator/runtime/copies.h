@@ -1,5 +1,4 @@
-// Copies to shared memory that run while their thread goes on (cp.async). Here each arrives as late as it may: when its
-// thread waits for it.
+// Asynchronous copies to shared memory (cp.async). Each arrives at the latest allowed moment: when its thread waits.
 #pragma once
 #include <cstring>
 #include <vector>
@@ -9,7 +8,7 @@ namespace emu {
 struct Copy {
     char* to;
     const char* from;
-    unsigned bytes, size;  // how many are read, and how many written: the others are 0
+    unsigned bytes, size;  // bytes that are read, and bytes that are written: the others are 0
 
     void arrive() const {
         memcpy(to, from, bytes);
@@ -17,18 +16,17 @@ struct Copy {
     }
 };
 
-// Of one thread: copies in the order in which they began. A wait counts groups, so those after the last commit are in
-// none.
+// Copies of one thread in the order of their begin. A wait counts groups; copies after the last commit are in none.
 struct Copies {
     std::vector<Copy> under_way;
-    std::vector<unsigned> groups;  // how many copies each has
-    unsigned committed = 0;        // how many copies are in groups
+    std::vector<unsigned> groups;  // copies in each
+    unsigned committed = 0;        // copies in groups
 
     void commit() {
         groups.push_back(unsigned(under_way.size()) - committed);
         committed = unsigned(under_way.size());
     }
-    // Lets all groups but the last `pending` arrive, and tells `each` of every copy.
+    // Lets all groups but the last `pending` arrive, and calls `each` for every copy.
     template <class Each> void wait(unsigned pending, Each each) {
         if (groups.size() <= pending) return;
         size_t done = groups.size() - pending;
@@ -47,7 +45,7 @@ struct Copies {
         groups.clear();
         committed = 0;
     }
-    // Whether the copy to an address is in a group.
+    // True if the copy to an address is in a group.
     bool grouped(const void* to) const {
         for (unsigned i = 0; i < under_way.size(); ++i)
             if (size_t(static_cast<const char*>(to) - under_way[i].to) < under_way[i].size) return i < committed;

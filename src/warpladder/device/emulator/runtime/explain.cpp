@@ -1,4 +1,4 @@
-// What to say of threads that wait for ever.
+// Messages on threads that wait for ever, made in the thread that noticed it.
 #include <map>
 
 #include "worker.h"
@@ -27,7 +27,7 @@ static bool same_place(const Thread& a, const Thread& b) {
                                      (a.state != State::at_phase || a.payload == b.payload)));
 }
 
-// What a thread waits for, with its place in the source, which is added to the places.
+// A thread's reason to wait, with its place in the source, which is added to `places`.
 static std::string doing(Worker& worker, const Thread& thread, bool one, std::vector<Where>& places) {
     if (thread.state == State::done) return "left the kernel";
     std::string s = one ? "s" : "", here = " {" + std::to_string(places.size()) + "}";
@@ -44,11 +44,11 @@ static std::string doing(Worker& worker, const Thread& thread, bool one, std::ve
             what = "array " + std::string(launch.view[i].name);
     if (!thread.polls_at) return "poll" + s + " " + what;
     places.push_back({nullptr, 0, thread.polls_at});
-    return "poll" + s + " " + what + ", which nobody changes, at" + here;
+    return "poll" + s + " " + what + ", which no thread changes, at" + here;
 }
 
-// Groups of a block's threads by what they do: "192 threads, the first of them (0, 0, 0), wait at __syncthreads() {0};
-// ..."
+// A block's threads, grouped by state and place: "192 threads, the first of them (0, 0, 0), wait at __syncthreads()
+// {0}; ..."
 static std::string census(Block& block, std::vector<Where>& places) {
     std::vector<std::pair<const Thread*, unsigned>> groups;
     for (auto& thread : block.threads) {
@@ -75,7 +75,7 @@ Report divergence(Block& block, const char* why) {
     return report;
 }
 
-// A collective that waits for lanes which are elsewhere, if there is one in the block.
+// Report on a collective of the block that waits for lanes which are elsewhere; false if there is none.
 static bool missing_lanes(Block& block, Report& report) {
     for (auto& thread : block.threads) {
         if (thread.state != State::at_warp) continue;

@@ -1,4 +1,4 @@
-// What the checker says of what it found.
+// Messages of the checker, made in the thread that noticed the fault.
 #ifdef EMU_CHECK
 #include "worker.h"
 
@@ -10,7 +10,7 @@ static Report report_of(Thread& me, const char* kind, const std::string& message
     return {kind, message, array, text(me.block->index), text(me.index), {}};
 }
 
-// An address in the kernel's code is told apart from an address of ours by its size: it counts from the module's base.
+// A place in the kernel's code, whose address is stored relative to the module's base.
 static Where in_code(Run& run, uint32_t code) { return {nullptr, 0, reinterpret_cast<void*>(run.base + code)}; }
 
 std::string Checker::thread_name(uint32_t thread) {
@@ -38,7 +38,7 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
         && (earlier.thread - 1) / threads_per_block_ != (now.thread - 1) / threads_per_block_;
     std::string message = "race on " + element(region, address) + ": " + of(now, is) + " by " + here(me)
         + " at {0} and " + of(earlier, was) + " by " +
-                          (engine ? earlier.atomic == ENGINE && !strcmp(was, "write") ? "the copy engine, asked for"
+                          (engine ? earlier.atomic == ENGINE && !strcmp(was, "write") ? "the copy engine, requested"
                               : "the tensor cores, for wgmma" : thread_name(earlier.thread))
                               + " at {1}, with nothing between them that orders "
                               + (other_block ? "the blocks" : "the threads");
@@ -49,13 +49,13 @@ void Checker::race(Thread& me, Region& region, uintptr_t address, const Access& 
     worker_here->warn(report);
 }
 
-// An access to where a copy is on its way.
+// An access to the target of a copy that has not arrived.
 void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Access& copy, const Access& now,
     const char* is) {
     if (copy.atomic == TILE) {
         Report report = report_of(me, "unfinished copy",
             here(me) + " " + is + " " + element(region, address)
-            + " at {0} before the tile has arrived that is asked for at {1}: nobody has waited for its barrier",
+            + " at {0} before the tile has arrived that was requested at {1}: no thread has waited for its barrier",
             region.name);
         report.places = {in_code(*run_, now.code), in_code(*run_, copy.code)};
         return worker_here->warn(report);
@@ -74,15 +74,17 @@ void Checker::unfinished(Thread& me, Region& region, uintptr_t address, const Ac
     worker_here->warn(report);
 }
 
-// What a thread wrote, read by the tensor cores, which see memory another way.
+// A read by the tensor cores, which see memory through another proxy, of a thread's write.
 void Checker::unfenced(Thread& me, Region& region, uintptr_t address, const Access& earlier, uint32_t code) {
-    std::string message = "wgmma of " + here(me) + " reads " + element(region, address) + " at {0}, and " + thread_name(earlier.thread) + ", which wrote it at {1}, has not passed tiles_written() since: the tensor cores may not see it";
+    std::string message = "wgmma of " + here(me) + " reads " + element(region, address) + " at {0}, and "
+        + thread_name(earlier.thread)
+        + ", which wrote it at {1}, has not passed tiles_written() since: the tensor cores may not see it";
     Report report = report_of(me, "proxy fence", message, region.name);
     report.places = {in_code(*run_, code), in_code(*run_, earlier.code)};
     worker_here->warn(report);
 }
 
-// A thread's own memory: only sums that tensor cores add to are of interest there.
+// An access to a thread's own memory, where only sums that tensor cores add to matter.
 void Checker::touches_sums(Thread& me, const void* pointer, size_t size, bool write, const void* code) {
     Block& block = block_of(me);
     if (block.products.empty()) return;
@@ -101,7 +103,7 @@ void Checker::touches_sums(Thread& me, const void* pointer, size_t size, bool wr
 }
 
 void Checker::unread(Thread& me, Region& region, uintptr_t address, uint32_t code) {
-    std::string why = region.symbol ? ", which nobody has filled" : ", and nothing was ever written there";
+    std::string why = region.symbol ? ", which was never filled" : ", and nothing was ever written there";
     Report report = report_of(me, region.symbol ? "unfilled" : "uninitialised",
         here(me) + " reads " + element(region, address) + " at {0}" + why, region.name);
     report.places = {in_code(*run_, code)};
@@ -128,8 +130,8 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
     else {
         uintptr_t best = ~uintptr_t(0);
         auto consider = [&](const Region& region) {
-            bool behind = address + size > region.high;
-            uintptr_t distance = address >= region.low && behind ? (address >= region.high ? address - region.high : 0)
+            bool beyond = address + size > region.high;
+            uintptr_t distance = address >= region.low && beyond ? (address >= region.high ? address - region.high : 0)
                 : region.low - address;
             if (address < region.low) distance = region.low - address;
             if (distance >= best) return;
@@ -139,8 +141,8 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
                 + std::to_string((region.high - region.low) / region.element) +
                                (region.element > 1 ? " elements" : " bytes");
             if (address >= region.high)
-                where = distance ? std::to_string(distance) + " bytes behind the end of " + name
-                : "behind the end of " + name;
+                where = distance ? std::to_string(distance) + " bytes after the end of " + name
+                : "after the end of " + name;
             else if (address < region.low) where = std::to_string(distance) + " bytes before the beginning of " + name;
             else where = "across the end of " + name;
         };

@@ -1,4 +1,4 @@
-// What a thread knows to be done: barriers, fences and atomic operations.
+// Knowledge of threads on finished accesses, from barriers, fences and atomic operations (clocks.h).
 #ifdef EMU_CHECK
 #include "worker.h"
 
@@ -19,7 +19,7 @@ void Checker::barrier(Block& block) {
     ++clocks.epoch;
 }
 
-// Adds what a thread knew at its last fence.
+// Adds the knowledge of a thread at its last fence.
 void Checker::tell(Known& told, Block& block, uint32_t thread) {
     ThreadClock::Fence& fence = block.clocks.threads[thread].fence;
     join(told, fence.known);
@@ -43,7 +43,7 @@ void Checker::cluster_barrier(Cluster& cluster) {
     for (Block* block : cluster.blocks) block->clocks.known = all;
 }
 
-// All of the past is known to everybody: what the cells hold does not count any more.
+// All threads know all earlier accesses: the cells start anew.
 void Checker::grid_barrier() {
     launch_stamp_ = ++stamp_;
     for (size_t i = 0; i < worker_here->resident; ++i) barrier(*worker_here->blocks[i]);
@@ -91,7 +91,7 @@ void Checker::fence(Thread& me, int scope) {
     mine.fenced = true;
 }
 
-// An atomic operation: a write tells what was known at the last fence, a read learns what was told.
+// An atomic operation: a write releases the knowledge of the last fence, a read acquires it.
 void Checker::synchronise(Thread& me, const void* address, bool write, int scope) {
     Block& block = block_of(me);
     ThreadClock& mine = clock(me);
@@ -114,7 +114,7 @@ void Checker::synchronise(Thread& me, const void* address, bool write, int scope
     if (mine.known && !before) block.clocks.learned.push_back(me.linear);
 }
 
-// An arrival at a barrier that counts arrivals is a fence and tells those alone who wait there.
+// An arrival at a barrier that counts arrivals: a fence whose knowledge only the threads that wait there acquire.
 void Checker::release(Thread& me, Known& told) {
     Block& block = block_of(me);
     ThreadClock& mine = clock(me);
@@ -156,7 +156,7 @@ void Checker::proxy_fence(Thread& me) {
 bool Checker::ordered(Thread& me, const Access& earlier) {
     Block& block = block_of(me);
     uint32_t number = number_of(me);
-    if (earlier.thread >= ENGINES) {  // no barrier of the block is theirs: somebody has to have waited for them
+    if (earlier.thread >= ENGINES) {  // no barrier of the block orders them: a thread must have waited for them
         auto waited = [&](const Known& known) {
             return known && known->covers(~0u, earlier.thread, earlier.epoch, earlier.clock); };
         return waited(block.clocks.known) || waited(block.clocks.threads[me.linear].known);

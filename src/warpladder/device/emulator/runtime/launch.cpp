@@ -1,4 +1,4 @@
-// What Python calls: launches, and memory.
+// Functions that Python calls: launches, and memory. A launch runs on a pool of OS threads.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,7 +9,7 @@ using namespace emu;
 
 namespace emu {
 
-// OS threads that help with launches. They sleep between them.
+// OS threads that help with launches, and sleep between them.
 class Pool {
   public:
     void work(Run& run) {
@@ -92,7 +92,7 @@ EMU_EXPORT void emu_free_reports(Launch* launch) {
     launch->reports = nullptr;
 }
 
-// Memory whose address 256 divides; null where there is none. A checker's has pages around it that nobody may touch.
+// Memory whose address 256 divides, or null. In the check mode guard pages surround it.
 EMU_EXPORT void* emu_allocate(size_t bytes, [[maybe_unused]] unsigned grain) {
 #ifdef EMU_CHECK
     constexpr size_t GUARD = 1 << 20;
@@ -119,7 +119,7 @@ EMU_EXPORT void emu_free(void* memory, [[maybe_unused]] size_t bytes) {
 #endif
 }
 
-// Memory of a module's own, a __constant__ variable, that counts as unwritten from now on.
+// Memory of a module, a __constant__ variable, that counts as unwritten from now on.
 EMU_EXPORT void emu_adopt([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes, [[maybe_unused]] unsigned grain)
     {
 #ifdef EMU_CHECK
@@ -128,7 +128,7 @@ EMU_EXPORT void emu_adopt([[maybe_unused]] void* memory, [[maybe_unused]] size_t
 #endif
 }
 
-// How many elements of an array nobody has written, and the first of them; 0 where nobody has looked.
+// Number of unwritten elements of an array, and the first of them; 0 outside of the check mode.
 EMU_EXPORT size_t emu_unwritten([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes,
     [[maybe_unused]] size_t element, [[maybe_unused]] size_t* first) {
 #ifdef EMU_CHECK
@@ -138,7 +138,7 @@ EMU_EXPORT size_t emu_unwritten([[maybe_unused]] void* memory, [[maybe_unused]] 
 #endif
 }
 
-// The host has filled memory, or copied it with whatever was not written in it.
+// The host has filled memory, or copied it together with its unwritten bytes.
 EMU_EXPORT void emu_written([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
 #ifdef EMU_CHECK
     checker.written(uintptr_t(memory), bytes);

@@ -1,9 +1,9 @@
-// Arriving at barriers in shared memory, and waiting for their phases.
+// Arrivals at barriers in shared memory (mbarrier), and waits for their phases, called by kernel threads.
 #include "worker.h"
 
 namespace emu {
 
-// What a barrier is called: the shared variable in which it lies.
+// Name of a barrier: that of its shared variable.
 static std::string called(Block& block, const void* barrier) {
     unsigned offset = unsigned(static_cast<const char*>(barrier) - block.shared);
     for (const Place* place = block.worker->run->launch.layout->first; place; place = place->next)
@@ -15,7 +15,7 @@ static std::string called(Block& block, const void* barrier) {
     return "the barrier";
 }
 
-// Why threads still wait for it.
+// Reason why threads still wait for a barrier.
 std::string lacks(Block& block, const void* address) {
     const PhaseBarrier& barrier = block.phases[address];
     std::string what = ", for phase " + std::to_string(barrier.phase) + " of " + called(block, address);
@@ -38,11 +38,11 @@ static PhaseBarrier& phase_of(Thread& me, Block& block, const void* address, con
     auto found = block.phases.find(address);
     if (found != block.phases.end()) return found->second;
     bool shared = block.memory.holds(address);
-    refuse_phase(me, shared ? "uses " + called(block, address) + " at {0}, which nobody has initialised"
+    refuse_phase(me, shared ? "uses " + called(block, address) + " at {0}, which no thread has initialised"
         : "uses a barrier at {0} that lies in no shared memory", file, line);
 }
 
-// Lets those go on who wait for a barrier, to look whether there is still a reason to.
+// Wakes the threads that wait for a barrier; they check again whether they must wait.
 static void wake_all(Block& block, PhaseBarrier& barrier) {
     block.worker->progress();
     for (unsigned thread : barrier.waiting) block.wake(block.threads[thread]);
@@ -78,23 +78,23 @@ void Worker::phase(Thread& me, void* address, unsigned parity, const char* file,
         suspend(me);
     }
 #ifdef EMU_CHECK
-    // a phase has ended of which the thread knew nothing, and the wait for the next one has the parity of the one
-    // before it
+    // the thread does not know that an earlier phase has ended, whose parity the phase it waits for has too
     if (barrier.phase > seen + 1)
         refuse_phase(me, "waits at {0} for phase " + std::to_string(barrier.phase - 1) + " of " + called(block, address)
-            + " and does not know that phase " +
-                     std::to_string(barrier.phase - 2) + " has ended: had it come before that, it would not have waited, since phases two apart have the same parity", file, line);
+            + " and does not know that phase " + std::to_string(barrier.phase - 2)
+            + " has ended: had it come before that, it would not have waited, since phases two apart have the same "
+            "parity", file, line);
     checker.acquire(me, barrier.known, barrier.engine, barrier.phase);
 #endif
 }
 
-// What is still on its way when a block ends: on a GPU it comes to memory that is another block's by then.
+// Copies that have not arrived when a block ends: on a GPU they would write to memory of another block.
 void leftovers(Block& block) {
     for (auto& [address, barrier] : block.phases)
         if (!barrier.under_way.empty()) {
             const Tile& tile = barrier.under_way.front();
             std::string why = "block " + text(block.index)
-                + " ends before the tile has arrived that is asked for at {0}: nobody has waited for "
+                + " ends before the tile has arrived that was requested at {0}: no thread has waited for "
                 + called(block, address);
             block.worker->fail({"unfinished copy", why, "", text(block.index), text(tile.thread),
                 {{nullptr, 0, tile.code}}});

@@ -1,5 +1,4 @@
-// Barriers in shared memory that count arrivals and bytes (mbarrier), and the tiles whose bytes are on their way to
-// one.
+// Barriers in shared memory that count arrivals and bytes (mbarrier), and the copies whose bytes they wait for.
 #pragma once
 #include <vector>
 
@@ -8,16 +7,16 @@
 
 namespace emu {
 
-// A tile that a thread has asked for, or a piece of memory as it lies. It arrives as late as it may: when somebody
-// waits for the barrier.
+// A requested copy of a tile, or of a contiguous piece. It arrives at the latest allowed moment: when a thread waits
+// for the barrier.
 struct Tile {
     char* to;
     TileMap map;
     int first[4];  // of the tile's first number, by axis
-    const void* code;  // where it was asked for,
-    uint3 thread;      // and by whom
-    const char* piece = nullptr;  // where a piece lies, which has no map,
-    size_t length = 0;            // and how many bytes it has
+    const void* code;  // address of the request
+    uint3 thread;      // that requested it
+    const char* piece = nullptr;  // source of a piece, which has no map
+    size_t length = 0;            // bytes of a piece
 
     unsigned rows() const { return unsigned(map.box[1] * map.box[2] * map.box[3]); }
     size_t bytes() const { return piece ? length : rows() * map.box[0] * map.size; }
@@ -29,9 +28,9 @@ struct PhaseBarrier {
     uint32_t phase = 0;               // how many have ended
     std::vector<Tile> under_way;
     std::vector<unsigned> waiting;  // threads
-    uint32_t engine = 0;            // as the checker counts who copies
+    uint32_t engine = 0;            // number of the copy engine in the checker
 #ifdef EMU_CHECK
-    Known told, known;  // by who has arrived in this phase; in those that have ended
+    Known told, known;  // from arrivals in this phase; from ended phases
 #endif
 };
 

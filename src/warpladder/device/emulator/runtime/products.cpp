@@ -1,6 +1,6 @@
-// A warpgroup's products. Here they are done when the warpgroup waits for them, as late as on a GPU at worst: what has
-// become of their factors by then is what is multiplied, and sums that are looked at before are those of before. They
-// add as one warp's products do (tensor.cpp).
+// Products of a warpgroup (wgmma), called by kernel threads. They are computed when the warpgroup waits for them, the
+// latest moment that a GPU may choose: later changes of their factors count, and sums read before have their old
+// values. They add as one warp's products do (tensor.cpp).
 #include "worker.h"
 
 namespace emu {
@@ -10,7 +10,7 @@ constexpr unsigned THREADS = 128, ROWS = 64;
 static Products& products_of(Thread& me, const char* file, int line) {
     Block& block = block_of(me);
     if (me.linear >= block.count / THREADS * THREADS)
-        worker_of(me).fail({"warpgroup", "wgmma at {0} wants whole warpgroups of 128 threads, and the block has "
+        worker_of(me).fail({"warpgroup", "wgmma at {0} needs whole warpgroups of 128 threads, and the block has "
             + std::to_string(block.count), "", text(block.index), text(me.index), {{file, line}}});
     if (block.products.empty()) {
         block.products.resize(block.count);
@@ -27,7 +27,7 @@ static Products& products_of(Thread& me, const char* file, int line) {
     worker_of(me).fail({kind, name_of(me) + " " + why, "", text(me.block->index), text(me.index), std::move(places)});
 }
 
-// A factor in shared memory, as a descriptor has it: rows of 128 bytes, or of 64, in which pieces of 16 are dealt out.
+// A factor in shared memory, from its descriptor: rows of 128 or 64 bytes, with swizzled pieces of 16.
 struct Factor {
     uint64_t start, leading, stride;
     unsigned row;   // bytes of a row
@@ -37,7 +37,7 @@ struct Factor {
     Factor(uint64_t bits, bool down_, unsigned size_) : start((bits & 0x3fff) << 4),
         leading((bits >> 16 & 0x3fff) << 4), stride((bits >> 32 & 0x3fff) << 4), row(bits >> 62 == 1 ? 128 : 64),
         down(down_), size(size_) {}
-    // Where a term of a row of A, or of a column of B, lies in the block's shared memory.
+    // Offset in the block's shared memory of a term of a row of A, or of a column of B.
     unsigned at(unsigned line, unsigned term) const {
         uint64_t offset = down ? start + line / 64 * leading + term / 8 * stride + term % 8 * 128 + line % 64 * size
             : start + line / 8 * stride + line % 8 * row + term * size;
@@ -61,7 +61,7 @@ static float number(const char* at, int kind) {
     return kind == 0 ? half_number(bits) : std::bit_cast<float>(kind == 1 ? bits << 16 : bits & 0xffffe000);
 }
 
-// One step of all 128 threads, whose first one's number is `first`.
+// One step of all 128 threads from number `first` on.
 static void multiply_group(Block& block, unsigned first, size_t step) {
     const Product& one = block.products[first].begun[step];
     unsigned depth = 32 / size_of(one);
@@ -97,8 +97,8 @@ static void multiply_group(Block& block, unsigned first, size_t step) {
     }
 }
 
-// All threads of a warpgroup have come to wait: they must have begun the same products, of which all groups but the
-// last `pending` are done now.
+// All threads of a warpgroup wait: they must have begun the same products, and all groups but the last `pending` are
+// computed now.
 static void finish_group(Thread& me, unsigned pending) {
     Block& block = block_of(me);
     unsigned first = me.linear / THREADS * THREADS;
@@ -151,7 +151,7 @@ void Worker::products(Thread& me, unsigned pending, const char* file, int line) 
         if (&block.threads[thread] != &me) block.wake(block.threads[thread]);
 }
 
-// Products that nobody has waited for when a block ends.
+// Products without a wait when a block ends.
 void unfinished_products(Block& block) {
     for (unsigned thread = 0; thread < block.products.size(); ++thread)
         if (!block.products[thread].begun.empty()) {
@@ -172,9 +172,12 @@ EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns,
     Product product{d, a, b, columns, kind, (turned & 2) != 0, (turned & 1) != 0, add != 0, file, line};
     auto known = [](uint64_t bits, bool down) { return bits >> 62 == 1 || (bits >> 62 == 2 && !down); };
     if (!known(a, product.turned_a) || !known(b, product.turned))
-        refuse_products(me, "warpgroup", "calls wgmma at {0} with a descriptor that has another swizzle than those of 128 bytes and, of terms along the rows, of 64, which alone have a body here", {{file, line}});
+        refuse_products(me, "warpgroup", "calls wgmma at {0} with a descriptor of another swizzle: the emulator has "
+            "those of 128 bytes and, for terms along the rows, of 64", {{file, line}});
     if (!mine.fenced)
-        refuse_products(me, "wgmma fence", "calls wgmma at {0} with sums that it has touched since the last wgmma_begin, or with none before: the tensor cores may not see what is in these registers", {{file, line}});
+        refuse_products(me, "wgmma fence",
+            "calls wgmma at {0} with sums that it has touched since the last wgmma_begin, or "
+            "without a wgmma_begin: the tensor cores may not see the values of these registers", {{file, line}});
     mine.begun.push_back(product);
     mine.sums = reinterpret_cast<const char*>(d), mine.bytes = columns * 2;
 #ifdef EMU_CHECK
@@ -191,7 +194,7 @@ EMU_EXPORT void emu_products(float* d, uint64_t a, uint64_t b, unsigned columns,
         else for (unsigned row = 16 * warp; row < 16 * warp + 16; ++row)
             for (unsigned piece = 0; piece < 2; ++piece)
                 checker.engine_reads(me, block.shared + of_a.at(row, piece * depth / 2), 16, engine, moment, code);
-        if (product.turned)  // eight columns lie beside each other
+        if (product.turned)  // eight columns are adjacent
             for (unsigned term = 0; term < depth; ++term)
                 for (unsigned column = 0; column < columns; column += 8)
                     checker.engine_reads(me, block.shared + of_b.at(column, term), 16, engine, moment, code);

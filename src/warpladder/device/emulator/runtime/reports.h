@@ -1,4 +1,5 @@
-// What went wrong in a launch, as text for Python: fields end with a unit separator, reports with a record separator.
+// Faults of a launch as text for Python: fields end with a unit separator, reports with a record separator. Any OS
+// thread of the launch may add one.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -15,7 +16,7 @@ struct Where {
     const char* file = nullptr;
     int line = 0;
     const void* address = nullptr;
-    int column = 0;  // of the bracket that closes an index, where the array's name is still to be read
+    int column = 0;  // of the bracket that closes an index; Python reads the array's name before it
 };
 
 inline std::string text(uint3 v) { return "(" + std::to_string(v.x) + ", " + std::to_string(v.y) + ", "
@@ -32,7 +33,7 @@ struct Report {
 
 class Reports {
   public:
-    // At most this many different ones are kept: a kernel that is wrong everywhere says the same over and over.
+    // Largest number of different reports: a kernel that is wrong everywhere repeats the same ones.
     static constexpr size_t MOST = 64;
 
     void add(const Report& report, uintptr_t base) {

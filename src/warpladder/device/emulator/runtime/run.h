@@ -1,4 +1,4 @@
-// One launch, as all OS threads that work on it see it.
+// One launch, shared by all OS threads that work on it.
 #pragma once
 #include <dlfcn.h>
 
@@ -9,11 +9,11 @@
 
 namespace emu {
 
-// Where OS threads wait for each other at a grid barrier; one that fails lets all of them go.
+// Barrier of the OS threads at a grid barrier; a failure releases all of them.
 class Gate {
   public:
     explicit Gate(unsigned count) : count_(count) {}
-    bool arrive() {  // false where the launch has failed
+    bool arrive() {  // false if the launch has failed
         std::unique_lock lock(mutex_);
         unsigned round = round_;
         if (++arrived_ == count_) {
@@ -39,12 +39,12 @@ class Gate {
 // Blocks come in units that are resident together: single blocks, clusters, or all of a cooperative grid.
 struct Run {
     const Launch& launch;
-    dim3 grid, block, cluster, clusters;  // clusters: how many along each axis
+    dim3 grid, block, cluster, clusters;  // clusters: number along each axis
     unsigned units, workers;
-    uintptr_t base = 0;  // where the kernel's module is loaded
+    uintptr_t base = 0;  // address of the kernel's module
     Reports& reports;
     Gate gate;
-    std::vector<unsigned> order;  // of the units, where it is not forward
+    std::vector<unsigned> order;  // of the units, unless it is forward
     std::atomic<unsigned> next{0}, idle{0}, active{0}, ended{0};  // ended: units
     std::atomic<bool> failed{false};
 

@@ -1,4 +1,4 @@
-// What the checker remembers of memory: for every few bytes the last write and two reads.
+// Shadow memory of the checker: for every few bytes the last write and two reads.
 #pragma once
 #ifdef EMU_CHECK
 #include <sys/mman.h>
@@ -27,20 +27,20 @@ class Lazy {
 
 struct Access {
     uint32_t thread;        // in the grid, from 1; 0 for none
-    uint32_t epoch, clock;  // when, by the block's barriers and by the thread's own clock
-    uint32_t code;          // where in the module
-    uint8_t bytes;          // which of the cell's
+    uint32_t epoch, clock;  // time, by the block's barriers and by the thread's own clock
+    uint32_t code;          // address in the module
+    uint8_t bytes;          // a bit for each of the cell's
     uint8_t atomic;         // 0: plain, 1 to 3: an atomic operation of that scope and one, 4: volatile, and those below
 };
-constexpr int UNDER_WAY = 5;  // a copy, until its thread has waited for it: nobody may read or write there
-constexpr int TILE = 6;       // a tile, until it has arrived: likewise
+constexpr int UNDER_WAY = 5;  // a copy, until its thread has waited for it: no thread may read or write there
+constexpr int TILE = 6;       // a tile, until it has arrived: as above
 // by the copy engine or the tensor cores, which are no threads of the block: `thread` is the number of one from ENGINES
 // on
 constexpr int ENGINE = 7;
 constexpr uint32_t ENGINES = 0x80000000u;
 
 struct Cell {
-    uint32_t stamp;  // what it holds counts for the block, or the launch, of this number
+    uint32_t stamp;  // number of the block, or the launch, that the content is of
     uint8_t written;
     Access write, read[2];
 };

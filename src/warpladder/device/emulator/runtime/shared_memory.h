@@ -19,7 +19,7 @@ class SharedMemory {
         if (launch.layout == layout_ && launch.dynamic_shared == dynamic_) return;
         layout_ = launch.layout, dynamic_ = launch.dynamic_shared;
         offset_ = (layout_->bytes + 127) / 128 * 128;
-        size_t bytes = offset_ + dynamic_ + 4096;  // what overruns the dynamic part is still ours
+        size_t bytes = offset_ + dynamic_ + 4096;  // an overrun of the dynamic part stays in this memory
         if (bytes > capacity_) {
             release();
             capacity_ = (bytes + 65535) / 65536 * 65536;
@@ -46,7 +46,7 @@ class SharedMemory {
 
 #ifdef EMU_CHECK
     std::vector<Region>& regions() { return regions_; }
-    // What a kernel calls its dynamic shared memory.
+    // Sets the name of the dynamic shared memory in the kernel.
     void name_dynamic(const char* name, unsigned element) {
         for (auto& region : regions_)
             if (region.low == uintptr_t(low_) + offset_ && region.element != element)

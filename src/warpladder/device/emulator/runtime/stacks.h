@@ -1,5 +1,5 @@
-// Stacks, and the switch from one to another. A CUDA thread that waits keeps its stack; everything else runs on
-// whichever is free.
+// Stacks of an OS thread, and the switch from one to another. A waiting CUDA thread keeps its stack; others run on any
+// free one.
 #pragma once
 #include <sys/mman.h>
 
@@ -23,7 +23,7 @@ namespace emu {
 struct Stack {
     char* low = nullptr;
     size_t size = 0;
-    // bytes at the top that are left free, so that the tops of many stacks do not share a place of the cache
+    // unused bytes at the top, so that the tops of many stacks do not share a set of the cache
     size_t skip = 0;
     void* fake = nullptr;  // AddressSanitizer's own
 #ifdef EMU_PORTABLE_SWITCH
@@ -32,7 +32,7 @@ struct Stack {
     bool holds(const void* address) const { return size_t(static_cast<const char*>(address) - low) < size; }
 };
 
-// A context says how to go on with what was left on a stack.
+// A context is the place at which a stack was left.
 #ifdef EMU_PORTABLE_SWITCH
 
 // Leaves the stack `from`, and goes on in `to`; where this one was left is written to `left`.
@@ -53,9 +53,8 @@ inline void* prepared(Stack& stack, void (*entry)()) {
 
 #else
 
-// As above; a context is a stack pointer, and the address to go on at stands there. All registers count as lost, so
-// that the compiler keeps just those that it needs: how much memory a waiting thread leaves behind is what a switch
-// costs.
+// As above; a context is a stack pointer to the address to go on at. All registers count as lost, so that the compiler
+// saves only those that it needs: the cost of a switch is the memory that a waiting thread occupies.
 inline __attribute__((always_inline)) void change(Stack&, void*& left, void* to) {
     void** place = &left;
     asm volatile(
@@ -93,16 +92,16 @@ inline __attribute__((always_inline)) void switch_stacks(Stack& from, void*& lef
 #endif
 }
 
-// All stacks of an OS thread; given back ones are used again.
+// All stacks of an OS thread; returned ones are used again.
 class Stacks {
   public:
     static constexpr size_t PAGE = 4096;
-    static constexpr size_t SIZE = 512 << 10;  // what is not touched costs nothing
+    static constexpr size_t SIZE = 512 << 10;  // untouched pages cost nothing
 
     ~Stacks() {
         for (auto& stack : all_) munmap(stack->low - PAGE, SIZE + PAGE);
     }
-    // A stack that is free; null where the system gives no more memory.
+    // A free stack, or null without memory.
     Stack* take() {
         if (free_.empty() && !grow()) return nullptr;
         Stack* stack = free_.back();
@@ -113,7 +112,7 @@ class Stacks {
         return stack;
     }
     void give(Stack* stack) { free_.push_back(stack); }
-    // All of them are free again, whatever runs on them.
+    // Frees all of them.
     void reset() {
         free_.clear();
         for (auto& stack : all_) free_.push_back(stack.get());
@@ -129,7 +128,7 @@ class Stacks {
         void* memory = mmap(nullptr, SIZE + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
             -1, 0);
         if (memory == MAP_FAILED) return false;
-        // what grows too far stops there
+        // an overflow stops there
         if (mprotect(memory, PAGE, PROT_NONE) != 0) return munmap(memory, SIZE + PAGE), false;
         all_.push_back(std::make_unique<Stack>());
         all_.back()->low = static_cast<char*>(memory) + PAGE;

@@ -1,4 +1,4 @@
-// Barriers and warp collectives: who waits for whom.
+// Barriers and warp collectives, called by kernel threads.
 #include "worker.h"
 
 namespace emu {
@@ -15,17 +15,18 @@ void Worker::barrier(Thread& me, const char* name, const char* file, int line, i
     suspend(me);
 }
 
-// Everybody is here: at the same barrier, and nobody has left?
+// All live threads of a block have arrived: fails if they are at different barriers, or if a thread has left.
 __attribute__((noinline)) void Worker::complete_barrier(Block& block) {
-        if (block.live != block.count) fail(divergence(block, "some threads have left the kernel without reaching a barrier at which others wait"));
-        if (block.mixed) fail(divergence(block, "threads of one block wait at different barriers"));
-        progress();
-        block.counted = block.votes;
-        block.votes = block.arrived = 0;
-        if (run->launch.order == shuffled)
-            std::shuffle(block.arrangement.begin(), block.arrangement.end(), block.random);
-        block.released = 0;
-        checker.barrier(block);
+    if (block.live != block.count)
+        fail(divergence(block, "some threads have left the kernel without reaching a barrier at which others wait"));
+    if (block.mixed) fail(divergence(block, "threads of one block wait at different barriers"));
+    progress();
+    block.counted = block.votes;
+    block.votes = block.arrived = 0;
+    if (run->launch.order == shuffled)
+        std::shuffle(block.arrangement.begin(), block.arrangement.end(), block.random);
+    block.released = 0;
+    checker.barrier(block);
 }
 
 void Worker::cluster_barrier(Thread& me, const char* file, int line) {
@@ -46,7 +47,8 @@ void Worker::cluster_barrier(Thread& me, const char* file, int line) {
 void Worker::grid_barrier(Thread& me, const char* file, int line) {
     Block& block = stirred(me);
     if (!run->launch.cooperative)
-        fail({"barrier", "the barrier of the whole grid at {0} in a launch that is not cooperative, so that its blocks need not all run at once", "", text(block.index), text(me.index), {{file, line}}});
+        fail({"barrier", "the barrier of the whole grid at {0} in a launch that is not cooperative, so that its blocks "
+            "need not all run at once", "", text(block.index), text(me.index), {{file, line}}});
     me.state = State::at_grid;
     me.waits = "the grid's barrier", me.file = file, me.line = line;
     ++block.grid_arrived;
@@ -72,7 +74,7 @@ void Worker::collective(Thread& me, unsigned mask, void* payload, Combine combin
     me.state = State::ready;
 }
 
-// If every lane that `leader` names is here, for the same collective, they all go on; whether `me` may go on at once.
+// If every lane of `leader`'s mask waits for the same collective, all go on; returns true if `me` may go on at once.
 bool Worker::complete(Block& block, Thread& leader, Thread* me, Combine combine) {
     Warp& warp = block.warps[leader.linear / 32];
     unsigned first = leader.linear & ~31u, need = leader.mask & warp.exist & ~warp.done;

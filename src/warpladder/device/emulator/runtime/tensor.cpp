@@ -1,13 +1,13 @@
-// What a whole warp does at once: a step of a matrix product as tensor cores add it, and the loading of fragments.
+// Instructions of a whole warp, called by kernel threads: a step of a matrix product as tensor cores add it (mma), and
+// the loading of fragments (ldmatrix).
 //
-// NVIDIA does not say how tensor cores add. Two groups have found it out from outside, and held programs against GPUs
-// of each generation bit for bit: F. A. Khattak and M. Mikaitis, "Accurate models of NVIDIA tensor cores",
+// NVIDIA does not document how tensor cores add. Two groups have found out by experiment, and compared programs with
+// GPUs of each generation bit for bit: F. A. Khattak and M. Mikaitis, "Accurate models of NVIDIA tensor cores",
 // arXiv:2512.07004, and P. Xie et al., "MMA-Sim", arXiv:2511.10909. Theirs is the model of Hopper here, for factors in
 // half, bf16 and tf32 and sums in fp32:
 //   - products are exact;
-//   - the 16 products (8 of tf32) and the number that they are added to are shifted to the largest exponent among them,
-// of a product the sum of its
-//     factors' exponents, and what then stands below 25 binary places is cut off;
+//   - the 16 products (8 of tf32) and the number that they are added to are shifted to the largest exponent among them
+//     (of a product: the sum of its factors' exponents), and digits below 25 binary places are cut off;
 //   - they are added without error, and the sum is cut off to the 24 bits of a float.
 // Ampere takes half as many products at a time and keeps 24 places. Nothing is rounded to nearest: errors point towards
 // zero, so they add up.
@@ -17,7 +17,7 @@ using namespace emu;
 
 namespace emu {
 
-// binary places that are kept, and the lowest exponent to which terms are shifted
+// binary places of a shifted term, and the lowest exponent to which terms are shifted
 constexpr int PLACES = 25, LEAST = -133;
 constexpr int NONE = -100000;             // the exponent of 0
 
@@ -26,7 +26,7 @@ struct Lane {
     const char* name;
 };
 
-// The lanes of an instruction that wants all of the warp at one place; the launch ends where one is missing.
+// Lanes of an instruction that needs the whole warp at one place; the launch fails if one is missing.
 template <class L> static void whole_warp(void** payloads, L* (&lanes)[32]) {
     unsigned here = 0;
     L* one = nullptr;
@@ -37,7 +37,7 @@ template <class L> static void whole_warp(void** payloads, L* (&lanes)[32]) {
     Thread& me = *one->thread;
     const Warp& warp = block_of(me).warps[me.linear / 32];
     auto fail = [&](const std::string& why, std::vector<Where> places) {
-        std::string message = std::string(one->name) + " at {0} wants all 32 lanes of a warp: in block "
+        std::string message = std::string(one->name) + " at {0} needs all 32 lanes of a warp: in block "
             + text(me.block->index) + " warp " +
                               std::to_string(me.linear / 32) + " " + why;
         worker_of(me).fail({"warp mask", message, "", text(me.block->index), text(me.index), std::move(places)});
@@ -85,7 +85,7 @@ static void multiply(void** payloads) {
     whole_warp(payloads, lanes);
     double a[16][16], b[8][16];
     int ea[16][16], eb[8][16];
-    int depth = lanes[0]->depth, side = depth / 8;  // numbers that stand side by side in a word
+    int depth = lanes[0]->depth, side = depth / 8;  // numbers in a word
     bool finite = true;
     auto put = [&](double& to, int& its, float x) {
         to = x, its = exponent(x, lanes[0]->lowest);

@@ -1,4 +1,4 @@
-// A block's threads, and which of them can run next.
+// The threads of a block, and the order in which they run; used by the one OS thread that runs the block.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -25,9 +25,9 @@ struct Block : BlockView {
     Worker* worker = nullptr;
     unsigned linear = 0;  // number in the grid
     unsigned released = 0, live = 0;
-    // at the barrier; how many predicates held there, and at the one before
+    // threads at the barrier; true predicates there, and at the barrier before
     unsigned arrived = 0, votes = 0, counted = 0;
-    Thread* site = nullptr;                        // who came first
+    Thread* site = nullptr;                        // the first to come
     bool mixed = false;                            // some wait at one barrier and some at another
     unsigned grid_arrived = 0;
     struct Cluster* group = nullptr;
@@ -36,11 +36,11 @@ struct Block : BlockView {
     std::vector<unsigned> arrangement;
     SharedMemory memory;
     Clocks clocks;
-    std::vector<Copies> copies;  // of each thread, where one has begun any
+    std::vector<Copies> copies;  // of each thread, if one has begun any
     bool copying = false;
     std::map<const void*, PhaseBarrier> phases;  // the barriers in its shared memory, by address
-    std::vector<Warpgroup> warpgroups;           // where one has begun any products
-    std::vector<Products> products;              // of each thread, likewise
+    std::vector<Warpgroup> warpgroups;           // if one has begun products
+    std::vector<Products> products;              // of each thread, if one has begun products
 
     // Threads that were woken one by one, in a ring.
     std::vector<unsigned> ring;
@@ -87,7 +87,8 @@ struct Block : BlockView {
         }
     }
 
-    // A thread is about to wait: those that began before it are done, and from now on each is seen to by itself.
+    // Called before a thread first waits: threads that began before it are done, and from now on each has its own
+    // state.
     void stir() {
         calm = false;
         for (unsigned i = 0; i + 1 < begun; ++i) {
@@ -103,7 +104,7 @@ struct Block : BlockView {
         ring[tail++ & (ring.size() - 1)] = thread.linear;
     }
 
-    // Threads that have not begun come first, so that all of them get to the next barrier.
+    // Next thread to run; threads that have not begun come first, so that all get to the next barrier.
     Thread* next() {
         if (begun < count) {
             Thread& thread = threads[order[begun++]];
@@ -118,7 +119,7 @@ struct Block : BlockView {
         return nullptr;
     }
 
-    // Everybody at a barrier may go on.
+    // Lets all threads at a barrier go on.
     void release() {
         for (auto& thread : threads)
             if (thread.state != State::done) thread.state = State::at_barrier;

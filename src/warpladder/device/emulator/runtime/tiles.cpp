@@ -1,20 +1,18 @@
-// The copy engine: tiles of matrices, and pieces, come from global memory to shared memory, and their bytes to a
-// barrier there.
+// The copy engine (TMA): copies of tiles and pieces from global to shared memory, counted by a barrier there. Kernel
+// threads request them; the thread that waits for the barrier carries them out.
 #include <optional>
 
 #include "worker.h"
 
 namespace emu {
 
-// bytes of a tile's row, and of eight rows, in which its pieces are dealt out
+// bytes of a tile's row, and of the eight rows in which its pieces are swizzled
 constexpr unsigned ROW = 128, ATOM = 1024;
 
-// Where a byte lies that would lie at an offset in the shared memory of its block: its piece of 16 bytes changes places
-// by the number of its row.
+// Offset of a byte in shared memory after the swizzle: its piece of 16 bytes changes places by the number of its row.
 static unsigned swizzled(unsigned offset) { return offset ^ (offset >> 3 & 0x70); }
 
-// Where a row of a tile begins in the matrix, in bytes from the matrix's begin; nothing where the row lies beside the
-// matrix.
+// Begin of a tile's row in the matrix, in bytes from the matrix's begin; none for a row outside of the matrix.
 static std::optional<int64_t> begin(const Tile& tile, unsigned row) {
     int64_t at = 0, left = row;
     for (int axis = 1; axis < 4; ++axis) {
@@ -25,7 +23,7 @@ static std::optional<int64_t> begin(const Tile& tile, unsigned row) {
     return at;
 }
 
-// Of a tile's row the first byte in the matrix and how many are in it, both counted from the row's begin.
+// First byte of a tile's row that is in the matrix, from the row's begin, and the number of such bytes.
 static std::pair<unsigned, unsigned> part(const Tile& tile) {
     int64_t low = std::max<int64_t>(0, -int64_t(tile.first[0])),
         high = std::min<int64_t>(int64_t(tile.map.box[0]), int64_t(tile.map.sizes[0]) - tile.first[0]);
@@ -59,7 +57,7 @@ static void arrive(Block& block, const Tile& tile) {
     }
 }
 
-// Lets all tiles arrive that are on their way to a barrier.
+// Carries out all copies that a barrier waits for.
 void bring(Block& block, PhaseBarrier& barrier) {
     for (const Tile& tile : barrier.under_way) {
         arrive(block, tile);
@@ -76,15 +74,15 @@ void bring(Block& block, PhaseBarrier& barrier) {
     worker_of(me).fail({kind, name_of(me) + " " + why, "", text(me.block->index), text(me.index), {{file, line}}});
 }
 
-// Sends a tile on its way to the same place in each of these blocks of the cluster, a bit for each, and its bytes to
-// the barrier in the same place there.
+// Begins a copy to the same place in each of these blocks of the cluster, a bit for each, counted by the barrier in the
+// same place there.
 static void begin_copy(Thread& me, const Tile& tile, const void* barrier, unsigned blocks, const char* file, int line) {
     Block& mine = block_of(me);
     if (!blocks) blocks = 1u << mine.rank;
     for (unsigned rank = 0; rank < 32; ++rank) {
         if (!(blocks >> rank & 1)) continue;
         if (rank >= mine.cluster)
-            refuse_tile(me, "cluster", "asks for a tile at {0} for block " + std::to_string(rank) + " of a cluster of "
+            refuse_tile(me, "cluster", "requests a tile at {0} for block " + std::to_string(rank) + " of a cluster of "
             + std::to_string(mine.cluster), file, line);
         Block& block = *mine.group->blocks[rank];
         Tile its = tile;
@@ -108,16 +106,17 @@ EMU_EXPORT void emu_copy_tile(void* to, const void* described, unsigned axes, in
     Tile tile{static_cast<char*>(to), {}, {column, row, line_of_rows, image}, __builtin_return_address(0), me.index};
     memcpy(&tile.map, described, sizeof tile.map);
     if (tile.map.mark != TileMap::MARK)
-        refuse_tile(me, "trap", "asks for a tile at {0} by a tensor map that the emulator did not make", file, line);
+        refuse_tile(me, "trap", "requests a tile at {0} by a tensor map that the emulator did not make", file, line);
     if (tile.map.axes != axes)
-        refuse_tile(me, "trap", "asks at {0} for a tile of " + std::to_string(axes) + " axes by a tensor map that has "
+        refuse_tile(me, "trap", "requests at {0} a tile of " + std::to_string(axes) + " axes by a tensor map that has "
             + std::to_string(tile.map.axes), file, line);
     if (!mine.memory.holds(to))
-        refuse_tile(me, "out of bounds", "asks for a tile at {0} to what is no shared memory of its block", file, line);
+        refuse_tile(me, "out of bounds", "requests a tile at {0} to memory outside of its block's shared memory", file,
+            line);
     if (unsigned(tile.to - mine.shared) % ATOM)
-        refuse_tile(me, "misaligned", "asks for a tile at {0} to an address that 1,024 does not divide", file, line);
+        refuse_tile(me, "misaligned", "requests a tile at {0} to an address that 1,024 does not divide", file, line);
     if (int64_t(column) * int64_t(tile.map.size) % 16)  // Hopper stops at it with an illegal instruction
-        refuse_tile(me, "misaligned", "asks at {0} for a tile from number " + std::to_string(column)
+        refuse_tile(me, "misaligned", "requests at {0} a tile from number " + std::to_string(column)
             + " of a row on, which is no multiple of 16 bytes", file, line);
 #ifdef EMU_CHECK
     for (unsigned each = 0; each < tile.rows(); ++each)
@@ -132,10 +131,10 @@ EMU_EXPORT void emu_copy_piece(void* to, const void* from, unsigned bytes, void*
     const char* file, int line) {
     Thread& me = self();
     if (!block_of(me).memory.holds(to))
-        refuse_tile(me, "out of bounds", "asks for a piece at {0} to what is no shared memory of its block", file,
+        refuse_tile(me, "out of bounds", "requests a piece at {0} to memory outside of its block's shared memory", file,
         line);
     if ((uintptr_t(to) | uintptr_t(from) | bytes) % 16)
-        refuse_tile(me, "misaligned", "asks at {0} for a piece whose addresses or bytes 16 does not divide", file,
+        refuse_tile(me, "misaligned", "requests at {0} a piece whose addresses or bytes 16 does not divide", file,
         line);
     Tile tile{static_cast<char*>(to), {}, {}, __builtin_return_address(0), me.index, static_cast<const char*>(from),
         bytes};

@@ -1,5 +1,5 @@
-// Where the threads of a launch are that does not end. Another OS thread asks; a signal lets each worker look at its
-// own stack.
+// Places of the threads of a launch that does not end. Another OS thread (Python's) calls emu_stuck; a signal makes
+// each worker look at its own stack.
 #include <pthread.h>
 #include <signal.h>
 #include <unwind.h>
@@ -11,7 +11,7 @@ namespace emu {
 static std::mutex watched_mutex;
 static std::vector<std::pair<pthread_t, Worker*>> watched;
 
-// What the worker that was asked last has answered.
+// Answer of the last worker.
 static struct {
     std::atomic<bool> given{false};
     uintptr_t base, code;  // of the kernel's module, and in it
@@ -20,7 +20,7 @@ static struct {
 } answer;
 
 static _Unwind_Reason_Code in_kernel(_Unwind_Context* frame, void*) {
-    int exact = 0;  // where it was interrupted; elsewhere the address behind a call
+    int exact = 0;  // set for the interrupted frame; other frames have the address after a call
     uintptr_t at = _Unwind_GetIPInfo(frame, &exact);
     Dl_info module;
     if (!dladdr(reinterpret_cast<void*>(at), &module) || uintptr_t(module.dli_fbase) != answer.base)
@@ -37,16 +37,16 @@ static void look(int, siginfo_t*, void*) {
     answer.given = true;
 }
 
-// The handler has a stack of its own: those of CUDA threads are small.
+// The handler has its own stack: those of CUDA threads are small.
 static void prepare() {
     static thread_local bool ready = false;
     if (ready) return;
     ready = true;
     constexpr size_t SIZE = 1 << 18;
-    stack_t room{};
-    room.ss_sp = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    room.ss_size = SIZE;
-    if (room.ss_sp != MAP_FAILED) sigaltstack(&room, nullptr);
+    stack_t memory{};
+    memory.ss_sp = mmap(nullptr, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memory.ss_size = SIZE;
+    if (memory.ss_sp != MAP_FAILED) sigaltstack(&memory, nullptr);
     struct sigaction action{};
     action.sa_sigaction = look;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
@@ -94,8 +94,8 @@ static Report slow(const Run& run) {
 
 }  // namespace emu
 
-// Where a thread of the launch that runs is, and what was found in it so far, as text; null where none runs, or none
-// answers. Its memory is not freed.
+// Place of a thread of the running launch, and its faults so far, as text; null if none runs or answers. The text is
+// not freed.
 EMU_EXPORT char* emu_stuck() {
     using namespace emu;
     std::lock_guard lock(watched_mutex);

@@ -1,3 +1,4 @@
+// An OS thread that runs blocks (worker.h): it starts CUDA threads, switches between them, and ends a launch.
 #include "worker.h"
 
 #include <cfenv>
@@ -14,8 +15,8 @@ void Worker::work(Run& now) {
     idle = 0;
     fenv_t before;
     fegetenv(&before);
-    fesetenv(FE_DFL_ENV);  // the same rounding on every thread, whatever a library has set
-    if (now.launch.cooperative) {  // every worker has its share of the blocks, all at once
+    fesetenv(FE_DFL_ENV);  // the same rounding on every thread, even if a library has changed it
+    if (now.launch.cooperative) {  // every worker runs its share of the blocks at the same time
         unsigned rank = now.next++;
         resident = unfinished = 0;
         for (unsigned i = rank; i < now.units; i += now.workers) seat_unit(now.order.empty() ? i : now.order[i]);
@@ -75,7 +76,7 @@ void Worker::seat(Block& block, uint3 index, dim3 size, Cluster* group) {
     block.dynamic_offset = block.memory.dynamic_offset();
     block.dynamic_bytes = run->launch.dynamic_shared;
 #if !defined(EMU_CHECK) && !defined(EMU_ASAN)
-    // NaN and -1, whatever ran there before
+    // NaN and -1
     if (run->launch.watched) memset(block.shared, 0xFF, block.dynamic_offset + block.dynamic_bytes);
 #endif
     checker.begin(block);
@@ -116,7 +117,7 @@ void Worker::begin_stack() {
         }
         current = thread;
         thread->state = State::ready;
-        if (thread->stack) {  // it waited, and has a stack of its own
+        if (thread->stack) {  // it has waited, on its own stack
             stacks.give(mine);
             void* nowhere;
             switch_stacks(*mine, nowhere, *thread->stack, thread->context);
@@ -177,7 +178,7 @@ void Worker::finish(Thread& me) {
     }
     if (block.arrived && block.arrived == block.live)
         fail(divergence(block, "some threads leave the kernel without reaching a barrier at which others wait"));
-    if (warp.waiting) {  // they may have waited for this lane alone
+    if (warp.waiting) {  // they may wait for this lane alone
         unsigned first = me.linear & ~31u;
         for (unsigned left = warp.waiting; left; left &= left - 1) {
             Thread& other = block.threads[first + unsigned(__builtin_ctz(left))];
@@ -186,7 +187,7 @@ void Worker::finish(Thread& me) {
     }
 }
 
-// Nothing can run and blocks are unfinished: a grid barrier is complete here, or nothing ever goes on.
+// No thread can run and blocks are unfinished: a grid barrier is complete, or this is a deadlock.
 Thread* Worker::stuck() {
     bool at_grid = true;
     for (size_t i = 0; i < resident; ++i) at_grid &= blocks[i]->grid_arrived == blocks[i]->count;

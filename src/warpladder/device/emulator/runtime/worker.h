@@ -1,4 +1,4 @@
-// An OS thread that runs blocks: it starts threads, and goes on with another one whenever one waits.
+// An OS thread that runs blocks: it starts CUDA threads, and switches to another one whenever one waits.
 #pragma once
 #include <chrono>
 #include <thread>
@@ -9,23 +9,23 @@ namespace emu {
 
 struct Worker {
     Run* run = nullptr;
-    std::vector<std::unique_ptr<Block>> blocks;  // kept from launch to launch
+    std::vector<std::unique_ptr<Block>> blocks;  // reused by later launches
     std::vector<std::unique_ptr<Cluster>> groups;
-    size_t resident = 0;   // how many of them are in use
-    unsigned turn = 0;     // whose threads run
+    size_t resident = 0;   // number of blocks in use
+    unsigned turn = 0;     // block whose threads run
     size_t unfinished = 0;  // blocks
-    Stack main;            // where work() runs
+    Stack main;            // stack of work()
     void* main_context = nullptr;
-    Stack* here = nullptr;  // which stack runs now
+    Stack* here = nullptr;  // current stack
     Stacks stacks;
-    Stack* entered = nullptr;     // a stack that begins, and
-    Thread* beginning = nullptr;  // the thread that begins on it
-    unsigned idle = 0;     // how often a thread has let others run since the last one got anywhere
+    Stack* entered = nullptr;     // a stack that begins,
+    Thread* beginning = nullptr;  // and the thread that begins on it
+    unsigned idle = 0;     // yields since the last progress
     std::chrono::steady_clock::time_point idle_since;
 
     void work(Run& now);
 
-    // What threads call.
+    // Called by CUDA threads.
     void barrier(Thread& me, const char* name, const char* file, int line, int predicate);
     void cluster_barrier(Thread& me, const char* file, int line);
     void grid_barrier(Thread& me, const char* file, int line);
@@ -38,7 +38,7 @@ struct Worker {
     [[noreturn]] void fail(Report report);  // the launch ends here
     void warn(Report report);               // the launch goes on
 
-    void begin_stack();  // what every stack runs
+    void begin_stack();  // entry of every stack
 
   private:
     void seat(Block& block, uint3 index, dim3 place, Cluster* group);
@@ -56,7 +56,7 @@ struct Worker {
 
 inline thread_local Worker* worker_here = nullptr;
 
-// As long as it lives, others may ask what the worker's OS thread is doing (watch.cpp).
+// During its life emu_stuck may interrupt the worker's OS thread (watch.cpp).
 class Watch {
   public:
     explicit Watch(Worker& worker);
