@@ -15,7 +15,7 @@ python=${PYTHON:-python3}
 PYTHONPATH=$PWD/src:$PWD/tests:$PWD/tests/emulator${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH
 failed=
-"$python" -c 'import sys; from warpladder import gpu; reason = gpu.why_not(); sys.exit(reason and f"warpladder: {reason}")' || exit 2
+"$python" -c 'import sys; from warpladder.device import gpu; reason = gpu.why_not(); sys.exit(reason and f"warpladder: {reason}")' || exit 2
 mkdir -p "$out/profiles"
 
 tests() { timeout "${SECONDS_EACH:-1200}" "$python" -m pytest -q -p no:cacheprovider -m "" "$@"; }

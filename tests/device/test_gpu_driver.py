@@ -27,7 +27,7 @@ pytestmark = [
 
 BEGIN = """
 import gc, os, threading, numpy as np
-from warpladder import gpu
+from warpladder.device import gpu
 from warpladder.errors import *
 def refused(kind, work):
     try:

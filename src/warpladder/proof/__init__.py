@@ -36,15 +36,14 @@ def verify(
     seed: int = 0, dataset: Dataset | None = None, bitwise: bool = True, precision: str = "fp32", sums: str = "fp32",
     transforms: bool = False, shared: Shared | None = None,
 ) -> Verdict:  # fmt: skip
-    """Prove that the trainer which `build` makes trains this net with these settings, or report where it does not.
+    """Prove that the trainer of `build` trains this net with these settings, or report where it does not.
 
     Parameters
     ----------
     build : callable
         From (net, config, state) to a `Trainer`. It is called with these settings, and with others that differ in
         learning rate, clip value, weight decay and eps alone, which make a fault visible.
-    net : Net
-    config : TrainConfig
+    net, config : Net, TrainConfig
     seed : int
         Seed of states, samples and orders.
     dataset : Dataset or None
@@ -57,11 +56,10 @@ def verify(
     sums : {"fp32", "fp64"}
         Precision in which it adds the gradients of a batch's samples, a `Rung`'s `sums`.
     transforms : bool
-        True if it may compute convolutions in Winograd's or Fourier's form, a `Rung`'s `transforms`. Data on which
-        only direct sums are exact are then replaced by data away from kinks, where there are any.
+        True if it may compute convolutions in Winograd's or Fourier's form, a `Rung`'s `transforms`, in which sums on a
+        grid are not exact: data away from kinks replace such data.
     shared : dict or None
-        Cases of earlier proofs of this net on this data set, which take long to make; this proof's are added if it
-        passes. A trainer that does not pass may have written into them.
+        Cases of earlier proofs of this net on this data set; this proof's are added if it passes.
 
     Returns
     -------
@@ -72,10 +70,8 @@ def verify(
     ------
     ArgumentError, ValueError
         An argument has another type, or precision or sums are unknown.
-    RungError
-        From `build`: it cannot train this net here.
-    DataError
-        The net cannot be trained on `dataset`.
+    RungError, DataError
+        `build` cannot train this net here, or the net cannot be trained on `dataset`.
     """
     began = time.perf_counter()
     _check_arguments(build, net, config, dataset)
@@ -91,7 +87,7 @@ def verify(
                 cases = Cases(net, config, np.random.default_rng(seed), dataset, kind, transforms)
     except NoReferenceStep as error:
         return cannot_judge(str(error), time.perf_counter() - began)
-    # random numbers of its own, so that a proof is the same with cases that were made before
+    # random numbers of its own: a proof is the same with cases that were made before
     context = ProofContext(build, net, config, cases, np.random.default_rng([seed, 1]), bitwise, Ledger())
     verdict = _judge(context, began)
     if shared is not None and verdict.passed:
