@@ -41,13 +41,12 @@ def verify(
     Parameters
     ----------
     build : callable
-        From (net, config, state) to a `Trainer`. It is called with these settings, and with others that differ in
-        learning rate, clip value, weight decay and eps alone, which make a fault visible.
+        From (net, config, state) to a `Trainer`, also at other learning rates, clip values, weight decays and eps.
     net, config : Net, TrainConfig
     seed : int
         Seed of states, samples and orders.
     dataset : Dataset or None
-        Data that the trainer is going to train on: one case has as many samples, and some cases take samples of it.
+        Training data: one case has as many samples, and some cases take samples of it.
     bitwise : bool
         True if the trainer must repeat itself bit for bit; False holds a repetition to the bounds instead.
     precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}
@@ -87,7 +86,6 @@ def verify(
                 cases = Cases(net, config, np.random.default_rng(seed), dataset, kind, transforms)
     except NoReferenceStep as error:
         return cannot_judge(str(error), time.perf_counter() - began)
-    # random numbers of its own: a proof is the same with cases that were made before
     context = ProofContext(build, net, config, cases, np.random.default_rng([seed, 1]), bitwise, Ledger())
     verdict = _judge(context, began)
     if shared is not None and verdict.passed:

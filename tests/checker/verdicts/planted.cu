@@ -1,4 +1,4 @@
-// Kernels that a checker must not pass: in each something is wrong, or cannot be known, that no access shows. test_verdicts.py says what.
+// Kernels that a checker must not pass, because of faults or unknowns that no single access shows (test_verdicts.py).
 #include <cassert>
 #include <cstdio>
 
@@ -105,4 +105,6 @@ __global__ void partly(const float* x, float* y, int n) {
     y[0] = last;
 }
 
-__global__ void divided(const int* x, int* y, int by) { y[threadIdx.x] = x[threadIdx.x] / by; }  // <- one fault, three ways to see it
+__global__ void divided(const int* x, int* y, int by) {
+    y[threadIdx.x] = x[threadIdx.x] / by;  // <- one fault, seen in three modes
+}

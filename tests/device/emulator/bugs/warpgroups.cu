@@ -1,4 +1,5 @@
-// Tiles that are used before they have arrived, barriers whose phases never end, and warpgroups that multiply what they may not yet.
+// Tiles that are used before they have arrived, barriers whose phases never end, and warpgroups that multiply what they
+// may not yet.
 // arch: sm_90a
 #include "bulk.cuh"
 #include "wgmma.cuh"
@@ -101,7 +102,8 @@ extern "C" __global__ void always_the_same_phase(const __grid_constant__ TensorM
     barrier_wait(&arrived, 1);
 }
 
-// Two warps take pieces in turn from a ring of three stages: at its third piece a warp waits for the second phase of a stage whose first one the other warp waited for.
+// Two warps take pieces in turn from a ring of three stages: at its third piece a warp waits for the second phase of a
+// stage whose first one the other warp waited for.
 extern "C" __global__ void others_saw_the_phase_before(const float* x, float* y) {
     constexpr int STAGES = 3, STEPS = 6;
     __shared__ __align__(16) float pieces[STAGES][256];
@@ -208,7 +210,9 @@ __device__ void clear(unsigned short* tile) {
     tiles_written();
     __syncthreads();
 }
-__device__ __forceinline__ void square(float (&sum)[128], const unsigned short* tile) { wgmma_bf16(sum, terms_along(tile), terms_down(tile, 0), true); }  // <-
+__device__ __forceinline__ void square(float (&sum)[128], const unsigned short* tile) {
+    wgmma_bf16(sum, terms_along(tile), terms_down(tile, 0), true);  // <-
+}
 
 // Sums are set, and nothing orders the registers before the tensor cores use them.
 extern "C" __global__ void no_fence_after_clearing(float* y) {

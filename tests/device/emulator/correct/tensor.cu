@@ -54,7 +54,8 @@ extern "C" __global__ void fragments(const unsigned short* x, unsigned* y) {
     for (int i = 0; i < 4; ++i) y[224 + 32 * i + t] = four[i];
 }
 
-// d (16, 8) += a (16, 16) b (8, 16) turned, words of two numbers each; KIND 0 half, 1 bf16. a (16, 8) b (8, 8) of floats with KIND 2, tf32.
+// d (16, 8) += a (16, 16) b (8, 16) turned, words of two numbers each; KIND 0 half, 1 bf16. a (16, 8) b (8, 8) of
+// floats with KIND 2, tf32.
 template <int KIND>
 __global__ void step(const unsigned* a, const unsigned* b, float* d) {
     const int g = threadIdx.x / 4, t = threadIdx.x % 4;

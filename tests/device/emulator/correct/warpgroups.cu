@@ -4,7 +4,8 @@
 #include "sync.cuh"
 #include "wgmma.cuh"
 
-// One tile of ROWS rows of 128 bytes from a column and a row on, as 16-byte pieces in the order in which they lie in the matrix.
+// One tile of ROWS rows of 128 bytes from a column and a row on, as 16-byte pieces in the order in which they lie in
+// the matrix.
 template <int ROWS, typename T>
 __global__ void tile(const __grid_constant__ TensorMap map, T* y, int column, int row) {
     uint4* out = reinterpret_cast<uint4*>(y);
@@ -25,7 +26,8 @@ __global__ void tile(const __grid_constant__ TensorMap map, T* y, int column, in
 
 // A box of pixels of images (images, rows, columns, channels in 16 bits), 64 channels of each: y (PIXELS, 64).
 template <int PIXELS>
-__global__ void pixels(const __grid_constant__ TensorMap map, unsigned short* y, int channel, int column, int row, int image) {
+__global__ void pixels(const __grid_constant__ TensorMap map, unsigned short* y, int channel, int column, int row,
+    int image) {
     uint4* out = reinterpret_cast<uint4*>(y);
     __shared__ __align__(1024) uint4 pieces[PIXELS * 8];
     __shared__ Barrier arrived;
@@ -42,9 +44,11 @@ __global__ void pixels(const __grid_constant__ TensorMap map, unsigned short* y,
     for (int i = threadIdx.x; i < PIXELS * 8; i += blockDim.x) out[i] = pieces[i / 8 * 8 + (i ^ i / 8) % 8];
 }
 
-// d (64, 128) = a b, where the 32 terms go down the rows of both: a (32, 64) and b (32, 128), in half (KIND 0) or bf16 (1).
+// d (64, 128) = a b, where the 32 terms go down the rows of both: a (32, 64) and b (32, 128), in half (KIND 0) or bf16
+// (1).
 template <int KIND>
-__global__ void __launch_bounds__(128) multiply_down(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* d) {
+__global__ void __launch_bounds__(128) multiply_down(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap b, float* d) {
     __shared__ __align__(1024) char tile[3 * 4096];
     __shared__ Barrier arrived;
     if (threadIdx.x == 0) {
@@ -60,8 +64,11 @@ __global__ void __launch_bounds__(128) multiply_down(const __grid_constant__ Ten
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
-        if constexpr (KIND == 0) wgmma_half_down(sum, terms_down(tile + 2048 * step, 0), terms_down(tile + 4096 + 2048 * step, 4096), step > 0);
-        else wgmma_bf16_down(sum, terms_down(tile + 2048 * step, 0), terms_down(tile + 4096 + 2048 * step, 4096), step > 0);
+        if constexpr (KIND == 0)
+            wgmma_half_down(sum, terms_down(tile + 2048 * step, 0), terms_down(tile + 4096 + 2048 * step, 4096),
+            step > 0);
+        else wgmma_bf16_down(sum, terms_down(tile + 2048 * step, 0), terms_down(tile + 4096 + 2048 * step, 4096),
+            step > 0);
     }
     wgmma_commit();
     wgmma_wait<0>();
@@ -70,7 +77,8 @@ __global__ void __launch_bounds__(128) multiply_down(const __grid_constant__ Ten
     for (int i = 0; i < 64; ++i) d[(row + i / 2 % 2 * 8) * 128 + i / 4 * 8 + column + i % 2] = sum[i];
 }
 
-// A ring of two stages that one thread fills and a warp empties, each in its own time: y[t] is the sum of number t of each of `steps` tiles of a row each.
+// A ring of two stages that one thread fills and a warp empties, each in its own time: y[t] is the sum of number t of
+// each of `steps` tiles of a row each.
 extern "C" __global__ void hand_over(const __grid_constant__ TensorMap map, float* y, int steps) {
     __shared__ __align__(1024) float stages[2][256];
     __shared__ Barrier arrived[2], read[2];
@@ -114,13 +122,16 @@ extern "C" __global__ void for_both(const __grid_constant__ TensorMap map, float
         copy_tile_to((1u << size) - 1, both[rank], map, 0, 8 * rank, &arrived);
     }
     barrier_wait(&arrived, 0);
-    for (int i = 0; i < 16; ++i) y[(rank * 16 + i) * 32 + threadIdx.x] = both[i / 8][i % 8][(threadIdx.x / 4 ^ i % 8) * 4 + threadIdx.x % 4];
+    for (int i = 0; i < 16; ++i)
+        y[(rank * 16 + i) * 32 + threadIdx.x] = both[i / 8][i % 8][(threadIdx.x / 4 ^ i % 8) * 4 + threadIdx.x % 4];
     __syncwarp();
-    if (threadIdx.x < size) barrier_arrive_at(&left, threadIdx.x);  // nobody leaves before everybody has got what is his
+    // nobody leaves before everybody has got what is his
+    if (threadIdx.x < size) barrier_arrive_at(&left, threadIdx.x);
     barrier_wait(&left, 0);
 }
 
-// A piece of 64 floats for both blocks of a cluster, half of which each asks for, and one of 32 floats for the block alone: y (2, 96).
+// A piece of 64 floats for both blocks of a cluster, half of which each asks for, and one of 32 floats for the block
+// alone: y (2, 96).
 extern "C" __global__ void pieces(const float* x, float* y) {
     __shared__ __align__(16) float both[64], own[32];
     __shared__ Barrier arrived, left;
@@ -143,9 +154,11 @@ extern "C" __global__ void pieces(const float* x, float* y) {
     barrier_wait(&left, 0);
 }
 
-// d (64, 256 or 128) += a b, 128 bytes of terms: KIND 0 half, a (64, 64), b (64, 128); 1 bf16, a (64, 64), b (64, 256); 2 tf32, a (64, 32), b (256, 32) turned.
+// d (64, 256 or 128) += a b, 128 bytes of terms: KIND 0 half, a (64, 64), b (64, 128); 1 bf16, a (64, 64), b (64, 256);
+// 2 tf32, a (64, 32), b (256, 32) turned.
 template <int KIND>
-__global__ void __launch_bounds__(128) multiply(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* d) {
+__global__ void __launch_bounds__(128) multiply(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap b, float* d) {
     constexpr int COLUMNS = KIND == 0 ? 128 : 256, OF_B = COLUMNS * 128;
     extern __shared__ uint4 shared[];
     __shared__ Barrier arrived;
@@ -155,7 +168,8 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ TensorMa
         barriers_ready();
         barrier_expect(&arrived, 8192 + OF_B);
         copy_tile(tile, a, 0, 0, &arrived);
-        for (int box = 0; box < (KIND == 2 ? 1 : COLUMNS / 64); ++box) copy_tile(tile + 8192 + box * 8192, b, 64 * box, 0, &arrived);
+        for (int box = 0; box < (KIND == 2 ? 1 : COLUMNS / 64); ++box)
+            copy_tile(tile + 8192 + box * 8192, b, 64 * box, 0, &arrived);
     }
     __syncthreads();
     const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
@@ -166,8 +180,10 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ TensorMa
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-        if constexpr (KIND == 0) wgmma_half(sum, terms_along(tile + 32 * step), terms_down(tile + 8192 + 2048 * step, 8192), true);
-        else if constexpr (KIND == 1) wgmma_bf16(sum, terms_along(tile + 32 * step), terms_down(tile + 8192 + 2048 * step, 8192), true);
+        if constexpr (KIND == 0)
+            wgmma_half(sum, terms_along(tile + 32 * step), terms_down(tile + 8192 + 2048 * step, 8192), true);
+        else if constexpr (KIND == 1)
+            wgmma_bf16(sum, terms_along(tile + 32 * step), terms_down(tile + 8192 + 2048 * step, 8192), true);
         else wgmma_tf32(sum, terms_along(tile + 32 * step), terms_along(tile + 8192 + 32 * step), true);
     }
     wgmma_commit();
@@ -176,8 +192,11 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ TensorMa
     for (int i = 0; i < COLUMNS / 2; ++i) d[(row + i / 2 % 2 * 8) * COLUMNS + i / 4 * 8 + column + i % 2] = sum[i];
 }
 
-// d (64, 64) = a b, 64 terms, in half or bf16. a, b: tiles of 64 x 64 whose terms go along a's rows and down b's (way 0), down both (1) or along both (2).
-extern "C" __global__ void __launch_bounds__(128) multiply_narrow(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* d, int way, int bf16) {
+// d (64, 64) = a b, 64 terms, in half or bf16. a, b: tiles of 64 x 64 whose terms go along a's rows and down b's (way
+// 0), down both (1) or along both (2).
+extern "C" __global__ void __launch_bounds__(128)
+    multiply_narrow(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* d, int way,
+    int bf16) {
     __shared__ __align__(1024) char tile[2 * 8192];
     __shared__ Barrier arrived;
     if (threadIdx.x == 0) {
@@ -192,7 +211,8 @@ extern "C" __global__ void __launch_bounds__(128) multiply_narrow(const __grid_c
     barrier_wait(&arrived, 0);
     for (int step = 0; step < 4; ++step) {
         const unsigned long long left = way == 1 ? terms_down(tile + 2048 * step, 0) : terms_along(tile + 32 * step);
-        const unsigned long long right = way == 2 ? terms_along(tile + 8192 + 32 * step) : terms_down(tile + 8192 + 2048 * step, 0);
+        const unsigned long long right = way == 2 ? terms_along(tile + 8192 + 32 * step)
+            : terms_down(tile + 8192 + 2048 * step, 0);
         wgmma_begin();
         if (way == 0 && bf16) wgmma_bf16(sum, left, right, step > 0);
         else if (way == 0) wgmma_half(sum, left, right, step > 0);
@@ -208,16 +228,19 @@ extern "C" __global__ void __launch_bounds__(128) multiply_narrow(const __grid_c
     for (int i = 0; i < 32; ++i) d[(row + i / 2 % 2 * 8) * 64 + i / 4 * 8 + column + i % 2] = sum[i];
 }
 
-// A tile that the threads write themselves, with the fence that it takes, and its square: y (64, 256) = x x four times side by side, of x (64, 64) in bf16.
+// A tile that the threads write themselves, with the fence that it takes, and its square: y (64, 256) = x x four times
+// side by side, of x (64, 64) in bf16.
 extern "C" __global__ void own_tile(const unsigned short* x, float* y) {
     __shared__ __align__(1024) unsigned short tile[64 * 64];
-    for (int i = threadIdx.x; i < 64 * 64; i += 128) tile[i / 64 * 64 + ((i % 64 / 8) ^ (i / 64 % 8)) * 8 + i % 8] = x[i];
+    for (int i = threadIdx.x; i < 64 * 64; i += 128)
+        tile[i / 64 * 64 + ((i % 64 / 8) ^ (i / 64 % 8)) * 8 + i % 8] = x[i];
     tiles_written();
     __syncthreads();
     float sum[128];
     wgmma_begin();
 #pragma unroll
-    for (int step = 0; step < 4; ++step) wgmma_bf16(sum, terms_along(tile + 16 * step), terms_down(tile + 64 * 16 * step, 0), step > 0);
+    for (int step = 0; step < 4; ++step)
+        wgmma_bf16(sum, terms_along(tile + 16 * step), terms_down(tile + 64 * 16 * step, 0), step > 0);
     wgmma_commit();
     wgmma_wait<0>();
     const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
