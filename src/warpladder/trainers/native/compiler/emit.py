@@ -6,8 +6,9 @@ Every function emits code at the builder's position; none runs anything. The int
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import extending, types
@@ -56,14 +57,6 @@ def maximum(builder: ir.IRBuilder, value: ir.Value, other: ir.Value) -> ir.Value
 def minimum(builder: ir.IRBuilder, value: ir.Value, other: ir.Value) -> ir.Value:
     """The smaller; a NaN in value stays NaN."""
     return builder.select(builder.fcmp_ordered(">", value, other), other, value)
-
-
-def pointers(context, builder, signature, values):  # type: ignore[no-untyped-def]
-    """An intrinsic's arguments with arrays replaced by their data pointers."""
-    return [
-        context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
-        for kind, value in zip(signature.args, values, strict=True)
-    ]
 
 
 def zeros() -> ir.Constant:
@@ -153,55 +146,69 @@ def first_lanes(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
     return builder.icmp_signed("<", lanes, splat(builder, builder.trunc(count, ir.IntType(32))))
 
 
-def unpacked(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value) -> list[ir.Value]:
-    """A tuple's elements: arrays as pointers to their data, whole numbers as int64, the rest as it is."""
-    out = []
-    for part, element in zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True):
-        if isinstance(part, types.Array):
-            element = context.make_array(part)(context, builder, element).data
-        elif isinstance(part, types.Integer):
-            element = context.cast(builder, element, part, types.int64)
-        out.append(element)
-    return out
+class Rows(NamedTuple):
+    """A 2-D array: pointer to its data, and bytes from row to row."""
+
+    data: ir.Value
+    stride: ir.Value
 
 
-@intrinsic
-def transposed(typing, source, at, step, target, to, to_step):  # type: ignore[no-untyped-def]
-    """target[to + j * to_step + i] = source[at + i * step + j] for i, j < LANES: a square of numbers, transposed in
-    registers.
+def emitted(result: Any = types.void) -> Callable[[Callable[..., Any]], Any]:
+    """Decorator: an intrinsic of a function (builder, *arguments) that emits its code; result : its type.
+
+    1-D arrays come as pointers to their data, 2-D arrays as `Rows`, whole numbers as int64, tuples as lists of these.
+    The function returns the result, as a list if it is a tuple.
     """
-    i64 = types.int64
-    signature = types.void(source, i64, i64, target, i64, i64)
 
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, at, step, target, to, to_step = pointers(context, builder, signature, values)
-        lines = [load(builder, source, builder.add(at, builder.mul(step, I64(i)))) for i in range(LANES)]
-        half = LANES // 2
-        while half:  # of each square of 2 * half lines, the upper right and the lower left quarter change places
-            low = ir.Constant(INTEGERS, [j if not j & half else LANES + j - half for j in range(LANES)])
-            high = ir.Constant(INTEGERS, [j + half if not j & half else LANES + j for j in range(LANES)])
-            for i in range(LANES):
-                if not i & half:
-                    a, b = lines[i], lines[i + half]
-                    lines[i], lines[i + half] = builder.shuffle_vector(a, b, low), builder.shuffle_vector(a, b, high)
-            half //= 2
-        for j, line in enumerate(lines):
-            store(builder, target, builder.add(to, builder.mul(to_step, I64(j))), line)
-        return context.get_dummy_value()
+    def decorated(emit: Callable[..., Any]) -> Any:
+        def call(typing: Any, *arguments: Any) -> Any:
+            def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+                pairs = zip(signature.args, values, strict=True)
+                found = emit(builder, *(_argument(context, builder, kind, value) for kind, value in pairs))
+                if isinstance(result, types.BaseTuple):
+                    return context.make_tuple(builder, result, found)
+                return context.get_dummy_value() if result == types.void else found
 
-    return signature, emit
+            return result(*arguments), code
+
+        # numba reads the names of the arguments
+        call.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]
+        return intrinsic(call)
+
+    return decorated
 
 
-@intrinsic
-def add_up(typing, source, at, step, count, target, to):  # type: ignore[no-untyped-def]
+def _argument(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value) -> Any:
+    """An argument of `emitted`."""
+    if isinstance(kind, types.BaseTuple):
+        parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
+        return [_argument(context, builder, part, element) for part, element in parts]
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        return array.data if kind.ndim == 1 else Rows(array.data, cgutils.unpack_tuple(builder, array.strides)[0])
+    return context.cast(builder, value, kind, types.int64) if isinstance(kind, types.Integer) else value
+
+
+@emitted()
+def transposed(builder, source, at, step, target, to, to_step):  # type: ignore[no-untyped-def]
+    """target[to + j * to_step + i] = source[at + i * step + j] for i, j < LANES: a square, transposed in registers."""
+    lines = [load(builder, source, builder.add(at, builder.mul(step, I64(i)))) for i in range(LANES)]
+    half = LANES // 2
+    while half:  # of each square of 2 * half lines, the upper right and the lower left quarter change places
+        low = ir.Constant(INTEGERS, [j if not j & half else LANES + j - half for j in range(LANES)])
+        high = ir.Constant(INTEGERS, [j + half if not j & half else LANES + j for j in range(LANES)])
+        for i in range(LANES):
+            if not i & half:
+                a, b = lines[i], lines[i + half]
+                lines[i], lines[i + half] = builder.shuffle_vector(a, b, low), builder.shuffle_vector(a, b, high)
+        half //= 2
+    for j, line in enumerate(lines):
+        store(builder, target, builder.add(to, builder.mul(to_step, I64(j))), line)
+
+
+@emitted()
+def add_up(builder, source, at, step, count, target, to):  # type: ignore[no-untyped-def]
     """target[to + i] += the sum over k < count of source[at + k * step + i], for i < LANES, one k after the other."""
-    i64 = types.int64
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, at, step, count, target, to = pointers(context, builder, signature, values)
-        k, (total,), close = counted(builder, count, [load(builder, target, to)])
-        close([builder.fadd(total, load(builder, source, builder.add(at, builder.mul(k, step))))])
-        store(builder, target, to, total)
-        return context.get_dummy_value()
-
-    return types.void(source, i64, i64, i64, target, i64), emit
+    k, (total,), close = counted(builder, count, [load(builder, target, to)])
+    close([builder.fadd(total, load(builder, source, builder.add(at, builder.mul(k, step))))])
+    store(builder, target, to, total)

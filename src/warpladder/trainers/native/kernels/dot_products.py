@@ -17,24 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
 
-from ..compiler.emit import (
-    I64,
-    INTEGERS,
-    VECTOR,
-    counted,
-    first_lanes,
-    fma,
-    intrinsic,
-    load,
-    maximum,
-    pointers,
-    splat,
-    unpacked,
-    zeros,
-)
+from ..compiler.emit import I64, INTEGERS, VECTOR, counted, emitted, first_lanes, fma, load, maximum, splat, zeros
 from ..compiler.vectors import LANES
 
 
@@ -64,14 +49,14 @@ def store_first(builder: ir.IRBuilder, base: ir.Value, index: ir.Value, value: i
     builder.call(function, [value, pointer, ir.IntType(32)(4), mask])
 
 
-def row_of_floats(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value, at: ir.Value) -> ir.Value:
+def row_of_floats(builder: ir.IRBuilder, array: ir.Value, at: ir.Value) -> ir.Value:
     """Pointer to element `at` of an array of floats."""
-    return builder.gep(context.make_array(kind)(context, builder, value).data, [at])
+    return builder.gep(array, [at])
 
 
 def make_dot(
     rows: int, columns: int, row: Callable[..., ir.Value] = row_of_floats, read: Callable[..., ir.Value] = load
-):  # type: ignore[no-untyped-def]
+) -> Any:
     """An intrinsic: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] + bias[n]).
 
     a_m : the row of a that `row` finds at at[m]; `read` loads LANES numbers of it as floats.
@@ -79,36 +64,28 @@ def make_dot(
     result : (array, index, count). y[m, 0] is array[index + at[rows + columns + m]]; n < count.
     """
 
-    @intrinsic
-    def dot(typing, a, b, at, length, bias, limits, result):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            _, b, at, length, *_ = pointers(context, builder, signature, values)
-            (bias, bias_at), (scale, floor), (target, to, count) = (
-                unpacked(context, builder, kind, value)
-                for kind, value in zip(signature.args[4:], values[4:], strict=True)
-            )
-            where = [builder.load(builder.gep(at, [I64(i)])) for i in range(rows + columns + rows)]
-            a_row = [row(context, builder, signature.args[0], values[0], where[m]) for m in range(rows)]
-            b_row = [builder.gep(b, [where[rows + n]]) for n in range(columns)]
-            step, sums, close = counted(builder, builder.sdiv(length, I64(LANES)), [zeros()] * (rows * columns))
-            k = builder.mul(step, I64(LANES))
-            left = [read(builder, each, k) for each in a_row]
-            new = list(sums)
-            for n in range(columns):  # one right factor at a time: with all of them registers would not do
-                right = load(builder, b_row[n], k)
-                for m in range(rows):
-                    new[m * columns + n] = fma(builder, left[m], right, sums[m * columns + n])
-            close(new)
-            for n in range(0, columns, LANES):
-                for m in range(rows):
-                    value = across(builder, sums[m * columns + n : m * columns + min(n + LANES, columns)])
-                    biases = load(builder, bias, builder.add(bias_at, I64(n)))
-                    value = builder.fadd(builder.fmul(value, splat(builder, scale)), biases)
-                    value = maximum(builder, value, splat(builder, floor))
-                    place = builder.add(builder.add(to, where[rows + columns + m]), I64(n))
-                    store_first(builder, target, place, value, builder.sub(count, I64(n)))
-            return context.get_dummy_value()
-
-        return types.void(a, b, at, types.int64, bias, limits, result), emit
+    @emitted()
+    def dot(builder, a, b, at, length, bias, limits, result):  # type: ignore[no-untyped-def]
+        (bias, bias_at), (scale, floor), (target, to, count) = bias, limits, result
+        where = [builder.load(builder.gep(at, [I64(i)])) for i in range(rows + columns + rows)]
+        a_row = [row(builder, a, where[m]) for m in range(rows)]
+        b_row = [builder.gep(b, [where[rows + n]]) for n in range(columns)]
+        step, sums, close = counted(builder, builder.sdiv(length, I64(LANES)), [zeros()] * (rows * columns))
+        k = builder.mul(step, I64(LANES))
+        left = [read(builder, each, k) for each in a_row]
+        new = list(sums)
+        for n in range(columns):  # one right factor at a time: with all of them registers would not do
+            right = load(builder, b_row[n], k)
+            for m in range(rows):
+                new[m * columns + n] = fma(builder, left[m], right, sums[m * columns + n])
+        close(new)
+        for n in range(0, columns, LANES):
+            for m in range(rows):
+                value = across(builder, sums[m * columns + n : m * columns + min(n + LANES, columns)])
+                biases = load(builder, bias, builder.add(bias_at, I64(n)))
+                value = builder.fadd(builder.fmul(value, splat(builder, scale)), biases)
+                value = maximum(builder, value, splat(builder, floor))
+                place = builder.add(builder.add(to, where[rows + columns + m]), I64(n))
+                store_first(builder, target, place, value, builder.sub(count, I64(n)))
 
     return dot

@@ -7,11 +7,11 @@ that the multiplications leave idle; the scale is applied to sums. features is a
 
 from __future__ import annotations
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
+from typing import Any
 
-from ..compiler.emit import I64, VECTOR, chosen, counted, fma, intrinsic, load, opaque, splat, store, unpacked, zeros
+from llvmlite import ir
+
+from ..compiler.emit import I64, VECTOR, Rows, chosen, counted, emitted, fma, load, opaque, splat, store, zeros
 from ..compiler.vectors import LANES, VECTORS, WIDE, WIDTH
 from ..program.access import (
     activations_of,
@@ -34,10 +34,9 @@ from .tile_sizes import ADD, STEP, STORE, ZERO
 GROUP = 8 if WIDE else 16  # samples for which one tile's outputs are computed, before the next outputs'
 
 
-def _row(context, builder, kind, value, index):  # type: ignore[no-untyped-def]
-    """Pointer to a row of a 2-D array of bytes."""
-    view = context.make_array(kind)(context, builder, value)
-    return builder.gep(view.data, [builder.mul(index, cgutils.unpack_tuple(builder, view.strides)[0])])
+def _row(builder: ir.IRBuilder, pixels: Rows, index: ir.Value) -> ir.Value:
+    """Pointer to a row of bytes."""
+    return builder.gep(pixels.data, [builder.mul(index, pixels.stride)])
 
 
 def _floats(builder: ir.IRBuilder, row: ir.Value, at: ir.Value) -> ir.Value:
@@ -46,7 +45,7 @@ def _floats(builder: ir.IRBuilder, row: ir.Value, at: ir.Value) -> ir.Value:
     return builder.uitofp(builder.load(builder.bitcast(builder.gep(row, [at]), eight.as_pointer()), align=1), VECTOR)
 
 
-def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
+def _make_tile(vectors: int) -> Any:
     """An intrinsic of OUTPUTS rows of the weight gradient.
 
     sums[m, n] = start + scale * sum over k < samples of dy[at[m] + k * dy_sample] * pixels[indices[k], column + n]
@@ -55,45 +54,39 @@ def _make_tile(vectors: int):  # type: ignore[no-untyped-def]
     start : ZERO, or ADD (what target holds). finish : STORE, or STEP, one of SGD. step : rate, clip and decay.
     """
 
-    @intrinsic
-    def tile(typing, pixels, batch, gradient, at, scale, result, step):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            (indices, samples, column), (dy, dy_sample), (at,), (target, start, finish), step = (
-                unpacked(context, builder, signature.args[i], values[i]) for i in (1, 2, 3, 5, 6)
-            )
-            where = [builder.load(builder.gep(at, [I64(i)])) for i in range(2 * OUTPUTS)]
-            rows = [builder.gep(dy, [where[m]]) for m in range(OUTPUTS)]
-            cells = [(m, v) for m in range(OUTPUTS) for v in range(vectors)]
-            k, sums, close = counted(builder, samples, [zeros() for _ in cells])
-            k = opaque(builder, k)
-            sample = _row(context, builder, signature.args[0], values[0], builder.load(builder.gep(indices, [k])))
-            numbers = [_floats(builder, sample, builder.add(column, I64(v * LANES))) for v in range(vectors)]
-            here = builder.mul(k, dy_sample)
-            scalars = [splat(builder, builder.load(builder.gep(row, [here]))) for row in rows]
-            close([fma(builder, scalars[m], numbers[v], sums[m * vectors + v]) for m, v in cells])
-            gradients = [builder.fmul(value, splat(builder, values[4])) for value in sums]
-            places = [builder.add(where[OUTPUTS + m], I64(v * LANES)) for m, v in cells]
+    @emitted()
+    def tile(builder, pixels, batch, gradient, at, scale, result, step):  # type: ignore[no-untyped-def]
+        (indices, samples, column), (dy, dy_sample), (target, start, finish) = batch, gradient, result
+        where = [builder.load(builder.gep(at, [I64(i)])) for i in range(2 * OUTPUTS)]
+        rows = [builder.gep(dy, [where[m]]) for m in range(OUTPUTS)]
+        cells = [(m, v) for m in range(OUTPUTS) for v in range(vectors)]
+        k, sums, close = counted(builder, samples, [zeros() for _ in cells])
+        k = opaque(builder, k)
+        sample = _row(builder, pixels, builder.load(builder.gep(indices, [k])))
+        numbers = [_floats(builder, sample, builder.add(column, I64(v * LANES))) for v in range(vectors)]
+        here = builder.mul(k, dy_sample)
+        scalars = [splat(builder, builder.load(builder.gep(row, [here]))) for row in rows]
+        close([fma(builder, scalars[m], numbers[v], sums[m * vectors + v]) for m, v in cells])
+        gradients = [builder.fmul(value, splat(builder, scale)) for value in sums]
+        places = [builder.add(where[OUTPUTS + m], I64(v * LANES)) for m, v in cells]
 
-            def before() -> list[ir.Value]:
-                return [load(builder, target, place) for place in places]
+        def before() -> list[ir.Value]:
+            return [load(builder, target, place) for place in places]
 
-            def started(start: int) -> list[ir.Value]:
-                if start == ADD:
-                    return [builder.fadd(held, value) for held, value in zip(before(), gradients, strict=True)]
-                return gradients
+        def started(start: int) -> list[ir.Value]:
+            if start == ADD:
+                return [builder.fadd(held, value) for held, value in zip(before(), gradients, strict=True)]
+            return gradients
 
-            def finished(finish: int) -> list[ir.Value]:
-                if finish == STEP:
-                    return [sgd_step(builder, g, w, step) for g, w in zip(results, before(), strict=True)]
-                return results
+        def finished(finish: int) -> list[ir.Value]:
+            if finish == STEP:
+                return [sgd_step(builder, g, w, step) for g, w in zip(results, before(), strict=True)]
+            return results
 
-            results = chosen(builder, start, (ZERO, ADD), started)
-            # stored only now, so that a repeated output does not step its weights twice
-            for place, value in zip(places, chosen(builder, finish, (STORE, STEP), finished), strict=True):
-                store(builder, target, place, value)
-            return context.get_dummy_value()
-
-        return types.void(pixels, batch, gradient, at, types.float32, result, step), emit
+        results = chosen(builder, start, (ZERO, ADD), started)
+        # stored only now, so that a repeated output does not step its weights twice
+        for place, value in zip(places, chosen(builder, finish, (STORE, STEP), finished), strict=True):
+            store(builder, target, place, value)
 
     return tile
 
@@ -143,7 +136,7 @@ def few_outputs_weight_gradient_of_bytes(operands, memory, work):  # type: ignor
                 at[OUTPUTS + i] = it.gradient + row * it.pitch + column
             batch, gradient = (indices, work.n, column), (a, it.dy.sample)
             if column + VECTORS * LANES > end:
-                _half_tile(pixels, batch, gradient, (at,), scale, result, step)
+                _half_tile(pixels, batch, gradient, at, scale, result, step)
             else:
-                _tile(pixels, batch, gradient, (at,), scale, result, step)
+                _tile(pixels, batch, gradient, at, scale, result, step)
     return 0.0, 0.0

@@ -11,28 +11,12 @@ with 6 rows and 4 vectors 24.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
-from ..compiler.emit import (
-    I64,
-    chosen,
-    counted,
-    fma,
-    intrinsic,
-    load,
-    maximum,
-    minimum,
-    opaque,
-    splat,
-    store,
-    unpacked,
-    zeros,
-)
+from ..compiler.emit import I64, chosen, counted, emitted, fma, load, maximum, minimum, opaque, splat, store, zeros
 from ..compiler.vectors import LANES
 from .tile_sizes import ADD, MASK, RELU, STEP, STORE, ZERO
 
@@ -87,7 +71,7 @@ def make_tile(
     starts: tuple[int, ...] = (ZERO,),
     finishes: tuple[int, ...] = (STORE,),
     strided: bool = False,
-):  # type: ignore[no-untyped-def]
+) -> Any:
     """An intrinsic that multiplies and adds one tile; its arguments are those of `TileArguments`, in tuples.
 
     starts, finishes : what `start` and `finish` may be. A branch that a tile takes once costs nothing next to its sums,
@@ -95,18 +79,11 @@ def make_tile(
     strided : True if a_k or b_k is known only when the tile runs; see `emit.opaque`.
     """
 
-    @intrinsic
-    def tile(typing, table, left, right, depth, result, ends, step):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            parts = (
-                unpacked(context, builder, kind, value) for kind, value in zip(signature.args, values, strict=True)
-            )
-            code = _TileCode(builder, TileArguments(*chain(*parts)), rows, vectors)
-            totals = code.multiplied(chosen(builder, code.arguments.start, starts, code.begun), strided)
-            code.stored(totals, finishes)
-            return context.get_dummy_value()
-
-        return types.void(table, left, right, depth, result, ends, step), emit
+    @emitted()
+    def tile(builder, table, left, right, depth, result, ends, step):  # type: ignore[no-untyped-def]
+        arguments = TileArguments(*table, *left, *right, *depth, *result, *ends, *step)
+        code = _TileCode(builder, arguments, rows, vectors)
+        code.stored(code.multiplied(chosen(builder, arguments.start, starts, code.begun), strided), finishes)
 
     return tile
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
-from ..compiler.emit import INTEGERS, counted, intrinsic, load, splat, store, unpacked, zeros
+from ..compiler.emit import INTEGERS, counted, emitted, load, splat, store, zeros
 from ..compiler.functions import inner
 from ..compiler.vectors import LANES
 from ..program.access import activations_of, int32s, own_samples, place, reader
@@ -31,31 +30,24 @@ def _indices_at(builder: ir.IRBuilder, argmax: ir.Value, at: ir.Value) -> ir.Val
     return builder.bitcast(builder.gep(argmax, [at]), INTEGERS.as_pointer())
 
 
-@intrinsic
-def _max(typing, window, result):  # type: ignore[no-untyped-def]
+@emitted()
+def _max(builder, window, result):  # type: ignore[no-untyped-def]
     """The largest of size x size pixels, for LANES channels, and its number in the window: the first among equals, or
     the first NaN.
 
     window : (array, start, row stride, pixel stride, size). result : (array, index, argmax array, index).
     """
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        (source, start, row_step, column_step, size), (target, out, argmax, argmax_at) = (
-            unpacked(context, builder, kind, value) for kind, value in zip(signature.args, values, strict=True)
-        )
-        zero = ir.Constant(INTEGERS, [0] * LANES)
-        row, carried, close_rows = counted(builder, size, [load(builder, source, start), zero])
-        line = builder.add(start, builder.mul(row, row_step))
-        column, (old, index), close_columns = counted(builder, size, carried)
-        new = load(builder, source, builder.add(line, builder.mul(column, column_step)))
-        number = builder.trunc(builder.add(builder.mul(row, size), column), ir.IntType(32))
-        close_columns(_better(builder, new, number, old, index))
-        close_rows([old, index])
-        store(builder, target, out, carried[0])
-        builder.store(carried[1], _indices_at(builder, argmax, argmax_at), align=4)
-        return context.get_dummy_value()
-
-    return types.void(window, result), emit
+    (source, start, row_step, column_step, size), (target, out, argmax, argmax_at) = window, result
+    zero = ir.Constant(INTEGERS, [0] * LANES)
+    row, carried, close_rows = counted(builder, size, [load(builder, source, start), zero])
+    line = builder.add(start, builder.mul(row, row_step))
+    column, (old, index), close_columns = counted(builder, size, carried)
+    new = load(builder, source, builder.add(line, builder.mul(column, column_step)))
+    number = builder.trunc(builder.add(builder.mul(row, size), column), ir.IntType(32))
+    close_columns(_better(builder, new, number, old, index))
+    close_rows([old, index])
+    store(builder, target, out, carried[0])
+    builder.store(carried[1], _indices_at(builder, argmax, argmax_at), align=4)
 
 
 def _four(builder: ir.IRBuilder, start: ir.Value, row_step: ir.Value, column_step: ir.Value) -> list[ir.Value]:
@@ -64,69 +56,48 @@ def _four(builder: ir.IRBuilder, start: ir.Value, row_step: ir.Value, column_ste
     return [start, builder.add(start, column_step), below, builder.add(below, column_step)]
 
 
-@intrinsic
-def _max_of_four(typing, window, result):  # type: ignore[no-untyped-def]
+@emitted()
+def _max_of_four(builder, window, result):  # type: ignore[no-untyped-def]
     """`_max` of 2 x 2 pixels; window has no size."""
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        (source, *steps), (target, out, argmax, argmax_at) = (
-            unpacked(context, builder, kind, value) for kind, value in zip(signature.args, values, strict=True)
-        )
-        first, *others = _four(builder, *steps)
-        value, index = load(builder, source, first), ir.Constant(INTEGERS, [0] * LANES)
-        for number, at in enumerate(others, 1):
-            value, index = _better(builder, load(builder, source, at), ir.IntType(32)(number), value, index)
-        store(builder, target, out, value)
-        builder.store(index, _indices_at(builder, argmax, argmax_at), align=4)
-        return context.get_dummy_value()
-
-    return types.void(window, result), emit
+    (source, *steps), (target, out, argmax, argmax_at) = window, result
+    first, *others = _four(builder, *steps)
+    value, index = load(builder, source, first), ir.Constant(INTEGERS, [0] * LANES)
+    for number, at in enumerate(others, 1):
+        value, index = _better(builder, load(builder, source, at), ir.IntType(32)(number), value, index)
+    store(builder, target, out, value)
+    builder.store(index, _indices_at(builder, argmax, argmax_at), align=4)
 
 
-@intrinsic
-def _to_argmax(typing, gradient, index, mask, target, adds):  # type: ignore[no-untyped-def]
+@emitted()
+def _to_argmax(builder, gradient, index, mask, target, adds):  # type: ignore[no-untyped-def]
     """target = adds * target + gradient where the window's argmax is `number` and the mask is above floor, else + 0.
 
     For LANES channels; adds is False or True.
 
     gradient, target : (array, index). index : (argmax array, index, number). mask : (array, index, floor).
     """
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        (dy, dy_at), (argmax, argmax_at, number), (y, y_at, floor), (target, out) = (
-            unpacked(context, builder, kind, value) for kind, value in zip(signature.args[:4], values[:4], strict=True)
-        )
-        which = builder.load(_indices_at(builder, argmax, argmax_at), align=4)
-        is_largest = builder.icmp_signed("==", which, splat(builder, builder.trunc(number, ir.IntType(32))))
-        passes = builder.fcmp_ordered(">", load(builder, y, y_at), splat(builder, floor))
-        given = builder.select(builder.and_(is_largest, passes), load(builder, dy, dy_at), zeros())
-        before = builder.select(values[4], load(builder, target, out), zeros())
-        store(builder, target, out, builder.fadd(before, given))
-        return context.get_dummy_value()
-
-    return types.void(gradient, index, mask, target, types.boolean), emit
+    (dy, dy_at), (argmax, argmax_at, number), (y, y_at, floor), (result, out) = gradient, index, mask, target
+    which = builder.load(_indices_at(builder, argmax, argmax_at), align=4)
+    is_largest = builder.icmp_signed("==", which, splat(builder, builder.trunc(number, ir.IntType(32))))
+    passes = builder.fcmp_ordered(">", load(builder, y, y_at), splat(builder, floor))
+    given = builder.select(builder.and_(is_largest, passes), load(builder, dy, dy_at), zeros())
+    before = builder.select(adds, load(builder, result, out), zeros())
+    store(builder, result, out, builder.fadd(before, given))
 
 
-@intrinsic
-def _to_one_of_four(typing, gradient, index, mask, window):  # type: ignore[no-untyped-def]
+@emitted()
+def _to_one_of_four(builder, gradient, index, mask, window):  # type: ignore[no-untyped-def]
     """`_to_argmax` of all pixels of a window of 2 x 2 that no other window overlaps.
 
     index : (argmax array, index). window : (array, start, row stride, pixel stride).
     """
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        (dy, dy_at), (argmax, argmax_at), (y, y_at, floor), (target, *steps) = (
-            unpacked(context, builder, kind, value) for kind, value in zip(signature.args, values, strict=True)
-        )
-        which = builder.load(_indices_at(builder, argmax, argmax_at), align=4)
-        passes = builder.fcmp_ordered(">", load(builder, y, y_at), splat(builder, floor))
-        given = builder.select(passes, load(builder, dy, dy_at), zeros())
-        for number, at in enumerate(_four(builder, *steps)):
-            is_largest = builder.icmp_signed("==", which, ir.Constant(INTEGERS, [number] * LANES))
-            store(builder, target, at, builder.select(is_largest, given, zeros()))
-        return context.get_dummy_value()
-
-    return types.void(gradient, index, mask, window), emit
+    (dy, dy_at), (argmax, argmax_at), (y, y_at, floor), (target, *steps) = gradient, index, mask, window
+    which = builder.load(_indices_at(builder, argmax, argmax_at), align=4)
+    passes = builder.fcmp_ordered(">", load(builder, y, y_at), splat(builder, floor))
+    given = builder.select(passes, load(builder, dy, dy_at), zeros())
+    for number, at in enumerate(_four(builder, *steps)):
+        is_largest = builder.icmp_signed("==", which, ir.Constant(INTEGERS, [number] * LANES))
+        store(builder, target, at, builder.select(is_largest, given, zeros()))
 
 
 @inner

@@ -11,13 +11,11 @@ pixels share most of their patches, and need no table: each number that is read 
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba import types
 
-from ..compiler.emit import F32, I64, chosen, counted, fma, intrinsic, load, opaque, splat, store, unpacked, zeros
+from ..compiler.emit import F32, I64, chosen, counted, emitted, fma, load, opaque, splat, store, zeros
 from ..compiler.vectors import LANES, WIDTH
 from .matmul_tile import relu_or_mask
 from .tile_sizes import BIAS, MASK, RELU, RUN, STORE, TAPS, ZERO
@@ -62,24 +60,18 @@ class RunArguments(NamedTuple):
     mask_pixel: ir.Value
 
 
-def make_run_tile(taps: int, left: int = 0, right: int = 0, length: int = RUN, vectors: int = 1):  # type: ignore[no-untyped-def]
+def make_run_tile(taps: int, left: int = 0, right: int = 0, length: int = RUN, vectors: int = 1) -> Any:
     """An intrinsic that multiplies and adds `length` neighbouring pixels by panels of `vectors` vectors.
 
     Its arguments are those of `RunArguments`, in tuples. left, right : number of the first and of the last pixels that
     are known to be zeros, and are not read.
     """
 
-    @intrinsic
-    def run_tile(typing, pixels, weights, extent, result, begin, end):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            parts = (
-                unpacked(context, builder, kind, value) for kind, value in zip(signature.args, values, strict=True)
-            )
-            code = _RunCode(builder, RunArguments(*chain(*parts)), length, vectors)
-            code.stored(code.multiplied(taps, range(left, length + taps - 1 - right)))
-            return context.get_dummy_value()
-
-        return types.void(pixels, weights, extent, result, begin, end), emit
+    @emitted()
+    def run_tile(builder, pixels, weights, extent, result, begin, end):  # type: ignore[no-untyped-def]
+        arguments = RunArguments(*pixels, *weights, *extent, *result, *begin, *end)
+        code = _RunCode(builder, arguments, length, vectors)
+        code.stored(code.multiplied(taps, range(left, length + taps - 1 - right)))
 
     return run_tile
 
@@ -159,8 +151,8 @@ class _RunCode:
             store(builder, it.c, at, value)
 
 
-@intrinsic
-def gradient_tile(typing, left, right, extent, result, bias, fresh):  # type: ignore[no-untyped-def]
+@emitted()
+def gradient_tile(builder, left, right, extent, result, bias, fresh):  # type: ignore[no-untyped-def]
     """The gradients of one input channel's TAPS x TAPS weights to a panel of one vector, and of the panel's bias.
 
     sums[i, j, n] = start + sum over row < rows, m < pixels of
@@ -171,36 +163,30 @@ def gradient_tile(typing, left, right, extent, result, bias, fresh):  # type: ig
     registers for its taps.
     """
 
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        ((a, a_at, a_row, a_pixel), (b, b_at, b_row, b_pixel), (pixels, rows), (c, c_at, c_tap), (d, d_at, wanted)) = (
-            unpacked(context, builder, kind, value)
-            for kind, value in zip(signature.args[:-1], values[:-1], strict=True)
-        )
-        places = [builder.add(c_at, builder.mul(c_tap, I64(tap))) for tap in range(TAPS * TAPS)]
+    (a, a_at, a_row, a_pixel), (b, b_at, b_row, b_pixel), (pixels, rows) = left, right, extent
+    (c, c_at, c_tap), (d, d_at, wanted) = result, bias
+    places = [builder.add(c_at, builder.mul(c_tap, I64(tap))) for tap in range(TAPS * TAPS)]
 
-        def begun(fresh: int) -> list[ir.Value]:
-            if fresh:
-                return [zeros()] * (TAPS * TAPS + 1)
-            return [*(load(builder, c, place) for place in places), load(builder, d, d_at)]
+    def begun(is_fresh: int) -> list[ir.Value]:
+        if is_fresh:
+            return [zeros()] * (TAPS * TAPS + 1)
+        return [*(load(builder, c, place) for place in places), load(builder, d, d_at)]
 
-        def read(lines: list[ir.Value], on: ir.Value) -> list[ir.Value]:
-            return [splat(builder, builder.load(builder.gep(line, [on]))) for line in lines]
+    def read(lines: list[ir.Value], on: ir.Value) -> list[ir.Value]:
+        return [splat(builder, builder.load(builder.gep(line, [on]))) for line in lines]
 
-        before = builder.select(builder.icmp_signed("!=", values[-1], I64(0)), zeros(), load(builder, d, d_at))
-        row, totals, close_rows = counted(builder, rows, chosen(builder, values[-1], (0, 1), begun))
-        lines = [builder.gep(a, [builder.add(a_at, builder.mul(builder.add(row, I64(i)), a_row))]) for i in range(TAPS)]
-        gradients = builder.gep(b, [builder.add(b_at, builder.mul(row, b_row))])
-        held = [each for j in range(TAPS - 1) for each in read(lines, builder.mul(a_pixel, I64(j)))]
-        m, carried, close = counted(builder, pixels, [*totals, *held])
-        sums, held = carried[: len(totals)], carried[len(totals) :]
-        gradient = load(builder, gradients, builder.mul(m, b_pixel))
-        held = held + read(lines, builder.mul(builder.add(m, I64(TAPS - 1)), a_pixel))
-        new = [fma(builder, held[j * TAPS + i], gradient, sums[i * TAPS + j]) for i in range(TAPS) for j in range(TAPS)]
-        close([*new, builder.fadd(sums[-1], gradient), *held[TAPS:]])
-        close_rows(carried[: len(totals)])
-        for place, value in zip(places, totals, strict=False):
-            store(builder, c, place, value)
-        store(builder, d, d_at, builder.select(builder.icmp_signed("!=", wanted, I64(0)), totals[-1], before))
-        return context.get_dummy_value()
-
-    return types.void(left, right, extent, result, bias, fresh), emit
+    before = builder.select(builder.icmp_signed("!=", fresh, I64(0)), zeros(), load(builder, d, d_at))
+    row, totals, close_rows = counted(builder, rows, chosen(builder, fresh, (0, 1), begun))
+    lines = [builder.gep(a, [builder.add(a_at, builder.mul(builder.add(row, I64(i)), a_row))]) for i in range(TAPS)]
+    gradients = builder.gep(b, [builder.add(b_at, builder.mul(row, b_row))])
+    held = [each for j in range(TAPS - 1) for each in read(lines, builder.mul(a_pixel, I64(j)))]
+    m, carried, close = counted(builder, pixels, [*totals, *held])
+    sums, held = carried[: len(totals)], carried[len(totals) :]
+    gradient = load(builder, gradients, builder.mul(m, b_pixel))
+    held = held + read(lines, builder.mul(builder.add(m, I64(TAPS - 1)), a_pixel))
+    new = [fma(builder, held[j * TAPS + i], gradient, sums[i * TAPS + j]) for i in range(TAPS) for j in range(TAPS)]
+    close([*new, builder.fadd(sums[-1], gradient), *held[TAPS:]])
+    close_rows(carried[: len(totals)])
+    for place, value in zip(places, totals, strict=False):
+        store(builder, c, place, value)
+    store(builder, d, d_at, builder.select(builder.icmp_signed("!=", wanted, I64(0)), totals[-1], before))

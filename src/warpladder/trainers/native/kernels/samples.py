@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
 
-from ..compiler.emit import I64, intrinsic
+from ..compiler.emit import emitted
 from ..compiler.functions import inner
 from ..program.access import activations_of, bytes_2d, floats_2d, indices_of, own_samples, place, reader, share
 from ..program.memory import F32, LINE, U8
@@ -22,24 +21,15 @@ AHEAD = 4  # samples between the prefetch of one and its copy
 _read = reader(GatherOperands)
 
 
-@intrinsic
-def prefetch(typing, array, row, at):  # type: ignore[no-untyped-def]
-    """Prefetch the cache line of array[row, at] of a 2-D array into the first-level cache."""
-    signature = types.void(array, types.int64, types.int64)
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        view = context.make_array(signature.args[0])(context, builder, values[0])
-        stride = cgutils.unpack_tuple(builder, view.strides)[0]
-        itemsize = context.get_abi_sizeof(view.data.type.pointee)
-        offset = builder.add(builder.mul(values[1], stride), builder.mul(values[2], I64(itemsize)))
-        bytes_ = builder.bitcast(view.data, ir.IntType(8).as_pointer())
-        i32 = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [bytes_.type, i32, i32, i32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [builder.gep(bytes_, [offset]), i32(0), i32(3), i32(1)])  # to read, level 1, data
-        return context.get_dummy_value()
-
-    return signature, emit
+@emitted()
+def prefetch(builder, rows, row, at):  # type: ignore[no-untyped-def]
+    """Prefetch the cache line of rows[row, at] of a 2-D array into the first-level cache."""
+    line = builder.bitcast(builder.gep(rows.data, [at]), ir.IntType(8).as_pointer())
+    i32 = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [line.type, i32, i32, i32])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    # to read, level 1, data
+    builder.call(function, [builder.gep(line, [builder.mul(row, rows.stride)]), i32(0), i32(3), i32(1)])
 
 
 @inner

@@ -10,14 +10,13 @@ from ..compiler.emit import (
     INTEGERS,
     VECTOR,
     counted,
+    emitted,
     first_lanes,
     fma,
     horizontal,
-    intrinsic,
     load,
     maximum,
     minimum,
-    pointers,
     splat,
     store,
     zeros,
@@ -46,93 +45,64 @@ def softmax(source, at, count, label, share, target, to):  # type: ignore[no-unt
     return total, largest, _first_equal(source, at, count, largest)
 
 
-@intrinsic
-def _in_a_vector(typing, source, at, count, label, share, target, to):  # type: ignore[no-untyped-def]
+@emitted(types.Tuple((types.float32, types.float32, types.int64)))
+def _in_a_vector(builder, source, at, count, label, share, target, to):  # type: ignore[no-untyped-def]
     """`softmax` of up to LANES numbers, which never leave their register: half the time, and the same bits."""
-    i64, f32 = types.int64, types.float32
-    signature = types.Tuple((f32, f32, i64))(source, i64, i64, i64, f32, target, i64)
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, at, count, label, share, target, to = pointers(context, builder, signature, values)
-        there = first_lanes(builder, count)
-        x = load(builder, source, at)
-        numbers = maximum(builder, LOWEST, builder.select(there, x, LOWEST))  # a NaN is not above the lowest
-        largest = horizontal(builder, numbers, lambda low, high: maximum(builder, low, high))
-        first = _first(builder, builder.and_(builder.fcmp_ordered("==", x, splat(builder, largest)), there), count)
-        powers = builder.select(there, _exponential(builder, builder.fsub(x, splat(builder, largest))), zeros())
-        total = horizontal(builder, powers)
-        gradient = builder.fmul(powers, splat(builder, builder.fdiv(share, total)))
-        lanes = ir.Constant(INTEGERS, list(range(LANES)))
-        right = builder.icmp_signed("==", lanes, splat(builder, builder.trunc(label, ir.IntType(32))))
-        store(builder, target, to, builder.select(right, builder.fsub(gradient, splat(builder, share)), gradient))
-        return context.make_tuple(builder, signature.return_type, [total, largest, first])
-
-    return signature, emit
+    there = first_lanes(builder, count)
+    x = load(builder, source, at)
+    numbers = maximum(builder, LOWEST, builder.select(there, x, LOWEST))  # a NaN is not above the lowest
+    largest = horizontal(builder, numbers, lambda low, high: maximum(builder, low, high))
+    first = _first(builder, builder.and_(builder.fcmp_ordered("==", x, splat(builder, largest)), there), count)
+    powers = builder.select(there, _exponential(builder, builder.fsub(x, splat(builder, largest))), zeros())
+    total = horizontal(builder, powers)
+    gradient = builder.fmul(powers, splat(builder, builder.fdiv(share, total)))
+    lanes = ir.Constant(INTEGERS, list(range(LANES)))
+    right = builder.icmp_signed("==", lanes, splat(builder, builder.trunc(label, ir.IntType(32))))
+    store(builder, target, to, builder.select(right, builder.fsub(gradient, splat(builder, share)), gradient))
+    return [total, largest, first]
 
 
-@intrinsic
-def _largest(typing, source, at, count):  # type: ignore[no-untyped-def]
+@emitted(types.float32)
+def _largest(builder, source, at, count):  # type: ignore[no-untyped-def]
     """The largest of source[at : at + count], count at least 1; NaNs are passed over."""
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, at, count = pointers(context, builder, signature, values)
-        step, (best,), close = counted(builder, _vectors(builder, count), [LOWEST])
-        k = builder.mul(step, I64(LANES))
-        value = builder.select(
-            first_lanes(builder, builder.sub(count, k)), load(builder, source, builder.add(at, k)), LOWEST
-        )
-        close([maximum(builder, best, value)])
-        return horizontal(builder, best, lambda low, high: maximum(builder, low, high))
-
-    return types.float32(source, types.int64, types.int64), emit
+    step, (best,), close = counted(builder, _vectors(builder, count), [LOWEST])
+    k = builder.mul(step, I64(LANES))
+    value = builder.select(
+        first_lanes(builder, builder.sub(count, k)), load(builder, source, builder.add(at, k)), LOWEST
+    )
+    close([maximum(builder, best, value)])
+    return horizontal(builder, best, lambda low, high: maximum(builder, low, high))
 
 
-@intrinsic
-def _exponentials(typing, source, source_at, shift, target, target_at, count):  # type: ignore[no-untyped-def]
+@emitted(types.float32)
+def _exponentials(builder, source, source_at, shift, target, target_at, count):  # type: ignore[no-untyped-def]
     """target[i] = exp(source[i] - shift) for i < count, 0 for the other of LANES neighbours; returns their sum."""
-    signature = types.float32(source, types.int64, types.float32, target, types.int64, types.int64)
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, source_at, shift, target, target_at, count = pointers(context, builder, signature, values)
-        value = _exponential(builder, builder.fsub(load(builder, source, source_at), splat(builder, shift)))
-        value = builder.select(first_lanes(builder, count), value, zeros())
-        store(builder, target, target_at, value)
-        return horizontal(builder, value)
-
-    return signature, emit
+    value = _exponential(builder, builder.fsub(load(builder, source, source_at), splat(builder, shift)))
+    value = builder.select(first_lanes(builder, count), value, zeros())
+    store(builder, target, target_at, value)
+    return horizontal(builder, value)
 
 
-@intrinsic
-def _multiply(typing, target, at, count, factor):  # type: ignore[no-untyped-def]
+@emitted()
+def _multiply(builder, target, at, count, factor):  # type: ignore[no-untyped-def]
     """target[at + i] *= factor for i < count and further, up to a whole vector."""
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        target, at, count, factor = pointers(context, builder, signature, values)
-        step, _, close = counted(builder, _vectors(builder, count), [])
-        place = builder.add(at, builder.mul(step, I64(LANES)))
-        store(builder, target, place, builder.fmul(load(builder, target, place), splat(builder, factor)))
-        close([])
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, types.int64, types.float32), emit
+    step, _, close = counted(builder, _vectors(builder, count), [])
+    place = builder.add(at, builder.mul(step, I64(LANES)))
+    store(builder, target, place, builder.fmul(load(builder, target, place), splat(builder, factor)))
+    close([])
 
 
-@intrinsic
-def _first_equal(typing, source, at, count, value):  # type: ignore[no-untyped-def]
+@emitted(types.int64)
+def _first_equal(builder, source, at, count, value):  # type: ignore[no-untyped-def]
     """The first i < count with source[at + i] == value, or count."""
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        source, at, count, value = pointers(context, builder, signature, values)
-        wanted = splat(builder, value)
-        step, (first,), close = counted(builder, _vectors(builder, count), [count])
-        k = builder.mul(step, I64(LANES))
-        same = builder.fcmp_ordered("==", load(builder, source, builder.add(at, k)), wanted)
-        found = _first(builder, builder.and_(same, first_lanes(builder, builder.sub(count, k))), count)
-        here = builder.add(k, found)
-        close([builder.select(builder.icmp_signed("<", here, first), here, first)])
-        return first
-
-    return types.int64(source, types.int64, types.int64, types.float32), emit
+    wanted = splat(builder, value)
+    step, (first,), close = counted(builder, _vectors(builder, count), [count])
+    k = builder.mul(step, I64(LANES))
+    same = builder.fcmp_ordered("==", load(builder, source, builder.add(at, k)), wanted)
+    found = _first(builder, builder.and_(same, first_lanes(builder, builder.sub(count, k))), count)
+    here = builder.add(k, found)
+    close([builder.select(builder.icmp_signed("<", here, first), here, first)])
+    return first
 
 
 def _first(builder: ir.IRBuilder, mask: ir.Value, otherwise: ir.Value) -> ir.Value:

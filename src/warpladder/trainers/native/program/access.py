@@ -8,13 +8,18 @@ from typing import Any, get_type_hints
 from numba import types
 from numba.np.arrayobj import populate_array
 
-from ..compiler.emit import I64, intrinsic, pointers
+from ..compiler.emit import I64, intrinsic
 from ..compiler.functions import inner
 from .memory import ACTIVATIONS, GRADIENTS, INDICES, NUMBERS, OFFSETS, WEIGHTS
 from .tensors import ActivationView
 
 #: an `ActivationView` of compiled code
 VIEW = types.NamedUniTuple(types.int64, len(ActivationView._fields), ActivationView)
+
+
+def _data(context, builder, kind, value):  # type: ignore[no-untyped-def]
+    """Pointer to an array's data."""
+    return context.make_array(kind)(context, builder, value).data
 
 
 def _view(context, builder, kind, data, shape):  # type: ignore[no-untyped-def]
@@ -33,8 +38,8 @@ def _rows_of(element):  # type: ignore[no-untyped-def]
     @intrinsic
     def row(typing, table, which, row):  # type: ignore[no-untyped-def]
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            table, which, row = pointers(context, builder, signature, values)
-            entry = builder.gep(table, [builder.mul(which, I64(3))])
+            _, which, row = values
+            entry = builder.gep(_data(context, builder, table, values[0]), [builder.mul(which, I64(3))])
             length = builder.load(builder.gep(entry, [I64(1)]))
             base = builder.inttoptr(builder.load(entry), context.get_data_type(element).as_pointer())
             return _view(context, builder, kind, builder.gep(base, [builder.mul(row, length)]), [length])
@@ -51,8 +56,7 @@ def _whole(element):  # type: ignore[no-untyped-def]
     @intrinsic
     def whole(typing, table, which):  # type: ignore[no-untyped-def]
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            table, which = pointers(context, builder, signature, values)
-            entry = builder.gep(table, [builder.mul(which, I64(3))])
+            entry = builder.gep(_data(context, builder, table, values[0]), [builder.mul(values[1], I64(3))])
             shape = [builder.load(builder.gep(entry, [I64(i)])) for i in (2, 1)]
             return _view(
                 context,
@@ -81,8 +85,8 @@ def cut(typing, array, first, length):  # type: ignore[no-untyped-def]
     kind = types.Array(array.dtype, 1, "C")
 
     def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        array, first, length = pointers(context, builder, signature, values)
-        return _view(context, builder, kind, builder.gep(array, [first]), [length])
+        first = builder.gep(_data(context, builder, array, values[0]), [values[1]])
+        return _view(context, builder, kind, first, [values[2]])
 
     return kind(array, types.int64, types.int64), emit
 
@@ -110,7 +114,7 @@ def reader(operands: type) -> Any:
     @intrinsic
     def read(typing, row):  # type: ignore[no-untyped-def]
         def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            (base,), places = pointers(context, builder, signature, values), count()
+            base, places = _data(context, builder, row, values[0]), count()
 
             def number() -> Any:
                 return builder.load(builder.gep(base, [I64(next(places))]))

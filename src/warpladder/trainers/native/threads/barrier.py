@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import platform
 import time
+from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ..compiler.emit import I64, intrinsic
+from ..compiler.emit import I64, emitted
 from ..compiler.functions import shared
 from ..program.job import ARRIVED, GENERATION, IMPATIENCE, SLEEPERS, SLEPT, WAITS, WOKEN
 
@@ -30,78 +31,53 @@ FUTEX = {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98}  # the system 
 WAIT, WAKE = 128, 129  # its operations, among the threads of one process
 
 
-def _element(context, builder, signature, values):  # type: ignore[no-untyped-def]
-    return builder.gep(context.make_array(signature.args[0])(context, builder, values[0]).data, [values[1]])
+@emitted(types.int64)
+def atomic_add(builder, array, index, value):  # type: ignore[no-untyped-def]
+    """Add to array[index] (int64) in one indivisible step; returns the number before."""
+    return builder.atomic_rmw("add", builder.gep(array, [index]), value, "seq_cst")
 
 
-@intrinsic
-def atomic_add(typing, array, index, value):  # type: ignore[no-untyped-def]
-    """Add to array[index] (int64) in one indivisible step; returns what it held before."""
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        return builder.atomic_rmw("add", _element(context, builder, signature, values), values[2], "seq_cst")
-
-    return types.int64(array, types.int64, types.int64), emit
+@emitted(types.int64)
+def atomic_load(builder, array, index):  # type: ignore[no-untyped-def]
+    """array[index] (int64), read afresh; all that its writer stored before is visible after."""
+    return builder.load_atomic(builder.gep(array, [index]), "acquire", 8)
 
 
-@intrinsic
-def atomic_load(typing, array, index):  # type: ignore[no-untyped-def]
-    """array[index] (int64), read afresh; what its writer stored before is visible after."""
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        return builder.load_atomic(_element(context, builder, signature, values), "acquire", 8)
-
-    return types.int64(array, types.int64), emit
+@emitted()
+def atomic_store(builder, array, index, value):  # type: ignore[no-untyped-def]
+    """array[index] = value (int64), after all that this thread stored before."""
+    builder.store_atomic(value, builder.gep(array, [index]), "release", 8)
 
 
-@intrinsic
-def atomic_store(typing, array, index, value):  # type: ignore[no-untyped-def]
-    """array[index] = value (int64), after everything this thread stored before."""
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        builder.store_atomic(values[2], _element(context, builder, signature, values), "release", 8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, types.int64), emit
-
-
-@intrinsic
-def relax(typing):  # type: ignore[no-untyped-def]
+@emitted()
+def relax(builder):  # type: ignore[no-untyped-def]
     """Hint to the core that this is a waiting loop."""
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        machine = platform.machine().lower()
-        if machine in ("x86_64", "amd64"):
-            kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
-        elif machine in ("aarch64", "arm64"):
-            kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.aarch64.hint"), [ir.IntType(32)(1)])
-        return context.get_dummy_value()
-
-    return types.void(), emit
+    machine = platform.machine().lower()
+    if machine in ("x86_64", "amd64"):
+        kind = ir.FunctionType(ir.VoidType(), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+    elif machine in ("aarch64", "arm64"):
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.aarch64.hint"), [ir.IntType(32)(1)])
 
 
-def _clock(name: str):  # type: ignore[no-untyped-def]
+def _clock(name: str) -> Any:
     """An intrinsic: nanoseconds on the clock of this name; always 0 on Windows, which has no such function."""
     which = getattr(time, name, None)
 
-    @intrinsic
-    def now(typing):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            if which is None:
-                return I64(0)
-            i32 = ir.IntType(32)
-            kind = ir.ArrayType(I64, 2)  # seconds and nanoseconds
-            place = cgutils.alloca_once(builder, kind)
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(i32, [i32, kind.as_pointer()]), "clock_gettime"
-            )
-            builder.call(function, [i32(which), place])
-            seconds, rest = (builder.load(builder.gep(place, [i32(0), i32(i)])) for i in range(2))
-            return builder.add(builder.mul(seconds, I64(1_000_000_000)), rest)
-
-        return types.int64(), emit
+    @emitted(types.int64)
+    def now(builder):  # type: ignore[no-untyped-def]
+        if which is None:
+            return I64(0)
+        i32 = ir.IntType(32)
+        kind = ir.ArrayType(I64, 2)  # seconds and nanoseconds
+        place = cgutils.alloca_once(builder, kind)
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(i32, [i32, kind.as_pointer()]), "clock_gettime"
+        )
+        builder.call(function, [i32(which), place])
+        seconds, rest = (builder.load(builder.gep(place, [i32(0), i32(i)])) for i in range(2))
+        return builder.add(builder.mul(seconds, I64(1_000_000_000)), rest)
 
     return now
 
@@ -109,36 +85,25 @@ def _clock(name: str):  # type: ignore[no-untyped-def]
 wall_clock, own_clock = _clock(WALL), _clock(ON_CORE)
 
 
-@intrinsic
-def sleep(typing, array, index, value):  # type: ignore[no-untyped-def]
+@emitted()
+def sleep(builder, array, index, value):  # type: ignore[no-untyped-def]
     """Sleep while array[index] (int64) is `value`, until `wake` or for a millisecond.
 
     On other systems than Linux it sleeps for less, and on Windows not at all.
     """
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        if number := _futex():
-            seconds = ir.Constant(ir.ArrayType(I64, 2), [0, NAP])  # and nanoseconds
-            word, length = _word(context, builder, signature, values), cgutils.alloca_once_value(builder, seconds)
-            _call(builder, "syscall", I64(number), word, I64(WAIT), values[2], length)
-        elif platform.system() != "Windows":
-            _call(builder, "usleep", ir.IntType(32)(50))
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, types.int64), emit
+    if number := _futex():
+        seconds = ir.Constant(ir.ArrayType(I64, 2), [0, NAP])  # and nanoseconds
+        length = cgutils.alloca_once_value(builder, seconds)
+        _call(builder, "syscall", I64(number), _word(builder, array, index), I64(WAIT), value, length)
+    elif platform.system() != "Windows":
+        _call(builder, "usleep", ir.IntType(32)(50))
 
 
-@intrinsic
-def wake(typing, array, index):  # type: ignore[no-untyped-def]
+@emitted()
+def wake(builder, array, index):  # type: ignore[no-untyped-def]
     """Wake all threads that `sleep` on array[index]; on other systems than Linux they wake by themselves."""
-
-    def emit(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        if number := _futex():
-            word = _word(context, builder, signature, values)
-            _call(builder, "syscall", I64(number), word, I64(WAKE), I64(2**31 - 1))
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64), emit
+    if number := _futex():
+        _call(builder, "syscall", I64(number), _word(builder, array, index), I64(WAKE), I64(2**31 - 1))
 
 
 def _futex() -> int | None:
@@ -146,9 +111,9 @@ def _futex() -> int | None:
     return FUTEX.get(platform.machine().lower()) if platform.system() == "Linux" else None
 
 
-def _word(context, builder, signature, values):  # type: ignore[no-untyped-def]
+def _word(builder: ir.IRBuilder, array: ir.Value, index: ir.Value) -> ir.Value:
     """Address of an element's low half: the kernel compares 32 bits, which little-endian processors store first."""
-    return builder.bitcast(_element(context, builder, signature, values), ir.IntType(32).as_pointer())
+    return builder.bitcast(builder.gep(array, [index]), ir.IntType(32).as_pointer())
 
 
 def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value) -> None:
