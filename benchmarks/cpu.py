@@ -1,4 +1,4 @@
-"""Training speed on the CPU beside PyTorch and scikit-learn, all in one run.
+"""Training speed on the CPU next to PyTorch and scikit-learn, all in one run.
 
     # everything, some ten minutes; DIR has mnist/ and cifar10/
     python benchmarks/cpu.py --data-dir DIR
@@ -9,15 +9,14 @@
     # two rounds, to see that it works: nothing is stored
     python benchmarks/cpu.py --quick
 
-Every trainer trains the same steps of the same data from the same weights, in a row, behind some that are not timed;
-of full batches, where an epoch is a step, as many epochs. Shuffling, gathering and conversion are part of the time;
-loading and compiling are not. Trainers take turns, round by round, so that what disturbs the machine disturbs all of
-them, and a speed-up is the median of the rounds' ratios. A result during which other programs kept more than a
-twentieth of the cores busy is stored only where --out says so. How many cores the threads have is measured before and
-behind whatever is timed, since a hypervisor may put two processors of a guest on one core: a speed-up is also given
-for the rounds in which both trainers had cores of their own. Where cores have two threads each, native and PyTorch are
-timed with a thread for each core as well. Without the data set at hand the images are random bytes, and the result
-says so.
+Every trainer trains the same steps of the same data from the same weights, in a row, after some that are not timed; of
+full batches, where an epoch is a step, as many epochs. Shuffling, gathering and conversion are part of the time;
+loading and compiling are not. Trainers take turns, round by round, so that a disturbance of the machine disturbs all of
+them, and a speed-up is the median of the rounds' ratios. A result during which other programs used more than a
+twentieth of the cores' time is stored only with --out. The number of cores that the threads have is measured before and
+after each time, since a hypervisor may put two processors of a guest on one core: a speed-up is also given for the
+rounds in which both trainers had cores of their own. If cores have two threads each, native and PyTorch are timed with
+a thread for each core as well. Without the data set at hand the images are random bytes, and the result states it.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def show_case(console: Console, each: dict[str, Any]) -> None:
     if "processors" in each:
         fastest = ", ".join(f"{number} ({each['flops_alone'][number] / 1e9:.0f})" for number in each["processors"])
         console.print(f"on processors that multiplied fastest, GFLOP/s of each alone: {fastest}")
-    console.print("cores that the threads had before and behind each round, the lesser:")
+    console.print("cores that the threads had before and after each round, the lesser:")
     for name, counts in each["cores"].items():
         console.print(f"  {name}: {', '.join(f'{count:.2f}' for count in counts)}")
     for verdict in each["speedups"].values():

@@ -33,7 +33,7 @@ THREADS = 3
 BATCH = 5  # less than two samples for each of three threads, so that nets this small are trained together
 PANELS = 4  # threads that divide mlp's hidden layer by its panels
 
-#: a wide and a thin layer, two wide ones, two thin ones, and a target that is the input
+#: a layer with many and one with few outputs, two of either kind, and a target that is the input
 NETS = (
     nets.mlp((1, 5, 5)),
     Net(
@@ -42,7 +42,7 @@ NETS = (
         (Linear(out_features=70), ReLU(), Linear(out_features=40), ReLU(), Linear(out_features=10)),
         CrossEntropyLoss(),
     ),
-    Net("thin", (40,), (Linear(out_features=6), ReLU(), Linear(out_features=4)), CrossEntropyLoss()),
+    Net("few", (40,), (Linear(out_features=6), ReLU(), Linear(out_features=4)), CrossEntropyLoss()),
     Net("back", (40,), (Linear(out_features=48), ReLU(), Linear(out_features=40)), MSELoss()),
 )
 
@@ -166,7 +166,7 @@ def test_every_wait_of_mlp_that_is_left_out_shows(
 
 @pytest.mark.parametrize("optimizer", [SGD(), Adam()], ids=["sgd", "adam"])
 def test_where_threads_of_mlp_wait(optimizer: Optimizer) -> None:
-    """Behind the product that all read, and behind the loss; where the hidden layer is not divided by panels, behind
+    """After the product that all read, and after the loss; where the hidden layer is not divided by panels, after
     the gradient of it, and at a step's end.
     """
 

@@ -1,5 +1,5 @@
-"""Whether what a training reads and writes may lie on large pages, by what Linux says of each stretch of memory; it
-tells nobody who asks that it will not.
+"""Large pages for the memory of a training, by Linux's own list of each range of memory: a request that Linux does not
+grant raises no error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from warpladder.trainers.native.trainer import NativeTrainer
 
 SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MAPS = Path("/proc/self/smaps")
-ENOUGH = 8 << 20  # bytes: NumPy asks for large pages from 4 MB
+ENOUGH = 8 << 20  # bytes: NumPy requests large pages from 4 MB
 
 pytestmark = pytest.mark.skipif(
     not hasattr(mmap, "MADV_HUGEPAGE") or not SETTING.exists() or "[never]" in SETTING.read_text(),
@@ -40,7 +40,7 @@ def may_be_large(array: np.ndarray) -> bool:
 
 
 def test_a_trainers_buffers_may() -> None:
-    """Memory that other processes could share may only where an administrator has said so, and nowhere does by default."""
+    """Memory that other processes could share may only if an administrator allows it, and nowhere by default."""
     drawn = case(nets.mlp(), TrainConfig(batch_size=64), seed=9, samples=64)
     with NativeTrainer(drawn.net, drawn.config, drawn.state) as trainer:
         for part in ("weights", "activations", "gradients"):

@@ -75,7 +75,7 @@ def test_damaged_files_are_made_anew(home: Path) -> None:
     assert run(home)[:3] == [wanted[0], "False", "False"]
 
 
-@pytest.mark.nightly  # what `versions` says of a processor is in the key, as its test below shows
+@pytest.mark.nightly  # the processor is in the key, as its test below shows
 def test_another_processor_has_files_of_its_own(home: Path) -> None:
     run(home)
     assert run(home, NUMBA_CPU_NAME="haswell", NUMBA_CPU_FEATURES="")[2] == "True"
@@ -121,8 +121,10 @@ def test_what_is_stored_comes_back_and_nothing_else(monkeypatch: pytest.MonkeyPa
             assert module._stored(function) is None
 
 
-CPUS: tuple[dict[str, str], ...] = ({}, {"NUMBA_CPU_NAME": "haswell"}, {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "-avx2"}, {"NUMBA_CPU_NAME": "generic"},
-        {"NUMBA_ENABLE_AVX": "0"}, {"NUMBA_CPU_NAME": "sandybridge"})  # fmt: skip
+CPUS: tuple[dict[str, str], ...] = (
+    {}, {"NUMBA_CPU_NAME": "haswell"}, {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "-avx2"},
+    {"NUMBA_CPU_NAME": "generic"}, {"NUMBA_ENABLE_AVX": "0"}, {"NUMBA_CPU_NAME": "sandybridge"},
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("settings", CPUS, ids=lambda settings: " ".join(settings.values()) or "this one")

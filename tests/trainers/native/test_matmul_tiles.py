@@ -32,7 +32,7 @@ def innermost(assembly: str) -> list[str]:
 
 @pytest.mark.parametrize("strided", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_gradients_tile_has_all_that_it_counts_in_registers(strided: bool) -> None:
-    """Its rows lie as far apart as an argument says; LLVM would step a pointer for each of them, and keep these on the
+    """An argument is the distance of its rows; LLVM would step a pointer for each of them, and keep these on the
     stack.
     """
     tile = make_tile(ROWS, VECTORS, (ZERO, ADD), (STORE, STEP), strided)
@@ -108,7 +108,7 @@ def test_tiles_of_six_rows_leave_whole_tiles_of_eight() -> None:
 @pytest.mark.parametrize("inputs", [41, 48, 54, 96, 100])
 @pytest.mark.parametrize("outputs", [64, 80, 112])
 def test_layers_of_four_panels_and_more_step_each_weight_once(inputs: int, outputs: int) -> None:
-    """Four panels, five and seven; inputs that tiles of six and of eight rows share in all ways, and two threads by
+    """Four panels, five and seven; inputs that tiles of six and of eight rows divide differently, and two threads by
     panels and by rows.
     """
     net = Net("fours", (inputs,), (Linear(out_features=outputs), ReLU(), Linear(out_features=10)), CrossEntropyLoss())

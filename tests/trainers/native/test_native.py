@@ -1,4 +1,4 @@
-"""What only the native trainer has: threads, two ways to share work, layouts, and vector code of its own."""
+"""The native trainer's own parts: threads, the two sharings of work, layouts, and vector code."""
 
 from __future__ import annotations
 
@@ -98,23 +98,23 @@ def test_losses_of_many_threads_are_added_alike_in_calls_of_any_length() -> None
         trainer.load(drawn.dataset)
         together = trainer.run(drawn.order, 0, 5)
         trainer.set_state(drawn.state)
-        apart = StepLog.joined([trainer.run(drawn.order, step, step + 1) for step in range(5)])
-    assert together.loss.tobytes() == apart.loss.tobytes() and together.correct.tolist() == apart.correct.tolist()
+        single = StepLog.joined([trainer.run(drawn.order, step, step + 1) for step in range(5)])
+    assert together.loss.tobytes() == single.loss.tobytes() and together.correct.tolist() == single.correct.tolist()
 
 
 def test_the_two_ways_to_share_work_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = case(nets.cnn((1, 10, 10)), SETTINGS, seed=2, samples=24)
-    apart = trained(drawn, threads=2)
+    separate = trained(drawn, threads=2)
     assert not NativePlan(drawn.net, drawn.config, 2, 8).sharing.together
     monkeypatch.setattr("warpladder.trainers.native.program.plan.SMALL", 0)
     monkeypatch.setattr(Net, "train_flops", property(lambda net: 0))
     assert NativePlan(drawn.net, drawn.config, 2, 8).sharing.together
-    assert distance(trained(drawn, threads=2)[0], apart[0]) <= bound("float32", 1000, steps=3)
+    assert distance(trained(drawn, threads=2)[0], separate[0]) <= bound("float32", 1000, steps=3)
 
 
 def test_a_step_inside_the_gradient_is_the_same_step() -> None:
     """Without momentum a Linear layer steps its weights as its gradient leaves the registers; with a vanishing one,
-    behind some tiles.
+    after some tiles.
     """
     drawn = case(nets.mlp((1, 8, 8)), SETTINGS.but(weight_decay=0.01, clip_value=0.02), seed=3, samples=16)
     assert NativePlan(drawn.net, drawn.config.but(), 2, 1).sharing.steps_weights == IN_REGISTERS
@@ -128,8 +128,8 @@ def test_a_step_inside_the_gradient_is_the_same_step() -> None:
 
 @pytest.mark.parametrize("features", [16, 48, 50, 784])
 def test_bytes_and_floats_train_alike(features: int) -> None:
-    """A thin first layer reads bytes where they lie; as floats, or with a ragged number of features, they are gathered."""
-    net = Net("thin", (features,), (Linear(out_features=10),), CrossEntropyLoss())
+    """A first layer with few outputs reads bytes in place; floats and ragged numbers of features are gathered."""
+    net = Net("few", (features,), (Linear(out_features=10),), CrossEntropyLoss())
     drawn = case(net, SETTINGS, seed=4, samples=20)
     data = drawn.dataset
     floats = replace(
@@ -326,14 +326,14 @@ def test_more_threads_than_cores_do_not_wait_by_spinning() -> None:
         worker.join(60)
     assert not any(worker.is_alive() for worker in workers)
     assert sync[GENERATION] == calls and sync[ARRIVED] == sync[SLEEPERS] == 0
-    # whoever spins to the end for all others, SPINS of 25 ns or more in each of `threads` waits, needs some 100 us a
-    # wait
+    # a thread that spins to the end for all others, SPINS of 25 ns or more in each of `threads` waits, needs some
+    # 100 us a wait
     assert time.process_time() - used < 0.25 * calls * threads * SPINS * 25e-9
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_nobody_passes_a_barrier_before_all_have_come(threads: int) -> None:
-    """Each adds one to a shared number, waits, and finds what all have added, whoever sleeps."""
+    """Each adds one to a shared number, waits, and finds the sum of all, whichever threads sleep."""
     seen = np.zeros((threads, 300), np.int64)
     shared, sync = np.zeros(1, np.int64), np.zeros(16, np.int64)
     count_together(shared, np.zeros(16, np.int64), 1, np.zeros(1, np.int64))  # compiled
@@ -383,10 +383,10 @@ print([function.name for function in wanted if not is_stored(function)], run.his
 def test_what_other_processes_compile_is_kept_and_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpladder.machine.facts.cores", lambda: 2)  # whatever this process is given among others
     environment = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", ASSISTED], env=environment, capture_output=True, text=True, check=True
     ).stdout
     run = train(nets.softmax((1, 8, 8)), data.load("digits"), TrainConfig(epochs=1), rung="native:threads=2")
-    left, loss, here = said.split()
+    left, loss, here = printed.split()
     assert left == "[]" and float(loss) == run.history[0].train_loss
     assert 0 < int(here) < len(list(tmp_path.rglob("*.o")))

@@ -67,7 +67,7 @@ def same(net: Net, found: np.ndarray, wanted: np.ndarray, limit: float, what: st
 def test_several_steps_are_those_of_float64(net: Net, config: TrainConfig) -> None:
     for batch in (1, 7, None):
         drawn = case(net, config.but(batch_size=batch), seed=8, samples=SAMPLES)  # no sum of gradients cancels here
-        start = drawn.state.but(step=1)  # still in the warm-up, or just behind it
+        start = drawn.state.but(step=1)  # still in the warm-up, or just after it
         wanted = ended(ReferenceTrainer(net, drawn.config, start), drawn, 3)
         steps = wanted.step - 1
         assert steps == 2 * min(drawn.steps, 3)

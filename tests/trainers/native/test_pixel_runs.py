@@ -25,7 +25,7 @@ def conv(channels: int, padding: int) -> Conv2d:
 @pytest.mark.parametrize(
     ("shape", "layers", "wide", "narrow"),
     [
-        # rows of 26 pixels, two or three runs, and borders of two, one and no zeros on their way back
+        # rows of 26 pixels, two or three runs, and borders of two, one and no zeros in their gradients
         ((1, 5, 28), (conv(5, 0), ReLU(), conv(20, 0), ReLU(), conv(3, 2)), 5, 3),
         ((3, 4, 26), (conv(16, 1), ReLU(), conv(4, 1)), 3, 3),
         # three panels, of which the last has no neighbour with AVX-512; a run a row, whose both ends meet zeros
@@ -57,7 +57,7 @@ def test_pixel_runs_train_every_width(
 
 @pytest.mark.parametrize("batch", [29, 60, 26])
 def test_few_outputs_of_few_inputs_go_by_runs_of_samples(batch: int) -> None:
-    """Two threads with more samples than a run has, with such a number of them, and with fewer in the last batch."""
+    """Two threads with more samples than a run has, with exactly as many, and with fewer in the last batch."""
     layers = (Flatten(), Linear(out_features=12), ReLU(), Linear(out_features=7), ReLU(), Linear(out_features=5))
     net = Net("samples", (1, 3, 5), layers, CrossEntropyLoss())
     config = TrainConfig(batch_size=batch, learning_rate=1e-2)
@@ -76,7 +76,7 @@ def test_few_outputs_of_few_inputs_go_by_runs_of_samples(batch: int) -> None:
     [(RUN, 1), pytest.param(PAIR_RUN, 2, marks=pytest.mark.skipif(TOGETHER == 1, reason="pairs go otherwise"))],
 )
 def test_a_run_has_all_that_it_counts_in_registers(length: int, vectors: int) -> None:
-    """Its pixels lie as far apart as an argument says: an address adds that up, and no pointer is kept on the stack."""
+    """An argument is the distance of its pixels: an address adds that up, and no pointer is on the stack."""
     tile = make_run_tile(TAPS, length=length, vectors=vectors)
 
     @njit

@@ -1,5 +1,5 @@
 """Tensors of the native trainer that take the memory of others: pixels that a Linear layer reads as they lie, gradients
-where nobody reads activations any more.
+where activations are no longer read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONFIG = TrainConfig(batch_size=4, learning_rate=1e-2)
         ((Conv2d(out_channels=20, kernel_size=3), MaxPool2d(2), Flatten()), True),
         ((Conv2d(out_channels=128, kernel_size=3), MaxPool2d(2), Flatten()), True),
         ((Conv2d(out_channels=16, kernel_size=3), ReLU(), Conv2d(out_channels=16, kernel_size=2), Flatten()), True),
-        # the gradient before a convolution takes the memory of what it gave, and has no room there
+        # the gradient before a convolution takes the memory of its output, and does not fit there
         (
             (Conv2d(out_channels=16, kernel_size=3), Conv2d(out_channels=32, kernel_size=1), MaxPool2d(2), Flatten()),
             False,

@@ -11,7 +11,7 @@ from numba import njit
 from warpladder.trainers.native.compiler.vectors import LANES
 from warpladder.trainers.native.kernels.softmax import softmax
 
-SLACK = LANES  # floats behind a row that a vector may read or write
+SLACK = LANES  # floats after a row that a vector may read or write
 SHARE = np.float32(1 / 64)
 
 
@@ -21,18 +21,16 @@ def _row(source, at, count, label, share, target, to):
 
 
 def row(logits: np.ndarray, label: int) -> tuple[float, float, int, np.ndarray]:
-    """What `softmax` gives for a row that lies between others, and the gradient; nothing before the row may be written."""
-    source = np.full(
-        3 + len(logits) + SLACK, 50, np.float32
-    )  # larger than any logit: whoever reads beyond the row is found out
+    """The results of `softmax` for a row between others, and the gradient; nothing before the row may be written."""
+    source = np.full(3 + len(logits) + SLACK, 50, np.float32)  # larger than any logit: a read beyond the row shows
     source[3 : 3 + len(logits)] = logits
     target = np.full(2 + len(logits) + 2 * SLACK, 7, np.float32)
     total, largest, first = _row(source, 3, len(logits), label, SHARE, target, 2)
     assert np.array_equal(target[:2], [7, 7])
     end = 2 + -(-len(logits) // LANES) * LANES
-    behind = 0 * total  # NaN behind a row that has one, 0 behind others
+    after = 0 * total  # NaN after a row that has one, 0 after others
     assert np.array_equal(
-        target[2 + len(logits) : end], np.full(end - 2 - len(logits), behind), equal_nan=True
+        target[2 + len(logits) : end], np.full(end - 2 - len(logits), after), equal_nan=True
     ) and np.all(target[end:] == 7)
     return total, largest, first, target[2 : 2 + len(logits)]
 

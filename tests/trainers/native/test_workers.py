@@ -58,7 +58,7 @@ def test_fewer_threads_than_parts_give_the_same_bits(
             np.testing.assert_array_equal(one, same)
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads can be kept to one core on Linux only")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads can be pinned to one core on Linux only")
 def test_threads_that_share_one_core_become_one_thread() -> None:
     """And the steps of the ranges that were left early are done once each."""
     digits = data.load("digits")
@@ -67,7 +67,7 @@ def test_threads_that_share_one_core_become_one_thread() -> None:
     with trainer(net, 4, 64, digits) as made, trainer(net, 4, 64, digits) as quiet:
         steps = made.config.steps(order.n)
         quiet._workers._judge = lambda *_: None  # type: ignore[method-assign]
-        os.sched_setaffinity(0, {min(here)})  # the threads of the pool, which are made now, are kept to it as well
+        os.sched_setaffinity(0, {min(here)})  # the threads of the pool, which are made now, are pinned to it as well
         try:
             logs = [made.run(order, 0, steps) for _ in range(20)]
         finally:
@@ -117,7 +117,7 @@ class Machine:
 
 def test_as_many_threads_run_as_there_are_cores_for(monkeypatch: pytest.MonkeyPatch) -> None:
     many, machine = Workers(16), Machine(16, monkeypatch)
-    assert machine.train(many, 1000) == [16]  # one call, as long as nobody is in the way
+    assert machine.train(many, 1000) == [16]  # one call, as long as all cores are free
     machine.free = 4
     assert set(machine.train(many, 40)) == {16, 4} and many.count == 4
     machine.free = 1
@@ -155,9 +155,9 @@ def test_too_little_time_is_no_evidence() -> None:
     many.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads can be kept to one core on Linux only")
-def test_threads_that_the_system_leaves_on_one_processor_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nobody is kept anywhere afterwards, nor before the clocks say that threads wait."""
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads can be pinned to one core on Linux only")
+def test_threads_that_the_system_leaves_on_one_processor_are_pinned_to_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none is pinned afterwards, nor before the clocks show that threads wait."""
     here = os.sched_getaffinity(0)
     many, machine = Workers(2), Machine(1, monkeypatch)
     places: list[set[int]] = []
