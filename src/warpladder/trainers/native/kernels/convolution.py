@@ -98,13 +98,8 @@ def convolve_block(it, memory, work, pixels, panel_range):  # type: ignore[no-un
         for part in range(outer):
             start = ADD if part > 0 else BIAS if it.bias >= 0 else ZERO
             left = (a, part * it.x.row, 1, a_run)
-            right = (
-                weights,
-                it.weights + (panel * depth + part * runs * length) * WIDTH,
-                WIDTH,
-                length * WIDTH,
-                b_vector,
-            )
+            b_at = it.weights + (panel * depth + part * runs * length) * WIDTH
+            right = (weights, b_at, WIDTH, length * WIDTH, b_vector)
             finish = it.finish if part == outer - 1 else STORE
             result, ends = (a, column, LANES), (start, biases, it.bias + column, finish, a, column)
             if lone:

@@ -52,23 +52,20 @@ def patch_offsets(at, x, kernel, w_at):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _add_chunk(it, memory, work, left, right, extent, how):  # type: ignore[no-untyped-def]
+def _add_chunk(it, memory, work, left, right, extent, bounds):  # type: ignore[no-untyped-def]
     """Multiply a chunk of pixels for a thread's tiles and panels.
 
     left, right : of the tiles, right without its panel and strides between vectors. extent : pixels of a row, rows.
-    how : start and finish of the sums.
+    bounds : start and finish of the sums.
     """
-    at, target, step = (
-        offsets_of(memory, work),
-        gradient_target(memory, work, it.steps_weights != 0),
-        sgd_numbers(memory, work),
-    )
+    at, target = offsets_of(memory, work), gradient_target(memory, work, it.steps_weights != 0)
+    step = sgd_numbers(memory, work)
     depth = it.kernel_rows * it.kernel_columns * it.x.channels
     tile_range, panel_range = rows_and_panels(it.tiles, it.panels, it.by_panel, work)
     first, last = tile_range[0] * ROWS, tile_range[1] * ROWS
     broad, span = broad_rows(min(last, depth) - first), at.shape[0] // KINDS
     dy, b_at, b_k, b_run = right
-    ends = (how[0], target, 0, how[1], target, 0)
+    ends = (bounds[0], target, 0, bounds[1], target, 0)
     # panels outside: a panel's gradients are then written in the order in which they are stored
     for panel in range(panel_range[0], panel_range[1], TOGETHER):
         factor = (dy, b_at + panel * WIDTH, b_k, b_run, LANES)

@@ -18,43 +18,40 @@ def _lines(image):  # type: ignore[no-untyped-def]
     return (1, image.height * image.width) if dense else (image.height, image.width)
 
 
-def flatten(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Images to rows, LANES x LANES numbers at a time."""
+@inner
+def _copy(operands, memory, work, to_row):  # type: ignore[no-untyped-def]
+    """Images to rows if `to_row`, else rows to images: LANES channels of LANES pixels at a time, then the others."""
     it, a = _read(operands), activations_of(memory, work)
     image, channels, area = it.image, it.channels, it.image.height * it.image.width
     height, width = _lines(image)
     whole, squares = channels // LANES * LANES, width // LANES * LANES
     first, last = own_samples(work)
     for sample in range(first, last):
-        out = place(it.row, sample, 0, 0)
         for row in range(height):
-            start, at = place(image, sample, row, 0), out + row * width
+            pixels, features = place(image, sample, row, 0), place(it.row, sample, 0, 0) + row * width
             for channel in range(0, whole, LANES):
                 for column in range(0, squares, LANES):
-                    pixel = start + column * image.pixel + channel
-                    transposed(a, pixel, image.pixel, a, at + column + channel * area, area)
+                    pixel, feature = pixels + column * image.pixel + channel, features + column + channel * area
+                    if to_row:
+                        transposed(a, pixel, image.pixel, a, feature, area)
+                    else:
+                        transposed(a, feature, area, a, pixel, image.pixel)
             for column in range(width):
                 for channel in range(whole if column < squares else 0, channels):
-                    a[at + column + channel * area] = a[start + column * image.pixel + channel]
+                    pixel, feature = pixels + column * image.pixel + channel, features + column + channel * area
+                    if to_row:
+                        a[feature] = a[pixel]
+                    else:
+                        a[pixel] = a[feature]
+
+
+def flatten(operands, memory, work):  # type: ignore[no-untyped-def]
+    """Images to rows."""
+    _copy(operands, memory, work, True)
     return 0.0, 0.0
 
 
 def unflatten(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Rows to images, LANES x LANES numbers at a time."""
-    it, a = _read(operands), activations_of(memory, work)
-    image, channels, area = it.image, it.channels, it.image.height * it.image.width
-    height, width = _lines(image)
-    whole, squares = channels // LANES * LANES, width // LANES * LANES
-    first, last = own_samples(work)
-    for sample in range(first, last):
-        start = place(it.row, sample, 0, 0)
-        for row in range(height):
-            out, at = place(image, sample, row, 0), start + row * width
-            for channel in range(0, whole, LANES):
-                for column in range(0, squares, LANES):
-                    pixel = out + column * image.pixel + channel
-                    transposed(a, at + column + channel * area, area, a, pixel, image.pixel)
-            for column in range(width):
-                for channel in range(whole if column < squares else 0, channels):
-                    a[out + column * image.pixel + channel] = a[at + column + channel * area]
+    """Gradients of rows to those of images."""
+    _copy(operands, memory, work, False)
     return 0.0, 0.0

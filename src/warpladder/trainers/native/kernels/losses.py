@@ -22,12 +22,8 @@ def cross_entropy(operands, memory, work):  # type: ignore[no-untyped-def]
 
     dx = (softmax - onehot) * work.inverse.
     """
-    it, a, labels, indices = (
-        _read(operands),
-        activations_of(memory, work),
-        int32s(memory, LABELS, 0),
-        indices_of(memory, work),
-    )
+    it, a = _read(operands), activations_of(memory, work)
+    labels, indices = int32s(memory, LABELS, 0), indices_of(memory, work)
     loss = 0.0
     correct = 0
     product = 1.0  # of the sums of exponentials, each at least 1: one logarithm serves many samples
@@ -46,12 +42,8 @@ def cross_entropy(operands, memory, work):  # type: ignore[no-untyped-def]
 
 def cross_entropy_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
     """dx of `cross_entropy` to the bit, without losses and predictions."""
-    it, a, labels, indices = (
-        _read(operands),
-        activations_of(memory, work),
-        int32s(memory, LABELS, 0),
-        indices_of(memory, work),
-    )
+    it, a = _read(operands), activations_of(memory, work)
+    labels, indices = int32s(memory, LABELS, 0), indices_of(memory, work)
     first, last = own_samples(work)
     for sample in range(first, last):
         start, out = place(it.x, sample, 0, 0), place(it.dx, sample, 0, 0)

@@ -25,10 +25,8 @@ def relu(operands, memory, work):  # type: ignore[no-untyped-def]
     for sample in range(first, last):
         for row in range(it.x.height):
             for column in range(it.x.width):
-                x, y = (
-                    _channels(activations, it.x, sample, row, column),
-                    _channels(activations, it.y, sample, row, column),
-                )
+                x = _channels(activations, it.x, sample, row, column)
+                y = _channels(activations, it.y, sample, row, column)
                 for channel in range(it.x.channels):
                     y[channel] = np.float32(0) if x[channel] < 0 else x[channel]
     return 0.0, 0.0
