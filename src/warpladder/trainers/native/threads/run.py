@@ -1,10 +1,10 @@
 """Steps of training and batches of prediction, run by every thread at once.
 
 The plan divides the work into parts. *Separate*: each part trains its own share of the batch block by block, through
-all layers, without waiting; the gradients meet once a step. Gradients of up to SUMMED blocks are added in one accumulator,
-and such subtotals to each other: a sum of millions of like terms, of images whose pixels are mostly the same, is off by
-far more than one of thousands. *Together*: every instruction is divided, and followed by a barrier where the next one
-needs what other threads do, which suits weights too large for a gradient of each part.
+all layers, without waiting; the gradients meet once a step. Gradients of up to SUMMED blocks are added in one
+accumulator, and such subtotals to each other: a sum of millions of like terms, of images whose pixels are mostly the
+same, is off by far more than one of thousands. *Together*: every instruction is divided, and followed by a barrier if
+the next one needs the work of other threads, which suits weights too large for a gradient of each part.
 
 There are as many parts as the trainer has threads, and a step's bits depend on nothing else: where cores are short,
 fewer threads do the parts, some of them one after the other (workers.py).
