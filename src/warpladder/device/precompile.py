@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Generic, Protocol, TypeVar
@@ -78,7 +79,7 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
                 units.setdefault(self.unit(sources.read(path), other))
         missing = [each for each in units if not self.is_compiled(each)]
         missing.sort(key=lambda each: -len(each.source.text))  # the longest first, so that none of them ends alone
-        compile_concurrently([lambda each=each: self.compile_unit(each) for each in missing], self.compiled_folder, say)
+        compile_concurrently([partial(self.compile_unit, each) for each in missing], self.compiled_folder, say)
 
 
 def compile_concurrently(compilations: Sequence[Callable[[], object]], folder: Path | None, say: Say) -> None:

@@ -78,6 +78,19 @@ class KernelTrainer(Trainer):
         self._release()
         self.set_state(state)
 
+    def _release(self) -> None:
+        """Free everything that was bound for a training set, before memory for another one is allocated."""
+        self.chain: Chain | None = None
+        self.feed: Feed | None = None
+        self.total: Array | None = None
+        self.epoch_log: EpochLog | None = None
+        self.settings: StepSettings | None = None
+        self.adding: KernelAccumulate | None = None
+        #: Launches that end a step: for a batch in one slice they update the parameters that no segment updates.
+        self.updates: dict[bool, Launches] = {}
+        self.updaters: list[KernelUpdate] = []
+        self.programs: dict[Slice, Launches] = {}
+
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
         with self.device.precompiling(partial(self.kernels_of_training, dataset), self.say):
@@ -160,19 +173,6 @@ class KernelTrainer(Trainer):
         assert self.settings is not None
         step = None if self.config.steady else self.step
         return [call for update in updates for call in update.launches(self.settings.numbers, step)]
-
-    def _release(self) -> None:
-        """Free everything that was bound for a training set, before memory for another one is allocated."""
-        self.chain: Chain | None = None
-        self.feed: Feed | None = None
-        self.total: Array | None = None
-        self.epoch_log: EpochLog | None = None
-        self.settings: StepSettings | None = None
-        self.adding: KernelAccumulate | None = None
-        #: Launches that end a step: for a batch in one slice they update the parameters that no segment updates.
-        self.updates: dict[bool, Launches] = {}
-        self.updaters: list[KernelUpdate] = []
-        self.programs: dict[Slice, Launches] = {}
 
     @property
     def log(self) -> Log:
