@@ -47,7 +47,7 @@ def test_tuned_once_and_never_slower(net: Net, batch: int, tmp_path: Path, monke
                 plan_cache.found.clear()  # the next one reads the files
                 assert trainer.chain is not None
                 for choice in products(trainer.chain, trainer.chain.layered):
-                    tuned, model = choice.now, choice.ways()[0]
+                    tuned, model = choice.now, choice.variants()[0]
                     if choice.work >= WORTH and tuned != model:
                         ours, its = in_turn(trainer.device, [choice.calls(tuned), choice.calls(model)])
                         assert ours <= its * NOISE, f"{choice.name}: {ours:.2e} s instead of {its:.2e} s"

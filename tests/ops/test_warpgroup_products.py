@@ -40,7 +40,7 @@ from warpladder.ops.linear.tensor.tiles import (
     tiles_of,
 )
 from warpladder.proof import verify
-from warpladder.trainers.tuning.candidates import Tiles
+from warpladder.trainers.tuning.candidates import TileChoice
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -238,7 +238,7 @@ def test_the_model_keeps_both_kernels_and_whole_clusters() -> None:
         lambda n: (n, 1024, 1024), limits, 512, Formats.alike(FORMATS["bf16"]), (*TILES, *OF_WARPGROUPS)
     )
     assert isinstance(wide(512).tile, WarpgroupTile)
-    timed = Tiles(0, cast(Segment, SimpleNamespace(products={"y": wide})), 512, "y").candidates()
+    timed = TileChoice(0, cast(Segment, SimpleNamespace(products={"y": wide})), 512, "y").candidates()
     assert {plan.tile.kind for plan in timed} == {tile.kind for tile in (*TILES, *OF_WARPGROUPS)} and len(timed) <= 6, (
         "the clock decides, soon"
     )

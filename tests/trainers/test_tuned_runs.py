@@ -167,7 +167,7 @@ def test_a_run_goes_on_with_the_plan_that_it_began_with(tmp_path: Path, monkeypa
     crash: Hook = at_ten
     shown = StringIO()
     whole = train(AUTOENCODER, data(), CONFIG, rung=tuned(), progress=Progress(console=Console(file=shown, width=300)))
-    assert shown.getvalue().count("Timing the ways to compute this net's layers on the emulator\nTimed in ") == 1
+    assert shown.getvalue().count("Timing the kernels of this net's layers on the emulator\nTimed in ") == 1
     path = tmp_path / "run.safetensors"
     with pytest.raises(Crash):
         train(AUTOENCODER, data(), CONFIG, rung=hooked(tuned(), before=crash), checkpoint=path, checkpoint_every=3)

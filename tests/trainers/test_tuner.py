@@ -30,7 +30,7 @@ from warpladder.ops.tables.graph import TABLE, Tiled
 from warpladder.ops.tables.tensor import TABLE as TENSOR
 from warpladder.trainers.graphed import GraphedTrainer
 from warpladder.trainers.tuning import plan_cache, tuner
-from warpladder.trainers.tuning.candidates import MOST, Tiles, products
+from warpladder.trainers.tuning.candidates import MOST, TileChoice, products
 from warpladder.trainers.tuning.tuner import MARGIN, fastest
 
 NET = Net(
@@ -78,7 +78,7 @@ def loaded(
     return trainer
 
 
-def of(trainer: GraphedTrainer) -> list[Tiles]:
+def of(trainer: GraphedTrainer) -> list[TileChoice]:
     assert trainer.chain is not None
     return products(trainer.chain, trainer.chain.layered)
 
@@ -98,8 +98,8 @@ def test_the_fastest_of_the_candidates_is_taken(seed: int) -> None:
     better = 0
     for product, told in zip(of(trainer), plan_of(trainer).products, strict=True):
         chosen, candidates = product.now, product.candidates()
-        assert told == product.told(chosen)
-        assert len(candidates) == len(set(candidates)) <= MOST and candidates[0] == product.ways()[0]
+        assert told == product.record(chosen)
+        assert len(candidates) == len(set(candidates)) <= MOST and candidates[0] == product.variants()[0]
         taken = {}
         for plan in candidates:
             taken[plan] = sum(device.cost(call) for call in product.calls(plan) if isinstance(call, Launch))
@@ -222,7 +222,7 @@ def test_a_stored_plan_is_followed_and_not_timed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tuner, "in_turn", forbidden)
     trainer = loaded(Clockwork(by_name(3), hardware="A"), plan)
     assert plan_of(trainer) == plan
-    assert [product.told(product.now) for product in of(trainer)] == list(plan.products)
+    assert [product.record(product.now) for product in of(trainer)] == list(plan.products)
 
 
 def test_a_plan_of_another_device_is_timed_again_and_that_is_said() -> None:
@@ -233,7 +233,7 @@ def test_a_plan_of_another_device_is_timed_again_and_that_is_said() -> None:
     with pytest.warns(UserWarning, match="timed on A, and this is Clockwork: the model's are used here"):
         trainer = loaded(Clockwork(by_name(2), hardware=None), plan)
     assert trainer.tuned is None
-    assert all(product.now == product.ways()[0] for product in of(trainer))
+    assert all(product.now == product.variants()[0] for product in of(trainer))
 
 
 @pytest.mark.parametrize("change", [{"depth": 7}, {"parts": 3000}, {"tile": (1, 2, 3)}, {"op": "Other"}])
@@ -336,7 +336,7 @@ def test_what_is_said() -> None:
         trainer.say = lines.append
         trainer.load(drawn.dataset)
     begin, end = lines
-    assert begin == "Timing the ways to compute this net's layers on Clockwork"
+    assert begin == "Timing the kernels of this net's layers on Clockwork"
     assert end.startswith("Timed in ") and str(plan_cache.PLANS.place()) in end
     assert trainer.spans()["tune"] >= 0
 
@@ -409,7 +409,7 @@ def test_files_that_are_broken_are_left_out_and_timed_again(data: st.DataObject)
         file.write_bytes(content)
         plan_cache.found.clear()
         trainer = loaded(Clockwork(cost), net=net)
-        assert all(product.now in product.ways() for product in of(trainer))
+        assert all(product.now in product.variants() for product in of(trainer))
         if damage != "byte":  # a byte can turn one of the plans into another one of them
             assert plan_of(trainer) == plan
         for path, before in whole.items():

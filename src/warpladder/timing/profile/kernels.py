@@ -148,7 +148,9 @@ def tiles(trainer: KernelTrainer) -> tuple[ProductTiles, ...]:
         plan = choice.now
         layers = tuple(range(choice.layer, choice.layer + len(choice.op.layers)))
         found.append(
-            ProductTiles(layers, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.told(plan) in tuned)
+            ProductTiles(
+                layers, choice.product, n, str(plan.tile), plan.depth, plan.parts, choice.record(plan) in tuned
+            )
         )
     return tuple(found)
 

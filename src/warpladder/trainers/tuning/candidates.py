@@ -1,4 +1,4 @@
-"""What there is to choose: the tiles of each product of matrices, and the segment of each run of layers."""
+"""Choices of the tuner: the tiles of each matrix product, and the segment of each run of layers."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from ...ops.engine.chain import timed
 from ...ops.engine.segments import Segment
 from ..kernelwise.chain import Chain
 
-Way = TypeVar("Way")
+Variant = TypeVar("Variant")
 
-#: Plans of a product that are timed, the model's first; and of them with the same tile: it errs about tiles more often
-#: than about parts.
+#: Plans of a product that are timed, in the order of the cost model, and of them with the same tile: the model errs
+#: about tiles more often than about parts.
 MOST, EACH = 12, 3
 
-#: How much longer than the first a plan may take by the model, to be timed: of 27 products on an H200 the slowest that
-#: was chosen has 1.22.
+#: A plan is timed if the cost model gives it at most this multiple of the first plan's time. Of 27 products on an H200
+#: the slowest plan that was chosen has 1.22.
 WITHIN = 1.3
 
 
-class Choice(ABC, Generic[Way]):
-    """Something that can be computed in several ways.
+class Choice(ABC, Generic[Variant]):
+    """A product or a segment that several variants can compute.
 
     layer : number of the segment's first layer in the net.
-    op : the segment that computes it now.
+    op : the segment that is bound now.
     n : samples at a time.
     """
 
@@ -43,33 +43,33 @@ class Choice(ABC, Generic[Way]):
         self.layer, self.op, self.n = layer, op, n
 
     @abstractmethod
-    def ways(self) -> list[Way]:
-        """All ways; the first is taken where nothing is timed."""
+    def variants(self) -> list[Variant]:
+        """All variants; the first is used if nothing is timed."""
 
-    def candidates(self) -> list[Way]:
-        """Those to time, the first among them."""
-        return self.ways()
-
-    @abstractmethod
-    def calls(self, way: Way) -> list[Call]:
-        """What computes it in this way."""
+    def candidates(self) -> list[Variant]:
+        """Variants to time; the first of all is the first of them."""
+        return self.variants()
 
     @abstractmethod
-    def settle(self, way: Way) -> None:
-        """Compute it in this way from now on."""
+    def calls(self, variant: Variant) -> list[Call]:
+        """Launches of a variant."""
+
+    @abstractmethod
+    def settle(self, variant: Variant) -> None:
+        """Use a variant from now on."""
 
     @property
     @abstractmethod
-    def now(self) -> Way:
-        """The way that is used."""
+    def now(self) -> Variant:
+        """The variant in use."""
 
     @abstractmethod
-    def told(self, way: Way) -> Record:
-        """The choice of a way as data."""
+    def record(self, variant: Variant) -> Record:
+        """A variant as data, for checkpoints and the plan cache."""
 
     @abstractmethod
-    def concerns(self, told: Record) -> bool:
-        """Whether this is the choice that was told."""
+    def matches(self, record: Record) -> bool:
+        """True if a record is of this choice."""
 
     @property
     @abstractmethod
@@ -79,32 +79,34 @@ class Choice(ABC, Generic[Way]):
     @property
     @abstractmethod
     def name(self) -> str:
-        """For people, after "the stored plan of ..."."""
+        """Name for messages, after "the stored plan of ..."."""
 
     @property
     def files(self) -> set[Path]:
-        """Sources of kernels that only some of the ways use."""
+        """Sources of kernels that only some variants use."""
         return set()
 
-    def find(self, told: Record) -> Way | None:
-        """The way that was told, where there is such a one."""
-        return next((way for way in self.ways() if self.told(way) == told), None)
+    def find(self, record: Record) -> Variant | None:
+        """The variant of a record, or None if there is none."""
+        return next((variant for variant in self.variants() if self.record(variant) == record), None)
 
     def key(self, hardware: str) -> str:
-        """A hash of everything that bears on which way is fastest: the device, the layers and their shapes, the ways
-        and the kernels' sources.
+        """Hash of everything that decides which variant is fastest: the device, the layers and their shapes, the
+        variants and the kernels' sources.
         """
-        calls = everything(self.op, self.n)
+        calls = all_calls(self.op, self.n)
         used = {call.kernel.source.digest for call in calls if isinstance(call, Launch)}
         digests = sorted(used | {sources.read(path).digest for path in self.files})
-        ways = [str(self.told(way)).partition(",")[2] for way in self.candidates()]  # without the layer's number
+        variants = [
+            str(self.record(variant)).partition(",")[2] for variant in self.candidates()
+        ]  # without the layer's number
         op = self.op
-        asked = op.buffers.dx is not None, op.operands.masks_dx, op.operands.dy_is_masked
-        what = hardware, repr(op.layers), op.buffers.x.shape[1:], asked, op.block_size, digests, ways
+        fused = op.buffers.dx is not None, op.operands.masks_dx, op.operands.dy_is_masked
+        what = hardware, repr(op.layers), op.buffers.x.shape[1:], fused, op.block_size, digests, variants
         return sha256(json.dumps(what).encode()).hexdigest()[:40]
 
 
-class Tiles(Choice[TilePlan]):
+class TileChoice(Choice[TilePlan]):
     """The tiles and parts of one product of an op.
 
     product : "y", "dx" or "dw".
@@ -118,23 +120,23 @@ class Tiles(Choice[TilePlan]):
     def planned(self) -> Planner[TilePlan]:
         return self.op.products[self.product]
 
-    def ways(self) -> list[TilePlan]:
+    def variants(self) -> list[TilePlan]:
         return self.planned.options(self.n)
 
     def candidates(self) -> list[TilePlan]:
         taken: Counter[object] = Counter()
         found: list[TilePlan] = []
-        for plan in self.ways():
+        for plan in self.variants():
             alike = any(plan.tile.kind == other.tile.kind for other in found)
             if alike and self.planned.cycles(self.n, plan) > WITHIN * self.planned.cycles(self.n, found[0]):
-                continue  # but the best of each kind of tile is timed: the model errs about kinds more than within one
+                continue  # the best of each kind of tile is timed: the model errs more about kinds than within one
             taken[plan.tile] += 1
             if taken[plan.tile] <= EACH:
                 found.append(plan)
         return found[:MOST]
 
-    def calls(self, way: TilePlan) -> list[Call]:
-        self.settle(way)
+    def calls(self, variant: TilePlan) -> list[Call]:
+        self.settle(variant)
         part = timed(self.n)
         calls = self.op.forward(part) if self.product == "y" else self.op.backward(part)
         return [call for call in calls if call.product is self.planned]
@@ -143,20 +145,26 @@ class Tiles(Choice[TilePlan]):
     def files(self) -> set[Path]:
         return {plan.tile.source for plan in self.candidates() if plan.tile.source is not None}
 
-    def settle(self, way: TilePlan) -> None:
-        self.planned.use(self.n, way)
+    def settle(self, variant: TilePlan) -> None:
+        self.planned.use(self.n, variant)
 
     @property
     def now(self) -> TilePlan:
         return self.planned(self.n)
 
-    def told(self, way: TilePlan) -> ProductPlan:
+    def record(self, variant: TilePlan) -> ProductPlan:
         return ProductPlan(
-            self.layer, type(self.op).__name__, self.product, self.n, astuple(way.tile), way.depth, way.parts
+            self.layer,
+            type(self.op).__name__,
+            self.product,
+            self.n,
+            astuple(variant.tile),
+            variant.depth,
+            variant.parts,
         )
 
-    def concerns(self, told: Record) -> bool:
-        return isinstance(told, ProductPlan) and (told.layer, told.product, told.samples) == (
+    def matches(self, record: Record) -> bool:
+        return isinstance(record, ProductPlan) and (record.layer, record.product, record.samples) == (
             self.layer,
             self.product,
             self.n,
@@ -164,46 +172,46 @@ class Tiles(Choice[TilePlan]):
 
     @property
     def work(self) -> int:
-        return self.planned.problem(self.n).work(self.ways()[0])
+        return self.planned.problem(self.n).work(self.variants()[0])
 
     @property
     def name(self) -> str:
         return f"layer {self.layer}'s {self.product}"
 
 
-class Segments(Choice[type[Segment]]):
+class SegmentChoice(Choice[type[Segment]]):
     """The segment of a run of layers.
 
-    chain, place : whose segment it is, and its number there.
-    rivals : other segments that may compute the same layers.
+    chain, place : the chain, and the number of the segment in it.
+    alternatives : other segments that can compute the same layers.
     """
 
-    def __init__(self, chain: Chain, place: int, rivals: tuple[type[Segment], ...]) -> None:
+    def __init__(self, chain: Chain, place: int, alternatives: tuple[type[Segment], ...]) -> None:
         op = chain.segments[place]
         super().__init__(op.subgraph.layers_at.start, op, chain.capacity)
         self.chain, self.place = chain, place
-        able = (rival for rival in rivals if rival.fuses_relu_backward or not op.operands.masks_dx)
-        self.rivals = [rival for rival in able if rival.takes(op.subgraph)]
+        able = (other for other in alternatives if other.fuses_relu_backward or not op.operands.masks_dx)
+        self.alternatives = [other for other in able if other.takes(op.subgraph)]
         self.bound: dict[type[Segment], Segment] = {type(op): op}
 
-    def ways(self) -> list[type[Segment]]:
-        return [type(self.op), *self.rivals]
+    def variants(self) -> list[type[Segment]]:
+        return [type(self.op), *self.alternatives]
 
-    def calls(self, way: type[Segment]) -> list[Call]:
-        return everything(self._bind(way), self.n)
+    def calls(self, variant: type[Segment]) -> list[Call]:
+        return all_calls(self._bind(variant), self.n)
 
-    def settle(self, way: type[Segment]) -> None:
-        self.chain.segments[self.place] = self._bind(way)
+    def settle(self, variant: type[Segment]) -> None:
+        self.chain.segments[self.place] = self._bind(variant)
 
     @property
     def now(self) -> type[Segment]:
         return type(self.chain.segments[self.place])
 
-    def told(self, way: type[Segment]) -> OpPlan:
-        return OpPlan(self.layer, way.__name__, self.n)
+    def record(self, variant: type[Segment]) -> OpPlan:
+        return OpPlan(self.layer, variant.__name__, self.n)
 
-    def concerns(self, told: Record) -> bool:
-        return isinstance(told, OpPlan) and (told.layer, told.samples) == (self.layer, self.n)
+    def matches(self, record: Record) -> bool:
+        return isinstance(record, OpPlan) and (record.layer, record.samples) == (self.layer, self.n)
 
     @property
     def work(self) -> int:
@@ -216,26 +224,30 @@ class Segments(Choice[type[Segment]]):
     def name(self) -> str:
         return f"layer {self.layer}"
 
-    def _bind(self, way: type[Segment]) -> Segment:
-        if way not in self.bound:
-            self.bound[way] = way(self.op.device, self.op.subgraph, self.op.operands, self.op.block_size)
-        return self.bound[way]
+    def _bind(self, variant: type[Segment]) -> Segment:
+        if variant not in self.bound:
+            self.bound[variant] = variant(self.op.device, self.op.subgraph, self.op.operands, self.op.block_size)
+        return self.bound[variant]
 
 
-def everything(op: Segment, n: int) -> list[Call]:
-    """All that a segment does for n samples in a step."""
+def all_calls(op: Segment, n: int) -> list[Call]:
+    """All launches of a segment for n samples in a step, without an update in place."""
     part = timed(n)
     return [*op.prepare(part), *op.forward(part), *(op.backward(part) if op.buffers.dy is not None else [])]
 
 
-def products(chain: Chain, some: Iterable[int]) -> list[Tiles]:
-    """The products that these of a chain's segments compute by tiles for as many samples as it holds."""
+def products(chain: Chain, some: Iterable[int]) -> list[TileChoice]:
+    """Tiled products of some of a chain's segments, by their numbers, for as many samples as the chain holds."""
     found = [chain.segments[number] for number in some]
-    every = (Tiles(op.subgraph.layers_at.start, op, chain.capacity, name) for op in found for name in op.products)
+    every = (TileChoice(op.subgraph.layers_at.start, op, chain.capacity, name) for op in found for name in op.products)
     return [tiles for tiles in every if tiles.calls(tiles.now)]
 
 
-def segments(chain: Chain, rivals: tuple[type[Segment], ...]) -> list[Segments]:
-    """Of the segments that compute layers alone, those that have parameters, and rivals."""
-    every = (Segments(chain, place, rivals) for place in chain.layered if chain.segments[place].buffers.w is not None)
-    return [choice for choice in every if choice.rivals]
+def segments(chain: Chain, alternatives: tuple[type[Segment], ...]) -> list[SegmentChoice]:
+    """Segments of layers alone that have parameters and alternatives."""
+    every = (
+        SegmentChoice(chain, place, alternatives)
+        for place in chain.layered
+        if chain.segments[place].buffers.w is not None
+    )
+    return [choice for choice in every if choice.alternatives]

@@ -1,9 +1,9 @@
-"""The tuner: times the ways there are to compute each layer of a net on the device that trains it, and takes the
+"""The tuner: times the variants that can compute each layer of a net on the device that trains it, and uses the
 fastest.
 
-Which one is chosen depends on a clock, and the last bits of what is trained on the choice. So it is made once: a run
-keeps it and goes on with it (`Trainer.tuned`), and other runs of the same shapes on the same device find it
-(`plan_cache`).
+The choice depends on a clock, and the last bits of the trained weights depend on the choice. So it is made once: a run
+stores it and resumes with it (`Trainer.tuned`), and other runs of the same shapes on the same device find it in
+`plan_cache`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ...ops.engine.chain import timed
 from ...ops.engine.segments import Segment
 from ..kernelwise.chain import Chain
 from . import plan_cache
-from .candidates import Choice, Way, products, segments
+from .candidates import Choice, Variant, products, segments
 
-#: What a way must win by over those before it, so that noise does not decide.
+#: Share of the time by which a variant must be faster than those before it, so that noise does not decide.
 MARGIN = 0.02
 
-#: Multiply-adds from which a choice is timed: fewer take less than a tenth of the time of the launch that does them.
+#: Multiply-adds from which a choice is timed: fewer take less than a tenth of the time of their launch.
 WORTH = 3_000_000
 
 
 def tune(
-    chain: Chain, rivals: tuple[type[Segment], ...], stored: NetPlan | None, say: Callable[[str], None] | None
+    chain: Chain, alternatives: tuple[type[Segment], ...], stored: NetPlan | None, say: Callable[[str], None] | None
 ) -> NetPlan | None:
     """Choose the segments of a chain that compute layers alone, and the tiles of their products, for as many samples as
     it holds.
@@ -43,17 +43,17 @@ def tune(
     Parameters
     ----------
     chain : Chain
-    rivals : tuple of Segment types
-        That may take a segment's place.
+    alternatives : tuple of Segment types
+        Other segments that a segment may be replaced by.
     stored : NetPlan or None
-        The plan of the run that goes on: what it says is done, and not timed.
+        The plan of the run that is resumed. Its choices are used, and not timed.
     say : callable or None
-        Told when timing begins and ends.
+        Gets a line when timing begins and one when it ends.
 
     Returns
     -------
     NetPlan or None
-        What is now done; None where the device's times mean nothing, or nothing is worth timing.
+        The choices in use; None if the device's times mean nothing, or no choice is worth timing.
     """
     device = chain.device
     if stored is not None and stored.hardware != device.hardware:
@@ -66,9 +66,9 @@ def tune(
     if device.hardware is None:
         return None
     tuner = (DryTuner if isinstance(device, RecordingDevice) else Tuner)(chain, device.hardware, stored, say)
-    # A segment that is known takes its place first, so that only tiles of segments that are used are asked for; the
-    # others compete with their best.
-    every = [choice for choice in segments(chain, rivals) if choice.work >= WORTH]
+    # Known segments are bound first, so that only the tiles of segments in use are timed. The other segments are timed
+    # with their best tiles.
+    every = [choice for choice in segments(chain, alternatives) if choice.work >= WORTH]
     unknown = [choice for choice in every if not tuner.follow(choice)]
     for tiles in products(chain, chain.multiplying):
         tuner.settle(tiles)
@@ -76,15 +76,18 @@ def tune(
         tuner.settle(choice)
     tuner.end()
     used = [tiles for tiles in products(chain, chain.multiplying) if tiles.work >= WORTH]
-    done: list[Record] = [*(choice.told(choice.now) for choice in every), *(tiles.told(tiles.now) for tiles in used)]
+    done: list[Record] = [
+        *(choice.record(choice.now) for choice in every),
+        *(tiles.record(tiles.now) for tiles in used),
+    ]
     return net_plan(device.hardware, done) if done else None
 
 
 class Tuner:
-    """Settles one choice after the other: as the run that goes on had it, as an earlier one found it, or by timing.
+    """Settles one choice after another: from the resumed run's plan, from the plan cache, or by timing.
 
-    chain : what is tuned.
-    hardware : of its device.
+    chain : the chain to tune.
+    hardware : of the chain's device.
     stored, say : as `tune`.
     """
 
@@ -93,34 +96,34 @@ class Tuner:
         self.device = chain.device
         self.began: float | None = None  # with timing
 
-    def settle(self, choice: Choice[Way]) -> None:
-        """Make a choice that is worth it."""
+    def settle(self, choice: Choice[Variant]) -> None:
+        """Settle a choice, if it is worth timing."""
         if choice.work < WORTH or self.follow(choice):
             return
         if self.began is None:
             self._begin()
-        way = fastest(self.device, choice)
-        choice.settle(way)
-        plan_cache.write(choice.key(self.hardware), net_plan(self.hardware, [choice.told(way)]))
+        variant = fastest(self.device, choice)
+        choice.settle(variant)
+        plan_cache.write(choice.key(self.hardware), net_plan(self.hardware, [choice.record(variant)]))
 
-    def follow(self, choice: Choice[Way]) -> bool:
-        """Do as the run that goes on did, or as an earlier one found to be fastest; whether either is known."""
-        way = self._stored(choice) or self._found(choice)
-        if way is not None:
-            choice.settle(way)
-        return way is not None
+    def follow(self, choice: Choice[Variant]) -> bool:
+        """Use the variant of the resumed run or of the plan cache; True if there is one."""
+        variant = self._stored(choice) or self._found(choice)
+        if variant is not None:
+            choice.settle(variant)
+        return variant is not None
 
     def end(self) -> None:
-        """Say how long timing took."""
+        """Report how long timing took."""
         if self.began is not None and self.say is not None:
             self.say(
                 f"Timed in {perf_counter() - self.began:.1f} s; later runs find the result in {plan_cache.PLANS.place()}"
             )
 
     def _begin(self) -> None:
-        """Leave numbers in the buffers as a step would: what kernels read of places must be places."""
+        """Fill the buffers as a step would: indices that kernels read must be valid."""
         if self.say is not None:
-            self.say(f"Timing the ways to compute this net's layers on {self.device.name}")
+            self.say(f"Timing the kernels of this net's layers on {self.device.name}")
         self.began = perf_counter()
         own = [self.chain.segments[number] for number in self.chain.layered]
         for array in (own[0].buffers.x, own[-1].buffers.dy) if own else ():
@@ -133,53 +136,55 @@ class Tuner:
             for call in segment.backward(part) if segment.buffers.dy is not None else ():
                 call.send()
 
-    def _stored(self, choice: Choice[Way]) -> Way | None:
+    def _stored(self, choice: Choice[Variant]) -> Variant | None:
         records = self.stored.records if self.stored is not None else ()
-        told = next((told for told in records if choice.concerns(told)), None)
-        way = choice.find(told) if told is not None else None
-        if told is not None and way is None:
+        stored = next((record for record in records if choice.matches(record)), None)
+        variant = choice.find(stored) if stored is not None else None
+        if stored is not None and variant is None:
             warnings.warn(
                 f"the stored plan of {choice.name} is none that this version has: it is chosen anew", stacklevel=2
             )
-        return way
+        return variant
 
-    def _found(self, choice: Choice[Way]) -> Way | None:
+    def _found(self, choice: Choice[Variant]) -> Variant | None:
         key = choice.key(self.hardware)
         kept = plan_cache.read(key)
         if kept is None:
             return None
         mine = kept.hardware == self.hardware and len(kept.records) == 1
-        way = (
+        variant = (
             choice.find(replace(kept.records[0], layer=choice.layer)) if mine else None
         )  # the same for any layer of this shape
-        if way is None:
+        if variant is None:
             warnings.warn(
                 f"plan {plan_cache.PLANS.path(key)} is one of something else, and is timed again", stacklevel=2
             )
-        return way
+        return variant
 
 
 class DryTuner(Tuner):
     """A tuner for dry runs: it requests the kernels of all candidates, and times none of them."""
 
-    def settle(self, choice: Choice[Way]) -> None:
+    def settle(self, choice: Choice[Variant]) -> None:
         if choice.work < WORTH or self.follow(choice):
             return
         first, *others = choice.candidates()
-        for way in (*others, first):
-            choice.calls(way)
+        for variant in (*others, first):
+            choice.calls(variant)
         choice.settle(first)
 
 
-def fastest(device: Device, choice: Choice[Way]) -> Way:
+def fastest(device: Device, choice: Choice[Variant]) -> Variant:
     """The first of the candidates that none after it beats by more than MARGIN."""
-    ways: list[Way] = []
+    variants: list[Variant] = []
     works: list[list[Call]] = []
-    for way in choice.candidates():
+    for variant in choice.candidates():
         try:
-            works.append(choice.calls(way))
-        except OutOfMemoryError:  # an op that there is no room for beside the others; the first is bound already
+            works.append(choice.calls(variant))
+        except OutOfMemoryError:  # the others take the memory; the first variant is bound already
             continue
-        ways.append(way)
+        variants.append(variant)
     seconds = in_turn(device, works)
-    return next(way for way, taken in zip(ways, seconds, strict=True) if taken <= min(seconds) * (1 + MARGIN))
+    return next(
+        variant for variant, taken in zip(variants, seconds, strict=True) if taken <= min(seconds) * (1 + MARGIN)
+    )
