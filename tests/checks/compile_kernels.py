@@ -23,11 +23,11 @@ from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.device import Resources, Source
 from warpladder.device import source as sources
+from warpladder.device.declarations import templates
 from warpladder.device.gpu.cache import compiled
 from warpladder.device.gpu.compile import compile
 from warpladder.device.gpu.offline import LIMITS, OfflineDevice
 from warpladder.device.gpu.program import plain
-from warpladder.device.signature import templates
 from warpladder.device.source import HEADERS
 from warpladder.errors import KernelError, WarpladderError
 from warpladder.machine import facts as machine

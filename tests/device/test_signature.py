@@ -14,7 +14,8 @@ import pytest
 
 from warpladder.device import Array, source
 from warpladder.device.arguments import laid_out
-from warpladder.device.signature import Signature, instantiated, names, readable, signature, templates, unreadable
+from warpladder.device.declarations import instantiated, names, readable, signature, templates, unreadable
+from warpladder.device.signature import Signature
 from warpladder.device.types import resolve
 from warpladder.errors import KernelError
 

@@ -26,8 +26,8 @@ from kernel_cases import KernelCase, every_case
 import warpladder
 from warpladder.appendix.gemm.tensor import EVERY_LEVEL
 from warpladder.device import source
+from warpladder.device.declarations import names
 from warpladder.device.emulator import asan, why_not
-from warpladder.device.signature import names
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MSELoss, ReLU
 from warpladder.ops.engine.chain import Gather
 from warpladder.ops.engine.segments import KernelTable, Segment

@@ -9,9 +9,10 @@ from typing import Any
 
 from warpladder.device import Event, Kernel, Launch, Limits, Source, Stream
 from warpladder.device import source as sources
+from warpladder.device.declarations import signature
 from warpladder.device.dry_run import IdleDevice
 from warpladder.device.limits import Dim3, Resources
-from warpladder.device.signature import Signature, signature
+from warpladder.device.signature import Signature
 
 Cost = Callable[[Launch], float]
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..device.declarations import instantiated, readable, signature, templates
 from ..device.emulator.symbols import constants, refused
-from ..device.signature import Parameter, Signature, instantiated, readable, signature, templates
+from ..device.signature import Parameter, Signature
 from ..device.source import Source
 from ..device.tensormap import TensorMap
 from ..errors import ConfigError, KernelError

@@ -123,7 +123,7 @@ def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Des
     from ..checker.description import Content, Description, LaunchRequest, content, sizes
     from ..checker.hostcode import device_code
     from ..checker.plan import only_kernel
-    from ..device.signature import signature
+    from ..device.declarations import signature
 
     for name in ("grid", "block"):
         if not asked[name]:

@@ -24,8 +24,8 @@ or by a file, x.npy. Several launches are described in a TOML file (docs/check.m
 def listed(file: Path, as_json: bool) -> None:
     """The kernels of a file, and how one of them is checked."""
     from ..checker.hostcode import device_code, host_code
+    from ..device.declarations import instantiated, readable, signature, templates
     from ..device.emulator.symbols import refused
-    from ..device.signature import instantiated, readable, signature, templates
     from ..errors import KernelError
 
     source = device_code(file)
@@ -67,7 +67,7 @@ def listed(file: Path, as_json: bool) -> None:
 
 def _example(file: Path, source: Source, plain: list[Signature], instances: list[str]) -> str:
     """A command line to begin with, in lines of 80 columns."""
-    from ..device.signature import signature
+    from ..device.declarations import signature
 
     words = [f"warpladder check {file}"]
     if len(plain) + len(instances) > 1 or not plain:

@@ -19,9 +19,9 @@ from ..errors import DeviceError
 from . import source as sources
 from .array import Array
 from .base import Device, Event, Stream
+from .declarations import signature
 from .kernel import Kernel, Launch
 from .limits import Dim3, Resources
-from .signature import signature
 
 #: Every array's address is a multiple of ALIGNED, as on a GPU.
 ALIGNED = 512

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from warpladder.device import source
+from warpladder.device.declarations import names
 from warpladder.device.emulator import module
 from warpladder.device.emulator.toolchain import _CALLOUTS, HEADERS, RUNTIME
-from warpladder.device.signature import names
 
 HERE = Path(__file__).parent
 CROSS, QEMU, ROOT = "aarch64-linux-gnu-g++", "qemu-aarch64", "/usr/aarch64-linux-gnu"

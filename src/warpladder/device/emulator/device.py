@@ -14,8 +14,8 @@ from ...errors import ConfigError, DeviceError, LaunchError, OutOfMemoryError
 from ...machine.facts import cores
 from .. import Array, Event, Launch, Limits, Source, Stream
 from .. import source as sources
+from ..declarations import signature
 from ..precompile import PrecompilingDevice
-from ..signature import signature
 from ..tensormap import WORDS, axes
 from . import memory
 from .kernel import ORDERS, EmulatedKernel, EmulatedLaunch

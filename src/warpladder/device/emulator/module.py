@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ...errors import KernelError
-from ..signature import bounds, readable, templates
+from ..declarations import bounds, readable, templates
 from ..source import Source
 from .rewrite import rewritten, without_ptx
 from .symbols import callable_part, constants, without_kernels

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 
 from ...errors import KernelError
-from ..signature import code, readable, signature, span, templates, unreadable
+from ..declarations import code, readable, signature, span, templates, unreadable
 from ..source import Source
 from ..types import Type, resolve
 from .rewrite import bare, blank, closing

@@ -10,8 +10,9 @@ from pathlib import Path
 from ...errors import DeviceError, KernelError
 from .. import Resources, Source
 from .. import source as sources
+from ..declarations import names, signature, templates
 from ..precompile import PrecompilingDevice
-from ..signature import Signature, names, signature, templates
+from ..signature import Signature
 from .cache import CUBINS, cached, compiled
 from .compile import Binary, architectures, version
 

@@ -1,0 +1,232 @@
+"""Declarations of kernels in a .cu file: names, templates and parameters, read from the source, so that they are written
+once.
+
+`extern "C" __global__ void add(const float* __restrict__ x, float* y, int n)` takes an array of float32, another
+and an int. Template kernels are named with their arguments, `tiled<16, true>`; a type parameter is replaced by its
+argument.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from ..errors import KernelError
+from .signature import Parameter, Signature
+from .source import Source
+from .types import has_pointers, members, resolve
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_INSIDE = r"(?:[^()]|\([^()]*(?:\([^()]*\)[^()]*)*\))*"  # anything, with two levels of parentheses in it
+_KERNEL = re.compile(
+    r"(?:template\s*<(?P<template>[^{};]*?)>\s*)?(?:(?:extern\s*\"C\"|static|inline|void)\s+)*__global__\s+"
+    rf"(?P<middle>(?:[\w\s]|\({_INSIDE}\))*?)\b(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>{_INSIDE})\)\s*\{{"
+)
+_BOUNDS = re.compile(rf"__launch_bounds__\s*\((?P<inside>{_INSIDE})\)")
+_DECLARED = re.compile(
+    rf"__global__(?:[\w\s]|\({_INSIDE}\))*?(?P<name>[\w:]+)\s*(?P<given><[^;{{}}()]*>)?\s*\({_INSIDE}\)\s*;"
+)
+_INSTANCE = re.compile(
+    rf"\btemplate\s+(?=[^<;{{}}])[^;{{}}]*?(?P<name>[A-Za-z_][\w:]*)\s*(?P<given><[^;{{}}()]*>)\s*\({_INSIDE}\)\s*;"
+)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
+_SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)\s*\{|[{}]")
+
+
+def names(source: Source) -> list[str]:
+    """The kernels of a source, in order, with their namespaces and without template arguments; `KernelError` for one
+    that cannot be read.
+    """
+    found, unread = _kernels(source)
+    for reason in unread.values():
+        raise KernelError(reason)
+    return [full for full, _ in found]
+
+
+def readable(source: Source) -> list[str]:
+    """The kernels that `names` gives, without those whose head cannot be read."""
+    return [full for full, _ in _kernels(source)[0]]
+
+
+def unreadable(source: Source) -> dict[str, str]:
+    """Kernels whose head cannot be read, as far as it can, and why each cannot be called."""
+    return _kernels(source)[1]
+
+
+def span(source: Source, name: str) -> tuple[int, int]:
+    """Where in the text of a source a kernel that can be read begins, and where its body opens."""
+    match = next(match for full, match in _kernels(source)[0] if full == name)
+    return match.start(), match.end() - 1
+
+
+def instantiated(source: Source) -> list[str]:
+    """Instances of template kernels that a source names itself, by `template __global__ void k<float>(float*);` or on a
+    line `// instance:`.
+    """
+    known = templates(source)
+    found = [(match["name"], " ".join(match["given"].split())) for match in _INSTANCE.finditer(code(source))]
+    explicit = [full + given for name, given in found for full in known if full == name or full.endswith(f"::{name}")]
+    return list(dict.fromkeys([*explicit, *source.instances]))
+
+
+def bounds(source: Source, name: str) -> str:
+    """The `Signature.bounds` of a kernel, though its parameters may be such as cannot be passed."""
+    plain, _, given = name.partition("<")
+    match = next(match for full, match in _kernels(source)[0] if full == plain.strip())
+    return _bounds(match, given.rpartition(">")[0])
+
+
+def templates(source: Source) -> dict[str, str]:
+    """The kernels of a source that are templates, as `names` has them, and their template parameters: "int TILE,
+    typename T".
+    """
+    return {
+        full: " ".join(match["template"].split())
+        for full, match in _kernels(source)[0]
+        if match["template"] is not None
+    }
+
+
+@cache
+def signature(source: Source, name: str) -> Signature:
+    """What the kernel `name` of a source takes; `KernelError` lists the kernels there are if it is not among them.
+
+    The namespace may be left out where the name is the only one of its kind.
+    """
+    plain, _, given = name.partition("<")
+    plain = plain.strip()
+    read, unread = _kernels(source)
+    found = {full: match for full, match in read if plain in (match["name"], full)}
+    if not found and plain in unread:
+        raise KernelError(unread[plain])
+    if not found:
+        there = ", ".join([*(full for full, _ in read), *unread])
+        raise KernelError(f"{source.path} has no kernel {plain!r}; it has {there or 'none'}")
+    if len(found) > 1 and plain not in found:
+        raise KernelError(f"{source.path} has several kernels {plain!r}: {', '.join(found)}")
+    full = plain if plain in found else next(iter(found))
+    match = found[full]
+    if (match["template"] is None) == bool(given):
+        raise KernelError(
+            f"kernel {plain} of {source.path.name} is {'not ' if given else ''}a template: {plain}<...> names an instance"
+        )
+    types = _type_arguments(match["template"], given.rpartition(">")[0]) if given else {}
+    text = match["parameters"].strip()
+    parts = _split(text) if text not in ("", "void") else []
+    known = tuple(_parameter(part, types, source, plain) for part in parts)
+    return Signature(full + name[len(plain) :] if given else full, known, _bounds(match, given.rpartition(">")[0]))
+
+
+@cache
+def code(source: Source) -> str:
+    """The text with blanks for comments; every letter stays where it is."""
+    return _COMMENT.sub(_blanks, source.text)
+
+
+def _blanks(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+@cache
+def _kernels(source: Source) -> tuple[list[tuple[str, re.Match[str]]], dict[str, str]]:
+    """The kernels' heads, each with the name that `_qualified` gives it, and those that cannot be read, each with the
+    reason.
+    """
+    text = _DIRECTIVE.sub(_blanks, code(source))
+    found = [
+        match for match in _KERNEL.finditer(text) if re.search(r"\bvoid\b", text[match.start() : match.start("name")])
+    ]
+    unknown = {}
+    known = {match.start() + match[0].index("__global__") for match in found} | {
+        match.start() for match in _DECLARED.finditer(text)
+    }
+    for unread in re.finditer(r"\b__global__\b", text):
+        if unread.start() not in known:
+            line = " ".join(text[unread.start() :].partition("{")[0].split())
+            name = re.search(r"(\w+)\s*\(", line.replace("__launch_bounds__", ""))
+            unknown[name[1] if name else line[:80]] = (
+                f"{source.path.name}: cannot read the kernel '{line[:80]}': its name and parameters must stand there without macros"
+            )
+    return [(_qualified(match), match) for match in found], unknown
+
+
+def _qualified(match: re.Match[str]) -> str:
+    """The kernel's name with the namespaces around it."""
+    around: list[str] = []
+    for brace in _SCOPE.finditer(match.string, 0, match.start()):
+        if brace[0] == "}":
+            around = around[:-1]
+        else:
+            around.append("".join((brace["name"] or "").split()))
+    return "::".join([*filter(None, around), match["name"]])
+
+
+def _split(text: str) -> list[str]:
+    """At the commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "(<[{") - (letter in ")>]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def _type_arguments(template: str, given: str) -> dict[str, str]:
+    """The template's type parameters (typename T) and what stands for them."""
+    arguments = _split(given)
+    out = {}
+    for position, declared in enumerate(part.split("=")[0].split() for part in _split(template)):
+        if declared and declared[0] in ("typename", "class") and position < len(arguments):
+            out[declared[-1]] = arguments[position]
+    return out
+
+
+def _bounds(match: re.Match[str], given: str) -> str:
+    """The first number of a kernel's __launch_bounds__, an expression without the template's names."""
+    found = _BOUNDS.search(match["middle"])
+    if found is None:
+        return ""
+    bounds = _split(found["inside"])[0]
+    for declared, argument in zip(_split(match["template"]), _split(given), strict=False) if given else ():
+        name = re.escape(declared.partition("=")[0].split()[-1])
+        bounds = re.sub(rf"\b{name}\b", f"({argument})", bounds)
+    return bounds
+
+
+def _parameter(text: str, instead: Mapping[str, str], source: Source, kernel: str) -> Parameter:
+    shown = " ".join(text.split())
+    where = f"kernel {kernel} of {source.path.name}: "
+    match = re.fullmatch(
+        r"(?P<type>.*?[\s*&])(?P<name>\w+)\s*(?P<array>\[\s*\w*\s*\])?", shown.partition("=")[0].strip()
+    )
+    if match is None:
+        raise KernelError(f"{where}cannot read the parameter '{shown}'")
+    declared = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", match["type"])
+    if declared.count("*") + bool(match["array"]) > 1 or "&" in declared:
+        raise KernelError(
+            f"{where}'{shown}' is a {'reference' if '&' in declared else 'pointer to pointers'}; an array is passed as one pointer"
+        )
+    pointer = "*" in declared or match["array"] is not None
+    pointed = declared.partition("*")[0]
+    name = " ".join(word for word in pointed.split() if word not in ("const", "volatile", "__grid_constant__"))
+    name = instead.get(name, name)
+    kind = resolve(name, code(source))
+    if kind is None:
+        raise KernelError(
+            f"{where}the type of '{shown}' is neither a number's nor a struct of numbers, or pointer to one, so it cannot be passed"
+        )
+    if pointer and has_pointers(kind):
+        raise KernelError(
+            f"{where}'{shown}' points to structs with pointers in them, of which no array can be made; pass one by value"
+        )
+    const = "const" in pointed.split()
+    if pointer:
+        return Parameter(match["name"], name, kind.dtype, kind.width, kind.alignment, True, const)
+    inside = []
+    for part in members(kind):
+        taken = part.type, part.kind.dtype, part.kind.width, part.kind.alignment, part.pointer, part.const
+        inside.append((part.offset, Parameter(match["name"] + part.path, *taken)))
+    return Parameter(match["name"], name, kind.dtype, kind.width, kind.alignment, False, const, tuple(inside))
