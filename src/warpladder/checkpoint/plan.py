@@ -54,7 +54,7 @@ class NetPlan:
 
     hardware : `Device.hardware` of the device on which it was timed.
     ops : ops that were chosen among several; all others are those of the table.
-    products : products that were timed; all others are computed as the model of `ops.tiles` says.
+    products : products that were timed; all others follow the cost model of `ops.cost`.
     """
 
     hardware: str

@@ -1,4 +1,7 @@
-"""The errors a user can meet. Each message is one line: what, where, and what to do."""
+"""Errors that a user can meet. Each message is one line: what is wrong, where, and what to do.
+
+It imports nothing. arguments.py checks the arguments of public functions.
+"""
 
 from typing import Any
 
@@ -32,9 +35,9 @@ class CheckpointError(WarpladderError):
 
 
 class UnsavedError(CheckpointError):
-    """A run came to its end, and its checkpoint could not be written.
+    """The checkpoint of a finished run could not be written.
 
-    run : the `Run`, which is still there to be saved elsewhere.
+    run : the `Run`, which can still be saved elsewhere.
     """
 
     def __init__(self, message: str, run: Any) -> None:
@@ -59,7 +62,7 @@ class OutOfMemoryError(WarpladderError, MemoryError):
 
 
 class PlanError(WarpladderError, ValueError):
-    """A stored plan of how a net is computed that is damaged."""
+    """A stored plan of a net's kernels that is damaged."""
 
 
 class DivergedError(WarpladderError, ArithmeticError):
@@ -71,12 +74,12 @@ class ResultsError(WarpladderError, ValueError):
 
 
 class Stopped(KeyboardInterrupt):
-    """Training was asked to stop, by Ctrl-C or SIGTERM, and did so between two steps.
+    """Training stopped between two steps after Ctrl-C or SIGTERM.
 
-    A KeyboardInterrupt, so that nothing that catches errors swallows it. The message says where
-    training stopped and what was saved.
+    It is a KeyboardInterrupt, so no handler of errors catches it. The message reports the position in the run and the
+    saved files.
 
-    exit_code : what a command should exit with: 128 + the signal's number, 130 for Ctrl-C.
+    exit_code : exit status of a command: 128 + the signal's number, 130 for Ctrl-C.
     """
 
     def __init__(self, message: str, exit_code: int = 130) -> None:

@@ -1,4 +1,4 @@
-"""Arguments told in a sentence where a class or function was given others than it takes."""
+"""Checks of arguments: one sentence for a wrong type, position or name."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from . import ArgumentError
 
 
 class ByName(type):
-    """The metaclass of dataclasses whose settings are given by name, but for those that their `by_place` lists; all of
-    them where it is None.
+    """Metaclass of dataclasses whose settings are keyword-only, except those in their `by_place` (None: all may be
+    positional).
 
-    What does not fit raises `ArgumentError` with the form that does. Copies and pickles make their objects without a
-    call.
+    A wrong call raises `ArgumentError` with the right form. Copies and pickles make their objects without a call.
     """
 
-    if not TYPE_CHECKING:  # the dataclass says what its call takes
+    if not TYPE_CHECKING:  # type checkers read the dataclass
 
         @property
         def __signature__(cls) -> inspect.Signature:
-            """For `help` and notebooks: what `__init__` takes."""
+            """Signature of `__init__`, for `help` and notebooks."""
             own = inspect.signature(cls.__init__)
             return own.replace(parameters=list(own.parameters.values())[1:])
 
@@ -59,15 +58,13 @@ def _inferred(known: dict[str, bool]) -> str:
 
 
 def wanted(name: str, value: Any, kind: type | tuple[type, ...], form: str) -> None:
-    """Raise `ArgumentError` where an argument is of another type; `form` says what is wanted, and perhaps how to get
-    it.
-    """
+    """Raise `ArgumentError` if an argument is of another type. form : description of the right argument."""
     if not isinstance(value, kind):
         raise ArgumentError(f"{name} wants {form}, got {kind_of(value)}")
 
 
 def kind_of(value: Any) -> str:
-    """A value in a few words: itself where it is short, its type otherwise."""
+    """Value in a few words: itself if it is short, else its type."""
     if isinstance(value, (str, int, float, type(None))):
         return f"{value!r:.40}"
     if isinstance(value, type):

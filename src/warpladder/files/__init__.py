@@ -1,4 +1,4 @@
-"""Files on the user's disk: written whole or not at all (atomic.py), and Python files that a user names (python.py).
+"""Files on the user's disk: atomic writing (atomic.py), the disk cache (cache.py), Python files of a user (python.py).
 
 It imports errors alone, and every part may import it. Begin with atomic.py.
 """

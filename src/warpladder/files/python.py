@@ -1,4 +1,4 @@
-"""A Python file of a user's: run as a module of its own, with every way in which it can fail told in one line."""
+"""Python file of a user: run as a module, with every failure reported in one line."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ from ..errors import WarpladderError
 
 Result = TypeVar("Result")
 
-#: Modules by path, with the hash of the text that they were made of: a file is run again once it has changed, and only
-#: then.
+#: Modules by path, with the hash of their text: a file runs again only after a change.
 _known: dict[Path, tuple[str, ModuleType]] = {}
 
 
 def run_file(path: str | os.PathLike[str], error: type[WarpladderError]) -> ModuleType:
-    """The module that a Python file makes.
+    """Module of a Python file.
 
-    Files beside it can be imported from it, after everything that is installed: a file called numpy.py takes nobody's
-    place. A second call gives the same module, unless the file was changed in between.
+    It can import files of its folder, after everything that is installed: a file numpy.py does not hide NumPy. A second
+    call returns the same module, unless the file has changed.
 
     Parameters
     ----------
     path : path
     error : type
-        What is raised where the file is missing, is no Python, or fails while it runs: one line with the file, the line
-        and the reason.
+        Class of the error if the file is missing, is no Python, or fails: one line with the file, the line number and
+        the reason.
     """
     name = os.fspath(path)
     try:
@@ -58,7 +57,7 @@ def run_file(path: str | os.PathLike[str], error: type[WarpladderError]) -> Modu
     if str(at.parent) not in sys.path:
         sys.path.append(str(at.parent))
     try:
-        with told(name, at, error):
+        with reported(name, at, error):
             exec(code, module.__dict__)
     except BaseException:
         del sys.modules[module.__name__]
@@ -70,14 +69,14 @@ def run_file(path: str | os.PathLike[str], error: type[WarpladderError]) -> Modu
 def call(
     module: ModuleType, name: str | os.PathLike[str], error: type[WarpladderError], work: Callable[[], Result]
 ) -> Result:
-    """What a function of a user's module gives; what goes wrong in it is told as `run_file` tells it."""
-    with told(os.fspath(name), Path(module.__file__ or ""), error):
+    """Result of a function of a user's module; errors are reported as by `run_file`."""
+    with reported(os.fspath(name), Path(module.__file__ or ""), error):
         return work()
 
 
 @contextmanager
-def told(name: str, at: Path, error: type[WarpladderError]) -> Iterator[None]:
-    """Turn what the code of a file raises into one line that names the file's own last line."""
+def reported(name: str, at: Path, error: type[WarpladderError]) -> Iterator[None]:
+    """Replace errors of a file's code by one line with the number of the file's own last line."""
     try:
         yield
     except (Exception, SystemExit) as trouble:
@@ -87,38 +86,39 @@ def told(name: str, at: Path, error: type[WarpladderError]) -> Iterator[None]:
         raise error(f"{name}{where}: {kind}{' '.join(str(trouble).split())}") from trouble
 
 
-#: What the names of warpladder's own modules begin with.
+#: Prefix of the names of warpladder's own modules.
 OURS = f"{__name__.partition('.')[0]}."
 
 
 def home(kind: type) -> str:
-    """Where a class comes from, as its user would name it: the file that was run, else the module."""
+    """Origin of a class: the name of the user's file, else the module."""
     ran = next((at.name for at, (_, module) in _known.items() if module.__name__ == kind.__module__), None)
     return ran or kind.__module__
 
 
 def origins(kinds: Iterable[type]) -> dict[str, Any]:
-    """What another process, given it by `bring`, needs to know those of these classes that are not warpladder's: as
-    `json` can write it, empty for none.
+    """Origins of the classes that are not warpladder's, from which `bring` imports them in another process: as `json`
+    can write it, empty for none.
 
     Raises
     ------
     ImportError
-        A class stands in the program itself, which no other process can import.
+        A class is defined in the program itself, which no other process can import.
     """
     modules = dict.fromkeys(kind.__module__ for kind in kinds if not kind.__module__.startswith(OURS))
     if "__main__" in modules:
         raise ImportError(
-            "a layer, optimizer or schedule stands in the program itself, which no other process can import: put it into a file of its own"
+            "a layer, optimizer or schedule stands in the program itself, which no other process can import: "
+            "put it into a file of its own"
         )
     files = {module.__name__: str(at) for at, (_, module) in _known.items()}
     return {"path": sys.path, "files": [files.get(name) or name for name in modules]} if modules else {}
 
 
-def bring(told: Mapping[str, Any]) -> None:
-    """Import what `origins` names, in the order of that process's imports."""
-    sys.path.extend(place for place in told.get("path", ()) if place not in sys.path)
-    for name in told.get("files", ()):
+def bring(origin: Mapping[str, Any]) -> None:
+    """Import the modules and files that `origins` lists, in their order."""
+    sys.path.extend(place for place in origin.get("path", ()) if place not in sys.path)
+    for name in origin.get("files", ()):
         if name.endswith(".py"):
             run_file(name, WarpladderError)
         else:

@@ -26,8 +26,9 @@ def counted_cores() -> int:
 
 
 def quota() -> float:
-    """CPU quota of this process's containers in cores: the least `cpu.max` (cgroup v2) or `cpu.cfs_quota_us` (v1) of its
-    groups, infinite without any. Three tenths of a core's time are 0.3.
+    """CPU quota of this process's containers in cores, for instance 0.3; infinite without one.
+
+    It is the least `cpu.max` (cgroup v2) or `cpu.cfs_quota_us` (v1) of the process's groups.
     """
     return min((_limit(folder) for folder in _cgroups()), default=math.inf)
 

@@ -38,7 +38,7 @@ SPLIT = 3
 
 @dataclass(frozen=True)
 class Peaks:
-    """What one GPU can do at most.
+    """Peak rates of one GPU.
 
     capability : compute capability, (major, minor).
     multiprocessors : how many there are.
@@ -76,7 +76,7 @@ class Peaks:
         return self.multiprocessors * self.clock * rate
 
     def lacks(self, precision: str) -> str | None:
-        """A line that says that the GPU has no products in a precision, or None where it has."""
+        """Reason if the GPU has no products in a precision; None if it has."""
         name = named(precision).name
         if any(name in rates for rates in self._rates().values()):
             return None

@@ -63,10 +63,10 @@ PRECISIONS = {
     )
 }
 
-#: What gradients of a batch's samples may be added in.
+#: Orders in which gradients of a batch's samples may be added.
 SUMS = ("fp32", "fp64")
 
-#: What other programs call the same, and earlier versions of this one did.
+#: Other names of the precisions.
 ALSO = {each.numpy: each.name for each in PRECISIONS.values() if each.numpy}
 
 

@@ -16,7 +16,10 @@ LOSSES: dict[str, type[CrossEntropyLoss] | type[MSELoss]] = {
 
 def net_to_json(net: Net) -> dict[str, Any]:
     """Description of a net that `json` can write: {"name", "in_shape", "layers", "loss"}."""
-    layers = [{"type": type(layer).__name__, **_from(layer), **asdict(layer)} for layer in net.layers]  # type: ignore[call-overload]
+    layers = [
+        {"type": type(layer).__name__, **_from(layer), **asdict(layer)}  # type: ignore[call-overload]
+        for layer in net.layers
+    ]
     return {"name": net.name, "in_shape": list(net.in_shape), "layers": layers, "loss": type(net.loss).__name__}
 
 
@@ -47,8 +50,8 @@ def _layer(index: int, value: Any) -> Layer:
     kind = value.get("type") if isinstance(value, dict) else None
     if isinstance(kind, str) and kind not in Layer.known and isinstance(value.get("from"), str):
         raise NetError(
-            f"layer {index}: {kind:.80} is not one of warpladder's layers but comes from {value['from']:.80}: import that first, "
-            "or name the Python file of the net, as --net FILE.py"
+            f"layer {index}: {kind:.80} is not one of warpladder's layers but comes from {value['from']:.80}: "
+            "import that first, or name the Python file of the net, as --net FILE.py"
         )
     if not isinstance(kind, str) or kind not in Layer.known:
         raise NetError(f"layer {index}: there is no layer type {kind!r:.80}; there are {', '.join(Layer.known)}")

@@ -1,5 +1,6 @@
 """Peers: PyTorch, JAX and scikit-learn as rungs, trained with the same data, order and initial weights where they can
 follow.
 
-They import rungs/base.py and the trainers' contract; ladder.py lists them. Begin with torch.py.
+They import rungs/base.py and the trainers' contract; ladder.py lists them. Begin with torch/, whose `__init__.py`
+declares the rung and its options.
 """

@@ -1,8 +1,7 @@
-"""How a range of steps is cut into blocks of a few lengths, for peers that compile or capture many steps at once.
+"""Blocks of steps of a few lengths, for peers that compile or capture many steps at once.
 
-An epoch in one range is one block, and its partial batch another: those are there when the data set is, so that nothing
-is compiled while a clock runs. Other ranges are made up of powers of eight, which are compiled when they are first
-asked for.
+An epoch in one range is one block, and its partial batch another. Both are compiled when the data set is loaded, so that
+no timing includes it. Other ranges consist of powers of eight, which are compiled at first use.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from ..config import TrainConfig
 from ..data.order import Order
 from ..trainers.base import StepLog
 
-#: Each length is as many times the next smaller one.
+#: Ratio of consecutive lengths.
 POWER = 8
 
 
 @dataclass(frozen=True)
 class Block:
-    """Steps that run in one call: the first of them, how many, and the samples in each one's batch."""
+    """Steps of one call. first : number of the first step; steps : their count; size : samples in a batch."""
 
     first: int
     steps: int
@@ -29,11 +28,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks of an epoch.
+    """Blocks of an epoch.
 
     batch : samples in a full batch.
     full : full batches in an epoch.
-    partial : samples in the last, partial batch; 0 where there is none.
+    partial : samples in the last, partial batch; 0 if there is none.
     most : steps in the longest block.
     """
 
@@ -49,15 +48,15 @@ class Blocks:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Steps in a block of full batches, the longest first: all, or `most` and what is left of an epoch after as
-        many of these as fit; and powers of eight.
+        """Lengths of blocks of full batches, the longest first: all steps, or `most` and the rest of an epoch; and
+        powers of eight.
         """
         longest = min(self.most, self.full)
         return tuple(sorted({longest, self.full % self.most, *powers(longest)} - {0}, reverse=True))
 
     @property
     def whole(self) -> set[tuple[int, int]]:
-        """(steps, size) of the blocks of an epoch in one range."""
+        """Pairs (steps, size) of the blocks of an epoch in one range."""
         return {(block.steps, block.size) for block in self.cut(0, self.full + (self.partial > 0))}
 
     def cut(self, first: int, last: int) -> Iterator[Block]:
@@ -72,7 +71,7 @@ class Blocks:
 
 
 def with_losses(config: TrainConfig, orders: Sequence[Order], logs: Sequence[StepLog]) -> list[StepLog]:
-    """The logs of whole epochs, those of epochs without losses without them."""
+    """Logs of whole epochs, without losses where `config` computes none."""
     return [
         log if config.has_loss(order.epoch) else StepLog.without_loss(log.size)
         for order, log in zip(orders, logs, strict=True)
@@ -80,7 +79,7 @@ def with_losses(config: TrainConfig, orders: Sequence[Order], logs: Sequence[Ste
 
 
 def powers(most: int) -> list[int]:
-    """1, 8, 64, ... up to `most`."""
+    """Powers 1, 8, 64, ... up to `most`."""
     out = [1] if most else []
     while out and out[-1] * POWER <= most:
         out.append(out[-1] * POWER)

@@ -1,6 +1,4 @@
-"""What NVIDIA's driver says about the GPU that peers would train on; asked through the driver's own library, so that no
-other is loaded.
-"""
+"""Facts about the GPU for peers, from the library of NVIDIA's driver, so that no other library is loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ CLOCK_KHZ, MULTIPROCESSORS, MAJOR, MINOR = 13, 16, 75, 76
 
 @cache
 def gpu() -> Peaks | str:
-    """What the first GPU that this process may use can do, or a line that says why there is none."""
+    """Peak rates of the first GPU that this process may use, or the reason why there is none."""
     if sys.platform == "darwin":
         return "macOS has no NVIDIA GPU"
     try:
@@ -37,12 +35,12 @@ def gpu() -> Peaks | str:
 
 
 def no_gpu(precision: str = "fp32") -> str | None:
-    """Why there is no GPU to train on, or none that has products in this precision; or None."""
+    """Reason if there is no GPU with products in this precision, or None."""
     found = gpu()
     return found if isinstance(found, str) else found.lacks(precision)
 
 
 def peak(precision: str) -> float | None:
-    """FLOP/s of the GPU in this precision; None where there is none."""
+    """FLOP/s of the GPU in this precision; None without a GPU."""
     found = gpu()
     return None if isinstance(found, str) else found.of(precision)

@@ -1,6 +1,4 @@
-"""How peers lay a net out: images with their channels last, weights that read a flattened image, and pooling ahead of
-ReLU.
-"""
+"""Layouts of peers: images with their channels last, weights that read a flattened image, pooling before ReLU."""
 
 from __future__ import annotations
 
@@ -10,20 +8,18 @@ from ..nets import Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape
 
 
 def spatial(net: Net) -> bool:
-    """Whether the net looks at its input as an image; otherwise it is a flat vector to all layers."""
+    """True if the net reads its input as an image; else it is a flat vector for all layers."""
     shaped = zip(net.layers, net.shapes, strict=False)
     return any(len(shape) == 3 and not isinstance(layer, Flatten | ReLU) for layer, shape in shaped)
 
 
 def stored(x: np.ndarray, image: bool) -> np.ndarray:
-    """Samples as they are kept: (samples, height, width, channels) if the net wants images, else (samples, features). A
-    copy, or x itself reshaped.
-    """
+    """Stored samples: (samples, height, width, channels) for images, else (samples, features). A copy, or x reshaped."""
     return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if image else x.reshape(len(x), -1)
 
 
 def flattened(net: Net) -> dict[str, Shape]:
-    """By name, the weights of Linear layers that read a flattened image, with its shape (channels, height, width)."""
+    """Weights of Linear layers that read a flattened image: its shape (channels, height, width) by their names."""
     out: dict[str, Shape] = {}
     image: Shape | None = None
     for i, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
@@ -37,21 +33,19 @@ def flattened(net: Net) -> dict[str, Shape]:
 
 
 def channels_last(weight: np.ndarray, image: Shape) -> np.ndarray:
-    """(out, features) with its columns in the order height, width, channels; a copy."""
+    """Weight (out, features) with its columns in the order height, width, channels; a copy."""
     return np.ascontiguousarray(weight.reshape(-1, *image).transpose(0, 2, 3, 1)).reshape(weight.shape)
 
 
 def channels_first(weight: np.ndarray, image: Shape) -> np.ndarray:
-    """The inverse of `channels_last`."""
+    """Inverse of `channels_last`."""
     c, h, w = image
     return np.ascontiguousarray(weight.reshape(-1, h, w, c).transpose(0, 3, 1, 2)).reshape(weight.shape)
 
 
 def pooled_first(net: Net) -> list[tuple[Layer, Shape]]:
-    """Layers with their input shapes; a ReLU before a max-pool comes after it, which is the same function and gradient
-    on fewer numbers.
-
-    Neither has parameters, so that the places of all others stay.
+    """Layers with their input shapes, each ReLU before a max-pool moved after it: the same function and gradient on
+    fewer numbers. Neither has parameters, so the indices of all others stay.
     """
     out: list[tuple[Layer, Shape]] = list(zip(net.layers, net.shapes[:-1], strict=True))
     for i in range(len(out) - 1):

@@ -1,4 +1,4 @@
-"""The JAX peer: one program, whose options say where it trains and in what precision."""
+"""JAX peer: one program, with options for device and precision."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = Jax
 
 
 def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions()) -> str | None:
-    """A line that says what JAX lacks here for these options, or None; XLA chooses its threads when it starts."""
+    """Reason why JAX cannot train with these options here, or None. XLA chooses its threads when it starts."""
     if reason := _layers(net) or config.optimizer.lacks("jax.py"):
         return reason
     if options.device is None:
@@ -78,7 +78,7 @@ def _layers(net: Net) -> str | None:
     )
 
 
-#: What an idea says of products on the GPU, by their precision.
+#: Sentence about products on the GPU, by their precision.
 PRODUCTS = {
     "fp32": "; products in float32",
     "tf32": "'s tensor cores; factors rounded to TF32",
@@ -112,5 +112,5 @@ PEER = Rung(
     vary=vary,
 )
 
-#: Variants that a climb times where nobody names some.
+#: Variants that a climb times by default.
 GPU_PEERS = tuple(PEER.but(device="cuda", precision=precision) for precision in (None, "tf32", "bf16"))

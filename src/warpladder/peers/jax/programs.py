@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,23 @@ from ...nets.params import param_slices
 from .steps import WIDTH, Length, Rule, Tree, forward, pixels, steps
 
 
+class SampleArrays(NamedTuple):
+    """Arrays of a data set on the device.
+
+    shape, dtype : of the samples.
+    is_labelled : True if they have labels.
+    is_scaled : True if a program multiplies them by their scale.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    is_labelled: bool
+    is_scaled: bool
+    sharding: SingleDeviceSharding
+
+
 def device(platform: str) -> jax.Device:
-    """The first device of a platform, "cpu" or "gpu"; `RungError` where there is none."""
+    """First device of a platform, "cpu" or "gpu"; `RungError` if there is none."""
     try:
         return jax.devices(platform)[0]
     except RuntimeError as error:
@@ -26,36 +41,33 @@ def device(platform: str) -> jax.Device:
 
 
 def seen(x: jax.Array, scale: jax.Array, precision: str) -> jax.Array:
-    """A whole data set as the net sees it, in the format of the products' factors."""
+    """Whole data set as input of the net, in the format of the products' factors."""
     out = jax.jit(pixels)(x, scale)
     return out.astype(jnp.bfloat16) if precision == "bf16" else out
 
 
 @lru_cache(maxsize=256)
-def program(
-    net: Net, rule: Rule, precision: str, length: Length, shape: tuple[int, ...], dtype: str, labelled: bool, scaled: bool,
-    sharding: SingleDeviceSharding,
-) -> Any:  # fmt: skip
-    """`steps`, compiled for data of this shape; settings of the same rule share it."""
+def program(net: Net, rule: Rule, precision: str, length: Length, samples: SampleArrays) -> Any:
+    """Compiled `steps` for data of this shape; settings of one rule share it."""
 
     def array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=samples.sharding)
 
-    params = tensors(net, sharding)
+    shape, params = samples.shape, tensors(net, samples.sharding)
     held = dict.fromkeys(rule.slots, params)
     table = array((WIDTH,) if rule.steady else (length.count, WIDTH), np.float32)
-    scale = array((), np.float32) if scaled else None
-    y = array(shape[:1], np.int32) if labelled else None
+    scale = array((), np.float32) if samples.is_scaled else None
+    y = array(shape[:1], np.int32) if samples.is_labelled else None
     place: Any = None if length.whole else (array(shape[:1], np.int32), array((), np.int32))
     if length.half_bits is not None:
         place = array((ORDER_WORDS,), np.uint32)
     work = jax.jit(steps(net, rule, precision, length), donate_argnums=(0, 1))
-    return work.lower(params, held, table, scale, array(shape, dtype), y, place).compile()
+    return work.lower(params, held, table, scale, array(shape, samples.dtype), y, place).compile()
 
 
 @lru_cache(maxsize=256)
 def prediction(net: Net, precision: str, shape: tuple[int, ...], dtype: str, sharding: SingleDeviceSharding) -> Any:
-    """The net's output for samples as they are stored, compiled for data of this shape."""
+    """Compiled program from stored samples of this shape to the net's output."""
 
     def work(params: Tree, rates: jax.Array, x: jax.Array) -> jax.Array:
         return forward(net, params, pixels(x, rates[0]), precision)
@@ -68,7 +80,7 @@ def prediction(net: Net, precision: str, shape: tuple[int, ...], dtype: str, sha
 
 
 def tensors(net: Net, sharding: SingleDeviceSharding) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes of the parameters as they lie here."""
+    """Shapes of the parameters in this peer's layout."""
     out = {}
     for place in param_slices(net):
         shape = place.shape

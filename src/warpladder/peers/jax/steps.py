@@ -1,6 +1,6 @@
 """Training steps in JAX, as pure functions: the net, its loss, the update, and many of them in one scan.
 
-Images have their channels last throughout, weights are (in, out) and (height, width, in, out). docs/peers.md says why.
+Images have their channels last throughout, weights are (in, out) and (height, width, in, out). docs/peers.md has the reasons.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WIDTH = NUMBERS + 1
 
 
 def numbers(config: TrainConfig, first: int, last: int, samples: int) -> np.ndarray:
-    """(last - first, WIDTH) float32: what updates first..last-1 are made with."""
+    """Numbers (last - first, WIDTH) float32 of the updates first..last-1."""
     rows = config.numbers(first, last, samples)
     return np.concatenate([rows, np.full((len(rows), 1), config.clip_value or 0.0)], axis=1).astype(np.float32)
 
@@ -213,7 +213,7 @@ pool_apart.defvjp(_pooled, _pool_gradient)
 
 
 def pixels(x: jax.Array, scale: jax.Array) -> jax.Array:
-    """What the net sees of samples as they are stored."""
+    """Input of the net from stored samples."""
     return x.astype(jnp.float32) * scale
 
 
@@ -252,18 +252,16 @@ def update(rule: Rule, row: jax.Array, params: Tree, slots: Slots, grads: Tree) 
 
 
 def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[..., Any]:
-    """A program of `length.count` steps, (params, slots, table, scale, x, labels, place) -> (params, slots, log, rows).
+    """Program of `length.count` steps, (params, slots, table, scale, x, labels, place) -> (params, slots, log, rows).
 
-    table : float32, what the steps are made with: (WIDTH,), or (count, WIDTH) where the rule is not steady.
-    scale : float32, by which the net sees the samples, or None where they are as it sees them.
-    x, labels : all samples, as `layout.stored` keeps them, and their labels or None.
-    place : (n,) and () int32, the order of an epoch's samples and the position of the first that is trained on; with
-    `length.half_bits` the
-        order's words, and the first is the epoch's; None where a batch is all samples.
-    log : (2, count) uint32, the bits of each step's loss, and its right samples: one array, so that one copy brings it
-    to the host; (2, 0) without
-        `length.has_loss`.
-    rows : the order that was worked out, or None.
+    table : float32 numbers of the steps: (WIDTH,), or (count, WIDTH) if they differ.
+    scale : float32 factor of the samples, or None if they are scaled already.
+    x, labels : all samples (`layout.stored`), and their labels or None.
+    place : (n,) and () int32, the order of the samples and the first position; with `length.half_bits` the words of the
+    order, from its beginning; None if a batch is all samples.
+    log : (2, count) uint32, the bits of each step's loss, and its right samples, in one array for one copy to the host;
+    (2, 0) without `length.has_loss`.
+    rows : the computed order, or None.
     """
     gradient = jax.value_and_grad(loss(net, precision), has_aux=True)
     count, size = length.count, length.size

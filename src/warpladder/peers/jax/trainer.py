@@ -10,9 +10,8 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-os.environ.setdefault(
-    "XLA_PYTHON_CLIENT_PREALLOCATE", "false"
-)  # or JAX takes three quarters of a GPU's memory from everybody else
+# JAX would reserve three quarters of a GPU's memory.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import jax
 import numpy as np
@@ -29,32 +28,29 @@ from .. import driver
 from ..blocks import Blocks, powers
 from ..layout import channels_first, channels_last, flattened, spatial, stored
 from . import order as jax_order
-from .programs import device, prediction, program, seen
+from .programs import SampleArrays, device, prediction, program, seen
 from .steps import Length, Rule, Slots, Tree, floats, numbers
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
-SEEN = (
-    1 << 32
-)  # bytes of all samples as the net sees them, at most: more are kept as they are stored, and every step makes its own
-GATHERED = (
-    1 << 28
-)  # bytes of samples that are gathered before a program's first step, at most: of more, every step gathers its own
-PREDICTED = 1 << 22  # numbers in the largest activation of one call of the net, at most, if one sample allows
+#: Most bytes of a data set that is scaled once; a larger one keeps its stored type, and every step scales its batch.
+SEEN = 1 << 32
+#: Most bytes of samples that are gathered before a program's first step; of more, every step gathers its own.
+GATHERED = 1 << 28
+#: Most numbers in the largest activation of one call for prediction, if one sample allows.
+PREDICTED = 1 << 22
 
-TOGETHER = 512  # steps in a program at most, where each takes all samples
-READY = 8  # the longest of those that are compiled when the data set is loaded
-# steps that get a program of just their number, at least: every call of another program costs the GPU a pause as long
-# as a step of mlp10
+TOGETHER = 512  # most steps in a program whose steps take all samples
+READY = 8  # longest of the programs that are compiled when the data set is loaded
+#: Fewest steps with a program of their own number: a call of another program costs the GPU as much as a step of mlp10.
 OWN = 64
 
 #: Unrolled steps on a GPU, by the most FLOPs of one: small steps are all overhead, large ones only take longer to
 #: compile.
 UNROLLED = ((2e8, 16), (1e10, 4))
-UNROLLED_WHOLE = (
-    (1e10, 16),
-)  # of steps that take all samples and gather none: a turn of the loop costs what a tenth of mlp10's step does
+#: Unrolled steps that take all samples and gather none: a round of the loop costs a tenth of mlp10's step.
+UNROLLED_WHOLE = ((1e10, 16),)
 
 
 class JaxTrainer(Trainer):
@@ -63,11 +59,11 @@ class JaxTrainer(Trainer):
     Parameters
     ----------
     net, config, state
-        As every rung's `build` is given them.
+        Arguments of every rung's `build`.
     platform : {"cpu", "gpu"}
-        Where it trains; `RungError` if JAX has no such device.
+        Device; `RungError` if JAX has none of this kind.
     precision : {"fp32", "tf32", "bf16"}
-        Of the factors of products; sums, weights and the update are float32.
+        Precision of the factors of products; sums, weights and the update are float32.
     """
 
     def __init__(
@@ -89,9 +85,8 @@ class JaxTrainer(Trainer):
         self.following: tuple[Order, jax.Array] | None = None
         self.coming: tuple[int, int, jax.Array] | None = None
         self.positions: dict[int, jax.Array] = {}
-        self.programs: dict[
-            tuple[int, int, bool], Any
-        ] = {}  # by steps, samples in a batch, and whether losses are computed
+        #: By steps, samples in a batch, and True if losses are computed.
+        self.programs: dict[tuple[int, int, bool], Any] = {}
         self.seconds: dict[str, float] = {}
         self.set_state(state)
 
@@ -100,9 +95,7 @@ class JaxTrainer(Trainer):
         start = perf_counter()
         self.programs, self.order, self.following, self.coming = {}, None, None, None
         self.samples = n = len(dataset.train_x)
-        self.looped = (
-            self.on_gpu or not self.image
-        )  # XLA's convolutions on a CPU use one core where they stand in a loop
+        self.looped = self.on_gpu or not self.image  # in a loop XLA's convolutions on a CPU use one core
         self.blocks = Blocks.of(self.config, n, n if self.looped else 1)
         self.whole = self.blocks.batch == n  # a full batch has every sample, whatever the order
         self.always = self._put(numbers(self.config, 0, 1, n)[0]) if self.rule.steady else None
@@ -121,7 +114,7 @@ class JaxTrainer(Trainer):
         self.seconds = {"load": loaded - start, "compile": perf_counter() - loaded}
 
     def _program(self, shape: tuple[int, int], has_loss: bool) -> Any:
-        """What trains a block of (steps, size) with losses or without; compiled once."""
+        """Program that trains a block of (steps, size) with or without losses; compiled once."""
         assert self.x is not None
         if (*shape, has_loss) not in self.programs:
             count, size = shape
@@ -130,24 +123,22 @@ class JaxTrainer(Trainer):
             unroll = next((times for most, times in by_flops if flops <= most), 1) if self.on_gpu else 1
             at_once = self.on_gpu and count * size * self.x.nbytes // self.samples <= GATHERED
             half_bits = Order(0, 0, self.samples).half_bits if self._shuffles(shape) else None
-            self.programs[*shape, has_loss] = program(
-                self.net, self.rule, self.precision, Length(count, size, unroll, self.whole, at_once, half_bits, has_loss), self.x.shape,
-                str(self.x.dtype), self.y is not None, self.scale is not None, self.sharding,
-            )  # fmt: skip
+            length = Length(count, size, unroll, self.whole, at_once, half_bits, has_loss)
+            x, is_labelled, is_scaled = self.x, self.y is not None, self.scale is not None
+            samples = SampleArrays(x.shape, str(x.dtype), is_labelled, is_scaled, self.sharding)
+            self.programs[*shape, has_loss] = program(self.net, self.rule, self.precision, length, samples)
         return self.programs[*shape, has_loss]
 
     def _shuffles(self, shape: tuple[int, int]) -> bool:
-        """Whether a program of this shape begins with its epoch's first step, whenever it is used, and works the
-        epoch's order out.
-        """
+        """True if a program of this shape always begins with an epoch's first step, and computes the epoch's order."""
         return shape == (self.blocks.full, self.blocks.batch) and not self.whole and self.samples <= jax_order.MOST
 
     def _words(self, order: Order) -> jax.Array | np.ndarray:
-        """The order's words, on the device where the epoch before has brought them there."""
+        """Words of an order, on the device if the epoch before has copied them."""
         return self.following[1] if self.following is not None and self.following[0] == order else order.words
 
     def _numbers(self, first: int, count: int) -> jax.Array:
-        """What this many updates from this one on are made with, which may be on the device already."""
+        """Numbers of `count` updates from `first` on, which may be on the device already."""
         if self.always is not None:
             return self.always
         if self.coming is not None and self.coming[:2] == (first, count):
@@ -155,7 +146,7 @@ class JaxTrainer(Trainer):
         return self._put(numbers(self.config, first, first + count, self.samples))
 
     def _rows(self, order: Order) -> jax.Array:
-        """The order's samples on the device, where the next ranges of its epoch find them."""
+        """Samples of an order on the device, cached for the next ranges of its epoch."""
         if self.order is None or self.order[0] != order:
             if order.n <= jax_order.MOST:
                 rows = jax_order.program(order.n, order.half_bits, self.sharding)(order.words)
@@ -165,7 +156,7 @@ class JaxTrainer(Trainer):
         return self.order[1]
 
     def _position(self, at: int) -> jax.Array:
-        """A position on the device: a copy of a number takes as long as many a step."""
+        """Position on the device, cached: a copy of a number can take as long as a step."""
         if at not in self.positions:
             self.positions[at] = self._put(np.array(at, np.int32))
         return self.positions[at]
@@ -181,14 +172,10 @@ class JaxTrainer(Trainer):
             if self.whole:
                 log, _ = self._send(shape, None, has_loss)
             elif self._shuffles(shape):
-                self.order = (
-                    None  # the next epoch's may then lie where the last one's did, and what knows its place holds
-                )
+                self.order = None  # freed first, so that the next order can have the same memory
                 log, rows = self._send(shape, self._words(order), has_loss)
                 self.order = order, rows
-                following = replace(
-                    order, epoch=order.epoch + 1
-                )  # brought now, while the GPU is busy: a tenth of a millisecond
+                following = replace(order, epoch=order.epoch + 1)  # copied now, while the GPU is busy
                 self.following = following, self._put(following.words)
                 if not self.rule.steady:
                     start = self.step + (self.blocks.partial > 0)
@@ -220,7 +207,7 @@ class JaxTrainer(Trainer):
         ]
 
     def _together(self, left: int) -> Iterator[int]:
-        """The steps of each program, one after the other, that make up so many steps with all samples."""
+        """Steps of consecutive programs that make up `left` steps with all samples."""
         while left:
             count = (
                 min(left, TOGETHER) if left >= OWN else next(count for count in powers(READY)[::-1] if count <= left)
@@ -229,7 +216,7 @@ class JaxTrainer(Trainer):
             left -= count if self.looped else 1
 
     def _send(self, shape: tuple[int, int], place: Any, has_loss: bool) -> tuple[jax.Array, Any]:
-        """Start a program; its log, which will come to the host by itself, and the order that it worked out."""
+        """Start a program; return its log, whose copy to the host is started, and the order that it computes."""
         train = self._program(shape, has_loss)
         table = self._numbers(self.step, shape[0])
         self.params, self.slots, log, rows = train(self.params, self.slots, table, self.scale, self.x, self.y, place)
@@ -239,7 +226,7 @@ class JaxTrainer(Trainer):
         return log, rows
 
     def _finished(self, logs: list[jax.Array]) -> tuple[np.ndarray, np.ndarray]:
-        """Wait for all programs; losses and right samples of those that have them."""
+        """Wait for all programs; return the losses and right samples of those with losses."""
         bits = np.concatenate([np.zeros((2, 0), np.uint32), *logs], axis=1)
         jax.block_until_ready((self.params, self.slots))
         return bits[0].view(np.float32).astype(np.float64), bits[1].astype(np.int64)
@@ -263,7 +250,7 @@ class JaxTrainer(Trainer):
         }
 
     def _inward(self, name: str, a: np.ndarray) -> np.ndarray:
-        """A tensor in the layout that it has here: always a copy."""
+        """Array in this peer's layout: always a copy."""
         if name in self.flattened:
             a = channels_last(a, self.flattened[name])
         return np.array(a.transpose({1: (0,), 2: (1, 0), 4: (2, 3, 1, 0)}[a.ndim]), order="C")

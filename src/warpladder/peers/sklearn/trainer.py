@@ -1,4 +1,4 @@
-"""Training with scikit-learn's MLPClassifier. docs/peers.md has the measurements behind how it is used."""
+"""Training with scikit-learn's MLPClassifier. docs/peers.md has the measurements for its settings."""
 
 from __future__ import annotations
 

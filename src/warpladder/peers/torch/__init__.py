@@ -1,6 +1,4 @@
-"""The PyTorch peer: one program, whose options say where it trains, how its steps are started, in what precision, and
-whether a DataLoader feeds it.
-"""
+"""PyTorch peer: one program, with options for device, start of steps, precision and DataLoader."""
 
 from __future__ import annotations
 
@@ -86,7 +84,7 @@ def build(net: Net, config: TrainConfig, state: State, options: TorchOptions = T
 
 
 def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOptions()) -> str | None:
-    """A line that says why PyTorch cannot train the net with these options here, or None."""
+    """Reason why PyTorch cannot train the net with these options here, or None."""
     if reason := _at_odds(options) or _images(net, options):
         return reason
     if not find_spec("torch"):
@@ -103,7 +101,7 @@ def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOpti
 
 
 def _at_odds(options: TorchOptions) -> str | None:
-    """Which options do not go together, or None."""
+    """Reason if options contradict each other, or None."""
     gpu = options.device == "cuda"
     if not gpu and options.mode is not None:
         return f"mode={options.mode} replays CUDA graphs, on a GPU: add device=cuda"
@@ -125,7 +123,7 @@ def _at_odds(options: TorchOptions) -> str | None:
 
 
 def _images(net: Net, options: TorchOptions) -> str | None:
-    """Why a net's images cannot have their channels last, where that is asked for.
+    """Reason why a net's images cannot have their channels last, or None.
 
     oneDNN writes past its workspace in the weight gradient of strided 1 x 1 convolutions, which ends the process:
     https://github.com/uxlfoundation/oneDNN/issues/6035
@@ -136,12 +134,15 @@ def _images(net: Net, options: TorchOptions) -> str | None:
     if not convolutions:
         return f"net {net.name!r} has no convolution, so there is no memory format to choose: see torch"
     if any(layer.kernel_size == 1 and layer.stride > 1 for layer in convolutions):
-        return "in this memory format oneDNN's gradient of a strided 1 x 1 convolution can crash (oneDNN issue 6035): see torch"
+        return (
+            "in this memory format oneDNN's gradient of a strided 1 x 1 convolution can crash (oneDNN issue 6035): "
+            "see torch"
+        )
     return None
 
 
 def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
-    """Why there is no such optimizer, or None; torch is loaded only for one that it may lack."""
+    """Reason if PyTorch lacks the optimizer, or None. torch is loaded only for an unknown one."""
     kind = type(config.optimizer)
     if kind in KNOWN:
         return None
@@ -156,9 +157,7 @@ def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
 
 
 def _layers(net: Net) -> str | None:
-    """Which layer that no table lists PyTorch does not have either, or None; torch is loaded only for a net that has
-    some.
-    """
+    """Reason if PyTorch lacks a layer, or None. torch is loaded only for layers that no table lists."""
     from ...ops.engine.layer_files import others
 
     found = others(net)
@@ -166,11 +165,11 @@ def _layers(net: Net) -> str | None:
         return None
     from .net import lacking
 
-    return next((told for kind in found if (told := lacking(kind))), None)
+    return next((reason for kind in found if (reason := lacking(kind))), None)
 
 
 def _no_compiler() -> str | None:
-    """Inductor needs Triton, which needs a C compiler."""
+    """Reason if inductor cannot compile, or None: it needs Triton, which needs a C compiler."""
     if not find_spec("triton"):
         return "torch.compile needs Triton: pip install triton"
     if not any(map(shutil.which, (os.environ.get("CC") or "gcc", "gcc", "clang"))):
@@ -183,40 +182,43 @@ def vary(rung: Rung, options: TorchOptions) -> dict[str, Any]:
     gpu, precision = options.device == "cuda", options.precision or "fp32"
     graph = "Whole steps, forward, backward, update and the gathering of their samples, captured as CUDA graphs"
     if options.mode == "graph":
-        way, idea = "CUDA graph", f"{graph} and replayed."
+        form, idea = "CUDA graph", f"{graph} and replayed."
     elif options.mode == "compile":
-        way, idea = "compiled", f"{graph} after torch.compile has made one function of each."
+        form, idea = "compiled", f"{graph} after torch.compile has made one function of each."
     elif options.loader:
-        way, idea = (
+        form, idea = (
             "DataLoader",
-            "As PyTorch's tutorials have it: batches from a DataLoader with worker processes, and a loss read back each step.",
+            "As PyTorch's tutorials have it: batches from a DataLoader with worker processes, "
+            "and a loss read back each step.",
         )
     elif precision == "fp16":
-        way = "mixed precision, fp16"
+        form = "mixed precision, fp16"
         idea = (
             "Automatic mixed precision: products in float16, and a loss that is scaled so that small gradients survive."
         )
     elif precision == "bf16":
-        way = "mixed precision, bf16"
+        form = "mixed precision, bf16"
         idea = "Automatic mixed precision: products in bfloat16, whose range is that of float32, so that no loss is scaled."
     elif options.images:
-        way, idea = (
+        form, idea = (
             "eager, NHWC",
-            "As torch, with images and convolution weights in the channels-last memory format, which oneDNN's convolutions prefer.",
+            "As torch, with images and convolution weights in the channels-last memory format, "
+            "which oneDNN's convolutions prefer.",
         )
     else:
-        way, idea = (
+        form, idea = (
             "eager",
             "As torch, on the GPU: the training set lies there as one float32 tensor, and the loop never waits for it."
             if gpu
             else rung.idea,
         )
-    told = options.mode is not None or precision in ("fp64", "tf32")
+    is_named = options.mode is not None or precision in ("fp64", "tf32")
     coarse = (f"the factors of products are rounded to {precision}",) if named(precision).coarse else ()
     scaled = ("a step whose scaled gradients overflow is left out",) if precision == "fp16" else ()
     return {
-        "title": f"PyTorch{' on the GPU' if gpu else ''}, {way}{f', {precision}' if told and precision != 'fp32' else ''}",
-        "idea": f"{idea[:-1]}; products in {precision}." if told and precision != "fp32" else idea,
+        "title": f"PyTorch{' on the GPU' if gpu else ''}, {form}"
+        + (f", {precision}" if is_named and precision != "fp32" else ""),
+        "idea": f"{idea[:-1]}; products in {precision}." if is_named and precision != "fp32" else idea,
         "precision": precision,
         "deviations": (ORDERLESS, *coarse, *scaled) if gpu else (),
         "transforms": gpu,
@@ -226,7 +228,8 @@ def vary(rung: Rung, options: TorchOptions) -> dict[str, Any]:
 PEER = Rung(
     name="torch",
     title="PyTorch, eager",
-    idea="PyTorch's own operations, autograd and optimizers on the CPU; the training set is one float32 tensor, and a step picks its rows.",
+    idea="PyTorch's own operations, autograd and optimizers on the CPU; "
+    "the training set is one float32 tensor, and a step picks its rows.",
     build=build,
     peer=True,
     unsupported=unsupported,
@@ -234,7 +237,7 @@ PEER = Rung(
     vary=vary,
 )
 
-#: Variants that a climb times where nobody names some.
+#: Variants that a climb times by default.
 CHANNELS_LAST = PEER.but(images="last")
 GPU_PEERS = (
     PEER.but(device="cuda"),

@@ -1,4 +1,4 @@
-"""A CUDA graph of what PyTorch does, recorded where other libraries live in the same process."""
+"""Capture of a CUDA graph of PyTorch's work, in a process with other libraries."""
 
 from __future__ import annotations
 

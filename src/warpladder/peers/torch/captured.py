@@ -16,7 +16,7 @@ Reported = tuple[torch.Tensor, torch.Tensor]
 Step = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], Reported | None]
 
 
-class Buffers(Protocol):
+class StepBuffers(Protocol):
     """Tensors of a trainer that its captured steps read and write.
 
     x, labels : training set on the device; labels is None without labels.
@@ -36,24 +36,23 @@ class Buffers(Protocol):
 
 
 class CapturedSteps:
-    """A block of steps of one shape; on a GPU a graph.
+    """Block of steps of one shape; on a GPU a CUDA graph.
 
     Parameters
     ----------
-    trainer : Buffers
+    trainer : StepBuffers
         Trainer with its data set loaded.
     step : callable
-        From samples, labels and the step's numbers to a loss and an output, or None.
+        Function of samples, labels and the step's numbers that returns a loss and an output, or None.
     count, size : int
-        Steps, and samples in each one's batch.
+        Number of steps, and samples in a batch.
     pool : a graph pool's handle or None
-        Of the memory that a trainer's graphs share, since only one of them runs at a time and what they give out lies
-        elsewhere.
+        Memory that a trainer's graphs share: one runs at a time, and their results are outside it.
     has_loss : bool
-        Whether its steps compute losses and right samples.
+        True if the steps compute losses and right samples.
     """
 
-    def __init__(self, trainer: Buffers, step: Step, count: int, size: int, pool: Any, has_loss: bool) -> None:
+    def __init__(self, trainer: StepBuffers, step: Step, count: int, size: int, pool: Any, has_loss: bool) -> None:
         self.trainer, self.step, self.count, self.size, self.has_loss = trainer, step, count, size, has_loss
         device = trainer.device
         self.rows = torch.zeros(0 if trainer.whole else count * size, dtype=torch.int64, device=device)
@@ -70,10 +69,10 @@ class CapturedSteps:
             self.graph = capture(lambda: self._steps(count), pool)
 
     def __call__(self, rows: torch.Tensor | None, first: int, numbers: torch.Tensor | None) -> None:
-        """Train on samples of these numbers, None for all; the log comes into the trainer's, from entry `first` on,
-        when the stream is there.
+        """Train on samples of these numbers, None for all. The log is copied into the trainer's, from entry `first` on,
+        in the order of the stream.
 
-        numbers : (at least count, columns), what each step is made with; None where that is always the same.
+        numbers : (at least count, columns), the numbers of each step; None if they are constant.
         """
         if rows is not None:
             self.rows.copy_(rows)

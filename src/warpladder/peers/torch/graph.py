@@ -49,7 +49,7 @@ class GraphTrainer(Trainer):
     Parameters
     ----------
     net, config, state
-        As every rung's `build` is given them.
+        Arguments of every rung's `build`.
     device : {"cuda", "cpu"}
         On the CPU the same functions run without a graph, for tests.
     precision : {"fp32", "tf32", "bf16", "fp16"}
@@ -82,9 +82,8 @@ class GraphTrainer(Trainer):
         self.labels: torch.Tensor | None = None
         self.shuffle: Shuffle | None = None
         self.loss, self.correct = torch.zeros(0), torch.zeros(0, dtype=torch.int64)
-        self.programs: dict[
-            tuple[int, int, bool], CapturedSteps
-        ] = {}  # by steps, samples in a batch, and whether losses are computed
+        #: By steps, samples in a batch, and True if losses are computed.
+        self.programs: dict[tuple[int, int, bool], CapturedSteps] = {}
         self.seconds: dict[str, float] = {}
 
     def load(self, dataset: Dataset) -> None:
@@ -117,9 +116,9 @@ class GraphTrainer(Trainer):
                 for count, size in sorted(shapes, reverse=True)
             }
         if self.compiled:
-            # what is captured is not asked for again, and the number of functions that it keeps is limited
+            # captured functions are not called again, and inductor stores a limited number of them
             torch.compiler.reset()
-        self.set_state(held)  # which warming up has changed
+        self.set_state(held)  # undoes the warm-up steps
         self.seconds = {"load": loaded - start, "capture": perf_counter() - loaded}
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
@@ -163,13 +162,13 @@ class GraphTrainer(Trainer):
         )
 
     def _numbers(self, steps: int) -> torch.Tensor | None:
-        """(steps, columns) on the device: what the next steps are made with; None where that is always the same."""
+        """Numbers (steps, columns) of the next steps on the device; None if they are constant."""
         if self.update.steady:
             return None
         return torch.from_numpy(self.update.numbers(self.step, self.step + steps, self.samples)).to(self.device)
 
     def _keep(self, steps: int) -> None:
-        """Have room for the log of so many steps."""
+        """Allocate the log for this many steps."""
         pinned = self.device.type == "cuda"
         if len(self.loss) < steps:
             self.loss = torch.zeros(steps, pin_memory=pinned)
@@ -192,7 +191,7 @@ class GraphTrainer(Trainer):
         return functional.mse_loss(output, x.float().reshape(output.shape)), output
 
     def _forward(self, params: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-        if self.format != torch.float32:  # what autocast does, written out
+        if self.format != torch.float32:  # the casts of autocast
             params = {name: p.to(self.format) for name, p in params.items()}
         return forward(self.net, params, x, self.images_last)
 
@@ -324,7 +323,7 @@ class GraphTrainer(Trainer):
         self.programs = {}
         self.x = self.labels = self.shuffle = None
         if self.device.type == "cuda":
-            torch.cuda.empty_cache()  # for those that train on this GPU beside us
+            torch.cuda.empty_cache()  # for other processes on this GPU
 
     def _tensor(self, x: np.ndarray, scale: float) -> torch.Tensor:
         """Samples as they are stored here: (samples, *in_shape), or with the channels last, in the format of the

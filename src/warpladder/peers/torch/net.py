@@ -49,8 +49,8 @@ def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
             return nn.Upsample(scale_factor=layer.scale_factor)
         case Flatten():
             return nn.Flatten()
-    if told := lacking(type(layer)):
-        raise RungError(told)
+    if reason := lacking(type(layer)):
+        raise RungError(reason)
     settings = {field.name: getattr(layer, field.name) for field in fields(layer)}  # type: ignore[arg-type]
     try:
         module: nn.Module = getattr(nn, type(layer).__name__)(**settings)

@@ -1,6 +1,4 @@
-"""The scale of a loss in fp16 on the device, where a CUDA graph can move it: what `torch.amp.GradScaler` does, without
-asking the host.
-"""
+"""Scale of a loss in fp16 on the device, where a CUDA graph changes it: `torch.amp.GradScaler` without the host."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Training with PyTorch in eager mode, as a careful user of it would write the loop. docs/peers.md has the measurements
-behind each choice.
+"""Training with PyTorch in eager mode, in the loop of a careful user. docs/peers.md has the measurements for each
+choice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TorchTrainer(Trainer):
     Parameters
     ----------
     net, config, state
-        As every rung's `build` is given them.
+        Arguments of every rung's `build`.
     device : {"cpu", "cuda"}
         Where it trains; the data set is there too. `RungError` if PyTorch has no such device.
     precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}
@@ -67,7 +67,7 @@ class TorchTrainer(Trainer):
         self.device, self.precision, self.threads = open_device(device), named(precision).name, threads
         self.classes = isinstance(net.loss, CrossEntropyLoss)
         self.element = torch.float64 if self.precision == "fp64" else torch.float32  # of parameters and slots
-        self.short = SHORT.get(self.precision)  # what autocast has products in
+        self.short = SHORT.get(self.precision)  # format of products under autocast
         self.model = sequential(net).to(self.device, self.element)
         if channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -135,7 +135,7 @@ class TorchTrainer(Trainer):
         return [(torch.stack(losses), torch.stack(hits) if hits else torch.zeros(len(losses), dtype=torch.int64))]
 
     def _wait(self) -> None:
-        """Until the device has done what it was given; the CPU has."""
+        """Wait until the device is idle; the CPU is."""
         if self.device.type == "cuda":
             torch.cuda.current_stream().synchronize()
 
@@ -226,7 +226,7 @@ class TorchTrainer(Trainer):
     def close(self) -> None:
         self.x = self.labels = None
         if self.device.type == "cuda":
-            torch.cuda.empty_cache()  # for those that train on this GPU beside us
+            torch.cuda.empty_cache()  # for other processes on this GPU
 
     def _tensor(self, x: np.ndarray, scale: float) -> torch.Tensor:
         """Samples as the model takes them, or (samples, height, width, channels) for channels last."""

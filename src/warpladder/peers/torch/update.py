@@ -54,7 +54,7 @@ def eager(optimizer: Optimizer, params: Iterable[torch.Tensor], exact: bool = Fa
 
 
 def lacking(optimizer: Optimizer) -> str | None:
-    """A line that says why `torch.optim` does not train with an optimizer, or None."""
+    """Reason why `torch.optim` does not train with an optimizer, or None."""
     name, w = type(optimizer).__name__, torch.zeros(1, requires_grad=True)
     try:
         made = eager(optimizer, [w])
@@ -62,18 +62,21 @@ def lacking(optimizer: Optimizer) -> str | None:
         return f"torch.optim has no {name}"
     except (TypeError, ValueError) as error:
         return f"torch.optim.{name} does not take the settings of {name}: {error}"
-    kept = {key for key, value in made.state[w].items() if isinstance(value, torch.Tensor) and key != "step"}
-    if kept != set(optimizer.slots):
-        return f"torch.optim.{name} keeps {', '.join(sorted(kept)) or 'nothing'}, and {name} has the slots {', '.join(optimizer.slots) or 'none'}"
+    slots = {key for key, value in made.state[w].items() if isinstance(value, torch.Tensor) and key != "step"}
+    if slots != set(optimizer.slots):
+        return (
+            f"torch.optim.{name} keeps {', '.join(sorted(slots)) or 'nothing'}, "
+            f"and {name} has the slots {', '.join(optimizer.slots) or 'none'}"
+        )
     return None
 
 
 class GraphUpdate:
-    """The update of all tensors, as a graph holds it.
+    """Update of all tensors within a CUDA graph.
 
-    What differs from step to step is read from the device, so that a graph does the right step whenever it is replayed:
-    of a table with a row a step, `numbers` gives the host's copy and the functions below take a row. Where all steps
-    are made with the same numbers they are constants, and the row is None.
+    Numbers that differ from step to step are read from the device, so a graph does the right step at every replay: of a
+    table with a row for each step, `numbers` is the host's copy, and the functions below take a row. If all steps have
+    the same numbers they are constants, and the row is None.
 
     Parameters
     ----------
@@ -115,7 +118,7 @@ class GraphUpdate:
         if self.written and row is not None:
             self._written_adam(params, grads, slots, row)
             return
-        # what torch.optim calls for fused=True; it wants gradients in the parameters' memory format
+        # the kernels of torch.optim for fused=True; it wants gradients in the parameters' memory format
         grads = [
             g if g.stride() == p.stride() else torch.empty_like(p).copy_(g) for p, g in zip(params, grads, strict=True)
         ]
