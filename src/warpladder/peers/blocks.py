@@ -1,7 +1,7 @@
 """Blocks of steps of a few lengths, for peers that compile or capture many steps at once.
 
-An epoch in one range is one block, and its partial batch another. Both are compiled when the data set is loaded, so that
-no timing includes it. Other ranges consist of powers of eight, which are compiled at first use.
+An epoch in one range is one block, and its partial batch another. Both are compiled when the data set is loaded,
+outside of all timings. Other ranges consist of powers of eight, which are compiled at first use.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def spatial(net: Net) -> bool:
 
 
 def stored(x: np.ndarray, image: bool) -> np.ndarray:
-    """Stored samples: (samples, height, width, channels) for images, else (samples, features). A copy, or x reshaped."""
+    """Samples (n, height, width, channels) for images, else (n, features): a copy, or x reshaped."""
     return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if image else x.reshape(len(x), -1)
 
 

@@ -57,7 +57,7 @@ class Adam(Optimizer):
         return False
 
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
-        """Columns: rate / (1 - beta1^t), beta1, 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^t), eps, weight decay."""
+        """Columns: rate / (1 - beta1^t), beta1, 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^t), eps, decay."""
         import numpy as np
 
         count = np.arange(first + 1, first + 1 + len(rates), dtype=np.float64)

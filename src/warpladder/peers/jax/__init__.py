@@ -104,7 +104,8 @@ def vary(rung: Rung, options: JaxOptions) -> dict[str, Any]:
 PEER = Rung(
     name="jax",
     title="JAX on the CPU",
-    idea="An epoch compiled by XLA as one program, a scan over gathered batches with the weights donated; the data set and its order stay on the device.",
+    idea="An epoch compiled by XLA as one program, a scan over gathered batches with the weights donated; "
+    "the data set and its order stay on the device.",
     build=build,
     peer=True,
     unsupported=unsupported,

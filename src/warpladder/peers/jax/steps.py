@@ -1,6 +1,6 @@
 """Training steps in JAX, as pure functions: the net, its loss, the update, and many of them in one scan.
 
-Images have their channels last throughout, weights are (in, out) and (height, width, in, out). docs/peers.md has the reasons.
+Images have their channels last, weights are (in, out) and (height, width, in, out). docs/peers.md has the reasons.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Length:
 
 
 def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
-    """(n, *out_shape) float32 from x, (n, height, width, channels) or (n, features), as `layout.stored` keeps samples."""
+    """Output (n, *out_shape) float32 of x (`layout.stored`): (n, height, width, channels) or (n, features)."""
     half = jnp.bfloat16 if precision == "bf16" else None
     exactly = lax.Precision.HIGHEST if precision == "fp32" else lax.Precision.DEFAULT
     if half:
@@ -167,7 +167,7 @@ def first(x: jax.Array, net: Net, image: tuple[int, ...] | None = None) -> jax.A
 
 
 def pool(x: jax.Array, k: int, stride: int) -> jax.Array:
-    """Maximum over k x k windows, the first among equals: its gradient is a selection, which fuses with its neighbours."""
+    """Maximum over k x k windows, the first of equal ones. Its gradient is a selection, which XLA fuses."""
     n, h, w, c = x.shape
     rows, columns = (h - k) // stride + 1, (w - k) // stride + 1
     best: jax.Array | None = None
@@ -182,7 +182,7 @@ def pool(x: jax.Array, k: int, stride: int) -> jax.Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def pool_apart(x: jax.Array, k: int) -> jax.Array:
-    """`pool` of windows that do not overlap, as a reduction: in bfloat16 the faster of the two, in float32 the slower."""
+    """`pool` of windows that do not overlap, as a reduction: faster in bfloat16, slower in float32."""
     return apart(x, k).max((2, 4))
 
 

@@ -22,7 +22,10 @@ def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOp
     chain = [type(layer) for layer in net.layers if not isinstance(layer, Flatten)]
     hidden = [Linear, ReLU] * (len(chain) // 2)
     if chain != [*hidden, Linear] or not isinstance(net.loss, CrossEntropyLoss):
-        return f"MLPClassifier cannot express net {net.name!r}: it has Linear layers with ReLU between them, and cross-entropy"
+        return (
+            f"MLPClassifier cannot express net {net.name!r}: it has Linear layers with ReLU between them, "
+            "and cross-entropy"
+        )
     if net.out_shape[0] < 3:
         return "MLPClassifier trains two classes with one output, and has no softmax for fewer than three"
     optimizer = type(config.optimizer).__name__
@@ -37,7 +40,10 @@ def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOp
     if not config.learning_rate:
         return "MLPClassifier wants a learning rate above 0"
     if optimizer == "SGD" and config.optimizer.slots and not config.schedule.steady:
-        return "MLPClassifier keeps momentum times the learning rate, which a schedule would change under it: leave one of them out"
+        return (
+            "MLPClassifier keeps momentum times the learning rate, which a schedule would change under it: "
+            "leave one of them out"
+        )
     return too_few_cores(net, config, options)
 
 
@@ -50,7 +56,8 @@ PEER = Rung(
     unsupported=unsupported,
     options=ThreadOptions(),
     deviations=(
-        "SGD's momentum is kept times the learning rate, so that a state of another trainer is taken over with a rounding",
+        "SGD's momentum is kept times the learning rate, "
+        "so that a state of another trainer is taken over with a rounding",
         "the loss counts a label's probability below 1.2e-7 as 1.2e-7",
     ),
 )

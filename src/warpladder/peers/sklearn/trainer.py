@@ -51,7 +51,7 @@ class Recorder(MLPClassifier):
 
 
 class SklearnTrainer(Trainer):
-    """A range of steps is `partial_fit` on consecutive blocks of gathered rows; it goes through a block batch by batch."""
+    """Trainer that calls `partial_fit` on consecutive blocks of gathered rows, batch by batch within a block."""
 
     def __init__(self, net: Net, config: TrainConfig, state: State, threads: int | None = None) -> None:
         self.net, self.config, self.threads = net, config, threads

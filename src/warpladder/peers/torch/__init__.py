@@ -198,7 +198,10 @@ def vary(rung: Rung, options: TorchOptions) -> dict[str, Any]:
         )
     elif precision == "bf16":
         form = "mixed precision, bf16"
-        idea = "Automatic mixed precision: products in bfloat16, whose range is that of float32, so that no loss is scaled."
+        idea = (
+            "Automatic mixed precision: products in bfloat16, whose range is that of float32, "
+            "so that no loss is scaled."
+        )
     elif options.images:
         form, idea = (
             "eager, NHWC",

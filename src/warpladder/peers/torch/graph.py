@@ -237,7 +237,8 @@ class GraphTrainer(Trainer):
             return loss if by is None else loss * by, (loss, output)
 
         def step(
-            params: Tensors, slots: dict[str, Tensors], x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None,
+            params: Tensors, slots: dict[str, Tensors],
+            x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None,
             scale: tuple[torch.Tensor, torch.Tensor] | None,
         ) -> Reported | None:  # fmt: skip
             by = None if scale is None else scale[0]

@@ -113,7 +113,10 @@ def arithmetic(precision: str, *, search: bool = True) -> Iterator[None]:
     if hasattr(
         torch.backends.cuda.matmul, "fp32_precision"
     ):  # since PyTorch 2.9, which warns where the older names are used
-        switches = [(torch.backends.cuda.matmul, "fp32_precision"), (cudnn.conv, "fp32_precision")]  # type: ignore[attr-defined]
+        switches = [
+            (torch.backends.cuda.matmul, "fp32_precision"),
+            (cudnn.conv, "fp32_precision"),  # type: ignore[attr-defined]
+        ]
         wanted: object = "ieee" if exact else "tf32"
     else:
         switches = [(torch.backends.cuda.matmul, "allow_tf32"), (cudnn, "allow_tf32")]

@@ -102,8 +102,8 @@ class GraphUpdate:
         return np.stack([rates, np.arange(first + 1, last + 1)], axis=1).astype(np.float32)
 
     def all(
-        self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]], row: torch.Tensor | None,
-        bad: torch.Tensor | None = None,
+        self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]],
+        row: torch.Tensor | None, bad: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
         """Change parameters and slots, each a list of tensors, by kernels of many tensors, or nothing where `bad`, (),
         is 1; grads are overwritten.
@@ -126,7 +126,8 @@ class GraphUpdate:
         match optimizer:
             case SGD():
                 torch._fused_sgd_(
-                    params, grads, slots[0] if slots else [], weight_decay=optimizer.weight_decay, momentum=optimizer.momentum, lr=rate,
+                    params, grads, slots[0] if slots else [],
+                    weight_decay=optimizer.weight_decay, momentum=optimizer.momentum, lr=rate,
                     dampening=0.0, nesterov=optimizer.nesterov, maximize=False, is_first_step=False, found_inf=bad,
                 )  # fmt: skip
             case Adam():  # or AdamW, which is one
@@ -135,7 +136,8 @@ class GraphUpdate:
                 beta1, beta2 = optimizer.betas
                 fused(
                     params, grads, slots[0], slots[1], [], [row[1]] * len(params), lr=rate, beta1=beta1, beta2=beta2,
-                    weight_decay=optimizer.weight_decay, eps=optimizer.eps, amsgrad=False, maximize=False, found_inf=bad,
+                    weight_decay=optimizer.weight_decay, eps=optimizer.eps,
+                    amsgrad=False, maximize=False, found_inf=bad,
                 )  # fmt: skip
 
     def _written_adam(
