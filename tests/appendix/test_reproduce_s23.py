@@ -19,7 +19,7 @@ from warpladder.appendix.reproduce.climbed import Climbed
 from warpladder.appendix.reproduce.definition import parse
 from warpladder.appendix.reproduce.experiments import Bench
 from warpladder.appendix.reproduce.facts import Facts
-from warpladder.appendix.reproduce.footprints import Footprints, Weighed, Weight, weigh
+from warpladder.appendix.reproduce.footprints import Footprints, MeasuredMemory, ProcessMemory, measure_memory
 from warpladder.appendix.reproduce.operations import NAMES, RATE, Operations
 from warpladder.appendix.reproduce.profiles import Profiled
 from warpladder.appendix.reproduce.resolve import measure_of, places
@@ -281,16 +281,16 @@ def test_gpu_memory_is_what_the_driver_gives_away():
     its framework's.
     """
     order = {"rung": "numpy", "net": _net(), "config": {"batch_size": 8, "epochs": 2}, "shape": [20, 1, 4, 4]}
-    weight = weigh(order, chain([1000, 1000, 700, 100], repeat(0)).__next__)
+    weight = measure_memory(order, chain([1000, 1000, 700, 100], repeat(0)).__next__)
     assert weight.gpu == {"interpreter": 0, "built": 300, "trained": 900}
-    found = Weighed({"numpy": replace(weight, held={"parameters": 150, "data": 50})}, {})
+    found = MeasuredMemory({"numpy": replace(weight, held={"parameters": 150, "data": 50})}, {})
     assert figure(found, "numpy", "gpu_bytes") == 900 and figure(found, "numpy", "gpu_framework") == 700
     assert figure(found, "numpy", "host_framework") == weight.host["built"], "what is held lies on the GPU"
 
 
 def test_a_process_that_fails_gives_its_last_words():
     with pytest.raises(ResultsError, match="no rung 'nonesuch'"):
-        weigh({"rung": "nonesuch", "net": _net(), "config": {}, "shape": [20, 1, 4, 4]}, None)
+        measure_memory({"rung": "nonesuch", "net": _net(), "config": {}, "shape": [20, 1, 4, 4]}, None)
 
 
 def _net():
@@ -300,13 +300,13 @@ def _net():
 
 
 def test_a_cpus_process_has_no_gpu_memory():
-    weight = Weight(
+    weight = ProcessMemory(
         {"interpreter": 1, "built": 30, "trained": 50},
         {"interpreter": 0, "built": 0, "trained": 0},
         {"parameters": 8},
         10,
     )
-    found = Weighed({"numpy": weight}, {})
+    found = MeasuredMemory({"numpy": weight}, {})
     assert found.value("numpy", "gpu_bytes") is None and figure(found, "numpy", "host_framework") == 20
 
 

@@ -135,7 +135,7 @@ def test_every_section_stands_in_its_place():
     text = page(full())
     heads = re.findall(r"<h2>([^<]*)</h2>", text)
     assert heads == [
-        "Loss and accuracy", "Where the time goes", "Roofline", "Memory", "Verdicts", "Each rung, beside the one below", "Net, data and settings",
+        "Loss and accuracy", "Where the time goes", "Roofline", "Memory", "Verdicts", "Each rung, next to the one below", "Net, data and settings",
         "Machine", "Do it again",
     ]  # fmt: skip
     assert re.findall(r'<li><a href="#[\w-]+">([^<]*)</a>', text) == heads
@@ -236,12 +236,12 @@ def test_a_climb_without_histories_says_so():
     assert "of no rung are loss and accuracy stored by epoch" in page(example())
 
 
-def test_each_rung_stands_beside_the_one_below():
+def test_each_rung_stands_next_to_the_one_below():
     text = page(full())
     numpy = text[text.index('id="c-rung1"') : text.index('id="c-rung2"')]
     assert numpy.index("for i in range(n):") < numpy.index("x @ w"), "the rung below to the left"
     assert (
-        "beside loops's ops/linear/loops.py" in numpy
+        "next to loops's ops/linear/loops.py" in numpy
         and "As loops: ops/relu/loops.py." in numpy
         and "max(x, 0)" not in numpy
     )

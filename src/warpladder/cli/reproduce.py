@@ -180,7 +180,7 @@ def _list(made: list[Definition]) -> None:
     for report in made:
         click.echo(f"{report.name}: {report.title}")
         for name, experiment in report.experiments.items():
-            click.echo(f"  {name:<20} {experiment.told()}")
+            click.echo(f"  {name:<20} {experiment.summary()}")
 
 
 @dataclass

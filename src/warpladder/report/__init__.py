@@ -1,3 +1,4 @@
-"""What a climb found, for people: a table for the terminal and a page for a browser. Both read `Results` and nothing
-else.
+"""Results as a page for a browser, and tables for the terminal.
+
+It imports results/ and matplotlib, and nothing that trains. Begin with page.py; figures/ draws.
 """

@@ -1,4 +1,4 @@
-"""Each rung with its idea, and the source that it computes with beside that of the rung below."""
+"""Each rung with its idea, and the source that it computes with next to that of the rung below."""
 
 from __future__ import annotations
 
@@ -63,14 +63,15 @@ def _pair(
     results: Results, rung: RungResult, source: str, below: RungResult | None, partner: str | None, *, opened: bool
 ) -> str:
     lines = len(results.sources[source])
-    told = f"{escape(source)} <small>{lines:,} line{'s' * (lines != 1)}</small>"
-    beside = ""
+    summary = f"{escape(source)} <small>{lines:,} line{'s' * (lines != 1)}</small>"
+    partner_text = ""
     if below is not None and partner is not None:
-        told += f" <small>beside {escape(below.name)}'s {escape(partner)}</small>"
-        beside = _text(results, below.name, partner)
+        summary += f" <small>next to {escape(below.name)}'s {escape(partner)}</small>"
+        partner_text = _text(results, below.name, partner)
     return (
-        f"<details{' open' * opened}><summary>{told}</summary>"
-        f'<div class="{"beside" if beside else "alone"}">{beside}{_text(results, rung.name, source)}</div></details>'
+        f"<details{' open' * opened}><summary>{summary}</summary>"
+        f'<div class="{"pair" if partner_text else "alone"}">{partner_text}'
+        f"{_text(results, rung.name, source)}</div></details>"
     )
 
 

@@ -1,4 +1,4 @@
-"""Climbs beside each other: two machines, two commits, two students. What changed by more than the noise of the
+"""Comparison of climbs: two machines, two commits, two students. What changed by more than the noise of the
 repetitions is marked.
 """
 
@@ -34,14 +34,14 @@ def comparison(climbs: Sequence[Results], labels: Sequence[str], pictures: bool)
     heads = ["rung", *map(escape, labels)]
     rows = []
     for name in names:
-        told = next(rung for climb in climbs for rung in climb.timed() if rung.name == name)
+        timed = next(rung for climb in climbs for rung in climb.timed() if rung.name == name)
         base = _find(first, name)
         cells, changed = [_time(base)], False
         for other in others:
             text, marked = change(first, base, other, _find(other, name))
             cells.append(_time(_find(other, name)) + (f'<span class="options">{text}</span>' if text else ""))
             changed |= marked
-        rows.append(("changed" if changed else "", [rung_name(told), *cells]))
+        rows.append(("changed" if changed else "", [rung_name(timed), *cells]))
     if rows:
         text = (
             f"Each against {labels[0]}. Marked with ▲ (slower) or ▼ (faster): all repetitions of one lie "
@@ -63,28 +63,30 @@ def change(first: Results, base: RungResult | None, other: Results, rung: RungRe
         return "disturbed: not compared", False
     if task(first) != task(other):
         return "another task", False
-    told = f"{words.times(1 / ratio)} as fast" if ratio <= 1 else f"{words.times(ratio)} the time"
+    factor = f"{words.times(1 / ratio)} as fast" if ratio <= 1 else f"{words.times(ratio)} the time"
     chance = 2 / math.comb(len(base.timing.epochs) + len(rung.timing.epochs), len(rung.timing.epochs))
     if chance > CHANCE:
-        return f"{told}; too few repetitions to say more", False
+        return f"{factor}; too few repetitions to say more", False
     if max(rung.timing.epochs) < min(base.timing.epochs):
-        return f"<b>▼ {told}</b>", True
+        return f"<b>▼ {factor}</b>", True
     if min(rung.timing.epochs) > max(base.timing.epochs):
-        return f"<b>▲ {told}</b>", True
+        return f"<b>▲ {factor}</b>", True
     return "within the noise", False
 
 
 def task(results: Results) -> dict[str, object]:
-    """What is trained: times of different tasks say nothing about each other."""
+    """What is trained: times of different tasks are not compared."""
     net, data = results.net, results.data
-    told: dict[str, object] = {
+    facts: dict[str, object] = {
         "net": net.name,
         "layers": net.layers,
         "loss": net.loss,
         "data": data.name,
         "training samples": data.train,
     }
-    return told | {name: value for name, value in results.config.items() if name not in ("seed", "epochs", "log_every")}
+    return facts | {
+        name: value for name, value in results.config.items() if name not in ("seed", "epochs", "log_every")
+    }
 
 
 def _find(climb: Results, name: str) -> RungResult | None:
@@ -140,7 +142,7 @@ def _facts(results: Results) -> dict[str, str]:
     m = results.machine
     best = results.fastest(peers=True)
     found = {
-        "fastest": "none" if best is None else "not said of a disturbed climb" if results.disturbed else best.name,
+        "fastest": "none" if best is None else "not known of a disturbed climb" if results.disturbed else best.name,
         "when": results.created.replace("T", " ").replace("+00:00", " UTC"),
         "commit": "-" if m.commit is None else m.commit[:12] + (" and changes" if m.dirty else ""),
         "processor": f"{m.cpu}, {m.threads} of {m.cores} cores",

@@ -1,6 +1,4 @@
-"""Pieces of HTML that every section is made of: tables, lists of pairs, pictures, and what a narrow screen shows a part
-of.
-"""
+"""Pieces of HTML that sections are made of: tables, lists of pairs, pictures, and wide content that scrolls."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ def table(
     """A table of cells that are HTML already; the columns of these numbers hold text, the others figures; the first
     cell of a row is its head.
 
-    label : says what the table holds to those who do not see it. rows : each a class of CSS and its cells.
+    label : the table in words, for readers who do not see it. rows : each a class of CSS and its cells.
     """
 
     def cells(values: Iterable[str], head: bool = False) -> str:
@@ -40,7 +38,7 @@ def table(
 
 
 def wide(label: str, content: str) -> str:
-    """What a narrow screen shows a part of, and says so; the keyboard scrolls it too."""
+    """Wide content, which a narrow screen scrolls, with a hint; the keyboard scrolls it too."""
     return (
         '<p class="hint">There is more to the right: swipe.</p><div class="scroll" role="region" '
         f'tabindex="0" aria-label="{escape(label)}">'
@@ -54,7 +52,7 @@ def pairs(found: Iterable[tuple[str, str]]) -> str:
 
 
 def note(text: str) -> str:
-    """A sentence beside the figures."""
+    """A sentence about the figures."""
     return f'<p class="note">{escape(text)}</p>'
 
 

@@ -59,7 +59,7 @@ def page(
         *_sections(climbs, labels, profiles, pictures, named),
     ]
     return document(
-        f"{' and '.join(dict.fromkeys(titles))}: {len(climbs)} climbs", "warpladder, climbs beside each other", made
+        f"{' and '.join(dict.fromkeys(titles))}: {len(climbs)} climbs", "warpladder, climbs next to each other", made
     )
 
 
@@ -69,15 +69,15 @@ def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
 
 
 def sweep_page(sweep: Sweep, pictures: bool = True) -> str:
-    """The text of a page with all tasks: their times beside each other, then each task under its heading."""
+    """The text of a page with all tasks: their times next to each other, then each task under its heading."""
     heads = ("rung", "task", "time per epoch", "images per s", score_name(sweep.tasks[0]))
-    told = [
+    cells = [
         ("rung", [f"<b>{escape(name)}</b>", escape(task), *map(escape, figures)]) for name, task, figures in rows(sweep)
     ]
     missing = "".join(f'<p class="warning">{escape(heading)}: not reached.</p>' for heading in sweep.missing)
     labels = [heading for heading, _ in sweep.items()]
     made = [
-        ("tasks", "All tasks", missing + table("All tasks", heads, told, (0, 1))),
+        ("tasks", "All tasks", missing + table("All tasks", heads, cells, (0, 1))),
         *_sections(sweep.tasks, labels, (), pictures, labels),
     ]
     return document(_title(sweep.tasks[-1]), f"warpladder climb of several tasks, {_when(sweep.tasks[-1])}", made)
@@ -106,7 +106,7 @@ def _sections(
         own = [profile for profile, place in zip(profiles, places, strict=True) if place == at]
         found = [each for each in _climb(climb, own, name, pictures) if each[2]]
         made.append((name, heading, (_links(found, label) if label else "") + _head(climb, name, pictures)))
-        made += [(ident, f"{told}, {label}" if label else told, text) for ident, told, text in found]
+        made += [(ident, f"{title}, {label}" if label else title, text) for ident, title, text in found]
     return made
 
 
@@ -178,7 +178,7 @@ def _climb(results: Results, profiles: Sequence[Profile], name: str, pictures: b
         (f"{name}-roof", "Roofline", sections.roof(results, name, pictures)),
         (f"{name}-memory-use", "Memory", sections.memory(results, name, pictures)),
         (f"{name}-verdicts", "Verdicts", sections.verdicts(results)),
-        (f"{name}-rungs", "Each rung, beside the one below", code.rungs(results, name)),
+        (f"{name}-rungs", "Each rung, next to the one below", code.rungs(results, name)),
         (f"{name}-settings", "Net, data and settings", sections.settings(results)),
         (f"{name}-machine", "Machine", sections.machine(results)),
         (f"{name}-again", "Do it again", sections.again(results)),

@@ -1,4 +1,4 @@
-"""What a page says of one climb, section by section; an empty text is a section that there is nothing for."""
+"""Sections of the page of one climb; an empty text is a section without content."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def parts(results: Results, profiles: Sequence[Profile], name: str, pictures: bo
         if not results.timed():
             return ""
         text = (
-            "No profile stands beside this climb. To see each operation and kernel: warpladder profile NET "
+            "No profile stands next to this climb. To see each operation and kernel: warpladder profile NET "
             "--data D --rung R --out profile.json, "
             "then warpladder report results.json profile.json."
         )
@@ -223,32 +223,32 @@ def roof(results: Results, name: str, pictures: bool) -> str:
 
 def memory(results: Results, name: str, pictures: bool) -> str:
     """Peak memory, and what each trainer holds."""
-    rungs = bars.kept(results)
+    rungs = bars.with_memory(results)
     if not rungs:
         return ""
-    weighed = any(rung.peak_rss_bytes for rung in rungs)
+    with_peak = any(rung.peak_rss_bytes for rung in rungs)
     names = list(dict.fromkeys(part for rung in rungs for part in rung.held_bytes or {}))
     rows = []
     for rung in rungs:
         held = rung.held_bytes or {}
         cells = [words.three(held[part] / 1e6) if part in held else "" for part in names]
-        cells = [words.megabytes(rung.peak_rss_bytes)] * weighed + cells
+        cells = [words.megabytes(rung.peak_rss_bytes)] * with_peak + cells
         rows.append((kind(results, rung), [rung_name(rung), *map(escape, cells)]))
     text = (
-        "Bars are what each trainer itself says it holds, on a GPU for those that train there; the "
+        "Bars are what each trainer reports to hold, on a GPU for those that train there; the "
         "peak of whole processes was not measured."
     )
-    if weighed:
+    if with_peak:
         text = (
             "A bar is the largest resident set of a fresh process that trains with this rung alone, "
             "interpreter and libraries included; the line across "
-            "it is what the trainer itself says it holds, on a GPU for those that train there."
+            "it is what the trainer reports to hold, on a GPU for those that train there."
         )
     drawn = plot(f"{name}-memory", bars.memory_alt(results), bars.memory(results)) if pictures else ""
     return (
         drawn
         + note(text)
-        + table("Memory in MB", ["rung", *["peak, MB"] * weighed, *(f"{escape(part)}, MB" for part in names)], rows)
+        + table("Memory in MB", ["rung", *["peak, MB"] * with_peak, *(f"{escape(part)}, MB" for part in names)], rows)
     )
 
 

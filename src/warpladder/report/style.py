@@ -1,5 +1,5 @@
 """The page's look, in light and dark, on wide screens, phones and paper. Series have the colours of Okabe and Ito,
-which colour-blind readers tell apart.
+which colour-blind readers can distinguish.
 """
 
 STYLE = """
@@ -62,7 +62,7 @@ pre { background: var(--card); padding: .8rem 1rem; border-radius: .4rem; overfl
 details { border-top: 1px solid var(--line); padding: .4rem 0; }
 summary { cursor: pointer; font-size: .95rem; overflow-wrap: anywhere; padding: .2rem 0; }
 summary small { color: var(--soft); margin-left: .4rem; }
-.beside { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 1rem; }
+.pair { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 1rem; }
 figure { margin: 0 0 1rem; }
 figure.code { min-width: 0; margin: .3rem 0; font-family: inherit; }
 figure.code pre { max-height: 26rem; overflow: auto; font-size: .75rem; line-height: 1.4; }
@@ -74,7 +74,7 @@ figure.code pre { max-height: 26rem; overflow: auto; font-size: .75rem; line-hei
   font-size: 1.6rem; }
   th:first-child { position: sticky; left: 0; background: var(--paper); max-width: 9rem; white-space: normal;
   overflow-wrap: anywhere; box-shadow: inset 0 -1px var(--line); }
-  td.text { min-width: 15rem; } dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } .beside {
+  td.text { min-width: 15rem; } dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } .pair {
   grid-template-columns: minmax(0, 1fr); }
   nav a { padding: .45rem 0; } }
 @media print { :root { --paper: #fff; --card: #fff; }

@@ -1,4 +1,4 @@
-"""How well each class is told from the others, as frozen data."""
+"""Scores of each class, and the confusion matrix, as frozen data."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class DataFacts:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the check against the float64 reference said: worst normwise relative error of an update, its bound, and a
+    """Verdict of the check against the float64 reference: worst normwise relative error of an update, its bound, and a
     line.
 
     seconds : what the check took. kept : it was made in an earlier climb, of the same code on the same data with the
@@ -80,11 +80,10 @@ class Checked:
 class RungResult:
     """One rung or peer of a climb.
 
-    status : one of `STATUSES`; `reason` says why it is not "timed", or else remarks on the figures; it may be empty.
+    status : one of `STATUSES`; `reason` states why it is not "timed", or else remarks on the figures; it may be empty.
     deviations : how a peer's training differs from ours, by its own declaration.
     build_seconds, load_seconds, first_seconds : making the trainer (imports, compilation), taking the data, and the
-    first steps; taken beside the last
-        proofs where rungs are proven side by side.
+    first steps; measured while the last proofs run, where rungs are proven concurrently.
     spans : the trainer's own account of such parts.
     same_bits : whether an untimed run of the timed steps ended in the same bits; None where it did not come to that.
     flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the peak of
@@ -98,11 +97,10 @@ class RungResult:
     alone where that takes longer than a
         timed repetition may; None where it would, and the net is not trained for its accuracy.
     history : loss, accuracy and seconds of each epoch that was trained whole, the timed ones and those for the test
-    accuracy, which are said to take what
-        the timed ones took; None where there was none.
-    sources : names of the files and classes that say how it computes, as `Results.sources` has them.
+    accuracy, whose seconds are taken from the timed ones; None where there was none.
+    sources : names of the files and classes that it computes with, as `Results.sources` has them.
     peak_rss_bytes : largest resident set of a fresh process that holds such a data set and trains with this rung alone.
-    held_bytes : what the trainer itself says it holds, by component.
+    held_bytes : what the trainer reports to hold, by component.
     """
 
     name: str
@@ -230,12 +228,12 @@ class Results(ResultsFile):
 
     @property
     def disturbance(self) -> float:
-        """Processors that others kept busy, on average over the repetitions of the rung that suffered most."""
+        """Processors that other processes kept busy, on average over the repetitions of the rung that suffered most."""
         return max((rung.timing.disturbance for rung in self.timed() if rung.timing), default=0.0)
 
     @property
     def disturbed(self) -> bool:
-        """Whether others kept so much of the machine busy that times and their ratios say little."""
+        """True if other processes kept so much of the machine busy that times and their ratios mean little."""
         return not self.disturbance <= DISTURBED * self.machine.cores
 
     def table(self) -> str:

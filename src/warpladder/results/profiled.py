@@ -49,8 +49,8 @@ class KernelTime:
     """One kernel of a step, or one instruction of a compiled program, by name; several launches of it within one part
     are added up.
 
-    shape : of its largest launch; None for a call of a vendor's library, which does not tell, and for an instruction of
-    a compiled program.
+    shape : of its largest launch; None for a call of a vendor's library, which does not report it, and for an
+    instruction of a compiled program.
     tensor : whether the kernel's machine code has instructions that multiply on tensor cores.
     """
 
@@ -119,9 +119,8 @@ class Profile(ResultsFile):
 
     samples : in the step that was measured.
     step_seconds : of whole steps, one after the other, with everything that a run does besides.
-    parts : in order; empty where a rung is one program that cannot be taken apart, and `reason` says so.
-    flops_per_second, bytes_per_second : peaks of the unit that computes; NaN where one is not known, which a file says
-    as null.
+    parts : in order; empty where a rung is one program that cannot be divided; `reason` states it.
+    flops_per_second, bytes_per_second : peaks of the unit that computes; NaN if one is not known, null in a file.
     memory : bytes by component.
     host_bytes : resident memory of this process.
     transfers : bytes that a step sends to the device, and back.

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..errors import ResultsError
 
-#: Where a field stands that has this metadata as "only": in a file of directions, which says what is to be made, or in
-#: a file of results, where it must stand.
+#: The only kind of file that has a field with this metadata: a file of directions for what to make, or a file of
+#: results, which must have it.
 DIRECTION, RESULT = "direction", "result"
 
 

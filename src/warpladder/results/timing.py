@@ -13,7 +13,7 @@ class Timing:
     """Raw samples of a rung's time, one entry a repetition.
 
     seconds, cpu_seconds : wall-clock time, and processor time of the whole process over the same stretch.
-    other_seconds : processor time that other processes took in the meantime; None where the system does not tell.
+    other_seconds : processor time that other processes took in the meantime; None where the system does not report it.
     steps, samples : how many training steps and samples each repetition took.
     epoch_steps, epoch_samples : how many there are in one epoch.
     of_epochs : epochs whose first steps each repetition took, equally many of each.

@@ -1,4 +1,7 @@
-"""Features: what a layer of a trained net gives for a data set, batch by batch, to a file or to a classifier."""
+"""Features: outputs of a layer of a trained net for a data set, batch by batch, to a file or to a classifier.
+
+It imports checkpoints, data sets and train/hidden.py. Begin with extraction.py.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Extraction:
 
     @property
     def mark(self) -> str:
-        """Tells features of these weights and this layer from others."""
+        """Text that differs for features of other weights or layers."""
         return weights_mark(self.checkpoint, self.layer)
 
     def samples(self, part: str) -> int:

@@ -25,7 +25,7 @@ class FeatureFile:
 
     parts : of each part, (samples, width) of its features.
     labels : (samples,) whole numbers, of the parts that have any.
-    document : where the features come from, as `write.described` says it; empty for a .npy file.
+    document : where the features come from, as `write.described` makes it; empty for a .npy file.
     """
 
     path: Path
@@ -79,7 +79,7 @@ class FeatureFile:
 
 
 def open_features(path: Path) -> FeatureFile:
-    """Open a file of features, .safetensors as `warpladder features` writes it, or .npy with its labels beside it.
+    """Open a file of features, .safetensors as `warpladder features` writes it, or .npy with its labels next to it.
 
     Raises
     ------
@@ -144,8 +144,8 @@ def _npy(path: Path) -> FeatureFile:
     values = _array(path)
     if values.ndim != 2 or values.dtype.kind not in "fiu":
         raise DataError(f"{path}: features are a table of numbers (samples, width), got {values.shape} {values.dtype}")
-    beside = labels_path(path)
-    labels = {"train": np.asarray(_array(beside))} if beside.is_file() else {}
+    labels_file = labels_path(path)
+    labels = {"train": np.asarray(_array(labels_file))} if labels_file.is_file() else {}
     return _checked(FeatureFile(path, {"train": values.shape}, labels, {}))
 
 

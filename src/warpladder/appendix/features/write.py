@@ -44,7 +44,7 @@ def check_ending(path: Path, parts: tuple[str, ...]) -> None:
 
 
 def labels_path(path: Path) -> Path:
-    """The file of labels beside a .npy file of features: x.npy has x.labels.npy."""
+    """The file of labels next to a .npy file of features: x.npy has x.labels.npy."""
     return path.with_suffix(".labels.npy")
 
 
@@ -56,9 +56,9 @@ def write_features(
     Parameters
     ----------
     path : Path
-        Its ending says how: .safetensors holds all parts, with labels and where they come from; .npy holds (samples,
-        width) float32 of one part, and its labels lie beside it in NAME.labels.npy; .csv has a row for each sample of
-        one part, the label first.
+        Its ending is the format: .safetensors holds all parts, with labels and where they come from; .npy holds
+        (samples, width) float32 of one part, and its labels lie next to it in NAME.labels.npy; .csv has a row for each
+        sample of one part, the label first.
     source : Extraction
     parts : tuple of str
         "train", "test".
@@ -140,7 +140,7 @@ def _chunks(labels: Any, batches: Iterator[np.ndarray]) -> Iterator[memoryview]:
 
 
 def _header(tensors: dict[str, Any], document: dict[str, Any], checksum: str) -> bytes:
-    """The beginning of a safetensors file: a length of 8 bytes, and JSON that says where each tensor lies, filled with
+    """The beginning of a safetensors file: a length of 8 bytes, and JSON with the place of each tensor, filled with
     blanks to a multiple of 8.
     """
     metadata = {KEY: json.dumps({**document, "crc32": checksum})}
@@ -158,8 +158,8 @@ def _npy(path: Path, source: Extraction, parts: tuple[str, ...], batches: Iterat
         for batch in batches:
             file.write(np.ascontiguousarray(batch, "<f4").data)
         if labels is not None:
-            with replacing(labels_path(path)) as beside:
-                np.lib.format.write_array(beside, labels, allow_pickle=False)
+            with replacing(labels_path(path)) as labels_file:
+                np.lib.format.write_array(labels_file, labels, allow_pickle=False)
 
 
 def _csv(path: Path, source: Extraction, parts: tuple[str, ...], batches: Iterator[np.ndarray]) -> None:
@@ -175,7 +175,7 @@ def _csv(path: Path, source: Extraction, parts: tuple[str, ...], batches: Iterat
 
 
 def _rows(file: BinaryIO, batch: np.ndarray, labels: np.ndarray | None, names: tuple[str, ...]) -> None:
-    """Lines of a table; nine digits tell every float32 from its neighbours."""
+    """Lines of a table; nine digits distinguish every float32 from its neighbours."""
     for row, values in enumerate(batch.tolist()):
         cells = [f"{value:.9g}" for value in values]
         if labels is not None:

@@ -1,4 +1,7 @@
-"""The five reports, reproduced: what each ran is run here, and set beside what it says."""
+"""Reproduction of the five reports: their experiments are run here, and their figures stand next to the measured ones.
+
+It may import everything but the command line. Begin with definition.py, then reproducer.py; results.py is the data.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def later_epoch(results: Results, result: RungResult) -> Value | None:
 
 
 def total(results: Results, result: RungResult) -> Value | None:
-    """Seconds of all epochs that were asked for; scaled up where fewer were trained."""
+    """Seconds of all required epochs; scaled up where fewer were trained."""
     seconds, whole = _epochs(results, result)
     if not seconds or results.epochs == 0:
         return None
@@ -28,7 +28,7 @@ def total(results: Results, result: RungResult) -> Value | None:
 
 
 def _epochs(results: Results, result: RungResult) -> tuple[tuple[float, ...], bool]:
-    """Seconds of each epoch from the first on, no more than were asked for, and whether they were timed whole: else
+    """Seconds of each epoch from the first on, at most as many as required, and True if they were timed whole; else
     those that repetitions stand for.
     """
     if result.history is not None and results.epochs:

@@ -137,13 +137,13 @@ class Climbed(Found):
         return canonical(rung) if found is None else found[1].name
 
 
-#: Measures that say of what after a colon: bytes of a component, seconds of so many training samples, and the least
-#: value of a sweep from which on the rung's measure is always below that of another rung.
+#: Measures that name their object after a colon: bytes of a component, seconds of so many training samples, and the
+#: least value of a sweep from which on the rung's measure is always below that of another rung.
 COUNTED = ("held:COMPONENT", "seconds_of:SAMPLES", "from:MEASURE:RUNG")
 
 
 def is_counted(measure: str) -> bool:
-    """Whether a measure says of what it is after a colon, as "held:data" does."""
+    """True if a measure names its object after a colon, as "held:data" does."""
     what, _, rest = measure.partition(":")
     return (what == "held" and bool(rest)) or (what == "seconds_of" and rest.isdigit() and int(rest) > 0)
 
@@ -157,7 +157,7 @@ _TRAININGS = "train_seconds", "total_seconds"
 
 
 def points_of(history: History, measure: str, epochs: int) -> tuple[list[float], list[float]] | None:
-    """Epochs from 1 to the last that was asked for, with loss, accuracy, or seconds from the beginning; timed
+    """Epochs from 1 to the last required one, with loss, accuracy, or seconds from the beginning; timed
     repetitions may have trained more.
     """
     if measure == "seconds":

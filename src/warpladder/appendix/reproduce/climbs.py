@@ -1,5 +1,5 @@
-"""Experiments that climb: rungs proven, timed in turns, trained for their accuracy and weighed, on one task or on one
-for each value of a setting.
+"""Experiments that climb: rungs proven, timed in turns, trained for their accuracy, with their memory measured, on one
+task or on one for each value of a setting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...timing.entry import finite
 from .climbed import BY_EPOCH, COUNTED, MEASURES, Climbed, is_counted
 from .experiments import Bench, TrainingTask, canonical, file_of, no_measure
 
-#: A rung that came so far is not measured again: its time is whole, and its bits and its training are behind it.
+#: Status of rungs that are not measured again, besides those whose bits were compared.
 _WHOLE = "failed", "refused", "unjudged"
 
 
@@ -123,7 +123,7 @@ class Climb(TrainingTask):
             raise no_measure(measure, (*known, *COUNTED))
 
     def _is_pair(self, measure: str) -> bool:
-        """Whether this asks for one measure against another, over what is swept: "curve:test_accuracy against
+        """True if this is one measure against another, over the swept setting: "curve:test_accuracy against
         train_seconds".
         """
         return bool(self.sweep) and {*measure.removeprefix("curve:").split(" against ")} <= MEASURES.keys()

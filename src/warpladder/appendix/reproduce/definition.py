@@ -1,6 +1,6 @@
-"""A report as data: what it ran, what it says, and in which tables and pictures; one TOML file a report, in `reports/`.
+"""Definition of a report, from its TOML file in `reports/`: experiments, tables and pictures.
 
-docs/reproduce.md says how such a file is written.
+docs/reproduce.md explains how such a file is written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .submissions import Submission
 from .svms import Svm
 from .trainings import Train
 
-#: The kinds of experiments, in the order in which a report's are made.
+#: Kinds of experiments, in the order in which they are made.
 KINDS: tuple[type[Experiment], ...] = (
     Climb,
     Train,
@@ -40,7 +40,7 @@ KINDS: tuple[type[Experiment], ...] = (
     Pictures,
 )
 
-#: The reports that there are.
+#: Names of the reports.
 NAMES = ("s1", "s2", "s3", "s4", "s5")
 
 
@@ -51,7 +51,7 @@ class Definition:
     experiments : by name, in the order in which they are made. nets : its own, by name, as tables of a net's file.
     headline : the figure that stands for the report on the page of all reports, as the title of a table, a row's first
     text and a column's head.
-    quick : whether experiments are cut. skipped : names of experiments that a first look leaves out.
+    quick : True if experiments are cut. skipped : names of experiments that a first look leaves out.
     """
 
     name: str
@@ -82,7 +82,7 @@ def definition(name: str, *, quick: bool = False) -> Definition:
     name : str
         One of `NAMES`.
     quick : bool
-        Whether each experiment is cut to what its table `quick` says.
+        True if each experiment is cut to the settings of its table `quick`.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def definition(name: str, *, quick: bool = False) -> Definition:
 
 
 def parse(text: str, name: str, *, quick: bool = False) -> Definition:
-    """A report out of the text of its file.
+    """Definition of a report from the text of its file.
 
     Raises
     ------
@@ -111,21 +111,21 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
     skipped: list[str] = []
     try:
         for kind in KINDS:
-            for called, told in tree.pop(kind.kind, {}).items():
+            for called, keys in tree.pop(kind.kind, {}).items():
                 if called in experiments:
                     raise ConfigError(f"two experiments are called {called!r}")
-                cut = told.pop("quick", {})
+                cut = keys.pop("quick", {})
                 if quick and cut.pop("skip", False):
                     skipped.append(called)
                     continue
-                whole = read(kind, told, called, DIRECTION)
+                whole = read(kind, keys, called, DIRECTION)
                 if quick and cut:
-                    told |= {
-                        key: told.get(key, {}) | value if key == "settings" else value for key, value in cut.items()
+                    keys |= {
+                        key: keys.get(key, {}) | value if key == "settings" else value for key, value in cut.items()
                     }
                     if isinstance(whole, TrainingTask):
-                        told["full"] = whole.size
-                experiments[called] = read(kind, told, called, DIRECTION) if quick else whole
+                        keys["full"] = whole.size
+                experiments[called] = read(kind, keys, called, DIRECTION) if quick else whole
         head: _Head = read(_Head, tree, "", DIRECTION)
     except (ResultsError, ConfigError) as error:
         raise ConfigError(f"{name}: {error}") from None

@@ -1,6 +1,4 @@
-"""What an experiment of a report is: data that says what to measure, a way to measure it, and what is to be known of it
-then.
-"""
+"""Experiments of a report: what to measure, how, and the figures found."""
 
 from __future__ import annotations
 
@@ -58,7 +56,7 @@ def kept(kind: type[Kept], name: str, folder: Path) -> Kept | None:
 
 @dataclass
 class Watcher:
-    """What is told while a report is reproduced. Each may be left as it is, and then nothing is told.
+    """Functions that report progress while a report is reproduced. Those by default report nothing.
 
     begin : called with the name of an experiment, its number from 1, and how many there are.
     progress : called with what is being done, how many parts of the experiment are done, how many there are, and about
@@ -142,19 +140,18 @@ class Experiment(ABC):
     def found(self, name: str, folder: Path) -> Found | None:
         """What is there of it on the disk; None where nothing is."""
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """What is measured, in a line."""
         return self.kind
 
     @abstractmethod
     def check(self, rung: str, measure: str) -> None:
-        """Raise `ConfigError` where it measures no such rung, or no such figure; "curve:loss" asks for a curve."""
+        """Raise `ConfigError` if it does not measure this rung or figure; "curve:loss" is a curve."""
 
 
 class Found(ABC):
-    """What is known of an experiment.
-
-    whole : whether all of it was measured, as for experiments that measure everything at once.
+    """Figures of an experiment. whole : True if all of it was measured, as by experiments that measure everything at
+    once.
     """
 
     whole: bool = True
@@ -174,7 +171,7 @@ class Found(ABC):
         raise ConfigError(f"there is no curve {measure!r} of such an experiment")
 
     def marks(self, rung: str, measure: str) -> tuple[str, ...]:
-        """What is written beside each point of a curve; nothing where its axes say all."""
+        """Text next to each point of a curve; none where the axes are enough."""
         return ()
 
     def photo(self, which: str) -> Photo | None:
@@ -200,10 +197,7 @@ class Found(ABC):
 
 @dataclass(frozen=True)
 class Lacking(Found):
-    """An experiment of which there is nothing, and why.
-
-    why : for the rows that it would have measured.
-    """
+    """An experiment without figures. why : the reason, for the rows that it would have measured."""
 
     why: str
     whole: bool = False
@@ -229,7 +223,7 @@ class Lacking(Found):
 
 
 def no_measure(measure: str, known: Any) -> ConfigError:
-    """The error of a report's file that asks for what is not measured."""
+    """Error of a report's file with an unknown measure."""
     return ConfigError(f"there is no measure {measure!r}; there are {', '.join(known)}")
 
 
@@ -282,7 +276,7 @@ class TrainingTask(Experiment):
         samples = self.limit or (rows and rows - self.validation)
         return {"epochs": self.config.epochs} | ({"samples": samples} if samples else {})
 
-    def told(self) -> str:
+    def summary(self) -> str:
         part = f", {self.limit:,} samples" if self.limit else ""
         return f"{self.kind}: {self.net} on {self.data}{part}, {', '.join(self.rungs)}"
 

@@ -1,7 +1,7 @@
 """Experiments without a clock: what a step of a net on a batch computes, holds and moves, and which launches a rung of
 kernels makes of it.
 
-Nothing is trained, and no GPU is needed: rungs of kernels are bound to a device that only notes what it is asked for.
+Nothing is trained, and no GPU is needed: rungs of kernels are bound to a device that only records requests.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Facts(Experiment):
     net : of the zoo, or of the report's own nets. in_shape, classes : of its samples.
     batch : samples in a step.
     rungs : of `RUNGS`, whose launches are counted.
-    gpus : by name, whose peaks are asked for.
+    gpus : by name, whose peaks are needed.
     """
 
     kind: ClassVar[str] = "facts"
@@ -66,7 +66,7 @@ class Facts(Experiment):
             flops={key: each.flops for key, each in floors(net, config, self.batch).items()},
             least={key: each.bytes for key, each in floors(net, config, self.batch).items()},
             tensors=tensors(net, self.batch),
-            peaks={f"{gpu}:{kind}": peak for gpu, told in self.gpus.items() for kind, peak in _peaks(told).items()},
+            peaks={f"{gpu}:{kind}": peak for gpu, sheet in self.gpus.items() for kind, peak in _peaks(sheet).items()},
             rungs={rung: bound(rung, net, config, self.batch) for rung in self.rungs},
         )
         keep(asdict(counted), name, bench.folder)
@@ -151,7 +151,7 @@ def tensors(net: Net, batch: int) -> dict[str, int]:
 
 
 class Noting(RecordingDevice):
-    """A device that is none: it has the limits of a usual GPU, and notes what it is asked for."""
+    """A device that computes nothing: it has the limits of a usual GPU, and records requests."""
 
     def __init__(self) -> None:
         self.name, self.limits, self.hardware = "no GPU", Limits("no GPU"), None
@@ -192,8 +192,8 @@ def _samples(shape: Shape, count: int, out: Shape) -> Any:
     return arrays(x, np.arange(count, dtype=np.int32) % out[0], x[:1], np.zeros(1, np.int32))
 
 
-def _peaks(told: DataSheet) -> dict[str, float]:
-    peaks = Peaks(told.capability, told.multiprocessors, 1e6 * told.clock_mhz)
+def _peaks(sheet: DataSheet) -> dict[str, float]:
+    peaks = Peaks(sheet.capability, sheet.multiprocessors, 1e6 * sheet.clock_mhz)
     return {kind: peaks.of(kind) for kind in ("fp32", "tf32", "fp16") if peaks.lacks(kind) is None}
 
 

@@ -1,7 +1,7 @@
-"""Experiments that weigh what is not the program's own: the memory of interpreter, libraries and GPU context, each rung
-in a fresh process.
+"""Experiments that measure memory besides the program's own: of interpreter, libraries and GPU context, each rung in a
+fresh process.
 
-The process stops after each stage; meanwhile the GPU's driver is asked how much of its memory is free. A child process
+The process stops after each stage; meanwhile the GPU's driver reports how much of its memory is free. A child process
 is needed because libraries and contexts that are loaded once stay.
 """
 
@@ -37,10 +37,10 @@ class Footprints(TrainingTask):
     def measure(self, name: str, bench: Bench) -> None:
         data = self.dataset(bench)
         net = bench.net(self.net, data)
-        weights: dict[str, Weight] = {}
+        weights: dict[str, ProcessMemory] = {}
         reasons: dict[str, str] = {}
         for at, rung in enumerate(map(find, self.rungs)):
-            bench.say(f"weighing {rung.name}", at, len(self.rungs))
+            bench.say(f"measuring the memory of {rung.name}", at, len(self.rungs))
             if reason := rung.unsupported(net, self.config):
                 reasons[rung.name] = reason
                 bench.watcher.news(f"{rung.name}: not here: {reason}")
@@ -52,18 +52,18 @@ class Footprints(TrainingTask):
                 "shape": list(data.train_x.shape),
             }
             try:
-                weights[rung.name] = weigh(order, _gpu_memory())
+                weights[rung.name] = measure_memory(order, _gpu_memory())
             except ResultsError as error:
                 reasons[rung.name] = str(error)
                 bench.watcher.news(f"{rung.name}: {error}")
                 continue
-            found = Weighed({rung.name: weights[rung.name]}, {})
-            told = ", ".join(
+            found = MeasuredMemory({rung.name: weights[rung.name]}, {})
+            line = ", ".join(
                 f"{what} {each.here / 1e6:.4g} MB"
                 for what in MEASURES[:4]
                 if (each := found.value(rung.name, what)) and each.here
             )
-            bench.watcher.news(f"{rung.name}: {told}")
+            bench.watcher.news(f"{rung.name}: {line}")
         content = {"weights": {each: asdict(weight) for each, weight in weights.items()}, "reasons": reasons}
         keep(content, name, bench.folder)
 
@@ -71,25 +71,25 @@ class Footprints(TrainingTask):
         if measure not in MEASURES and not measure.startswith("held:"):
             raise no_measure(measure, (*MEASURES, "held:COMPONENT"))
 
-    def found(self, name: str, folder: Path) -> Weighed | None:
-        return kept(Weighed, name, folder)
+    def found(self, name: str, folder: Path) -> MeasuredMemory | None:
+        return kept(MeasuredMemory, name, folder)
 
 
 def _gpu_memory() -> Callable[[], int] | None:
-    """Tells how many bytes of the GPU's memory are free, whoever holds the others; None without a GPU."""
+    """A function that returns the free bytes of the GPU's memory, of all processes; None without a GPU."""
     from ...trainers.kernelwise.where import open_device, why_not
 
     return None if why_not(None) else open_device(None).free_memory
 
 
 @dataclass(frozen=True)
-class Weight:
+class ProcessMemory:
     """What one process took, by stage.
 
     host : resident bytes. gpu : bytes of the GPU's memory that it made the driver give away; None where there is no
     GPU.
-    held : what the trainer says it holds after a step, by component. before : what it held before it was given samples,
-    in all.
+    held : what the trainer reports to hold after a step, by component. before : what it held before it was given
+    samples, in all.
     """
 
     host: dict[str, int]
@@ -98,8 +98,8 @@ class Weight:
     before: int
 
 
-def weigh(order: dict[str, Any], free: Callable[[], int] | None) -> Weight:
-    """Train a step in a process of its own, and weigh it at each of `STAGES`.
+def measure_memory(order: dict[str, Any], free: Callable[[], int] | None) -> ProcessMemory:
+    """Train a step in a process of its own, and measure its memory at each of `STAGES`.
 
     order : the rung's name, net, settings, and the shape of the training set. free : bytes of the GPU's memory that are
     free.
@@ -107,10 +107,10 @@ def weigh(order: dict[str, Any], free: Callable[[], int] | None) -> Weight:
     Raises
     ------
     ResultsError
-        The process did not come to its end; its last words.
+        The process ended early; the last line of its error.
     """
     package = str(Path(__file__).parents[3])
-    # before anything is imported the process weighs itself: this is the interpreter alone
+    # before anything is imported the process measures itself: this is the interpreter alone
     begin = (
         f"import sys; sys.path.insert(0, {package!r}); r = [l for l in open('/proc/self/status') if "
         "l.startswith('VmRSS')]"
@@ -123,7 +123,7 @@ def weigh(order: dict[str, Any], free: Callable[[], int] | None) -> Weight:
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     host: dict[str, int] = {}
     gpu: dict[str, int] = {}
-    told: dict[str, Any] = {}
+    message: dict[str, Any] = {}
     before = free() if free else 0
     with subprocess.Popen(command, text=True, **pipes) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -131,22 +131,22 @@ def weigh(order: dict[str, Any], free: Callable[[], int] | None) -> Weight:
             process.stdin.write(json.dumps(order) + "\n")
             process.stdin.flush()
             for line in process.stdout:
-                told |= json.loads(line)
-                host[told["stage"]] = told["host"]
-                gpu[told["stage"]] = before - free() if free else 0
+                message |= json.loads(line)
+                host[message["stage"]] = message["host"]
+                gpu[message["stage"]] = before - free() if free else 0
                 process.stdin.write("go on\n")
                 process.stdin.flush()
         except (BrokenPipeError, ValueError):
-            pass  # it ended too early: its error says why
+            pass  # it ended too early: its error states why
         finally:
             _, words = process.communicate()
     if tuple(host) != STAGES:
         raise ResultsError((words.strip().splitlines() or [f"the process ended with {process.returncode}"])[-1][:200])
-    return Weight(host, gpu if free else None, told["held"], told["before"])
+    return ProcessMemory(host, gpu if free else None, message["held"], message["before"])
 
 
 def child(interpreter: int) -> None:
-    """Train a step as a line of standard input says, and wait for another line at each stage."""
+    """Train a step as a line of standard input requires, and wait for another line at each stage."""
     from ...data import arrays
     from ...data.order import Order
     from ...nets import CrossEntropyLoss
@@ -162,8 +162,8 @@ def child(interpreter: int) -> None:
     data = arrays(x, y, x[:1], None if y is None else y[:1])
     own = x.nbytes + (0 if y is None else y.nbytes)
 
-    def stage(name: str, host: int, **told: Any) -> None:
-        print(json.dumps({"stage": name, "host": host, **told}), flush=True)
+    def stage(name: str, host: int, **more: Any) -> None:
+        print(json.dumps({"stage": name, "host": host, **more}), flush=True)
         sys.stdin.readline()
 
     stage("interpreter", interpreter)
@@ -180,10 +180,10 @@ MEASURES = ("host_framework", "host_bytes", "gpu_framework", "gpu_bytes", "host_
 
 
 @dataclass(frozen=True)
-class Weighed(Found):
+class MeasuredMemory(Found):
     """Weights of processes by the name of their rung, and why a rung has none."""
 
-    weights: dict[str, Weight]
+    weights: dict[str, ProcessMemory]
     reasons: dict[str, str]
 
     def value(self, rung: str, measure: str) -> Value | None:
@@ -191,8 +191,8 @@ class Weighed(Found):
 
         "host_interpreter" before anything is imported; "host_framework" of interpreter and libraries, when a trainer is
         built and has no samples yet, without what it holds; "host_bytes" after two steps, in all. "gpu_framework" is
-        what the GPU's driver gave away beyond what the trainer says it holds there: context, code and libraries;
-        "gpu_bytes" is all of it. "held", "held:COMPONENT" are what the trainer says.
+        what the GPU's driver gave away beyond what the trainer reports to hold there: context, code and libraries;
+        "gpu_bytes" is all of it. "held", "held:COMPONENT" are what the trainer reports.
         """
         if measure not in MEASURES and not measure.startswith("held:"):
             raise no_measure(measure, (*MEASURES, "held:COMPONENT"))

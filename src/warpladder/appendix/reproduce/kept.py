@@ -1,4 +1,4 @@
-"""The weights that a training keeps, for the experiments that begin with them."""
+"""Weights that a training has stored, for the experiments that begin with them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Experiments that look at launches: the grid, block, registers, shared memory and occupancy of each kernel of a
 training step. Nothing is timed.
 
-Where there is no GPU, the kernels are compiled for one all the same, and what the compiler says of them is shown.
+Without a GPU, the kernels are compiled for one all the same, and the compiler's figures are shown.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Launching(TrainingTask):
         if not here:
             if not rung.has("device"):
                 raise WarpladderError(rung.unsupported(net, self.config) or f"{rung.name} needs a GPU")
-            rung = rung.but(device="emulated")  # where it is built; what is asked is its twin
+            rung = rung.but(device="emulated")  # built on the emulator; launches are those of its dry run
         if reason := rung.unsupported(net, self.config):
             raise WarpladderError(reason)
         with rung.build(net, self.config, State(initial(net, self.config.seed))) as built:
@@ -109,25 +109,27 @@ COLUMNS = (Column("registers"), Column("shared memory", "kB"), Column("occupancy
 _NOTHING = (Value(),) * len(COLUMNS)
 
 
-def launch_table(told: LaunchList, found: dict[str, Found | None]) -> ReportTable:
+def launch_table(planned: LaunchList, found: dict[str, Found | None]) -> ReportTable:
     """A row for each call of a step; or one with the reason why nothing is known."""
-    name, _, rung = told.here.partition("/")
+    name, _, rung = planned.here.partition("/")
     looked, called = found.get(name), canonical(rung)
     heads = ("kernel", "grid", "block")
     calls = looked.launches.rungs.get(called, ()) if isinstance(looked, Looked) else ()
     if not isinstance(looked, Looked) or not calls:
         why = looked.reason(rung) if looked is not None else NOT_YET if name in found else NOT_QUICK
         return ReportTable(
-            told.title, heads, COLUMNS, (ReportRow(("every kernel", "", ""), _NOTHING, called, why),), told.text
+            planned.title, heads, COLUMNS, (ReportRow(("every kernel", "", ""), _NOTHING, called, why),), planned.text
         )
     where = "" if looked.launches.here else f"Compiled for {looked.launches.device}: nothing ran."
-    return ReportTable(told.title, heads, COLUMNS, tuple(map(_row, calls)), " ".join(filter(None, (told.text, where))))
+    return ReportTable(
+        planned.title, heads, COLUMNS, tuple(map(_row, calls)), " ".join(filter(None, (planned.text, where)))
+    )
 
 
 def _row(call: Launched) -> ReportRow:
     made = call.shape
     if made is None:
-        return ReportRow((call.kernel, "-", "-"), _NOTHING, remark="a library's call, which does not tell")
+        return ReportRow((call.kernel, "-", "-"), _NOTHING, remark="a library's call, which does not report them")
     values = (
         Value(here=float(made.registers)),
         Value(here=float(made.shared + made.static_shared)),

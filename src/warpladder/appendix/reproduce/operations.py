@@ -1,6 +1,6 @@
 """Experiments that time single operations of a perceptron's step, each as one array expression, in NumPy and in CuPy.
 
-A rung joins what stands side by side, a product and its bias say; here each operation runs alone, as a report lists it.
+A rung fuses neighbours, for example a product and its bias. Here each operation runs alone, as a report lists it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Operations(Experiment):
             xp.matmul(dz, w2.T, out=dh)
             xp.matmul(x.T, dh, out=dw1)
 
-        def gate() -> None:
+        def relu_mask() -> None:
             xp.greater(z, 0, out=mask)
             xp.multiply(dh, mask, out=dh)
 
@@ -113,7 +113,7 @@ class Operations(Experiment):
             "matmul": multiply,
             "bias": lambda: xp.add(z, b1, out=z),
             "relu": lambda: xp.maximum(z, np.float32(0), out=h),
-            "relu_backward": gate,
+            "relu_backward": relu_mask,
             "softmax": softmax,
             "bias_gradient": lambda: xp.sum(dh, axis=0, out=db1),
             "update": update,

@@ -57,7 +57,7 @@ class Pictures(Experiment):
         picture = kept(Photo, name, folder)
         return None if picture is None else Shown(picture)
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return f"{self.kind}: {self.data}, {self.checkpoint or 'a sample of each class'}"
 
     def check(self, rung: str, measure: str) -> None:

@@ -68,7 +68,7 @@ _KNOWN = (
     "kernel", "intensity", "floor_share",
 )  # fmt: skip
 
-#: What may be asked for as a share of all parts' time.
+#: Kinds of measures that have a share of all parts' time.
 _SHARED = ("phase", "layer", "kernel")
 
 

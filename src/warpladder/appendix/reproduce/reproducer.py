@@ -1,6 +1,4 @@
-"""The course of a reproduction: experiment after experiment, each written as it comes, and taken up again where it was
-left.
-"""
+"""Reproduction of a report: experiment after experiment, each written as it comes, continued where it was stopped."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from .experiments import NOT_QUICK, Bench, Lacking, Watcher
 from .resolve import Measured, sections
 from .results import Reproduction
 
-#: The folder of what was measured, in the folder of a reproduction; and the file that says all of it.
+#: Folder of measured figures in the folder of a reproduction, and the file with all results.
 MEASURED, RESULTS = "measured", "results.json"
 
 
@@ -26,7 +24,7 @@ MEASURED, RESULTS = "measured", "results.json"
 class Reproducer:
     """A report that is reproduced in a folder.
 
-    command : makes it again. begun : whether the folder was taken up, so that there are results to tell of.
+    command : makes it again. begun : True if the folder was opened, so that there are results to show.
     """
 
     report: Definition
@@ -41,8 +39,8 @@ class Reproducer:
     def run(self, only: tuple[str, ...] = ()) -> Reproduction:
         """Make every experiment that is not whole; or those of these names.
 
-        One that cannot be made, because its data set is not to be had, say, is told in a line, and the others are made.
-        The next run tries it again.
+        One that cannot be made, for example because its data set is missing, is reported in a line; the others are
+        made. The next run tries it again.
 
         Raises
         ------
@@ -153,5 +151,5 @@ class Reproducer:
 
 
 def _place(found: Machine) -> str:
-    """What tells machines apart: the processor, its cores, and the GPU."""
+    """Identity of a machine: processor, cores and GPU."""
     return f"{found.cpu} with {found.cores} cores" + (f" and {found.gpu.name}" if found.gpu else "")

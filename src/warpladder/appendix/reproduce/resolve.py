@@ -199,8 +199,8 @@ def parts_of(measure: str) -> tuple[str, str, str]:
 
 
 def compared(rows: Sequence[ReportRow], measure: str, found: Measured) -> list[float | None]:
-    """Measured figure of each row against that of another row, as "speedup:MEASURE:first" asks; None where either is
-    not known.
+    """Measured figure of each row against that of another row, as "speedup:MEASURE:first" requires; None where either
+    is not known.
     """
     what, name, over = parts_of(measure)
     here = [_here(row.here, name, found) for row in rows]

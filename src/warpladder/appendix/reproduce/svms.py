@@ -64,7 +64,7 @@ class Svm(Experiment):
             return Machined(SvmResults.load(file_of(name, folder)))
         return absent(file_of(f"{name}.absent", folder))
 
-    def told(self) -> str:
+    def summary(self) -> str:
         part = f", {self.limit:,} samples" if self.limit else ""
         scaled = "" if self.scaling == "standard" else ", features as they are"
         return f"{self.kind}: on layer {self.layer} of {self.checkpoint}, {self.data}{part}{scaled}"

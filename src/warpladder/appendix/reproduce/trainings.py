@@ -24,10 +24,10 @@ class Train(TrainingTask):
     """Training runs, one for each rung and seed.
 
     seeds : of initial weights and order.
-    first : whether one rung is enough: the first that can train here.
-    keep : whether the weights stay on the disk, for experiments that take them from there; a training that was stopped
+    first : True if one rung is enough: the first that can train here.
+    keep : True if the weights stay on the disk, for experiments that take them from there; a training that was stopped
     goes on from them.
-    keep_every_epoch : whether those of every epoch do as well.
+    keep_every_epoch : True if those of every epoch do as well.
     """
 
     kind: ClassVar[str] = "trainings"
@@ -73,7 +73,7 @@ class Train(TrainingTask):
         replace(found, whole=True).save(path)
 
     def _kept(self, place: Path | None) -> dict[str, Any]:
-        """How `train` keeps the weights: it goes on where it was stopped."""
+        """Arguments of `train` that keep the weights, and go on from those of a stopped run."""
         if place is None:
             return {}
         return {

@@ -1,5 +1,6 @@
-"""An RBF support vector machine on features, exactly scikit-learn's, with the matrix of its kernel made by products of
-matrices.
+"""RBF support vector machine on features, exactly scikit-learn's, with its kernel matrix made by products of matrices.
+
+It imports features/, results/ and the data sets. Begin with run.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a classifier is given: labels, and features in batches, from a file, from a net's layer, or from arrays."""
+"""Inputs of a classifier: labels, and features in batches, from a file, from a net's layer, or from arrays."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ROWS = 4096
 
 @dataclass(frozen=True)
 class FeaturePart:
-    """The training or test part of what a classifier is given.
+    """Training or test samples of a classifier.
 
-    what : what messages call it.
+    what : its name in messages.
     width : numbers of a sample.
     labels : (samples,) whole numbers.
     batches : gives the features in order, (rows, width) each.
     class_names : what label 0, 1, ... is called; empty where labels are numbers.
-    mark : tells features of other weights or layers from these; empty where it is not known.
+    mark : differs for features of other weights or layers; empty if it is not known.
     """
 
     what: str
@@ -52,7 +52,7 @@ def of_file(file: FeatureFile, part: str) -> FeaturePart:
         )
     labels = file.labels.get(part)
     if labels is None:
-        where = "NAME.labels.npy beside it" if file.path.suffix == ".npy" else "the data set that they were made of"
+        where = "NAME.labels.npy next to it" if file.path.suffix == ".npy" else "the data set that they were made of"
         raise DataError(f"{file.path}: has no {part} labels, which a classifier needs: they come from {where}")
     file.check()
     names = tuple(map(str, file.document.get("class_names", ())))

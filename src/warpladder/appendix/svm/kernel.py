@@ -41,9 +41,9 @@ def squares(x: np.ndarray) -> np.ndarray:
 class Rbf(ABC):
     """exp(-gamma |a - b|^2) between samples and training samples, as float32.
 
-    Products are in float64 unless float32 is asked for. Rounded to float32 they are, but for one in a million, the
-    numbers that libsvm computes itself, so that it takes the same way to the same solution; from products in float32 it
-    ends elsewhere within its tolerance.
+    Products are in float64 unless float32 is required. Rounded to float32 they are, but for one in a million, the
+    numbers that libsvm computes itself, so that it takes the same steps to the same solution; from products in float32
+    it ends elsewhere within its tolerance.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Rbf(ABC):
         "float64" or "float32", of products.
     """
 
-    #: Where it computes, as results say it.
+    #: Name of the device, for results.
     device = "cpu"
 
     #: Rows and columns of one product of matrices at most.

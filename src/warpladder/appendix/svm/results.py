@@ -19,7 +19,7 @@ class SvmResults(ResultsFile):
     machine : what it ran on.
     train, test : where the features come from.
     train_samples, test_samples, width, classes : sizes; width is the number of features of a sample.
-    C, gamma, gamma_setting : what a sample on the wrong side costs, the kernel's gamma, and how that was asked for.
+    C, gamma, gamma_setting : cost of a sample on the wrong side, the kernel's gamma, and its setting.
     method : "sklearn" or "blocks". precision : of the products that the kernel is made of. device : what computed the
     kernel.
     threads : CPU threads. workers : pairs of classes fitted at a time.

@@ -35,7 +35,7 @@ Progress = Callable[[str, int, int, float], None]
 
 @dataclass
 class Stages:
-    """Seconds by stage, and what is told of them."""
+    """Seconds by stage, reported as they pass."""
 
     progress: Progress | None
     seconds: dict[str, float] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a support vector machine is fitted with, and how it is computed."""
+"""Settings of a support vector machine, and of its computation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METHODS = ("auto", "sklearn", "blocks")
 #: What products are computed in.
 PRECISIONS = ("float64", "float32")
 
-#: Ways to scale features before a machine is fitted: "standard" brings each to mean 0 and deviation 1, as
+#: Scaling of features before a machine is fitted: "standard" brings each to mean 0 and deviation 1, as
 #: scikit-learn's StandardScaler; "none" leaves them as they are.
 SCALINGS = ("standard", "none")
 

@@ -1,1 +1,4 @@
-"""The pictures of the page, drawn by matplotlib as SVG whose text stays text and whose colours are the page's."""
+"""Pictures of a page, drawn by matplotlib as SVG or PNG.
+
+It imports results/ and the page's style. Begin with svg.py; ladder.py draws the ladder.
+"""

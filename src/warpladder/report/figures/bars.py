@@ -21,10 +21,10 @@ PHASES = {"forward": 0, "backward": 1, "loss": 2, "update": 3}
 
 def parts_alt(found: Profile) -> str:
     """The picture of a profile in words."""
-    told = ", ".join(
+    texts = ", ".join(
         f"{label} {words.seconds(part.seconds)}" for label, part in zip(part_labels(found), found.parts, strict=True)
     )
-    return f"Time of each part of a training step on {found.rung}: {told}."
+    return f"Time of each part of a training step on {found.rung}: {texts}."
 
 
 def part_labels(found: Profile) -> list[str]:
@@ -59,30 +59,30 @@ def parts(found: Profile) -> Callable[[Canvas], None]:
     return draw
 
 
-def kept(results: Results) -> list[RungResult]:
+def with_memory(results: Results) -> list[RungResult]:
     """The rungs and peers of which memory is known."""
     return [rung for rung in results.timed() if rung.peak_rss_bytes or sum((rung.held_bytes or {}).values())]
 
 
 def memory_alt(results: Results) -> str:
     """The picture of memory in words."""
-    told = ", ".join(f"{rung.name} {_megabytes(rung)}" for rung in kept(results))
-    return f"Memory of each rung and peer: {told}."
+    texts = ", ".join(f"{rung.name} {_megabytes(rung)}" for rung in with_memory(results))
+    return f"Memory of each rung and peer: {texts}."
 
 
 def memory(results: Results) -> Callable[[Canvas], None]:
-    """Draws a bar for the largest resident set of each rung's process, and a line at what its trainer says it holds;
-    where nothing was weighed, that is the bar.
+    """Draws a bar for the largest resident set of each rung's process, and a line at the bytes that its trainer holds;
+    without a resident set, the line is the bar.
     """
-    rungs = kept(results)
+    rungs = with_memory(results)
 
     def draw(canvas: Canvas) -> None:
         sizes = [max(rung.peak_rss_bytes or 0, sum((rung.held_bytes or {}).values())) / 1e6 for rung in rungs]
         ax = _rows(canvas, [rung.name for rung in rungs], lambda at: _megabytes(rungs[at]))
-        weighed = any(rung.peak_rss_bytes for rung in rungs)
+        with_peak = any(rung.peak_rss_bytes for rung in rungs)
         for y, rung in enumerate(rungs):
             peak, held = (rung.peak_rss_bytes or 0) / 1e6, sum((rung.held_bytes or {}).values()) / 1e6
-            peak, held = (peak, held) if weighed else (held, 0.0)
+            peak, held = (peak, held) if with_peak else (held, 0.0)
             look: dict = (
                 {"facecolor": PAPER, "edgecolor": PEER, "hatch": "////", "linewidth": 1.2}
                 if rung.peer
@@ -108,8 +108,8 @@ def _line(ax: Axes, x: float, row: int) -> None:
 
 def _megabytes(rung: RungResult) -> str:
     held = sum((rung.held_bytes or {}).values()) / 1e6
-    told = [f"{words.megabytes(rung.peak_rss_bytes)} MB"] if rung.peak_rss_bytes else []
-    return ", ".join([*told, *([f"{words.three(held)} MB held"] if held else [])])
+    texts = [f"{words.megabytes(rung.peak_rss_bytes)} MB"] if rung.peak_rss_bytes else []
+    return ", ".join([*texts, *([f"{words.three(held)} MB held"] if held else [])])
 
 
 def _rows(canvas: Canvas, labels: list[str], note: Callable[[int], str]) -> Axes:

@@ -16,15 +16,15 @@ from .svg import FLOOR, INK, PAPER, PEER, RUNG, SERIES, SOFT, WIDTH, Canvas, cli
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEFT, RIGHT = 20, 16  # pixels beside the axes
+LEFT, RIGHT = 20, 16  # pixels next to the axes
 NAME, LINE = 24, 40  # letters of a name, and of a line of options
 
 
 def alt(results: Results) -> str:
     """The picture in words."""
     timed = results.timed()
-    told = ", ".join(f"{rung.name} {words.seconds(_time(rung))}" for rung in timed)
-    return f"Time per epoch of each rung and peer, on a logarithmic scale: {told}."
+    parts = ", ".join(f"{rung.name} {words.seconds(_time(rung))}" for rung in timed)
+    return f"Time per epoch of each rung and peer, on a logarithmic scale: {parts}."
 
 
 def ladder(results: Results) -> Callable[[Canvas], None]:

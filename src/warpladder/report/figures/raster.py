@@ -34,7 +34,7 @@ def raster(draw: Callable[[Canvas], None], look: Mapping[str, str]) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    colours = {told: look[name] for told, name in PALETTE.items()}
+    colours = {colour: look[name] for colour, name in PALETTE.items()}
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         matplotlib.rcdefaults()
@@ -62,8 +62,8 @@ def _recolour(figure: Figure, colours: Mapping[str, str]) -> None:
                 continue
             value: Any = get()
             try:
-                told = to_hex(value)
+                colour = to_hex(value)
             except ValueError:  # several colours, or none
                 continue
-            if told in colours and told != colours[told]:
-                put(colours[told])
+            if colour in colours and colour != colours[colour]:
+                put(colours[colour])

@@ -36,7 +36,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class Dot:
-    """FLOP for each byte, and FLOP/s, of something with a name; `mark` and `colour` say what kind of thing it is."""
+    """FLOP for each byte, and FLOP/s, of something with a name; `mark` and `colour` are those of its kind."""
 
     name: str
     intensity: float
@@ -84,14 +84,14 @@ def of_profile(found: Profile) -> tuple[list[Roof], list[Dot]]:
 
 def alt(dots: Sequence[Dot]) -> str:
     """The picture in words."""
-    told = ", ".join(
+    parts = ", ".join(
         f"{dot.name} {words.three(dot.speed / 1e9)} GFLOP/s at {words.three(dot.intensity)} FLOP/byte" for dot in dots
     )
-    return f"Roofline, both scales logarithmic: {told}."
+    return f"Roofline, both scales logarithmic: {parts}."
 
 
 def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], None]:
-    """Draws GFLOP/s over FLOP per byte: the roofs as lines, a dot for each rung or part, with its name beside it."""
+    """Draws GFLOP/s over FLOP per byte: the roofs as lines, a dot for each rung or part, with its name next to it."""
 
     def draw(canvas: Canvas) -> None:
         ridges = [roof.flops / roof.bandwidth for roof in roofs if roof.bandwidth]
@@ -135,7 +135,7 @@ def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], N
 
 
 def _dots(ax: Axes, dots: Sequence[Dot], decades: float) -> None:
-    """The dots, and their names to the right of them, moved apart where they would overlap; a thin line leads to each
+    """The dots, and their names to the right of them, shifted where they would overlap; a thin line leads to each
     name that was moved.
     """
     for dot in dots:

@@ -66,6 +66,6 @@ def _build(
     for at, head in enumerate(texts):
         table.add_column(head, no_wrap=not (narrow and at == 0), overflow="fold")
     add_columns(table, groups, narrow)
-    for told, figures in rows:
-        table.add_row(*map(Text, told), *map(Text, cells(groups, figures, narrow)))
+    for own, figures in rows:
+        table.add_row(*map(Text, own), *map(Text, cells(groups, figures, narrow)))
     return table

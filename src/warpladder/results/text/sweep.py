@@ -1,4 +1,4 @@
-"""A climb of several tasks: a table for each under its heading, and one of all times beside each other."""
+"""A climb of several tasks: a table for each under its heading, and one of all times next to each other."""
 
 from __future__ import annotations
 

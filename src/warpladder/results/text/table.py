@@ -80,7 +80,7 @@ def _folded(name: str) -> str:
 
 
 def _figures(results: Results, rung: RungResult) -> list[str]:
-    """The cells behind the idea."""
+    """The cells after the idea."""
     time, rate = "\n".join(textwrap.wrap(words.STATUS.get(rung.status, ""), 8)), ""
     if rung.timing is not None:
         time = words.seconds(rung.timing.seconds_per_epoch) + ("*" if rung.timing.scaled else "")

@@ -21,7 +21,7 @@ def short(text: str) -> str:
 
 
 def parts_of(name: str) -> tuple[str, list[str]]:
-    """A rung's name apart: the name without options, and each option as "block_size=512"."""
+    """Parts of a rung's name: the name without options, and each option as "block_size=512"."""
     rung, *options = name.split(":")
     return rung, options
 
@@ -168,7 +168,7 @@ def proof(rung: RungResult) -> str:
 
 
 def news(rung: RungResult) -> str:
-    """A line about a rung as soon as there is something to tell of it."""
+    """A line about a rung as soon as there is news of it."""
     if rung.timing is None:
         return f"{rung.name:<14} {STATUS[rung.status]}: {rung.reason}"
     time = seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
@@ -196,7 +196,7 @@ def unit_name(results: Results, rung: RungResult) -> str:
 
 def _unit(results: Results, rung: RungResult) -> tuple[str, str]:
     """The unit, and what its peak is taken for: on a GPU the precision, and what multiplies where that is not the
-    usual; on the CPU fp64 alone is told.
+    usual; on the CPU fp64 alone is stated.
     """
     m = results.machine
     if results.on_cpu(rung):
@@ -215,10 +215,10 @@ def floors(results: Results) -> list[tuple[str, float]]:
 
 
 def remarks(results: Results) -> list[tuple[str, str]]:
-    """What must be said beside the figures: of which rungs, and why they have no time, what was scaled, how peers
+    """Remarks on the figures: of which rungs, and why they have no time, what was scaled, how peers
     deviate.
     """
-    told: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for rung in shown(results):
         notes = [rung.reason] if rung.timing is None else []
         if rung.timing is not None and rung.timing.scaled:
@@ -234,8 +234,8 @@ def remarks(results: Results) -> list[tuple[str, str]]:
         if rung.deviations and rung.status != "missing":  # where it was not reached there is no figure that deviates
             notes.append(f"it deviates: {'; '.join(rung.deviations)}")
         if notes:
-            told.setdefault("; ".join(note.rstrip(".") for note in notes) + ".", []).append(rung.name)
-    lines = [(", ".join(names), text) for text, names in told.items()]
+            texts.setdefault("; ".join(note.rstrip(".") for note in notes) + ".", []).append(rung.name)
+    lines = [(", ".join(names), text) for text, names in texts.items()]
     return lines + [("note", f"{note.rstrip('.')}.") for note in results.notes]
 
 
@@ -250,7 +250,7 @@ def warnings(results: Results) -> list[str]:
         out.append(
             f"Disturbed: other processes kept up to {results.disturbance:.2g} of {results.machine.cores} "
             "processors busy while rungs were "
-            "timed. These times may be too long, and their ratios say little: measure again on a quiet machine."
+            "timed. These times may be too long, and their ratios mean little: measure again on a quiet machine."
         )
     return out
 
@@ -267,13 +267,13 @@ def conclusion(results: Results) -> str:
         )
     timed = results.timed()
     first = next((r for r in timed if not r.peer), None)
-    rival = min((r for r in timed if r.peer != best.peer), key=_per_epoch, default=None)
+    other_kind = min((r for r in timed if r.peer != best.peer), key=_per_epoch, default=None)
     compared = []
     for kind, other in (
         ("the first rung", first),
-        ("the fastest peer" if not best.peer else "the fastest rung", rival),
+        ("the fastest peer" if not best.peer else "the fastest rung", other_kind),
     ):
-        if other is not None and other is not best and not (kind == "the first rung" and other is rival):
+        if other is not None and other is not best and not (kind == "the first rung" and other is other_kind):
             compared.append(f"{three(_per_epoch(other) / _per_epoch(best))} times as fast as {other.name}, {kind}")
     text = (
         f"{'So far ' * bool(results.stopped)}{best.name}{', a peer,' * best.peer} is fastest: "

@@ -1,1 +1,4 @@
-"""A reproduced report as tables, pictures and a page: what it says beside what was measured."""
+"""A reproduced report as tables, pictures and a page: reported figures next to measured ones.
+
+It imports report/, and results.py of the folder above. Begin with page.py.
+"""

@@ -47,5 +47,5 @@ def head(column: Column) -> str:
 
 
 def ratio(value: Value) -> float | None:
-    """How many times as large what was measured is as what the report says."""
+    """The measured figure over the reported one; None if either is missing."""
     return value.here / value.reported if value.here is not None and value.reported else None

@@ -1,5 +1,5 @@
 """The page of all reports that a folder holds: a row for each, with how much of it is measured and one figure of it
-beside ours.
+next to ours.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from .figures import measured, ratio, shown
 class Entry:
     """One report of a folder.
 
-    name, title : what it is. link : its page. found : what was measured, None where nothing was yet; then reason says
-    why.
+    name, title : of the report. link : its page. found : what was measured; None if nothing was yet, for this reason.
     """
 
     name: str
@@ -49,8 +48,8 @@ def index(entries: Sequence[Entry]) -> str:
     )
     star = " A star marks what was measured on a part of the work and scaled up." if "*</b>" in table else ""
     about = (
-        "What student reports ran, run again, and set beside what they say. Each has a page of its "
-        "own, with all its tables and figures."
+        "The experiments of student reports, run again: measured figures stand next to reported ones. "
+        "Each report has a page of its own, with all its tables and figures."
     )
     content = note(about + star) + warning * quick + table
     return document("Reports, reproduced", "warpladder, reports reproduced", [("start", "", content)])
@@ -64,7 +63,7 @@ def _row(entry: Entry) -> tuple[str, list[str]]:
     cells = [f'<a href="{escape(entry.link)}">{escape(entry.name.upper())}</a>{title}', _extent(found)]
     figure = headline(found)
     if figure is None:
-        return "rung", [*cells, "none of it beside ours yet", "", ""]
+        return "rung", [*cells, "none of it is measured yet", "", ""]
     label, column, value = figure
     here = f"<b>{escape(measured(value, column.unit))}</b>" if value.here is not None else ""
     return "rung", [
@@ -87,28 +86,28 @@ def _extent(found: Reproduction) -> str:
         value for section in found.sections for table in section.tables for row in table.rows for value in row.values
     ]
     figures = sum(value.here is not None for value in values)
-    beside = sum(ratio(value) is not None for value in values)
+    stated = sum(ratio(value) is not None for value in values)
     made = f"{whole} of {every} experiments{', a first look' if found.quick else ''}"
     where = f"{found.machine.gpu.name}, " if found.machine.gpu else ""
-    told = (
-        f"{figures:,} figures, {beside:,} beside one of the report, in {seconds(found.seconds)}",
+    lines = (
+        f"{figures:,} figures, {stated:,} of them reported too, in {seconds(found.seconds)}",
         f"{where}{found.machine.cpu}",
     )
-    return escape(made) + "".join(f'<span class="options">{escape(text)}</span>' for text in told)
+    return escape(made) + "".join(f'<span class="options">{escape(text)}</span>' for text in lines)
 
 
 def headline(found: Reproduction) -> tuple[str, Column, Value] | None:
     """The figure that stands for a report: the one that it names, or where that was not measured, the first one that is
-    beside one of the report.
+    next to one of the report.
     """
     first = None
     for section in found.sections:
         for table in section.tables:
             for row in table.rows:
                 for column, value in zip(table.columns, row.values, strict=True):
-                    told = f"{column.head}: {', '.join(row.label)}", column, value
+                    figure = f"{column.head}: {', '.join(row.label)}", column, value
                     if (table.title, row.label[0], column.head) == found.headline and value.here is not None:
-                        return told
+                        return figure
                     if first is None and ratio(value) is not None:
-                        first = told
+                        first = figure
     return first

@@ -1,4 +1,4 @@
-"""The page of a reproduced report, or of several reproductions of it beside each other: one HTML file that needs
+"""The page of a reproduced report, or of several reproductions of it next to each other: one HTML file that needs
 nothing else.
 """
 
@@ -35,7 +35,7 @@ def page(found: Reproduction | Sequence[Reproduction], labels: Sequence[str] = (
     Parameters
     ----------
     found : Reproduction or sequence of Reproduction
-        One, or several of the same report: their figures stand beside each other.
+        One, or several of the same report: their figures stand next to each other.
     labels : sequence of str
         What each of several is called, as "H100" and "H200".
 
@@ -68,12 +68,12 @@ def page(found: Reproduction | Sequence[Reproduction], labels: Sequence[str] = (
     )
     title = f"{first.report.upper()}: {first.title}"
     when = [each.created.replace("T", " ").replace("Z", " UTC") for each in every]
-    told = (
+    subtitle = (
         f"a report reproduced, {when[0]}"
         if len(every) == 1
-        else f"reproductions of a report beside each other, {' and '.join(when)}"
+        else f"reproductions of a report, compared, {' and '.join(when)}"
     )
-    return document(title, f"warpladder, {told}", [each for each in made if each[2]])
+    return document(title, f"warpladder, {subtitle}", [each for each in made if each[2]])
 
 
 def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
@@ -85,7 +85,7 @@ def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
         if other.report != first.report:
             raise ResultsError(
                 f"{name}: reproduces {other.report}, and {names[0]} reproduces {first.report}: only those of "
-                "one report stand beside each other"
+                "one report are compared"
             )
         if _shape(other) != _shape(first):
             raise ResultsError(
@@ -95,7 +95,7 @@ def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
 
 
 def _shape(found: Reproduction) -> list[object]:
-    """All that tables must have in common to stand beside each other: titles, heads, units, and the rows' labels."""
+    """All that tables must have in common to stand next to each other: titles, heads, units, and the rows' labels."""
     return [
         (
             section.title,
@@ -111,14 +111,14 @@ def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
     ends = []
     for each, label in zip(every, labels, strict=True):
         named = f"{label}: " if label else ""
-        told = [*each.notes]
+        notes = [*each.notes]
         if each.missing:
-            told.insert(0, f"Not measured yet: {', '.join(each.missing)}.")
+            notes.insert(0, f"Not measured yet: {', '.join(each.missing)}.")
         if each.quick:
-            told.insert(
+            notes.insert(
                 0, "A first look: on a part of the data, and fewer epochs. Accuracies are those of so little training."
             )
-        out += [f'<p class="warning">{escape(named + text)}</p>' for text in told]
+        out += [f'<p class="warning">{escape(named + text)}</p>' for text in notes]
         ends.append(note(named + _measured(each)))
     return "".join(out + ends)
 
@@ -128,10 +128,10 @@ def _measured(found: Reproduction) -> str:
     values = [
         value for section in found.sections for table in section.tables for row in table.rows for value in row.values
     ]
-    beside = sum(ratio(value) is not None for value in values)
+    stated = sum(ratio(value) is not None for value in values)
     text = (
         f"{sum(value.here is not None for value in values):,} figures were measured in "
-        f"{seconds(found.seconds)}, {beside:,} of them beside one of the report."
+        f"{seconds(found.seconds)}, {stated:,} of them are in the report too."
     )
     if scaled(found):
         text += " A star marks what was measured on a part of the work and scaled up."

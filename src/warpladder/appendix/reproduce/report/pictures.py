@@ -1,4 +1,4 @@
-"""The pictures of a reproduced report: curves, and bars of what it says beside what was measured."""
+"""Pictures of a reproduced report: curves, and bars of reported figures next to measured ones."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
 SOURCES = {"here": "", "reported": " (reported)", "theirs": " (their program)"}
 
 
-def lines_alt(told: Lines) -> str:
+def lines_alt(picture: Lines) -> str:
     """The picture in words."""
-    ends = [f"{_name(each)} ends at {shown(each.y[-1], told.y.unit)}" for each in told.series]
-    return f"{told.title}: {head(told.y)} against {head(told.x)}. {', '.join(ends)}."
+    ends = [f"{_name(each)} ends at {shown(each.y[-1], picture.y.unit)}" for each in picture.series]
+    return f"{picture.title}: {head(picture.y)} against {head(picture.x)}. {', '.join(ends)}."
 
 
 def _name(series: Series) -> str:
     return series.label + SOURCES[series.source]
 
 
-def lines(told: Lines) -> Callable[[Canvas], None]:
+def lines(picture: Lines) -> Callable[[Canvas], None]:
     """Draws curves in one pair of axes; those that a report states are hollow."""
 
     def draw(canvas: Canvas) -> None:
-        across, legend = legend_size([clipped(_name(each), 48) for each in told.series])
+        across, legend = legend_size([clipped(_name(each), 48) for each in picture.series])
         ax = canvas.axes(legend + 280, 64, 16, 12, legend + 46)
-        for each, style in zip(told.series, styles(), strict=False):
-            _curve(ax, each, told, style)
-        _axes(ax, told)
+        for each, style in zip(picture.series, styles(), strict=False):
+            _curve(ax, each, picture, style)
+        _axes(ax, picture)
         canvas.legend(*ax.get_legend_handles_labels(), across)
 
     return draw
 
 
-def _curve(ax: Axes, each: Series, told: Lines, style: tuple[str, str, object]) -> None:
+def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object]) -> None:
     """One curve, with the marks of its points."""
-    x = [value / UNITS[told.x.unit] for value in each.x]
-    y = [value / UNITS[told.y.unit] for value in each.y]
+    x = [value / UNITS[picture.x.unit] for value in each.x]
+    y = [value / UNITS[picture.y.unit] for value in each.y]
     colour, mark, dash = style
     hollow = each.source != "here"
     ax.plot(
@@ -60,19 +60,19 @@ def _curve(ax: Axes, each: Series, told: Lines, style: tuple[str, str, object]) 
         )
 
 
-def _axes(ax: Axes, told: Lines) -> None:
+def _axes(ax: Axes, picture: Lines) -> None:
     """Scales, ticks and labels."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    for name, axis, column in (("x", ax.xaxis, told.x), ("y", ax.yaxis, told.y)):
-        if name in told.log:
+    for name, axis, column in (("x", ax.xaxis, picture.x), ("y", ax.yaxis, picture.y)):
+        if name in picture.log:
             (ax.set_xscale if name == "x" else ax.set_yscale)("log")
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if _decades(told, name) < 1.5 else (1,), numticks=9))
+            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if _decades(picture, name) < 1.5 else (1,), numticks=9))
             axis.set_minor_locator(NullLocator())
         else:
             axis.set_major_locator(
                 MaxNLocator(
-                    nbins=7, integer=name == "x" and all(float(v).is_integer() for s in told.series for v in s.x)
+                    nbins=7, integer=name == "x" and all(float(v).is_integer() for s in picture.series for v in s.x)
                 )
             )
         axis.set_major_formatter(lambda value, _: f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}")
@@ -80,19 +80,19 @@ def _axes(ax: Axes, told: Lines) -> None:
     ax.grid(visible=True, axis="y")
 
 
-def _decades(told: Lines, name: str) -> float:
-    values = [value for each in told.series for value in getattr(each, name) if value > 0]
+def _decades(picture: Lines, name: str) -> float:
+    values = [value for each in picture.series for value in getattr(each, name) if value > 0]
     return math.log10(max(values) / min(values)) if values else 1.0
 
 
-def bars_alt(told: Bars) -> str:
+def bars_alt(picture: Bars) -> str:
     """The picture in words."""
     parts = []
-    for label, value in zip(told.labels, told.values, strict=True):
-        figures = [f"{called} {text}" for called, text in _texts(value, told.column) if text]
+    for label, value in zip(picture.labels, picture.values, strict=True):
+        figures = [f"{called} {text}" for called, text in _texts(value, picture.column) if text]
         if figures:
             parts.append(f"{label}: {', '.join(figures)}")
-    return f"{told.title}, {head(told.column)}. {'; '.join(parts)}."
+    return f"{picture.title}, {head(picture.column)}. {'; '.join(parts)}."
 
 
 def _texts(value: Value, column: Column) -> list[tuple[str, str]]:
@@ -111,22 +111,22 @@ _LOOKS: tuple[tuple[str, str, dict], ...] = (
 )
 
 
-def bars(told: Bars) -> Callable[[Canvas], None]:
+def bars(picture: Bars) -> Callable[[Canvas], None]:
     """Draws up to three bars for each row: reported, of the authors' program, and measured here."""
-    looks = [look for look in _LOOKS if any(getattr(value, look[0]) is not None for value in told.values)]
-    unit = UNITS[told.column.unit]
+    looks = [look for look in _LOOKS if any(getattr(value, look[0]) is not None for value in picture.values)]
+    unit = UNITS[picture.column.unit]
 
     def draw(canvas: Canvas) -> None:
         rows = [
             (label, [(name, getattr(value, name)) for name, _, _ in looks], value)
-            for label, value in zip(told.labels, told.values, strict=True)
+            for label, value in zip(picture.labels, picture.values, strict=True)
         ]
         rows = [row for row in rows if any(figure is not None for _, figure in row[1])]
         height = 24 + 18 * len(looks)
         ax = canvas.axes(height * len(rows) + 84, 16, 84, 8, 76)
         rows_of(ax, len(rows))
         ax.set_ylim(len(rows) - 0.4, -0.6)
-        low = _bar_axis(ax, told, [figure / unit for _, own, _ in rows for _, figure in own if figure is not None])
+        low = _bar_axis(ax, picture, [figure / unit for _, own, _ in rows for _, figure in own if figure is not None])
         for y, (label, own, value) in enumerate(rows):
             write(ax, clipped(label, 44), (0, y - 0.5 + 8 / height))
             for number, (name, figure) in enumerate(own):
@@ -134,7 +134,7 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
                     continue
                 at = y + ((number - (len(looks) - 1) / 2) * 17 + 10) / height
                 ax.barh(at, figure / unit - low, 13 / height, low, zorder=2, **looks[number][2])
-                text = measured(value, told.column.unit) if name == "here" else stated(figure, told.column.unit)
+                text = measured(value, picture.column.unit) if name == "here" else stated(figure, picture.column.unit)
                 ax.annotate(
                     text, (figure / unit, at), (6, 0), textcoords="offset pixels", va="center", fontsize=10, color=SOFT,
                     annotation_clip=False,
@@ -144,19 +144,19 @@ def bars(told: Bars) -> Callable[[Canvas], None]:
     return draw
 
 
-def _bar_axis(ax: Axes, told: Bars, figures: Sequence[float]) -> float:
+def _bar_axis(ax: Axes, picture: Bars, figures: Sequence[float]) -> float:
     """Scale and label of the bars' axis, for figures in the column's unit. Returns where bars begin."""
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     low = 0.0
-    if told.log and min(figures) > 0:
+    if picture.log and min(figures) > 0:
         ax.set_xscale("log")
         ax.xaxis.set_minor_locator(NullLocator())
         low = min(figures) / 2
     else:
         ax.xaxis.set_major_locator(MaxNLocator(nbins=4))
-    ax.set_xlim(low, max(figures) * (1.6 if told.log else 1.05))
-    ax.set_xlabel(head(told.column))
+    ax.set_xlim(low, max(figures) * (1.6 if picture.log else 1.05))
+    ax.set_xlabel(head(picture.column))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
     return low
 

@@ -1,4 +1,4 @@
-"""The tables of a reproduced report as HTML; several reproductions of it, of several machines, stand in columns beside
+"""The tables of a reproduced report as HTML; several reproductions of it, of several machines, stand in columns next to
 each other.
 """
 
@@ -20,13 +20,13 @@ STATED = (("reported", "reported"), ("theirs", "their program, H200"))
 def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
     """One table of a report, as each of several reproductions has it, each under its label."""
     first = tables[0]
-    text = tuple(range(len(first.heads)))
+    texts = tuple(range(len(first.heads)))
     sources = [[(name, called) for name, called in STATED if _any(first, at, name)] for at in range(len(first.columns))]
     here = [
         any(_any(each, at, "here") for each in tables) or not any(_any(first, at, name) for name, _ in STATED)
         for at in range(len(first.columns))
     ]
-    heads = [escape(told) for told in first.heads]
+    heads = [escape(text) for text in first.heads]
     for at, column in enumerate(first.columns):
         names = [called for _, called in sources[at]] + [label or "here" for label in labels] * here[at]
         heads += [f'{escape(head(column))}<span class="options">{escape(called)}</span>' for called in names]
@@ -34,7 +34,7 @@ def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
     common = shared([row.reason for row in first.rows]) if len(tables) == 1 else ()
     for number, row in enumerate(first.rows):
         same = [each.rows[number] for each in tables]
-        cells = [escape(told) for told in row.label]
+        cells = [escape(text) for text in row.label]
         cells[-1] += _remarks([replace(each, reason="") if each.reason in common else each for each in same], labels)
         for at, column in enumerate(first.columns):
             cells += [escape(stated(getattr(row.values[at], name), column.unit)) for name, _ in sources[at]]
@@ -42,22 +42,22 @@ def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
         rows.append(
             ("rung" if any(value.here is not None for each in same for value in each.values) else "none", cells)
         )
-    return drawn(first.title, heads, rows, text) + "".join(
+    return drawn(first.title, heads, rows, texts) + "".join(
         note(f"Rows without a figure: {reason}.") for reason in common
     )
 
 
 def shared(reasons: Sequence[str]) -> tuple[str, ...]:
-    """Reasons that stand in so many rows that they are told once, below the table."""
+    """Reasons that stand in `MANY` rows or more: they are stated once, below the table."""
     return tuple(reason for reason in dict.fromkeys(reasons) if reason and reasons.count(reason) >= MANY)
 
 
-#: Rows with one reason, from which on it is told once.
+#: Rows with one reason, from which on it is stated once.
 MANY = 3
 
 
-def _any(told: ReportTable, at: int, name: str) -> bool:
-    return any(getattr(row.values[at], name) is not None for row in told.rows)
+def _any(table: ReportTable, at: int, name: str) -> bool:
+    return any(getattr(row.values[at], name) is not None for row in table.rows)
 
 
 def _cell(value: Value, unit: str) -> str:
@@ -70,7 +70,7 @@ def _cell(value: Value, unit: str) -> str:
 def _remarks(rows: Sequence[ReportRow], labels: Sequence[str]) -> str:
     """What must be known of a row: its rung, a remark, and why a figure is missing; and where, if not everywhere."""
     everywhere = len({row.reason for row in rows}) == 1
-    told = [
+    remarks = [
         *dict.fromkeys(row.rung for row in rows if row.rung),
         *dict.fromkeys(row.remark for row in rows if row.remark),
         *dict.fromkeys(
@@ -79,4 +79,4 @@ def _remarks(rows: Sequence[ReportRow], labels: Sequence[str]) -> str:
             if row.reason
         ),
     ]
-    return "".join(f'<span class="options">{escape(text)}</span>' for text in told)
+    return "".join(f'<span class="options">{escape(text)}</span>' for text in remarks)

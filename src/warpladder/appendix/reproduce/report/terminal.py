@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Drawn
 
-#: What stands in each cell, one above the other, and how that is called in the column beside.
+#: Figures of each cell from top to bottom, and their names in the column of sources.
 SOURCES = (("reported", "report"), ("theirs", "its program"), ("here", "here"))
 
 
@@ -51,9 +51,7 @@ def scaled(found: Reproduction) -> bool:
 
 
 def drawn(table: ReportTable) -> Drawn:
-    """One table: of each figure what the report says, what its authors' own program did, and what was measured, one
-    above the other.
-    """
+    """One table: in each cell the reported figure, that of the authors' own program, and the measured one."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as Drawn
 
@@ -70,7 +68,7 @@ def drawn(table: ReportTable) -> Drawn:
             (name, called) for name, called in sources if any(getattr(value, name) is not None for value in row.values)
         ]
         cells = [
-            "\n".join(told(value, name, column.unit) for name, _ in own)
+            "\n".join(figure_of(value, name, column.unit) for name, _ in own)
             for value, column in zip(row.values, table.columns, strict=True)
         ]
         names = ["\n".join(called for _, called in own)] if len(sources) > 1 else []
@@ -93,6 +91,6 @@ def used(table: ReportTable) -> list[tuple[str, str]]:
     return [(name, called) for name, called in SOURCES if any(getattr(value, name) is not None for value in values)]
 
 
-def told(value: Value, source: str, unit: str) -> str:
+def figure_of(value: Value, source: str, unit: str) -> str:
     """The figure of one source."""
     return measured(value, unit) if source == "here" else stated(getattr(value, source), unit)
