@@ -2,8 +2,8 @@
 constexpr int TILE = 16;
 
 // c (m, n) = a (m, k) b (k, n), in tiles of shared memory; ragged edges are filled with zeros.
-extern "C" __global__ void __launch_bounds__(TILE * TILE)
-    matmul(const float* a, const float* b, float* c, int m, int n, int k) {
+extern "C" __global__ void __launch_bounds__(TILE * TILE) matmul(const float* a, const float* b, float* c,
+    int m, int n, int k) {
     __shared__ float left[TILE][TILE], right[TILE][TILE + 1];
     const int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * TILE + y, column = blockIdx.x * TILE + x;
     float sum = 0.0f;

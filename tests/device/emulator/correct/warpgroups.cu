@@ -194,9 +194,8 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ TensorMa
 
 // d (64, 64) = a b, 64 terms, in half or bf16. a, b: tiles of 64 x 64 whose terms go along a's rows and down b's (way
 // 0), down both (1) or along both (2).
-extern "C" __global__ void __launch_bounds__(128)
-    multiply_narrow(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* d, int way,
-    int bf16) {
+extern "C" __global__ void __launch_bounds__(128) multiply_narrow(const __grid_constant__ TensorMap a,
+    const __grid_constant__ TensorMap b, float* d, int way, int bf16) {
     __shared__ __align__(1024) char tile[2 * 8192];
     __shared__ Barrier arrived;
     if (threadIdx.x == 0) {
