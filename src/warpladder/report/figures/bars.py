@@ -13,6 +13,7 @@ from .svg import INK, PAPER, PEER, RUNG, SERIES, SOFT, Canvas, clipped, rows_of,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LETTERS = 36  # of a row's label
 SHIFT, HEIGHT = 0.22, 0.3  # of a bar: below its row's middle, in rows
 
 #: Colours of a step's phases, by number.
@@ -27,12 +28,14 @@ def parts_alt(found: Profile) -> str:
     return f"Time of each part of a training step on {found.rung}: {texts}."
 
 
-def part_labels(found: Profile) -> list[str]:
-    """Each part by its number, its layers and its phase."""
-    return [
-        f"{at}. {part.name}" + (f", {part.phase}" if part.phase not in part.name.split(", ") else "")
-        for at, part in enumerate(found.parts, 1)
-    ]
+def part_labels(found: Profile, letters: int = 500) -> list[str]:
+    """Each part by its number, its layers and its phase, in at most `letters` letters: layers are cut, no phase is."""
+    out = []
+    for at, part in enumerate(found.parts, 1):
+        phase = f", {part.phase}" if part.phase not in part.name.split(", ") else ""
+        number = f"{at}. "
+        out.append(f"{number}{clipped(part.name, letters - len(number) - len(phase))}{phase}")
+    return out
 
 
 def parts(found: Profile) -> Callable[[Canvas], None]:
@@ -45,7 +48,7 @@ def parts(found: Profile) -> Callable[[Canvas], None]:
                 f"{words.percent(found.parts[at].seconds / found.parts_seconds)}"
             )
 
-        labels = part_labels(found)
+        labels = part_labels(found, LETTERS)
         times = [part.seconds for part in found.parts]
         ax = _rows(canvas, labels, note)
         for y, part in enumerate(found.parts):
@@ -121,6 +124,6 @@ def _rows(canvas: Canvas, labels: list[str], note: Callable[[int], str]) -> Axes
     ax.xaxis.set_major_locator(MaxNLocator(nbins=4))
     ax.xaxis.set_major_formatter(lambda value, _: words.short(words.seconds(value)) if value > 0 else "0")
     for at, label in enumerate(labels):
-        write(ax, clipped(label, 34), (0, at - 0.24))
+        write(ax, clipped(label, LETTERS), (0, at - 0.24))
         write(ax, note(at), (1, at - 0.24), ha="right", color=SOFT, fontsize=10)
     return ax
