@@ -80,11 +80,12 @@ def test_more_samples_than_the_device_shuffles_are_ordered_by_the_host(
 def test_an_epoch_is_two_programs_that_are_there_when_the_data_set_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """The full batches and the partial one; other ranges compile what they need, and end in the same weights."""
     pytest.importorskip("jax", reason="jax is not installed: pip install jax")
+    from warpladder.peers.jax import programs
     from warpladder.peers.jax import trainer as jax_trainer
 
     made: list[tuple[int, int]] = []
     sent: list[object] = []
-    program, send = jax_trainer.program, jax_trainer.JaxTrainer._send
+    program, send = programs.program, jax_trainer.JaxTrainer._send
 
     def noted(*arguments: Any) -> Any:
         made.append((arguments[3].count, arguments[3].size))

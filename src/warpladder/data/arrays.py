@@ -69,8 +69,10 @@ def arrays(
     for part in labels:
         if pixels[part] is None:
             raise DataError(f"{name}: there are {part} labels, but no {part} samples")
-    samples = {f"{part}_x": x for part, x in pixels.items()} | {f"{part}_y": labels.get(part) for part in parts}
-    made = Dataset(name, **samples, scale=float(scale), class_names=names)
+    train_y, test_y, valid_y = (labels.get(part) for part in parts)
+    made = Dataset(
+        name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, names
+    )
     return made.but(standard=Standard.fit(made.train_x)) if standardize else made
 
 

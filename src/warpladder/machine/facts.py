@@ -12,7 +12,8 @@ from typing import Any
 
 from .cores import cores as cores
 from .memory import memory
-from .speed import bandwidth, fma_peak, llvm_host
+from .speed import bandwidth, llvm_host
+from .speed import fma_peak as fma_peak
 
 #: Packages whose versions affect times.
 PACKAGES = ("warpladder", "numpy", "numba", "llvmlite", "scikit-learn", "scipy", "torch", "jax")

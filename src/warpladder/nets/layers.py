@@ -66,12 +66,9 @@ class Layer(metaclass=ByName):
 
     def __str__(self) -> str:
         """Call that makes the layer, with the settings that differ from their defaults."""
-        settings = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        }  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in settings.items())})"
+        known = fields(self)  # type: ignore[arg-type]
+        changed = [field.name for field in known if getattr(self, field.name) != field.default]
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in changed)})"
 
     def out_shape(self, in_shape: Shape) -> Shape:
         """Shape of one sample's output; `NetError` if the input does not fit."""
