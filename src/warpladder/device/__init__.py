@@ -1,4 +1,8 @@
-"""What a kernel is, whoever runs it: its source, its typed signature, its launches and the limits they are held to."""
+"""Devices and kernels: sources, typed signatures, launches, memory, and the limits of a device.
+
+It imports errors, files and machine. Begin with base.py (`Device`) and kernel.py (`Kernel`, `Launch`); gpu/ and
+emulator/ are the two devices that run kernels.
+"""
 
 from .array import Array as Array
 from .base import Device as Device

@@ -59,7 +59,7 @@ class Graph(ABC):
         """Queue all of them, in their order, on a stream or on the device's own."""
 
 
-class Sequence(Graph):
+class CallSequence(Graph):
     """Calls sent one by one: a graph on a device that has none of its own."""
 
     def __init__(self, calls: list[Call]) -> None:
@@ -77,10 +77,8 @@ class Device(ABC):
     limits : what it can launch.
     stream : where work goes that names no stream.
     held : bytes that are allocated now, by what they are for.
-    hardware : what a time that is measured on it holds for, name and compute capability; None for what stands in for a
-    GPU, whose times mean nothing.
-    capability : compute capability, (major, minor), that kernels are compiled for; None for what runs those of every
-    GPU.
+    hardware : name and compute capability, for which times measured on it hold; None if its times mean nothing.
+    capability : compute capability (major, minor) that kernels are compiled for; None if it runs those of every GPU.
     """
 
     hardware: str | None = None
@@ -112,7 +110,7 @@ class Device(ABC):
 
     @abstractmethod
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
-        """Uninitialised memory, released when nothing refers to it any more; `what` names it in messages and in `held`."""
+        """Uninitialised memory, freed with its last reference; `what` names it in messages and in `held`."""
 
     def zeros(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
         """Memory full of zeros."""
@@ -189,7 +187,7 @@ class Device(ABC):
 
     def graph(self, calls: list[Call]) -> Graph:
         """Calls as one thing that can be sent any number of times; on a GPU a CUDA graph."""
-        return Sequence(list(calls))
+        return CallSequence(list(calls))
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -209,7 +207,8 @@ class Device(ABC):
         self.check_own(array)
         if host.shape != array.shape or host.dtype != array.dtype:
             raise LaunchError(
-                f"the host's array is {host.dtype} {host.shape}, and the device's {array.dtype} {array.shape}: they must be alike"
+                f"the host's array is {host.dtype} {host.shape}, and the device's {array.dtype} {array.shape}: "
+                "they must be alike"
             )
         if not host.flags.c_contiguous:
             raise LaunchError(
@@ -227,7 +226,10 @@ class Device(ABC):
         largest = sorted(needs.items(), key=lambda item: -item[1])
         shown = ", ".join(f"{what} {megabytes(size)}" for what, size in largest[:8])
         more = f" and {len(largest) - 8} smaller ones" if len(largest) > 8 else ""
-        return f"{self.name} has {megabytes(free)} of memory free, and this needs {megabytes(sum(needs.values()))} more: {shown}{more}. A smaller batch needs less"
+        return (
+            f"{self.name} has {megabytes(free)} of memory free, and this needs {megabytes(sum(needs.values()))} more: "
+            f"{shown}{more}. A smaller batch needs less"
+        )
 
     def close(self) -> None:
         """Release what the device holds."""

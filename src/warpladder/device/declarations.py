@@ -1,5 +1,4 @@
-"""Declarations of kernels in a .cu file: names, templates and parameters, read from the source, so that they are written
-once.
+"""Declarations of kernels, read from a .cu file: names, templates and parameters.
 
 `extern "C" __global__ void add(const float* __restrict__ x, float* y, int n)` takes an array of float32, another
 and an int. Template kernels are named with their arguments, `tiled<16, true>`; a type parameter is replaced by its
@@ -109,7 +108,8 @@ def signature(source: Source, name: str) -> Signature:
     match = found[full]
     if (match["template"] is None) == bool(given):
         raise KernelError(
-            f"kernel {plain} of {source.path.name} is {'not ' if given else ''}a template: {plain}<...> names an instance"
+            f"kernel {plain} of {source.path.name} is {'not ' if given else ''}a template: "
+            f"{plain}<...> names an instance"
         )
     types = _type_arguments(match["template"], given.rpartition(">")[0]) if given else {}
     text = match["parameters"].strip()
@@ -146,7 +146,8 @@ def _kernels(source: Source) -> tuple[list[tuple[str, re.Match[str]]], dict[str,
             line = " ".join(text[unread.start() :].partition("{")[0].split())
             name = re.search(r"(\w+)\s*\(", line.replace("__launch_bounds__", ""))
             unknown[name[1] if name else line[:80]] = (
-                f"{source.path.name}: cannot read the kernel '{line[:80]}': its name and parameters must stand there without macros"
+                f"{source.path.name}: cannot read the kernel '{line[:80]}': "
+                "its name and parameters must stand there without macros"
             )
     return [(_qualified(match), match) for match in found], unknown
 
@@ -207,7 +208,8 @@ def _parameter(text: str, instead: Mapping[str, str], source: Source, kernel: st
     declared = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", match["type"])
     if declared.count("*") + bool(match["array"]) > 1 or "&" in declared:
         raise KernelError(
-            f"{where}'{shown}' is a {'reference' if '&' in declared else 'pointer to pointers'}; an array is passed as one pointer"
+            f"{where}'{shown}' is a {'reference' if '&' in declared else 'pointer to pointers'}; "
+            "an array is passed as one pointer"
         )
     pointer = "*" in declared or match["array"] is not None
     pointed = declared.partition("*")[0]
@@ -216,11 +218,13 @@ def _parameter(text: str, instead: Mapping[str, str], source: Source, kernel: st
     kind = resolve(name, code(source))
     if kind is None:
         raise KernelError(
-            f"{where}the type of '{shown}' is neither a number's nor a struct of numbers, or pointer to one, so it cannot be passed"
+            f"{where}the type of '{shown}' is neither a number's nor a struct of numbers, or pointer to one, "
+            "so it cannot be passed"
         )
     if pointer and has_pointers(kind):
         raise KernelError(
-            f"{where}'{shown}' points to structs with pointers in them, of which no array can be made; pass one by value"
+            f"{where}'{shown}' points to structs with pointers in them, of which no array can be made; "
+            "pass one by value"
         )
     const = "const" in pointed.split()
     if pointer:

@@ -1,4 +1,4 @@
-"""Dry runs: devices that run nothing, and `kernels_of`, which finds the kernels that some work needs by doing it on one.
+"""Dry runs: devices that run nothing, and `kernels_of`, which does some work on one to find the kernels it needs.
 
 Arrays of such a device have addresses and no contents; what is uploaded is dropped.
 """
@@ -116,7 +116,8 @@ class RecordedKernel(Kernel):
         return self.device.limits.grid[0]
 
     def _launch(
-        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3
+        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...],
+        cooperative: bool, cluster: Dim3,
     ) -> RecordedLaunch:  # fmt: skip
         return RecordedLaunch(self, grid, block, shared, cooperative, cluster)
 

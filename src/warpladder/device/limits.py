@@ -109,13 +109,17 @@ def check(kernel: str, grid: Dim3, block: Dim3, shared: int, limits: Limits, res
         compiled = f"as compiled, with {registers}its launch bounds, takes {resources.threads_per_block:,}"
         reason = f"{threads:,} threads a block, and the kernel, {compiled}"
     elif threads * resources.registers > limits.registers_per_block:
-        reason = f"{threads:,} threads of {resources.registers} registers are more than the {limits.registers_per_block:,} of a block on {limits.device}"
+        reason = (
+            f"{threads:,} threads of {resources.registers} registers are more than "
+            f"the {limits.registers_per_block:,} of a block on {limits.device}"
+        )
     elif total_shared > limits.shared_opt_in:
         reason = f"{total_shared:,} bytes of shared memory a block, and {limits.device} has {limits.shared_opt_in:,}"
     if reason:
         raise LaunchError(
             f"kernel {kernel} cannot be launched: {reason} "
-            f"(grid {grid}, block {block}, {shared:,} bytes dynamic and {resources.static_shared:,} static shared memory)"
+            f"(grid {grid}, block {block}, "
+            f"{shared:,} bytes dynamic and {resources.static_shared:,} static shared memory)"
         )
 
 
@@ -134,8 +138,12 @@ def check_together(
     elif any(size % part for size, part in zip(grid, cluster, strict=True)):
         reason = f"the cluster {cluster} does not divide the grid"
     elif at_once is not None and math.prod(grid) > at_once:
-        reason = f"{math.prod(grid):,} blocks that wait for each other, and {limits.device} runs {at_once:,} of them at the same time"
+        reason = (
+            f"{math.prod(grid):,} blocks that wait for each other, "
+            f"and {limits.device} runs {at_once:,} of them at the same time"
+        )
     if reason:
         raise LaunchError(
-            f"kernel {kernel} cannot be launched: {reason} (grid {grid}, block {block}, {shared:,} bytes dynamic shared memory)"
+            f"kernel {kernel} cannot be launched: {reason} "
+            f"(grid {grid}, block {block}, {shared:,} bytes dynamic shared memory)"
         )

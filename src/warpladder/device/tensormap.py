@@ -65,7 +65,10 @@ def check_map(array: Array, columns: int, rows: tuple[int, ...], to_tf32: bool) 
     elif to_tf32 and array.dtype != np.float32:
         reason = f"only floats are rounded to tf32, got {array.dtype}"
     elif array.address % ALIGNED or array.shape[-1] * size % ALIGNED:
-        reason = f"rows have to begin at multiples of {ALIGNED} bytes, and they are {array.shape[-1] * size} long, from address {array.address:#x} on"
+        reason = (
+            f"rows have to begin at multiples of {ALIGNED} bytes, and they are {array.shape[-1] * size} long, "
+            f"from address {array.address:#x} on"
+        )
     elif not 1 <= columns <= array.shape[-1]:
         reason = f"{columns} columns of {array.shape[-1]}"
     elif min(rows) < 1 or math.prod(rows) > MOST_ROWS:

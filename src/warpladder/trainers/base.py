@@ -1,4 +1,4 @@
-"""The seam between what trains and what asks for training.
+"""`Trainer`: the contract of everything that trains a net.
 
 A `Trainer` runs a range of steps of an epoch, because graphs and whole-epoch kernels have no
 per-layer calls, and because resume, Ctrl-C and trajectories need the range.
@@ -118,7 +118,7 @@ class Trainer(ABC):
         What it chose in `load` by measuring, and has to follow for a run to repeat bit for bit; None where it chooses
         nothing. Set before `load`, it is followed instead of measured again.
     say : callable or None
-        Called with a line about what takes long in `load`, where somebody wants to know.
+        Gets a line about each long part of `load`, or None.
     """
 
     net: Net
@@ -218,7 +218,8 @@ def check_fit(net: Net, dataset: Dataset) -> None:
             raise DataError(f"net {net.name!r} needs labels and {dataset.name} has none")
         if dataset.classes > net.out_shape[0]:
             raise DataError(
-                f"net {net.name!r} has {net.out_shape[0]} outputs, but {dataset.name} has labels up to {dataset.classes - 1}"
+                f"net {net.name!r} has {net.out_shape[0]} outputs, "
+                f"but {dataset.name} has labels up to {dataset.classes - 1}"
             )
 
 

@@ -41,9 +41,15 @@ class GraphedTrainer(KernelTrainer):
     """
 
     def __init__(
-        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, block_size: int | None = None,
+        self,
+        net: Net,
+        config: TrainConfig,
+        state: State,
+        device: Device,
+        table: KernelTable,
+        block_size: int | None = None,
         precision: str = "fp32",
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(net, config, state, device, table, "resident", block_size, precision)
 
     def _forget(self) -> None:

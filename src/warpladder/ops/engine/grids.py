@@ -31,7 +31,8 @@ def by_sample(kernel: Kernel, size: int, samples: int, block_size: int, *argumen
     """
     if size > MOST_IN_SAMPLE:
         raise LaunchError(
-            f"kernel {kernel.signature.name} counts a sample's numbers in 32 bits, and {size:,} are too many: use smaller layers"
+            f"kernel {kernel.signature.name} counts a sample's numbers in 32 bits, and {size:,} are too many: "
+            "use smaller layers"
         )
     limits = kernel.device.limits
     busy = ceil_div(FULL * limits.multiprocessors * limits.threads_per_multiprocessor, size)

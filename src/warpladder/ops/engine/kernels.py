@@ -1,6 +1,4 @@
-"""What every part of a training step on a device is made of: launches, scratch memory, the log; and what is no node of
-the chain.
-"""
+"""Parts of a training step on a device: launches, scratch memory, the log, the update and the sum of gradients."""
 
 from __future__ import annotations
 
@@ -18,12 +16,12 @@ Launches = list[Call]
 
 
 def ceil_div(a: int, b: int) -> int:
-    """How many parts of b hold a: ceil(a / b)."""
+    """ceil(a / b)."""
     return -(-a // b)
 
 
 class OnDevice:
-    """What is bound to a device, and counts the scratch memory that it takes there.
+    """Base of classes bound to a device: it counts their scratch memory in bytes.
 
     block_size : threads in a block that the user asked for, a multiple of 32 from 32 to 1024; kernels whose shape is
     their idea have their own.
@@ -43,7 +41,7 @@ class OnDevice:
 
 @dataclass(frozen=True)
 class Log:
-    """What the steps of an epoch leave on the device.
+    """Results of an epoch's steps on the device.
 
     step : (1,) int32, the step that is running; a step's last loss launch adds one, so that the update finds the number
     of the next step there.
@@ -57,9 +55,7 @@ class Log:
     correct: Array
 
     def entry(self, has_loss: bool) -> tuple[Array, Array | None, Array | None]:
-        """What kernels that end a loss take: step, loss and correct; null pointers for loss and correct where they are
-        not computed.
-        """
+        """Arguments of kernels that end a loss: step, loss and correct; None for a loss that is not computed."""
         return (self.step, self.loss, self.correct) if has_loss else (self.step, None, None)
 
 
@@ -69,8 +65,14 @@ class KernelUpdate(OnDevice, ABC):
     """
 
     def __init__(
-        self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...], block_size: int
-    ) -> None:  # fmt: skip
+        self,
+        device: Device,
+        config: TrainConfig,
+        params: Array,
+        grads: Array,
+        slots: tuple[Array, ...],
+        block_size: int,
+    ) -> None:
         super().__init__(device, block_size)
         self.config = config
         self.params, self.grads, self.slots = params, grads, slots
@@ -97,4 +99,4 @@ class KernelAccumulate(OnDevice, ABC):
 
     @abstractmethod
     def launches(self, first: bool, last: bool) -> Launches:
-        """The first slice sets total = part, the next ones total += part, and the last part += total, which is the sum."""
+        """The first slice sets total = part, the next ones total += part, and the last part += total: the sum."""

@@ -28,7 +28,10 @@ def lacks(kind: type[Layer], file: str) -> str | None:
     module = sys.modules.get(_package(kind)) or import_module(_package(kind))
     if not hasattr(module, "__path__"):
         lower = kind.__name__.lower()
-        return f"layer {kind.__name__} stands alone in {home(kind)}: put it into {lower}/__init__.py, and {file} beside it, which says how it is computed here"
+        return (
+            f"layer {kind.__name__} stands alone in {home(kind)}: put it into {lower}/__init__.py, "
+            f"and {file} beside it, which says how it is computed here"
+        )
     folder = Path(module.__path__[0])
     if (folder / file).is_file():
         return None

@@ -1,8 +1,8 @@
-"""Segments: implementations of consecutive nodes of a chain, as kernels; and the table that says which there are.
+"""Segments: implementations of consecutive nodes of a chain as kernels; and the table of a rung's segments.
 
-A segment has launches for the way forward and for the way back. It is bound once to a device and to its arrays; asked
-for a slice of samples it returns launches, in order, and sends none. So a step is a list that can be sent, timed launch
-by launch, or captured in a graph.
+A segment has launches for the forward and for the backward pass. It is bound once to a device and to its arrays. For a
+slice of samples it returns launches, in order, and sends none: a step is a list of launches that can be sent, timed one
+by one, or captured in a graph.
 """
 
 from __future__ import annotations
@@ -107,8 +107,7 @@ class Segment(OnDevice, ABC):
     subgraph : Subgraph
         The nodes.
     operands : Operands
-        Of device arrays. What stands between the nodes, and is needed on the way back, is scratch memory of the
-        segment's own.
+        Device arrays. Activations between the nodes that the backward pass needs are the segment's own scratch memory.
     block_size : int
 
     Attributes
@@ -194,7 +193,7 @@ class GatherSegment(Segment):
 
 
 class LossSegment(Segment):
-    """The loss alone: all of it on the way forward."""
+    """The loss alone: all of it in the forward pass."""
 
     cost = 2
 

@@ -1,4 +1,4 @@
-"""Layers by the segments that another table has for them, one after the other."""
+"""A run of layers computed by several segments of another table, one after another."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from .kernels import Launches
 from .segments import KernelTable, Operands, Segment
 
 
-class Apart(Segment):
-    """What one segment of the net's own table computes at once; what stands between the layers has arrays of its own
-    here.
+class SeparateSegments(Segment):
+    """Several segments in place of one that computes the same layers; the arrays between them are scratch memory.
 
-    table : whose segments they are.
+    table : the table of the segments.
     """
 
     table: ClassVar[KernelTable]

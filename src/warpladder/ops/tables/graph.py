@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from ...nets import CrossEntropyLoss, Linear, ReLU
 from ..engine.chain import Gather
-from ..engine.separate import Apart
+from ..engine.separate import SeparateSegments
 from ..linear.stem import ShortStem
 from ..thin_chain.chain import ThinChain
 from ..thin_chain.head import ThinHead
 from . import gemm, tiled
 
 
-class Tiled(Apart):
+class Tiled(SeparateSegments):
     """The tiled rung's ops."""
 
     table = tiled.TABLE

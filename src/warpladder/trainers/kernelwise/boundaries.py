@@ -54,7 +54,7 @@ class Boundaries:
         return not any(part.layers for part, _ in self.cut[:place])
 
     def in_place(self, number: int) -> bool:
-        """True if a segment may write over its input: a lone ReLU, unless its input is the net's, which MSELoss reads."""
+        """True if a segment may overwrite its input: a lone ReLU, but not on the net's input, which MSELoss reads."""
         (part, _) = self.cut[number]
         is_relu = len(part.nodes) == 1 and isinstance(part.nodes[0], ReLU)
         return is_relu and not self.is_input(number)

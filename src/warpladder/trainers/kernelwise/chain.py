@@ -52,9 +52,16 @@ class Chain:
     """
 
     def __init__(
-        self, device: Device, arrays: BoundaryArrays, params: Mapping[str, Array], grads: Mapping[str, Array], block_size: int,
-        samples: StoredSamples | None = None, log: Log | None = None, update: Callable[[list[str]], KernelUpdate] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        device: Device,
+        arrays: BoundaryArrays,
+        params: Mapping[str, Array],
+        grads: Mapping[str, Array],
+        block_size: int,
+        samples: StoredSamples | None = None,
+        log: Log | None = None,
+        update: Callable[[list[str]], KernelUpdate] | None = None,
+    ) -> None:
         self.boundaries = boundaries = arrays.boundaries
         self.device, self.arrays = device, arrays
         self.capacity = boundaries.cut[0][0].capacity

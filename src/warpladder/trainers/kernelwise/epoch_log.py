@@ -44,7 +44,7 @@ class EpochLog:
         self.log = Log(step, loss.reshape(loss.size), correct.reshape(correct.size).view(np.int64))
 
     def download(self, first: int, last: int) -> None:
-        """Queue the copy of the entries of steps first..last-1 to the host; for a whole epoch all entries, in one copy."""
+        """Queue the copy of the entries of steps first..last-1 to the host; a whole epoch is one copy."""
         some, stream = slice(first, last), self.device.stream
         if last - first == self.steps:
             self.device.download(self.host, self.logged, stream)

@@ -1,4 +1,4 @@
-"""`KernelTrainer`: walks the layers as launches on a device; the trainer of every CUDA rung that works layer by layer."""
+"""`KernelTrainer`: a training step as a list of launches on a device; the trainer of the CUDA rungs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BLOCK_SIZE = 256
 
 
 class KernelTrainer(Trainer):
-    """Everything is bound once to the device's memory; a step is then a list of launches.
+    """Trainer that binds a net's segments to the device's memory once; a step is then a list of launches.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class KernelTrainer(Trainer):
     """
 
     def __init__(
-        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str, block_size: int | None = None,
-        precision: str = "fp32",
+        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable, feed: str,
+        block_size: int | None = None, precision: str = "fp32",
     ) -> None:  # fmt: skip
         self.net, self.config, self.device, self.precision = net, config, device, precision
         self.table = table.with_files(net)

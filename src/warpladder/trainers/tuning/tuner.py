@@ -59,7 +59,8 @@ def tune(
     if stored is not None and stored.hardware != device.hardware:
         follows = "the model's are used here" if device.hardware is None else "they are timed again"
         warnings.warn(
-            f"the stored plans were timed on {stored.hardware}, and this is {device.hardware or device.name}: {follows}",
+            f"the stored plans were timed on {stored.hardware}, "
+            f"and this is {device.hardware or device.name}: {follows}",
             stacklevel=2,
         )
         stored = None
@@ -117,7 +118,8 @@ class Tuner:
         """Report how long timing took."""
         if self.began is not None and self.say is not None:
             self.say(
-                f"Timed in {perf_counter() - self.began:.1f} s; later runs find the result in {plan_cache.PLANS.place()}"
+                f"Timed in {perf_counter() - self.began:.1f} s; "
+                f"later runs find the result in {plan_cache.PLANS.place()}"
             )
 
     def _begin(self) -> None:
