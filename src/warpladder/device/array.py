@@ -58,7 +58,8 @@ class Array:
         new = np.dtype(dtype)
         if new.itemsize != self.dtype.itemsize:
             raise LaunchError(
-                f"an array of {self.dtype} has no view as {new}: a number of it has {self.dtype.itemsize} bytes, not {new.itemsize}"
+                f"an array of {self.dtype} has no view as {new}: "
+                f"a number of it has {self.dtype.itemsize} bytes, not {new.itemsize}"
             )
         return Array(self.device, self.address, self.shape, new, self.owner)
 

@@ -23,7 +23,7 @@ class Call(ABC):
 
     name : for people.
     touches : the memory that it reads and writes; None where that is not known.
-    product : what a tuner may choose the way of, for the calls that compute or finish it; None for all others.
+    product : the matrix product that the call computes or finishes, if a tuner chooses its tiles, or None.
     products : products of matrices that it computes, where it computes any: y, dx and dw of a layer are one each.
     """
 

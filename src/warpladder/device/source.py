@@ -22,7 +22,8 @@ ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"[^\n]*$', re.MULTILINE)
 _TOOLKIT = re.compile(
-    r"cu(?:da|blas|dnn|fft|rand|sparse|solver|b/)|device_(?:launch_parameters|functions)|helper_|cooperative_groups|mma\.h|nvToolsExt"
+    r"cu(?:da|blas|dnn|fft|rand|sparse|solver|b/)|device_(?:launch_parameters|functions)|helper_|cooperative_groups|"
+    r"mma\.h|nvToolsExt"
 )
 _ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once[^\n]*$", re.MULTILINE)
 _DECLARED = re.compile(r"^[ \t]*//[ \t]*(arch|instance|local memory):[ \t]*([^\n]*?)[ \t]*$", re.MULTILINE)
@@ -71,13 +72,14 @@ class Source:
 
     @cached_property
     def local_memory(self) -> dict[str, str]:
-        """Kernels that may take local memory or spill registers, and why: of lines `// local memory: kernel: reason`."""
+        """Kernels that may use local memory or spill registers, with the reason: `// local memory: kernel: reason`."""
         found = {}
         for line in self._declared("local memory"):
             kernel, _, reason = (part.strip() for part in line.partition(":"))
             if not kernel or not reason:
                 raise KernelError(
-                    f"{self.path}: '// local memory: {line}' lacks a kernel or a reason; write // local memory: kernel: reason"
+                    f"{self.path}: '// local memory: {line}' lacks a kernel or a reason; "
+                    "write // local memory: kernel: reason"
                 )
             found[kernel] = reason
         return found

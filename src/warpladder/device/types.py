@@ -60,12 +60,15 @@ def _plain(dtype: Any, width: int = 1) -> Type:
 
 
 _NAMES: dict[str, Any] = {
-    "int8_t": np.int8, "uint8_t": np.uint8, "int16_t": np.int16, "uint16_t": np.uint16, "int32_t": np.int32, "uint32_t": np.uint32,
-    "int64_t": np.int64, "uint64_t": np.uint64, "size_t": np.uint64, "ptrdiff_t": np.int64, "uint": np.uint32, "ushort": np.uint16,
+    "int8_t": np.int8, "uint8_t": np.uint8, "int16_t": np.int16, "uint16_t": np.uint16, "int32_t": np.int32,
+    "uint32_t": np.uint32,
+    "int64_t": np.int64, "uint64_t": np.uint64, "size_t": np.uint64, "ptrdiff_t": np.int64, "uint": np.uint32,
+    "ushort": np.uint16,
     "uchar": np.uint8, "half": np.float16, "__half": np.float16, "__nv_bfloat16": np.uint16, "nv_bfloat16": np.uint16,
 }  # fmt: skip
 _VECTORS: dict[str, Any] = {
-    "char": np.int8, "uchar": np.uint8, "short": np.int16, "ushort": np.uint16, "int": np.int32, "uint": np.uint32, "long": np.int64,
+    "char": np.int8, "uchar": np.uint8, "short": np.int16, "ushort": np.uint16, "int": np.int32, "uint": np.uint32,
+    "long": np.int64,
     "ulong": np.uint64, "longlong": np.int64, "ulonglong": np.uint64, "float": np.float32, "double": np.float64,
 }  # fmt: skip
 BUILT_IN: dict[str, Type] = {name: _plain(dtype) for name, dtype in _NAMES.items()}
@@ -86,7 +89,8 @@ _NAMED = re.compile(
     re.MULTILINE,
 )
 _STRUCT = re.compile(
-    r"\bstruct\s+(?:(?:__align__|alignas)\s*\(\s*(?P<align>\d+)\s*\)\s*)?(?P<name>\w+)?\s*\{(?P<members>[^{}()]*)\}\s*(?P<after>\w+)?\s*;"
+    r"\bstruct\s+(?:(?:__align__|alignas)\s*\(\s*(?P<align>\d+)\s*\)\s*)?(?P<name>\w+)?\s*"
+    r"\{(?P<members>[^{}()]*)\}\s*(?P<after>\w+)?\s*;"
 )
 _MEMBER = re.compile(r"(?P<name>\w+)\s*(?P<sizes>(?:\[\s*\d+\s*\]\s*)*)")
 

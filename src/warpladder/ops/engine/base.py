@@ -42,7 +42,7 @@ def near(array: Array) -> int:
 
 @dataclass(frozen=True)
 class Buffers:
-    """What one op reads and writes.
+    """Arrays that one op reads and writes.
 
     x, y : (capacity, *in_shape) and (capacity, *out_shape), input and output.
     dx, dy : gradients of the loss by x and y; dx is None where no layer needs it. Where the op trains nothing either,
@@ -63,12 +63,12 @@ class Buffers:
 
 
 class Bound:
-    """What is bound to buffers once, and counts the scratch memory that it takes for itself then."""
+    """Base of classes bound to buffers once: it counts their scratch memory in bytes."""
 
     workspace: int = 0
 
     def scratch(self, like: Array, shape: Shape, dtype: Any = None) -> Array:
-        """An uninitialised array beside `like`, of its type where none is given; its bytes are added to `workspace`."""
+        """Uninitialised array in the memory of `like`, by default of its dtype; its bytes are added to `workspace`."""
         out = module_of(like).empty(shape, like.dtype if dtype is None else dtype)
         self.workspace += out.nbytes
         return out

@@ -44,7 +44,7 @@ class Slice:
 
     @property
     def whole(self) -> bool:
-        """Whether the batch comes in one piece."""
+        """True if the batch comes in one piece."""
         return self.n == self.batch
 
 
@@ -114,7 +114,7 @@ class Subgraph:
 
     @property
     def flattens(self) -> bool:
-        """Whether a Flatten between two of its layers changes a sample's shape."""
+        """True if a Flatten between two of its layers changes a sample's shape."""
         return any(
             isinstance(node, Layer) and isinstance(after, Layer) and node.out_shape(shape) != entering
             for node, shape, after, entering in zip(
@@ -124,12 +124,12 @@ class Subgraph:
 
     @property
     def gathers(self) -> bool:
-        """Whether the first node is the gathering of the samples."""
+        """True if the first node is the gathering of the samples."""
         return isinstance(self.nodes[0], Gather)
 
     @property
     def turns(self) -> bool:
-        """Whether the last node is the loss, where a step turns round."""
+        """True if the last node is the loss, after which the backward pass begins."""
         return isinstance(self.nodes[-1], Loss)
 
     def part(self, first: int, last: int) -> Subgraph:

@@ -1,1 +1,5 @@
-"""Training by kernels on a device: a step is a list of launches, a feed brings its samples."""
+"""The trainer of the CUDA rungs: a step as a list of launches.
+
+It imports device/, ops/engine/ and trainers/base.py. Begin with trainer.py; chain.py binds the segments, boundaries.py
+has the arrays between them, and feeds.py brings the samples.
+"""

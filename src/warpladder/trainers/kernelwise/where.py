@@ -33,7 +33,7 @@ def why_not(name: str | None) -> str | None:
 
 
 def peaks(name: str | None) -> Peaks | None:
-    """What the GPU (None) can do at most, asked for without a context on it; None for the emulator ("emulated")."""
+    """Peak rates of the GPU (None), read without a context on it; None for the emulator ("emulated")."""
     if name == "emulated":
         return None
     from ...device.gpu.properties import peaks as of_gpu
