@@ -59,7 +59,8 @@ _OUTPUT = ("out", "overwrite", "progress")
     "sweeps",
     metavar="KEY=A,B,C",
     multiple=True,
-    help="Time every named rung that has the option once for each value, or train once with each: batch_size, learning_rate, limit, hidden, "
+    help="Time every named rung that has the option once for each value, or train once with each: "
+    "batch_size, learning_rate, limit, hidden, "
     "and whatever else is trained; may be given again.",
 )
 @config_options
@@ -71,12 +72,7 @@ def climb(
     ctx: click.Context,
     net_name: str,
     rung_names: str | None,
-    peers: bool,
     sweeps: tuple[str, ...],
-    repeats: int | None,
-    budget: float | None,
-    quick: bool,
-    kept: bool,
     out: Path | None,
     overwrite: bool,
     progress: bool | None,
@@ -99,13 +95,14 @@ def climb(
     from ..train.rung_choice import with_shared
 
     shared = {name: options.get(name) for name in SHARED}
-    rungs, swept_settings = swept(with_shared(_chosen(rung_names, peers), shared), sweeps)
+    rungs, swept_settings = swept(with_shared(_chosen(rung_names, options["peers"]), shared), sweeps)
     tasks = tasks_of(swept_settings, net_name, options)
     if rung_names is not None:
         check_trained(rungs, tasks)
-    repeats = (2 if quick else 5) if repeats is None else repeats
-    budget = (0.5 if quick else 2.0) if budget is None else budget
-    settings = ClimbSettings(None, repeats, budget, quick, kept, _again(ctx))
+    repeats, budget = (2, 0.5) if options["quick"] else (5, 2.0)
+    repeats = repeats if options["repeats"] is None else options["repeats"]
+    budget = budget if options["budget"] is None else options["budget"]
+    settings = ClimbSettings(None, repeats, budget, options["quick"], options["kept"], _again(ctx))
     first = tasks[0].task
     with stoppable(), folder(out, f"{first.net.name}-{first.data.name}", overwrite) as place:
         record = ClimbRecord(place, tuple(each.heading for each in tasks))

@@ -100,7 +100,8 @@ def _fetch(names: tuple[str, ...], data_dir: Path | None) -> int:
         folder = paths[0].parent.parent
     if failed == 0 and folder is not None:
         click.echo(
-            f"For a machine without a network: copy {folder} there, and name the copy with --data-dir or WARPLADDER_DATA"
+            f"For a machine without a network: copy {folder} there, and name the copy with --data-dir or "
+            "WARPLADDER_DATA"
         )
     return 2 if failed else 0
 

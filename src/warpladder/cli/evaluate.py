@@ -56,7 +56,8 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
         seconds = perf_counter() - start
     accuracy = "" if found.accuracy is None else f", accuracy {percent(found.accuracy)}"
     click.echo(
-        f"{trained.net.name} on {data.name}: loss {found.loss:.4g}{accuracy}, {len(data.test_x):,} samples in {seconds:.3g} s"
+        f"{trained.net.name} on {data.name}: loss {found.loss:.4g}{accuracy}, {len(data.test_x):,} samples "
+        f"in {seconds:.3g} s"
     )
 
 

@@ -75,7 +75,8 @@ def _show_problem(number: int, problem: Problem, out: Console) -> None:
     if problem.places:
         times = f"{problem.count:,} times, " if problem.count > 1 else ""
         lines = (
-            f", also in line{'s' * (len(problem.also) > 1)} {_together(tuple(str(line) for _, line in sorted(problem.also)))}"
+            f", also in line{'s' * (len(problem.also) > 1)} "
+            f"{_together(tuple(str(line) for _, line in sorted(problem.also)))}"
             if problem.also
             else ""
         )

@@ -34,7 +34,8 @@ from .shared.request import load_requested
     "--out",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Where they go: .safetensors for both parts with their labels; .npy or .csv for one part. A folder below runs/ if not given.",
+    help="Where they go: .safetensors for both parts with their labels; .npy or .csv for one part. A "
+    "folder below runs/ if not given.",
 )
 @overwrite_option
 @computing_rung_option
@@ -88,7 +89,8 @@ def features(
             size = write_features(place, source, parts, report)
         samples = " and ".join(f"{source.samples(part):,} {part}" for part in parts)
         click.echo(
-            f"Layer {layer} ({trained.net.layers[layer]}): {samples} samples of {source.width:,} features, {size / 1e6:,.1f} MB"
+            f"Layer {layer} ({trained.net.layers[layer]}): {samples} samples of {source.width:,} features, "
+            f"{size / 1e6:,.1f} MB"
         )
         click.echo(f"Features: {place}")
 

@@ -101,9 +101,13 @@ def _show(title: str, rows: list[Timed]) -> None:
         table.add_column(head, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            row.level, str(row.size), f"{row.seconds * 1e3:.3f}", f"{row.flops_per_second / 1e12:.2f}", _share(row.predicted),
-            _share(row.measured), _share(row.of_cublas), "" if row.error != row.error else f"{row.error:.1e}",
-        )  # fmt: skip
+            row.level,
+            str(row.size),
+            f"{row.seconds * 1e3:.3f}",
+            f"{row.flops_per_second / 1e12:.2f}",
+            *map(_share, (row.predicted, row.measured, row.of_cublas)),
+            "" if row.error != row.error else f"{row.error:.1e}",
+        )
     console().print(table)
     for level in dict.fromkeys(row.level for row in rows if row.level in ideas):
         click.echo(f"  {level:17} {ideas[level]}")

@@ -1,4 +1,4 @@
-"""`warpladder profile`: where a training step's time and memory go."""
+"""`warpladder profile`: time and memory of a training step, part by part."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def _show(found: Profile, rung: Rung, rung_name: str) -> None:
     if found.parts:
         show.print(operations(found, show.width))
         show.print(
-            f"Together {duration(found.parts_seconds)}; the step takes {duration(found.step_seconds)}. {rest_of_a_step(found)}"
+            f"Together {duration(found.parts_seconds)}; the step takes {duration(found.step_seconds)}. "
+            f"{rest_of_a_step(found)}"
         )
     else:
         show.print(found.reason)
@@ -120,10 +121,16 @@ def operations(found: Profile, width: int) -> Table:
     rows = []
     for part in found.parts:
         least = part.floor.seconds(found.flops_per_second, found.bytes_per_second)
+        flops, size = part.floor.flops, part.floor.bytes
         figures = (
-            duration(part.seconds), _share(part, found), f"{part.floor.flops / 1e6:,.2f}", f"{part.floor.bytes / 1e6:,.2f}",
-            f"{part.floor.flops / part.seconds / 1e9:,.1f}", f"{part.floor.bytes / part.seconds / 1e9:,.1f}", f"{least / part.seconds:.0%}",
-        )  # fmt: skip
+            duration(part.seconds),
+            _share(part, found),
+            f"{flops / 1e6:,.2f}",
+            f"{size / 1e6:,.2f}",
+            f"{flops / part.seconds / 1e9:,.1f}",
+            f"{size / part.seconds / 1e9:,.1f}",
+            f"{least / part.seconds:.0%}",
+        )
         rows.append(((part.name, part.phase), figures))
     groups = (("time", "share"), ("MFLOP", "MB"), ("GFLOP/s", "GB/s"), ("of floor",))
     return fitting("Operations", ("operation", "phase"), groups, rows, width)
@@ -145,9 +152,12 @@ def launches(found: Profile, width: int) -> Table:
                 figures += ["(a library's)", *[""] * 5]
             else:
                 figures += [
-                    "x".join(map(str, _trimmed(shape.grid))), "x".join(map(str, _trimmed(shape.block))), str(shape.registers),
-                    str(shape.spilled), f"{shape.shared + shape.static_shared:,}", f"{shape.occupancy:.0%}",
-                ]  # fmt: skip
+                    *("x".join(map(str, _trimmed(size))) for size in (shape.grid, shape.block)),
+                    str(shape.registers),
+                    str(shape.spilled),
+                    f"{shape.shared + shape.static_shared:,}",
+                    f"{shape.occupancy:.0%}",
+                ]
             rows.append(
                 (
                     (kernel.name,),
@@ -175,7 +185,7 @@ def launches(found: Profile, width: int) -> Table:
 
 
 def tiles(found: Profile, width: int) -> Table:
-    """Each product of matrices: the tiles and parts that it is cut into, and whether a tuner or the model chose them."""
+    """Tiles and parts of each matrix product, chosen by a tuner or the model."""
     rows = []
     for each in found.tiles:
         texts = ", ".join(map(str, each.layers)), each.product

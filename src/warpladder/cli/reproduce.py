@@ -100,7 +100,8 @@ def reproduce(
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise ResultsError(
-            f"{where}{error.strerror or error}: what was measured before is kept; once it can be written, this goes on: {again}"
+            f"{where}{error.strerror or error}: what was measured before is kept; once it can be written, this "
+            f"goes on: {again}"
         ) from None
 
 

@@ -62,7 +62,8 @@ FILES = ("results.json", "confusion.svg", "confusion.png")
     type=click.Choice(("auto", "sklearn", "blocks")),
     default="auto",
     show_default=True,
-    help="scikit-learn's SVC as it is, or the kernel's matrix by products and pairs of classes side by side: auto takes the first for small sets.",
+    help="scikit-learn's SVC as it is, or the kernel's matrix by products and pairs of classes side by "
+    "side: auto takes the first for small sets.",
 )
 @click.option(
     "--device",
@@ -88,9 +89,6 @@ def svm(
     ctx: click.Context,
     train: Path | None,
     test: Path | None,
-    cost: float,
-    gamma: str,
-    memory: float | None,
     out: Path | None,
     overwrite: bool,
     progress: bool | None,
@@ -111,9 +109,11 @@ def svm(
     from ..appendix.svm import SvmSettings, classify
 
     settings = SvmSettings(
-        C=cost, gamma=_gamma(gamma), scaling=options["scaling"], method=options["method"], device=options["device"], precision=options["precision"],
-        threads=options["threads"], memory=_bytes(memory),
-    )  # fmt: skip
+        C=options["cost"],
+        gamma=_gamma(options["gamma"]),
+        memory=_bytes(options["memory"]),
+        **{name: options[name] for name in ("scaling", "method", "device", "precision", "threads")},
+    )
     if out is not None:
         _check_folder(out, overwrite, [path for path in (train, test, options["checkpoint"]) if path is not None])
     words = again(ctx, *(each.name for each in ctx.command.params if each.name not in ("out", "overwrite", "progress")))
@@ -187,7 +187,7 @@ def _check_folder(folder: Path, overwrite: bool, used: list[Path]) -> None:
 
 @contextmanager
 def _folder(wanted: Path | None) -> Iterator[Path]:
-    """The folder that is named, or a new one below runs/; one that holds nothing is removed where something goes wrong."""
+    """The named folder, or a new one below runs/. It is removed after an error if it is empty."""
     if wanted is not None:
         try:
             yield wanted
@@ -203,7 +203,10 @@ def _folder(wanted: Path | None) -> Iterator[Path]:
 def _draw(found: SvmResults, folder: Path) -> None:
     from ..report.confusion import KINDS, draw_confusion
 
-    title = f"SVM on {found.train_samples:,} x {found.width:,} features: {percent(found.test_accuracy)} of {found.test_samples:,} right"
+    title = (
+        f"SVM on {found.train_samples:,} x {found.width:,} features: {percent(found.test_accuracy)} of "
+        f"{found.test_samples:,} right"
+    )
     for kind in KINDS:
         write(folder / f"confusion.{kind}", draw_confusion(found.scores, title, kind))
 
@@ -223,7 +226,8 @@ def _show(found: SvmResults) -> None:
     )
     features = "" if found.scaling == "standard" else "features as they are, "
     click.echo(
-        f"SVM: {features}C {found.C:g}, gamma {found.gamma:.6g}, {found.support_vectors:,} support vectors of {found.train_samples:,}; {how}"
+        f"SVM: {features}C {found.C:g}, gamma {found.gamma:.6g}, {found.support_vectors:,} support vectors "
+        f"of {found.train_samples:,}; {how}"
     )
     click.echo(
         f"Seconds: {stages}; {found.total_seconds:.3g} s in all. Memory: {found.peak_bytes / 1e9:.3g} GB at most"

@@ -50,7 +50,8 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
     "--checkpoint",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep weights and progress in this file, after every epoch; in runs/NET-D-TIME, every half minute and at the end, if not given.",
+    help="Keep weights and progress in this file, after every epoch; in runs/NET-D-TIME, every half minute "
+    "and at the end, if not given.",
 )
 @click.option("--checkpoint-every", metavar="N", type=int, help="Keep them every N steps too.")
 @click.option(
@@ -82,11 +83,6 @@ def train(
     ctx: click.Context,
     net_name: str,
     rung: str | None,
-    checkpoint: Path | None,
-    checkpoint_every: int | None,
-    keep_epochs: bool,
-    no_checkpoint: bool,
-    overwrite: bool,
     resume: Path | None,
     weights: Path | None,
     log_dir: Path | None,
@@ -117,10 +113,11 @@ def train(
         report_defaults(net_name, run.config, options)
     if run.advice is not None:
         warnings.warn(f"{run.data.name}: {run.advice}", stacklevel=1)
-    seconds = None if checkpoint or keep_epochs else SECONDS
+    keep_epochs = options["keep_epochs"]
+    seconds = None if options["checkpoint"] or keep_epochs else SECONDS
     say = None if progress is False else partial(click.echo, err=True)
     with event_log(log_dir) as each_epoch, _place(ctx, run) as place, compiling.announced(say):
-        saving = Saving(place, checkpoint_every, seconds, keep_epochs, overwrite)
+        saving = Saving(place, options["checkpoint_every"], seconds, keep_epochs, options["overwrite"])
         saving.check(resume)
         try:
             trained = train_run(run, saving, sys.stderr.isatty() if progress is None else progress, each_epoch)

@@ -126,7 +126,8 @@ class TrainConfig(metaclass=ByName):
             value = getattr(self, name)
             if not isinstance(value, kind) or type(value) is kind:
                 raise ConfigError(
-                    f"{name} wants {'an' if kind is Optimizer else 'a'} {kind.__name__}, as {form}, got {kind_of(value)}"
+                    f"{name} wants {'an' if kind is Optimizer else 'a'} {kind.__name__}, as {form}, got "
+                    f"{kind_of(value)}"
                 )
         for name in ("shuffle", "drop_last"):
             value = getattr(self, name)

@@ -31,24 +31,24 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
     kind : type
         `Optimizer` or `Schedule`.
     text : str
-        The name of its class, in small letters or not, and behind it settings: "sgd:momentum=0.9:nesterov=yes". A pair
+        The name of its class, in small letters or not, then settings: "sgd:momentum=0.9:nesterov=yes". A pair
         has a + between its numbers.
     base : Optimizer or Schedule
-        Where the name is that of this one, settings that are not given are its.
+        Source of settings that are not given, if the name is that of its class.
     settings : mapping, optional
-        Settings that were given elsewhere, as values.
+        Further settings, as values.
 
     Raises
     ------
     ConfigError
-        There is no such name or setting, a setting is given twice, or a value cannot be.
+        There is no such name or setting, a setting is given twice, or a value is not possible.
 
     Examples
     --------
     >>> read(Optimizer, "adam:betas=0.9+0.99", SGD())
     Adam(learning_rate=0.001, betas=(0.9, 0.99), eps=1e-08, weight_decay=0.0)
     """
-    name, *told = text.strip().split(":")
+    name, *parts = text.strip().split(":")
     what = kind.__name__.lower()
     form = "adam:betas=0.9+0.99:eps=1e-7" if kind is Optimizer else "cosine:warmup=1:least=1e-5"
     there: Mapping[str, type[Kind]] = kind.known
@@ -59,7 +59,7 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
         meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
         raise ConfigError(f"there is no {what} {name!r:.60}: {meant}there are {', '.join(sorted(there))}")
     values = dict(settings or {})
-    for each in told:
+    for each in parts:
         setting, equals, value = each.partition("=")
         setting = setting.strip().replace("-", "_")
         if not equals or not value:
@@ -73,22 +73,22 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
     return replace(base, **values)
 
 
-def configured(before: TrainConfig, asked: Mapping[str, Any]) -> TrainConfig:
-    """Settings with those that are asked for in place of their own.
+def configured(before: TrainConfig, requested: Mapping[str, Any]) -> TrainConfig:
+    """A copy of settings with the requested ones replaced.
 
     Parameters
     ----------
     before : TrainConfig
-    asked : mapping
+    requested : mapping
         By the names of `TrainConfig` and of `OWN`: batch_size may be "full", optimizer and schedule are texts, as
         `read` takes them.
 
     Raises
     ------
     ConfigError
-        A setting that there is not, or one whose value cannot be.
+        There is no such setting, or its value is not possible.
     """
-    changes = dict(asked)
+    changes = dict(requested)
     if changes.get("batch_size") == "full":
         changes["batch_size"] = None
     if "optimizer" in changes:
@@ -100,25 +100,23 @@ def configured(before: TrainConfig, asked: Mapping[str, Any]) -> TrainConfig:
 
 
 def write(thing: Optimizer | Schedule) -> str:
-    """The text that `read` makes this of, whatever else it goes by: settings that are their class's own are left out."""
-    told = [
+    """The text that `read` makes this from; settings with their class's default are left out."""
+    changed = [
         f"{field.name}={_text(getattr(thing, field.name))}"
         for field in fields(thing)
         if getattr(thing, field.name) != field.default
     ]
-    return ":".join([type(thing).__name__.lower(), *told])
+    return ":".join([type(thing).__name__.lower(), *changed])
 
 
 def changes(thing: Optimizer | Schedule, base: Optimizer | Schedule) -> dict[str, str]:
-    """The settings, as text, in which it differs from another one of its class."""
+    """Settings, as text, that differ from those of another object of the class."""
     names: Iterable[str] = (field.name for field in fields(thing))
     return {name: _text(getattr(thing, name)) for name in names if getattr(thing, name) != getattr(base, name)}
 
 
 def _value(text: str) -> Any:
-    """A number, a pair of numbers, yes, no or none; the text itself where it is none of these, for the setting's own
-    check to refuse.
-    """
+    """A number, a pair of numbers, yes, no or none; else the text itself, which the setting's check refuses."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:

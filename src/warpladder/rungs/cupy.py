@@ -28,7 +28,8 @@ def unsupported(net: Net, config: TrainConfig) -> str | None:
 RUNG = Rung(
     name="cupy",
     title="the array expressions, on the GPU",
-    idea="The numpy rung's code as it stands, with CuPy's arrays: every expression is a kernel, products go to cuBLAS, the data set is on the GPU.",
+    idea="The numpy rung's code as it stands, with CuPy's arrays: every expression is a kernel, products "
+    "go to cuBLAS, the data set is on the GPU.",
     build=build,
     unsupported=unsupported,
 )

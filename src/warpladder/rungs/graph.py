@@ -21,7 +21,8 @@ def build(net: Net, config: TrainConfig, state: State, options: GraphOptions = G
 RUNG = Rung(
     name="graph",
     title="many steps in one CUDA graph",
-    idea="The gemm rung's kernels; the launches of many steps are recorded once and sent by one call, so that the GPU never waits for the host.",
+    idea="The gemm rung's kernels; the launches of many steps are recorded once and sent by one call, so "
+    "that the GPU never waits for the host.",
     build=build,
     unsupported=of_kernels,
     options=GraphOptions(),

@@ -73,7 +73,8 @@ def vary(rung: Rung, options: LibraryOptions) -> dict[str, str]:
 RUNG = Rung(
     name="library",
     title="cuBLAS and cuDNN",
-    idea="The vendor's libraries: cuBLASLt multiplies matrices, cuDNN convolves and takes the softmax; each can be given back to the resident rung's kernels.",
+    idea="The vendor's libraries: cuBLASLt multiplies matrices, cuDNN convolves and takes the softmax; "
+    "each can be given back to the resident rung's kernels.",
     build=build,
     unsupported=unsupported,
     options=LibraryOptions(),

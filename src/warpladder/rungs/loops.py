@@ -42,7 +42,8 @@ def vary(rung: Rung, options: LoopsOptions) -> dict[str, str]:
 RUNG = Rung(
     name="loops",
     title="nested loops, compiled, one thread",
-    idea="Every sum is the loop that its formula describes, compiled as it stands: no blocking, no vector instructions asked for, one core.",
+    idea="Every sum is the loop that its formula describes, compiled as it stands: no blocking, no vector "
+    "instructions asked for, one core.",
     build=build,
     unsupported=of_loops,
     options=LoopsOptions(),

@@ -19,7 +19,8 @@ def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = 
 RUNG = Rung(
     name="native",
     title="fused, vectorised, all cores",
-    idea="A whole epoch in compiled code: register tiles of vector arithmetic, layers fused, samples in blocks that stay in the cache, all cores.",
+    idea="A whole epoch in compiled code: register tiles of vector arithmetic, layers fused, samples in "
+    "blocks that stay in the cache, all cores.",
     build=build,
     unsupported=of_native,
     options=ThreadOptions(),

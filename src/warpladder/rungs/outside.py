@@ -48,7 +48,8 @@ def load(path: str | os.PathLike[str], taken: Collection[str]) -> Rung:
         return known
     if not hasattr(module, "RUNG"):
         raise RungError(
-            f"{name}: defines no RUNG: end it with RUNG = Rung(name=..., title=..., idea=..., build=...), as docs/own-rung.md shows"
+            f"{name}: defines no RUNG: end it with RUNG = Rung(name=..., title=..., idea=..., build=...), as "
+            "docs/own-rung.md shows"
         )
     rung = module.RUNG
     if not isinstance(rung, Rung):
@@ -57,7 +58,8 @@ def load(path: str | os.PathLike[str], taken: Collection[str]) -> Rung:
         raise RungError(f"{name}: RUNG: {wrong}")
     if rung.name in taken:
         raise RungError(
-            f"{name}: RUNG: the name {rung.name!r} is that of a rung or peer which 'warpladder rungs' shows: give this one its own"
+            f"{name}: RUNG: the name {rung.name!r} is that of a rung or peer which 'warpladder rungs' shows: "
+            "give this one its own"
         )
     rung = _guarded(replace(rung, path=name), module)
     module.__dict__["__warpladder_rung__"] = rung
@@ -94,5 +96,8 @@ def _fault(rung: Rung) -> str | None:
     if not isinstance(rung.deviations, tuple) or not all(isinstance(part, str) for part in rung.deviations):
         return f"deviations wants a tuple of texts, with a comma after a single one, got {rung.deviations!r:.80}"
     if not isinstance(rung.options, Options) or rung.options.chosen():
-        return f"options wants an object of a class derived from warpladder.ladder.Options with none of them set, as KernelOptions(), got {rung.options!r:.80}"
+        return (
+            "options wants an object of a class derived from warpladder.ladder.Options with none of them set, "
+            f"as KernelOptions(), got {rung.options!r:.80}"
+        )
     return None

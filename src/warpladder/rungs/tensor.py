@@ -75,7 +75,8 @@ def vary(rung: Rung, options: TensorOptions) -> dict[str, str]:
     return {
         "precision": options.precision,
         "title": f"tensor cores, {options.precision}",
-        "idea": "Steps as graph sends them, with products on tensor cores: the kernel that writes a factor stores it in "
+        "idea": "Steps as graph sends them, with products on tensor cores: the kernel that writes a factor stores "
+        "it in "
         f"{options.precision}, all else stays float32.",
     }
 
@@ -83,7 +84,8 @@ def vary(rung: Rung, options: TensorOptions) -> dict[str, str]:
 RUNG = Rung(
     name="tensor",
     title="tensor cores, in halves",
-    idea="Steps as graph sends them, with products on tensor cores: the kernel that writes a factor stores it as two halves, "
+    idea="Steps as graph sends them, with products on tensor cores: the kernel that writes a factor stores "
+    "it as two halves, "
     "and three products make one in fp32.",
     build=build,
     unsupported=unsupported,

@@ -1,7 +1,7 @@
 """Proofs made concurrently, in processes of their own, while nothing is timed.
 
-A process that passes a rung has proven the same code on the same data as this one would. Any other outcome is no verdict,
-since several processes share a device's memory: such a rung is proven again, alone.
+A process that passes a rung has proven the same code on the same data as this one would. Any other outcome is no
+verdict, since several processes share a device's memory: such a rung is proven again, alone.
 """
 
 from __future__ import annotations

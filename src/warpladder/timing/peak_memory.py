@@ -97,10 +97,12 @@ def peak_rss(
         "-c",
         f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.peak_memory import child; child()",
     ]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    pipe = subprocess.PIPE
     children = set() if children is None else children
     try:
-        with subprocess.Popen(command, text=True, env=child_environment(), **pipes) as child:  # type: ignore[call-overload]
+        with subprocess.Popen(
+            command, text=True, env=child_environment(), stdin=pipe, stdout=pipe, stderr=pipe
+        ) as child:
             children.add(child)
             try:
                 out, err = child.communicate(json.dumps(order), timeout=LIMIT)

@@ -1,8 +1,8 @@
 """Cache of proofs between climbs: a proof holds while nothing that can change it has changed.
 
 An entry's key is a hash of the sources, net, data, settings, plans of the tuner, threads, libraries and their BLAS, the
-processor's features, driver and GPU. A rung, layer, optimizer or schedule from outside the package is proven every time,
-since the code that it reaches is not known.
+processor's features, driver and GPU. A rung, layer, optimizer or schedule from outside the package is proven every
+time, since the code that it reaches is not known.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def replay(entry: TimedEntry) -> None:
             return
         if not entry.is_affordable:
             entry.remark(
-                f"not trained for its accuracy: {task.epochs} epoch{'s' * (task.epochs != 1)} would take about {entry.training() / 60:.1f} min more"
+                f"not trained for its accuracy: {task.epochs} epoch{'s' * (task.epochs != 1)} would take about "
+                f"{entry.training() / 60:.1f} min more"
             )
             return
         trainer.set_state(state)

@@ -1,8 +1,8 @@
 """`ClimbSchedule`: the order in which a climb proves, times and repeats its rungs, and what it reports.
 
 A rung is proven, warmed up and timed once before the next one is proven, so that its row comes early; the other
-repetitions take turns. Untimed work comes last: bits are compared, and meanwhile processes of their own measure the peak
-memory of rungs.
+repetitions take turns. Untimed work comes last: bits are compared, and meanwhile processes of their own measure the
+peak memory of rungs.
 """
 
 from __future__ import annotations

@@ -54,7 +54,10 @@ def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot,
     batch = config.batch(samples)
     rows = snapshot.order.indices(step * batch, min((step + 1) * batch, samples))
     fault = _find(trainer, rung, state, data, "train", rows, loss)
-    return f"training diverged in epoch {snapshot.order.epoch + 1}, step {step + 1} of {config.steps(samples)}: {fault.what}; {fault.advice}"
+    return (
+        f"training diverged in epoch {snapshot.order.epoch + 1}, step {step + 1} of "
+        f"{config.steps(samples)}: {fault.what}; {fault.advice}"
+    )
 
 
 def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, step: int) -> str:
@@ -65,7 +68,10 @@ def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, ste
             bad = _bad(flat[place.start : place.stop])
             if bad is not None:
                 what = f"{_name(trainer.net, place.layer)}: its {place.name.partition('.')[2]} {kind} {bad}"
-                return f"training diverged in epoch {epoch + 1}, at step {step} or before: {what}; {_advice(trainer.config, data)}"
+                return (
+                    f"training diverged in epoch {epoch + 1}, at step {step} or before: {what}; "
+                    f"{_advice(trainer.config, data)}"
+                )
     raise AssertionError("the state is finite")
 
 
@@ -110,7 +116,10 @@ def _find(trainer: Trainer, rung: str, state: State, data: Dataset, part: str, r
         return Fault(
             len(net.layers), f"{kind} leaves the range of {element}: the net's largest output is {largest:.3g}", advice
         )
-    what = f"rung {rung!r} gives a loss of {loss}, but NumPy gives {total / len(rows):.6g} for the same weights and samples"
+    what = (
+        f"rung {rung!r} gives a loss of {loss}, but NumPy gives {total / len(rows):.6g} for the same "
+        "weights and samples"
+    )
     return Fault(
         len(net.layers),
         what,

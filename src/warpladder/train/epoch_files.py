@@ -33,7 +33,8 @@ def prepare_epochs(checkpoint: str | os.PathLike[str], first: int, last: int, ov
                 check_free(path)
             except CheckpointError:
                 raise CheckpointError(
-                    f"{os.fspath(path)!r} is there already, and epoch {epoch} is to be kept there: name another checkpoint, or insist (overwrite)"
+                    f"{os.fspath(path)!r} is there already, and epoch {epoch} is to be kept there: name "
+                    "another checkpoint, or insist (overwrite)"
                 ) from None
     here = Path(checkpoint)
     for left in here.parent.glob(f".{escape(here.stem)}-epoch-*.tmp"):

@@ -153,7 +153,7 @@ class TrainingLoop:
         return Order(self.config.seed, epoch, len(self.data.train_x), self.config.shuffle)
 
     def _next_stop(self) -> int:
-        """The step before which the next call ends: a look at the loss, a checkpoint, or as far as a call should reach."""
+        """Step before which the next call ends: a look at the loss, a checkpoint, or the limit of its seconds."""
         stops = [self.steps, self.step + self.reach]
         if self.config.log_every is not None:
             stops.append(self.step + self.config.log_every - self.step % self.config.log_every)

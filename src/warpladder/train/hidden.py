@@ -58,7 +58,8 @@ def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
     net, shape = checkpoint.net, layer_shape(checkpoint.net, layer)
     if layer < net.first_trained:
         raise NetError(
-            f"net {net.name!r}: layer {layer} stands before the first one with weights: name layer {net.first_trained} or a later one"
+            f"net {net.name!r}: layer {layer} stands before the first one with weights: name layer "
+            f"{net.first_trained} or a later one"
         )
     layers = (*net.layers[: layer + 1], *([Flatten()] if len(shape) > 1 else []))
     part = Net(f"{net.name} up to layer {layer}", net.in_shape, layers, CrossEntropyLoss())
@@ -107,7 +108,8 @@ def layer_outputs(checkpoint: Checkpoint, layer: int, rung: str | Rung | None = 
             if not (finite := np.isfinite(out).all(axis=1)).all():
                 odd = out[int(np.argmin(finite))]
                 raise DataError(
-                    f"net {net.name!r}: layer {layer} gives {odd[~np.isfinite(odd)][0]}: its weights are too large for float32, train it anew with a lower rate"
+                    f"net {net.name!r}: layer {layer} gives {odd[~np.isfinite(odd)][0]}: its weights are too "
+                    "large for float32, train it anew with a lower rate"
                 )
             return out
 

@@ -50,15 +50,15 @@ def train(
     Parameters
     ----------
     net, data : Net and Dataset, or str
-        Names stand for them: "mlp" is that net for the samples and classes of the data, "digits" is loaded.
+        By name too: "mlp" is that net for the data's samples and classes.
     config : TrainConfig, optional
         By default the net's recipe (`config.RECIPES`) or, when resuming, the checkpoint's settings.
     rung : str or Rung, optional
         By default "numpy" or, when resuming, the rung of the checkpoint. Another rung resumes with its own arithmetic.
     checkpoint : path, optional
         Write a checkpoint to this file at the end of every epoch, and where training stops.
-    checkpoint_every, checkpoint_seconds : int, float, optional
-        Write it every so many steps too; every so many seconds in place of every epoch.
+    checkpoint_every, checkpoint_seconds : optional
+        Steps between two checkpoints within an epoch; seconds, in place of one at the end of each epoch.
     keep_epochs : bool
         Write each epoch's checkpoint to a file of its own too: net-epoch-001.safetensors beside net.safetensors.
     overwrite : bool
@@ -71,7 +71,7 @@ def train(
     progress : bool or rich.progress.Progress, optional
         True shows a bar on stderr; a `Progress` gets a task in it.
     each_epoch : callable, optional
-        Called with the figures of each epoch as soon as it is trained.
+        Called with each epoch's figures.
 
     Returns
     -------
@@ -82,12 +82,9 @@ def train(
     ------
     ArgumentError, CheckpointError, ConfigError, DataError, NetError, OutOfMemoryError, RungError
         An argument has the wrong type, does not fit the others, or cannot be followed here.
-    UnsavedError
-        Only the checkpoint at the end could not be written: `error.run` is the run.
-    DivergedError
-        A loss or a weight is not finite: the message names layer, epoch and step. Such a state is never saved.
-    Stopped
-        Ctrl-C or SIGTERM, after the checkpoint was written (a KeyboardInterrupt). A second signal stops at once.
+    UnsavedError, DivergedError, Stopped
+        Only the last checkpoint could not be written (`error.run` is the run); a loss or weight is not finite; Ctrl-C
+        or SIGTERM, after the checkpoint was written. A second signal stops at once.
     """
     saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds, keep_epochs, overwrite)
     saving.check(resume)

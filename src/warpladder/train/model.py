@@ -13,7 +13,7 @@ import numpy as np
 
 from ..checkpoint import Checkpoint, DataMark, flat_weights, save
 from ..config import TrainConfig
-from ..data.convert import is_text, numbered, to_numpy
+from ..data.convert import numbered, to_numpy
 from ..data.dataset import Dataset, pixels
 from ..data.standard import Standard
 from ..errors import ArgumentError, DataError
@@ -23,7 +23,7 @@ from ..nets.params import views
 from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
 from .restore import restore
-from .samples import as_samples
+from .samples import as_labels, as_samples
 from .scoring import slices, squared_errors
 
 #: The rung that predicts, by the type of the weights: it is everywhere, starts at once and compiles nothing.
@@ -208,7 +208,9 @@ class Model:
                 raise ArgumentError(f"net {self.net.name!r} compares its output with its input: give score(x) alone")
             seen, scale = self.seen(as_samples(x, self.net, self.checkpoint.data))
             return float(squared_errors(out, pixels(seen, scale)).mean())
-        return float((out.argmax(axis=1) == self._numbers(y, len(out))).mean())
+        return float(
+            (out.argmax(axis=1) == as_labels(y, len(out), self.net, self.checkpoint.data, self.classes_)).mean()
+        )
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """The weights for a PyTorch net: copies under the names of the equal `torch.nn.Sequential`, in its order.
@@ -285,7 +287,8 @@ class Model:
         outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else 0
         if names and (len(names) != outputs or list(names) != sorted(set(names))):
             raise DataError(
-                f"classes wants {outputs} different names in sorted order, one for each output of net {net.name!r}, got {len(names)}"
+                f"classes wants {outputs} different names in sorted order, one for each output of net "
+                f"{net.name!r}, got {len(names)}"
             )
         params = views(net, flat_weights(net, {name: to_numpy(tensor, name) for name, tensor in weights.items()}))
         mark = DataMark("none", 0, float(scale), {}, names)
@@ -328,24 +331,3 @@ class Model:
         """
         mark = self.checkpoint.data
         return (Standard(mark.mean, mark.std).apply(x), 1.0) if mark.mean else (x, mark.scale)
-
-    def _numbers(self, y: Any, samples: int) -> np.ndarray:
-        """(samples,) labels as numbers of outputs."""
-        if y is None:
-            raise DataError(f"net {self.net.name!r}: scoring needs labels")
-        labels = to_numpy(y, "y")
-        if labels.ndim == 2 and labels.shape[1] == 1:
-            labels = labels[:, 0]  # a data frame of one column
-        if labels.ndim == 1 and len(labels) != samples:
-            raise DataError(f"there are {samples:,} samples, but {len(labels):,} labels")
-        named = is_text(labels)
-        numbers = numbered(labels, self.checkpoint.data.class_names, "y")
-        if not named and (numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all()):
-            raise DataError(
-                f"y holds {labels.dtype} where labels are wanted: {', '.join(map(str, self.classes_))!r:.80}"
-            )
-        if not (numbers.min() >= 0 and numbers.max() < self.net.out_shape[0]):
-            raise DataError(
-                f"net {self.net.name!r} has {self.net.out_shape[0]} outputs, but y has labels from {numbers.min()} to {numbers.max()}"
-            )
-        return numbers

@@ -33,15 +33,17 @@ _OFF: dict[type[Optimizer], dict[str, Any]] = {
 
 
 def to_torch(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What the `state_dict` of PyTorch's optimizer of the same name gives for the same parameters, with NumPy's arrays."""
+    """The `state_dict` of PyTorch's optimizer of the same name for the same parameters, with NumPy arrays."""
     config, kind = checkpoint.config, type(checkpoint.config.optimizer)
     if kind not in _SETTINGS:
         raise ConfigError(
-            f"{kind.__name__} is none of PyTorch's optimizers that are known here: {', '.join(each.__name__ for each in _SETTINGS)}"
+            f"{kind.__name__} is none of PyTorch's optimizers that are known here: "
+            f"{', '.join(each.__name__ for each in _SETTINGS)}"
         )
     if config.clip_value is not None:
         raise ConfigError(
-            f"torch.optim.{kind.__name__} clips no gradients, this run clips them to {config.clip_value:g}: call clip_grad_value_ before step"
+            f"torch.optim.{kind.__name__} clips no gradients, this run clips them to {config.clip_value:g}: "
+            "call clip_grad_value_ before step"
         )
     group = {theirs: getattr(config.optimizer, ours) for theirs, ours in _SETTINGS[kind].items()}
     state: dict[int, dict[str, np.ndarray]] = {}
@@ -71,7 +73,8 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
         raise CheckpointError("optimizer is no optimizer.state_dict(): it wants state and param_groups")
     if len(groups) > 1:
         raise ConfigError(
-            f"the optimizer has {len(groups)} groups of parameters with settings of their own; here all parameters share theirs"
+            f"the optimizer has {len(groups)} groups of parameters with settings of their own; here all "
+            "parameters share theirs"
         )
     net, group, tensors = made.net, groups[0], param_slices(made.net)
     kind = _kind(group)
@@ -108,7 +111,8 @@ def _kind(group: Mapping[str, Any]) -> type[Optimizer]:
     decoupled = group.get("decoupled_weight_decay")
     if decoupled is None and group["weight_decay"]:
         raise CheckpointError(
-            "this version of PyTorch does not say whether the optimizer is Adam or AdamW: set decoupled_weight_decay in its param_groups, "
+            "this version of PyTorch does not say whether the optimizer is Adam or AdamW: set "
+            "decoupled_weight_decay in its param_groups, "
             "to False for Adam or to True for AdamW"
         )
     return AdamW if decoupled else Adam

@@ -1,4 +1,4 @@
-"""Samples that somebody gives to a net, made into the array that trainers take, or refused in a sentence."""
+"""Samples and labels that a caller gives to a net, as arrays that trainers take."""
 
 from __future__ import annotations
 
@@ -49,10 +49,39 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
         raise DataError(f"x holds {odd} in sample {sample}, as float32 has it: clean it first")
     if _prescaled(x, mark):
         raise DataError(
-            f"x lies between {x.min():g} and {x.max():g}, but net {net.name!r} was trained on whole numbers times {mark.scale:.4g}: "
+            f"x lies between {x.min():g} and {x.max():g}, but net {net.name!r} was trained on whole numbers "
+            f"times {mark.scale:.4g}: "
             "give them as they were, before scaling"
         )
     return x
+
+
+def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarray) -> np.ndarray:
+    """(samples,) labels as numbers of the net's outputs.
+
+    y : labels as names, entries of `classes`, or numbers.
+
+    Raises
+    ------
+    DataError
+        There are no labels, another number of them, or one that the net has no output for.
+    """
+    if y is None:
+        raise DataError(f"net {net.name!r}: scoring needs labels")
+    labels = to_numpy(y, "y")
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]  # a data frame of one column
+    if labels.ndim == 1 and len(labels) != samples:
+        raise DataError(f"there are {samples:,} samples, but {len(labels):,} labels")
+    named = is_text(labels)
+    numbers = numbered(labels, mark.class_names, "y")
+    if not named and (numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all()):
+        raise DataError(f"y holds {labels.dtype} where labels are wanted: {', '.join(map(str, classes))!r:.80}")
+    if not (numbers.min() >= 0 and numbers.max() < net.out_shape[0]):
+        raise DataError(
+            f"net {net.name!r} has {net.out_shape[0]} outputs, but y has labels from {numbers.min()} to {numbers.max()}"
+        )
+    return numbers
 
 
 def _shaped(x: np.ndarray, net: Net) -> np.ndarray:

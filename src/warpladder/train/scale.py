@@ -21,4 +21,7 @@ def advice(data: Dataset) -> str | None:
     largest *= data.scale
     if not USUAL < largest < math.inf:
         return None
-    return f"scale the samples, which reach {largest:.4g} and train best about 1 (standardize=True, or scale={float(np.float32(data.scale / largest)):.2g})"
+    return (
+        f"scale the samples, which reach {largest:.4g} and train best about 1 (standardize=True, or "
+        f"scale={float(np.float32(data.scale / largest)):.2g})"
+    )

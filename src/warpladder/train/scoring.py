@@ -1,4 +1,4 @@
-"""How well a trained net does: loss and accuracy over a set of samples, whatever trained it."""
+"""Loss and accuracy of a trained net over a set of samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLICE_NUMBERS = 2**21
 
 
 def rows_at_once(net: Net) -> int:
-    """Samples in one call of `predict`: as many as keep activations small, and an odd number, hardly anybody's training
+    """Samples in one call of `predict`: few enough to keep activations small, and an odd number, unlike a training
     batch.
     """
     return SLICE_NUMBERS // max(math.prod(shape) for shape in net.shapes) | 1
@@ -44,7 +44,7 @@ def score(
     Returns
     -------
     Score
-        The losses are computed in float64 from what `predict` gives. Not finite where the outputs are not.
+        Computed in float64 from the outputs of `predict`; not finite if the outputs are not.
 
     Raises
     ------
@@ -77,13 +77,13 @@ def score(
 
 
 def slices(net: Net, samples: int) -> Iterator[tuple[int, int]]:
-    """(first, last) of the slices in which so many samples are predicted."""
+    """(first, last) of the slices in which samples are predicted."""
     rows = rows_at_once(net)
     return ((first, min(first + rows, samples)) for first in range(0, samples, rows))
 
 
 def cross_entropies(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(n,) float64: log sum exp(logits) - logits[label] of each row of (n, classes), the largest logit taken out first."""
+    """(n,) float64 losses: log sum exp(logits) - logits[label] for each row of logits (n, classes)."""
     with np.errstate(invalid="ignore"):
         shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
         return np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
@@ -99,7 +99,7 @@ def squared_errors(out: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 def part_score(trainer: Trainer, data: Dataset, part: str, between: Callable[[], None] | None = None) -> Score | None:
-    """Score of the "valid" or "test" part; None where there is no such part, or no labels for a net that needs them."""
+    """Score of the "valid" or "test" part; None if there is no such part, or no labels for a net that needs them."""
     x, y = getattr(data, part + "_x"), getattr(data, part + "_y")
     if x is None or len(x) == 0 or (y is None and isinstance(trainer.net.loss, CrossEntropyLoss)):
         return None

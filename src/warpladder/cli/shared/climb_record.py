@@ -65,7 +65,8 @@ class ClimbRecord:
         except OSError as error:
             if self.failed is None:
                 click.echo(
-                    f"{self.folder} cannot be written ({error.strerror or error}): the climb goes on, and its table comes here",
+                    f"{self.folder} cannot be written ({error.strerror or error}): the climb goes on, and its "
+                    "table comes here",
                     err=True,
                 )
             self.failed = error

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 #: TensorBoard's names of an epoch's figures: those with one beginning share a panel.
 TAGS = {
-    "loss/train": "train_loss", "accuracy/train": "train_accuracy", "loss/valid": "valid_loss", "accuracy/valid": "valid_accuracy",
+    "loss/train": "train_loss",
+    "accuracy/train": "train_accuracy",
+    "loss/valid": "valid_loss",
+    "accuracy/valid": "valid_accuracy",
     "seconds/epoch": "seconds",
-}  # fmt: skip
+}
 
 
 @contextmanager
@@ -39,7 +42,8 @@ def event_log(folder: Path | None) -> Iterator[Callable[[EpochLog], None] | None
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
     except ImportError as error:
         raise WarpladderError(
-            f"--log-dir wants TensorBoard's package, which cannot be imported ({error}): pip install 'warpladder[tensorboard]'"
+            f"--log-dir wants TensorBoard's package, which cannot be imported ({error}): pip install "
+            "'warpladder[tensorboard]'"
         ) from None
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,9 +16,7 @@ from .types import NetName
 
 
 def net_argument(required: bool = True) -> Decorator:
-    """NET by name, or --net FILE: both reach the command as `net_name`, the name or the file's path; None where neither
-    is given or required.
-    """
+    """NET by name, or --net FILE. Both reach the command as `net_name`: a name, a file's path, or None."""
 
     def keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
         ctx.meta[_NET_FILE] = value
@@ -32,42 +30,49 @@ def net_argument(required: bool = True) -> Decorator:
         return own if value is None else value
 
     def checked(command: Command) -> Command:
-        """Look for the file before anything is downloaded or computed for its net."""
+        """Check the file before anything is downloaded or computed."""
 
         @wraps(command)
         def with_file(*arguments: Any, **options: Any) -> Any:
             name = options["net_name"]
             if name is not None and is_net_file(name) and not Path(name).is_file():
                 raise NetError(
-                    f"{name}: {'is a folder' if Path(name).is_dir() else 'there is no such file'}: --net wants a .toml or .py file"
+                    f"{name}: {'is a folder' if Path(name).is_dir() else 'there is no such file'}: --net wants "
+                    "a .toml or .py file"
                 )
             bring(name)
             return command(*arguments, **options)
 
         return cast(Command, with_file)
 
+    metavar = "NET" if required else "[NET]"
     return together(
-        click.argument("net_name", metavar="NET" if required else "[NET]", required=False, type=NetName(), callback=one),
+        click.argument("net_name", metavar=metavar, required=False, type=NetName(), callback=one),
         click.option(
-            "--net", metavar="FILE", type=NetName(), is_eager=True, expose_value=False, callback=keep,
+            "--net",
+            metavar="FILE",
+            type=NetName(),
+            is_eager=True,
+            expose_value=False,
+            callback=keep,
             help="A net of your own in place of NET: a .toml or .py file.",
         ),
         checked,
-    )  # fmt: skip
+    )
 
 
 _NET_FILE = "warpladder.own net"
 
 
 def bring(net_file: str | None) -> None:
-    """Run a net's Python file: layers, optimizers and schedules of the user's own that it imports are known from then
-    on, to checkpoints too.
+    """Run a net's Python file. The layers, optimizers and schedules that it imports are known afterwards, to
+    checkpoints too.
     """
     if net_file is not None and net_file.endswith(".py"):
         run_file(net_file, NetError)
 
 
-#: The file of a trained net: a checkpoint says which layers the net has, and not how they are computed.
+#: The .py file of a trained net. A checkpoint names the net's layers, but does not hold their code.
 net_file_option = click.option(
     "--net", "net_file", metavar="FILE", help="The .py file of its net, where that has layers of your own."
 )

@@ -61,7 +61,8 @@ def swept(rungs: list[Rung], sweeps: tuple[str, ...]) -> tuple[list[Rung], dict[
         else:
             known = ", ".join(dict.fromkeys(option for rung in rungs for option in rung.options.names()))
             raise RungError(
-                f"none of these rungs has an option {key!r} to be swept; they have {known or 'none'}; what is trained can be swept by "
+                f"none of these rungs has an option {key!r} to be swept; they have {known or 'none'}; what is "
+                "trained can be swept by "
                 f"{', '.join((*SETTINGS, *OTHERS))}"
             )
     return rungs, tasks

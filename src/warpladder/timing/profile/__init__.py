@@ -1,5 +1,6 @@
-"""Where the time of a training step goes, and the memory: measured with clocks and events alone, against the least that
-each part must do.
+"""Profile of a training step: time and memory of each part, measured with clocks and events, next to the part's floor.
+
+Begin with `profile`; kernels.py, layerwise.py and native.py measure the parts of each kind of trainer.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ PATIENCE = 0.5  # seconds that whole steps are run in each round
 EPOCHS = 400  # in a round at most, where an epoch is one step
 
 WHOLE = "this rung is one program: its parts cannot be run alone"
-FOREIGN = "the trainer of this rung is its own: its parts are not known, so whole steps are timed, and the rest is what the trainer says of itself"
+FOREIGN = (
+    "the trainer of this rung is its own: its parts are not known, so whole steps are timed, and the "
+    "rest is what the trainer reports"
+)
 
 
 def profile(rung: Rung, net: Net, data: Dataset, config: TrainConfig) -> Profile:
@@ -108,11 +112,11 @@ class Steps:
         self.order = Order(config.seed, 0, len(data.train_x), config.shuffle)
 
     def within(self, seconds: float, each: float) -> int:
-        """How many steps take so many seconds, if each takes these: one at least, and not more than can be run at once."""
+        """Steps that take `seconds` if one takes `each`: at least one, and not more than one call can run."""
         return max(1, min(self.most, math.ceil(seconds / max(each, 1e-7))))
 
     def run(self, count: int) -> int:
-        """Train so many steps; returns their number."""
+        """Train `count` steps, and return their number."""
         if self.steps > 1:
             self.trainer.run(self.order, 0, count)
         else:
@@ -135,7 +139,7 @@ def whole_steps(trainer: Trainer, data: Dataset, config: TrainConfig) -> float:
 
 
 def _peaks(trainer: Trainer, rung: Rung) -> tuple[float, float, str, dict[str, Any]]:
-    """Peaks of the unit that computes, in FLOP/s and bytes/s; its name; and what there is to say of the machine."""
+    """Peaks of the computing unit in FLOP/s and bytes/s, its name, and facts of the machine."""
     facts = machine.facts(rung.options.chosen().get("threads"))
     if (peak := trainer.peak()) is not None:
         limits = trainer.device.limits if isinstance(trainer, KernelTrainer) else None
@@ -146,7 +150,7 @@ def _peaks(trainer: Trainer, rung: Rung) -> tuple[float, float, str, dict[str, A
 
 
 def transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str, int]:
-    """Bytes between host and device in one step, by what they are; none where the samples live where they are used."""
+    """Bytes between host and device in one step, by kind; empty if the samples lie on the device."""
     from ...trainers.kernelwise.feeds import ResidentFeed, SyncFeed
 
     if not isinstance(trainer, KernelTrainer) or isinstance(trainer.feed, ResidentFeed):
@@ -160,7 +164,7 @@ def transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str
 
 
 def resident() -> int:
-    """Bytes of memory that this process holds now; 0 where the system does not tell."""
+    """Bytes of memory that this process holds now; 0 if the system does not report them."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))

@@ -1,6 +1,4 @@
-"""Which of a step's products of matrices run on tensor cores: told by the machine code of the kernels that are
-launched, and by no name or setting.
-"""
+"""Share of a step's matrix products that run on tensor cores, by the machine code of the launched kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ PRODUCTS = {"forward": slice(0, 1), "backward": slice(1, None), "step": slice(No
 
 
 def on_tensor_cores(call: Call) -> bool:
-    """Whether a call launches a kernel whose machine code multiplies on tensor cores; a vendor's library does not tell."""
+    """True if a call launches a kernel of ours whose machine code multiplies on tensor cores."""
     return isinstance(call, Launch) and call.kernel.tensor
 
 
