@@ -1,4 +1,7 @@
-"""The command line: one file per command. Heavy imports happen inside the commands, so that `--help` answers at once."""
+"""The command line: one file per command, and in shared/ what several of them use.
+
+May import everything, heavy parts inside the commands, so that `--help` answers at once. Begin with train.py.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +44,8 @@ class _InOrder(click.Group):
             )
 
 
-def _print_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
-    if asked:
+def _print_version(ctx: click.Context, option: click.Parameter, requested: bool) -> None:
+    if requested:
         from .. import __version__
 
         click.echo(f"warpladder {__version__}")
@@ -97,7 +100,7 @@ for _command in (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 1 (a check failed), 2 (usage or bad input), 130 (interrupted).
 
-    What a user can cause ends in one line on stderr; an error nobody foresaw keeps its traceback.
+    What a user can cause ends in one line on stderr; an unforeseen error keeps its traceback.
     """
     try:
         with warnings.catch_warnings():
@@ -112,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort as abort:
         # click has moved to a new line, and keeps the KeyboardInterrupt as the cause.
         stop = abort.__cause__
-        if isinstance(stop, EOFError):  # which click takes for Ctrl-D at a question, and nobody is asked any
+        if isinstance(stop, EOFError):  # which click takes for Ctrl-D at a prompt, and there is none
             raise stop from None
         return _say(stop, stop.exit_code) if isinstance(stop, Stopped) else _say("interrupted", INTERRUPTED)
     except DivergedError as error:
@@ -120,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WarpladderError as error:
         return _say(error, BAD_INPUT)
     except (BrokenPipeError, SystemExit):
-        # The reader of a pipe left (`| head`), which click turns into an exit: nothing more to say, also not when
+        # The reader of a pipe left (`| head`), which click turns into an exit: nothing more is printed, also not when
         # Python flushes at its end.
         sys.stdout = None
         return 0

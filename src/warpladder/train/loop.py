@@ -59,19 +59,15 @@ def train(
         Write a checkpoint to this file at the end of every epoch, and where training stops.
     checkpoint_every, checkpoint_seconds : optional
         Steps between two checkpoints within an epoch; seconds, in place of one at the end of each epoch.
-    keep_epochs : bool
-        Write each epoch's checkpoint to a file of its own too: net-epoch-001.safetensors beside net.safetensors.
-    overwrite : bool
-        True if checkpoints may replace files other than the one that is resumed.
+    keep_epochs, overwrite : bool
+        Write each epoch's checkpoint to a file of its own too, as net-epoch-001.safetensors; replace existing files.
     resume : path, optional
         Continue this checkpoint's run, with its net, data and settings; only epochs, log_every and threads may differ,
         and epochs not where the schedule ends with the run. float64 numbers stay float64.
     weights : path, mapping of arrays or Model, optional
         Begin with these weights: of a checkpoint, of a safetensors file of a PyTorch `state_dict`, or arrays by name.
-    progress : bool or rich.progress.Progress, optional
-        True shows a bar on stderr; a `Progress` gets a task in it.
-    each_epoch : callable, optional
-        Called with each epoch's figures.
+    progress, each_epoch : optional
+        True, or a `rich.progress.Progress`, shows a bar; `each_epoch` is called with each epoch's figures.
 
     Returns
     -------
