@@ -10,7 +10,6 @@ import numpy as np
 from ..checkpoint import DataMark
 from ..data.convert import nhwc_hint, to_numpy
 from ..data.dataset import Dataset
-from ..data.labels import is_text, numbered
 from ..errors import ArgumentError, DataError
 from ..nets import Net
 
