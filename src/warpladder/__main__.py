@@ -13,7 +13,7 @@ from .cli import INTERRUPTED, main
 def run() -> NoReturn:
     """Run the command line, and end the process with its exit code.
 
-    After Ctrl-C a thread may still compute in a library that hears of no signal. Python's own way to end would stop
+    After Ctrl-C a thread may still compute in a library that ignores signals. Python's own way to end would stop
     such a thread where it next asks for Python's lock, and in C++ code that aborts the process: NumPy's `unique`, with
     which every fit of scikit-learn begins, is such code.
     """

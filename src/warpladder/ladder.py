@@ -1,4 +1,4 @@
-"""The ladder: every rung in order, and the peers beside it; and what a rung from outside is made of and found by."""
+"""The ladder: every rung in order, the peers, and the names that a rung from outside is made with."""
 
 from __future__ import annotations
 
@@ -73,39 +73,39 @@ def find(name: str, **options: Any) -> Rung:
     Parameters
     ----------
     name : str
-        "naive", or "./mine.py" for a file; behind it options may stand, as "naive:block_size=512:feed=streamed".
+        "naive", or "./mine.py" for a file; options may follow, as "naive:block_size=512:feed=streamed".
     **options
         Options by their names, which go before those of the text.
 
     Raises
     ------
     RungError
-        There is no such rung, or it has no such option: one line that says what may have been meant.
+        There is no such rung, or it has no such option: one line with the nearest names.
 
     Examples
     --------
     >>> find("naive", block_size=512).name
     'naive:block_size=512'
     """
-    rung, told = _apart(str(name))
+    rung, options_text = _split(str(name))
     found = _plain(rung)
-    return found.but(**(_read(found, told) | options)) if told or options else found
+    return found.but(**(_read(found, options_text) | options)) if options_text or options else found
 
 
-def _apart(name: str) -> tuple[str, list[str]]:
-    """The name of a rung, or the path of its file, and the options that stand behind it, each as "block_size=512"."""
+def _split(name: str) -> tuple[str, list[str]]:
+    """The name of a rung, or the path of its file, and the options after it, each as "block_size=512"."""
     place, ending, rest = name.partition(".py:")
     if ending:
         return f"{place}.py", rest.split(":")
-    rung, *told = [name] if _outside.is_path(name) else name.split(":")
-    return rung, told
+    rung, *options = [name] if _outside.is_path(name) else name.split(":")
+    return rung, options
 
 
-def _read(rung: Rung, told: list[str]) -> dict[str, Any]:
-    """The values of options that stand behind a rung's name."""
+def _read(rung: Rung, texts: list[str]) -> dict[str, Any]:
+    """The values of options that are written after a rung's name."""
     kinds = {name: kind for name, kind, _ in rung.options.known()}
     out: dict[str, Any] = {}
-    for each in told:
+    for each in texts:
         option, equals, value = each.partition("=")
         if not equals or not value:
             raise RungError(
@@ -147,7 +147,7 @@ def load(path: str | os.PathLike[str]) -> Rung:
     Raises
     ------
     RungError
-        The file is missing, fails, or defines no rung that could stand beside the ladder's: one line that says where
+        The file is missing, fails, or defines no rung that the ladder can take: one line with where
         and why.
     """
     return _outside.load(path, _names())
@@ -169,21 +169,19 @@ def spelled(rung: Rung) -> str | None:
 
 
 def is_peer(rung: Rung) -> bool:
-    """Whether a rung is the program of others, with options or without."""
+    """True if a rung is the program of others, with options or without."""
     return rung.peer
 
 
 def outside(rung: Rung) -> bool:
-    """Whether a rung is neither a rung nor a peer of warpladder's, with options or without: nothing about its code can
-    be taken from an earlier run.
-    """
+    """True if a rung comes from outside the package, with options or without: its proofs are never cached."""
     base = rung.base
     ours = any(base is known.base for known in LADDER + PEERS)
     return not ours or not (rung is base or _alike(rung, base.but(**rung.options.chosen())))
 
 
 def _alike(rung: Rung, made: Rung) -> bool:
-    """Whether a variant is what its options make of its rung: name and build."""
+    """True if a variant has the name and build that its options give it."""
     a, b = rung.build, made.build
     return (
         rung.name == made.name

@@ -1,4 +1,4 @@
-"""`warpladder check`: kernels of a .cu file run on the CPU and watched, and what is wrong with them said in words."""
+"""`warpladder check`: runs the kernels of a .cu file on the CPU, and reports their faults in words."""
 
 from __future__ import annotations
 
@@ -67,7 +67,14 @@ MODES, ORDERS = ("check", "asan", "fast"), ("forward", "reverse", "random")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def check(
-    context: click.Context, file: Path, mode: str, order: str, seed: int, timeout: float, as_json: bool, **asked: Any
+    context: click.Context,
+    file: Path,
+    mode: str,
+    order: str,
+    seed: int,
+    timeout: float,
+    as_json: bool,
+    **requested: Any,
 ) -> None:
     """Check the kernels in FILE for races, missing barriers and bad memory accesses, without a GPU.
 
@@ -84,22 +91,22 @@ def check(
     from ..checker.description import read
 
     if file.suffix == ".toml":
-        given = [f"--{name.removesuffix('uments').removesuffix('s')}" for name, value in asked.items() if value]
+        given = [f"--{name.removesuffix('uments').removesuffix('s')}" for name, value in requested.items() if value]
         if given:
-            raise click.UsageError(f"{file.name} says what is launched: {', '.join(given)} would say it twice", context)
+            raise click.UsageError(f"{file.name} states what is launched: leave out {', '.join(given)}", context)
         description = read(file)
-    elif not any(asked.values()):
+    elif not any(requested.values()):
         listed(file, as_json)
         return
     else:
-        description = _described(file, asked, context)
+        description = _described(file, requested, context)
     from ..checker.check import check as run
 
     modes, orders = MODES if mode == "all" else (mode,), ORDERS if order == "all" else (order,)
     errors = console(stderr=True)
 
     def ended(mode: str, problems: tuple[Problem, ...]) -> None:
-        if errors.is_terminal:  # whoever waits sees at once what is known; all of it is told in the end
+        if errors.is_terminal:  # early news; everything is printed at the end
             for problem in problems:
                 errors.print(
                     f"{mode}: {problem.kind}{f' on {problem.array}' if problem.array else ''}, kernel {problem.kernel}",
@@ -118,7 +125,7 @@ def check(
     context.exit(1 if outcome.problems else 2 if outcome.refused else 0)
 
 
-def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Description:
+def _described(file: Path, requested: dict[str, Any], context: click.Context) -> Description:
     """The single launch that the options describe."""
     from ..checker.description import Content, Description, LaunchRequest, content, sizes
     from ..checker.hostcode import device_code
@@ -126,15 +133,15 @@ def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Des
     from ..device.declarations import signature
 
     for name in ("grid", "block"):
-        if not asked[name]:
+        if not requested[name]:
             raise click.UsageError(f"--{name} is missing: a launch has a --grid and a --block", context)
     source = device_code(file)
-    kernel = signature(source, asked["kernel"] or only_kernel(source))
+    kernel = signature(source, requested["kernel"] or only_kernel(source))
     pointers = {leaf.name: leaf.pointer for parameter in kernel.parameters for leaf in parameter.leaves}
     values: dict[str, str] = {}
     arrays: dict[str, Content] = {}
     null: dict[str, str] = {}
-    for text in asked["arguments"]:
+    for text in requested["arguments"]:
         name, equals, what = (part.strip() for part in text.partition("="))
         if not equals:
             raise click.UsageError(f"--arg wants NAME=WHAT, got '{text}'", context)
@@ -147,11 +154,11 @@ def _described(file: Path, asked: dict[str, Any], context: click.Context) -> Des
         else:
             arrays[name] = content(what, f"--arg {name}")
     constants: dict[str, Any] = {}
-    for text in asked["constants"]:
+    for text in requested["constants"]:
         name, equals, what = (part.strip() for part in text.partition("="))
         if not equals or name in constants:
             raise click.UsageError(f"--constant wants NAME=WHAT, each name once, got '{text}'", context)
         constants[name] = sizes(what, "--constant") if "," in what and "(" not in what else what
-    grid, block = sizes(asked["grid"], "--grid"), sizes(asked["block"], "--block")
-    launch = LaunchRequest(kernel.name, grid, block, asked["shared"] or 0, null, asked["cooperative"])
+    grid, block = sizes(requested["grid"], "--grid"), sizes(requested["block"], "--block")
+    launch = LaunchRequest(kernel.name, grid, block, requested["shared"] or 0, null, requested["cooperative"])
     return Description(file, (launch,), values, arrays, constants=constants)

@@ -36,7 +36,7 @@ _OUTPUT = ("out", "overwrite", "progress")
 @data_options
 @split_options
 @click.option("--rungs", "rung_names", metavar="A,B,C", help="Rungs and peers to climb; all if not given.")
-@click.option("--peers/--no-peers", default=True, help="Time the programs of others too, where --rungs does not say.")
+@click.option("--peers/--no-peers", default=True, help="Time the programs of others too, if --rungs is not given.")
 @click.option("--repeats", type=int, help="Timed repetitions of each rung; 5 if not given.")
 @click.option(
     "--budget",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @data_dir_option("Folder with the data set's files, and nothing is downloaded; with --fetch, where they go.")
 def data(names: tuple[str, ...], fetch: bool, data_dir: Path | None) -> int:
-    """Show the data sets; check one and say what is in it; or fetch some for a machine without a network.
+    """Show the data sets; check one and show its contents; or fetch some for a machine without a network.
 
     \b
     Examples:
@@ -83,7 +83,7 @@ def _fetch(names: tuple[str, ...], data_dir: Path | None) -> int:
     if not names:
         raise click.UsageError(f"--fetch wants names, of {', '.join(remote)}, or all", click.get_current_context())
     failed, folder = 0, None
-    for name in dict.fromkeys(each for asked in names for each in (remote if asked == "all" else [asked])):
+    for name in dict.fromkeys(each for given in names for each in (remote if given == "all" else [given])):
         if name == "digits":
             click.echo("digits: comes with scikit-learn, there is nothing to fetch")
             continue

@@ -31,8 +31,8 @@ def show(outcome: Outcome) -> None:
         more = f"\n... and {len(lines) - PRINTED:,} more lines" if len(lines) > PRINTED else ""
         out.print(Text("Printed by the kernels:\n" + "\n".join(lines[:PRINTED]) + more + "\n"))
     for kernel, why in outcome.refused:
-        said = why if why.startswith(f"kernel {kernel} ") else f"kernel {kernel}: {why}"
-        out.print(Text(f"refused: {said}", "bold yellow"), soft_wrap=True)
+        reason = why if why.startswith(f"kernel {kernel} ") else f"kernel {kernel}: {why}"
+        out.print(Text(f"refused: {reason}", "bold yellow"), soft_wrap=True)
     if outcome.refused:
         out.print()
     for remark in outcome.remarks:
@@ -105,12 +105,12 @@ def _source(problem: Problem, width: int) -> list[Text]:
     for (file, line), name in zip(places, names, strict=True):
         text = _line(file, line)
         marks = _marks(text, problem.array)
-        room = width - margin - 4
-        beyond = min(len(marks.rstrip()) - room + 1, marks.find("^"))
+        columns = width - margin - 4
+        beyond = min(len(marks.rstrip()) - columns + 1, marks.find("^"))
         if beyond > 0:  # what matters stands on the right
             text, marks = "\N{HORIZONTAL ELLIPSIS}" + text[beyond + 1 :], " " + marks[beyond + 1 :]
-        if len(text) > room:
-            text, marks = text[: room - 1] + "\N{HORIZONTAL ELLIPSIS}", marks[: room - 1]
+        if len(text) > columns:
+            text, marks = text[: columns - 1] + "\N{HORIZONTAL ELLIPSIS}", marks[: columns - 1]
         shown.append(Text(f"{name:>{margin}} | ", "dim").append(text, "not dim"))
         if marks.strip():
             shown.append(Text(" " * margin + " | ", "dim").append(marks.rstrip(), "red not dim"))
@@ -126,7 +126,7 @@ def _line(file: str, line: int) -> str:
 
 
 def _marks(text: str, array: str) -> str:
-    """^ under every place of a line that names the array, with the index behind it; a blank elsewhere."""
+    """^ under every place of a line that names the array, with the index after it; a blank elsewhere."""
     marks = [" "] * len(text)
     for match in (
         re.finditer(rf"\b{re.escape(array)}\b(?:\s*\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])*", text) if array else ()

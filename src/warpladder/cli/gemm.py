@@ -1,4 +1,4 @@
-"""`warpladder gemm`: one matrix product, level by level, beside cuBLAS."""
+"""`warpladder gemm`: one matrix product, level by level, next to cuBLAS."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ARRAYS = """\
 An array is described by its length or shape, 1000 or [m,n], and what it holds:
-:random (if nothing is said), :random(0,10), :zeros, :ones, :iota, :uninitialised;
+:random (the default), :random(0,10), :zeros, :ones, :iota, :uninitialised;
 or by a file, x.npy. Several launches are described in a TOML file (docs/check.md)."""
 
 
@@ -58,11 +58,11 @@ def listed(file: Path, as_json: bool) -> None:
             click.echo(f"  {launch}")
     if not plain and not instances:
         raise KernelError(f"{file} has no kernel that can be checked here")
-    click.echo("\nTo check one, say how it is launched and what it is given:\n")
+    click.echo("\nTo check one, give its launch and its arguments:\n")
     click.echo(_example(file, source, plain, [*named, *(f"{name}<...>" for name in instances)]))
     click.echo(f"\n{ARRAYS}")
     if file.with_suffix(".toml").is_file():
-        click.echo(f"There is one beside it: warpladder check {file.with_suffix('.toml')}")
+        click.echo(f"This folder has one: warpladder check {file.with_suffix('.toml')}")
 
 
 def _example(file: Path, source: Source, plain: list[Signature], instances: list[str]) -> str:

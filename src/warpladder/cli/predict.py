@@ -1,4 +1,4 @@
-"""`warpladder predict`: what a trained net says about samples without labels."""
+"""`warpladder predict`: predictions of a trained net for samples without labels."""
 
 from __future__ import annotations
 

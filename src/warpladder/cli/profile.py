@@ -100,7 +100,7 @@ def _show(found: Profile, rung: Rung, rung_name: str) -> None:
                 )
             )
         )
-        show.print(f"{found.hidden:.0%} of the copying was hidden behind computing\n")
+        show.print(f"{found.hidden:.0%} of the copying was hidden by computing\n")
     if found.spans:
         show.print(
             "Besides the steps: "
@@ -109,7 +109,7 @@ def _show(found: Profile, rung: Rung, rung_name: str) -> None:
         )
     show.print(memory(found, show.width))
     if not found.memory:
-        show.print("What the trainer holds is not known: its memory() says nothing")
+        show.print("What the trainer holds is not known: its memory() is empty")
     if outside(rung):
         show.print(
             f"Nothing here is proven: 'warpladder climb' with --rungs {rung_name} proves that this rung trains right"

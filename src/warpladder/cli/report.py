@@ -1,4 +1,4 @@
-"""`warpladder report`: the page of stored results, and of several climbs, or reproductions of a report, beside each
+"""`warpladder report`: the page of stored results, or of several climbs or reproductions of a report next to each
 other.
 """
 
@@ -31,7 +31,7 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
     Several results are compared with the first: two machines, two commits, two students. What changed by more than the
     noise of the repetitions is marked. Profiles, as 'warpladder profile --out' writes them, may stand among the files:
     they show where the time goes. Several reproductions of one report, as 'warpladder reproduce' writes them, stand
-    beside each other, figure by figure.
+    next to each other, figure by figure.
 
     \b
     Examples:
@@ -78,7 +78,7 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
 
 
 def _beside(found: dict[Path, Reproduction], place: Path) -> None:
-    """Write the page of a reproduction, or of several beside each other."""
+    """Write the page of a reproduction, or of several next to each other."""
     from ..appendix.reproduce.report.page import check_alike, write_page
 
     check_alike(list(found.values()), [str(file) for file in found])

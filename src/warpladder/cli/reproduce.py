@@ -1,4 +1,4 @@
-"""`warpladder reproduce`: what the five reports ran, run here, and set beside what they say."""
+"""`warpladder reproduce`: runs the experiments of the five reports, next to their figures."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def reproduce(
     overwrite: bool,
     progress: bool | None,
 ) -> None:
-    """Run what student reports s1 to s5 ran, and set every table and figure of theirs beside what is measured here.
+    """Run what student reports s1 to s5 ran, and show every table and figure of theirs next to what is measured here.
 
-    REPORT is s1, s2, s3, s4, s5 or all. Every figure is kept as it is measured: a run that was stopped goes on where it
-    was, with the same command. What this machine lacks is said.
+    REPORT is s1, s2, s3, s4, s5 or all. Every figure is stored as it is measured: the same command continues a stopped
+    run. What this machine lacks is reported.
 
     \b
     Examples:
@@ -68,17 +68,17 @@ def reproduce(
     from ..appendix import reproduce as reproducing
 
     context = click.get_current_context()
-    asked = [name.lower() for name in reports]
-    if not asked and not listed:
+    requested = [name.lower() for name in reports]
+    if not requested and not listed:
         raise click.UsageError("name a report, s1 to s5, or all", context)
-    chosen = reproducing.NAMES if not asked or "all" in asked else tuple(dict.fromkeys(asked))
+    chosen = reproducing.NAMES if not requested or "all" in requested else tuple(dict.fromkeys(requested))
     made = [reproducing.definition(name, quick=quick) for name in chosen]
     if listed:
         _list(made)
         return
     wanted = tuple(part.strip() for part in (only or "").split(",") if part.strip())
     if only is not None and not wanted:
-        raise click.UsageError("--only names no experiment: --list says which there are", context)
+        raise click.UsageError("--only names no experiment: --list shows them", context)
     if only is not None and len(made) > 1:
         raise click.UsageError("--only wants one report, whose experiments it names", context)
     if unknown := [name for name in wanted if name not in made[0].experiments]:
@@ -87,7 +87,7 @@ def reproduce(
         )
     place = out or Path("runs", "reproduce-quick" if quick else "reproduce")
     options = _options(quick, data_dir, out)
-    every = ["all"] if "all" in asked else list(chosen)
+    every = ["all"] if "all" in requested else list(chosen)
     again = command("reproduce", *every, *options, *([] if only is None else ["--only", ",".join(wanted)]))
     try:
         with stoppable():
@@ -95,18 +95,18 @@ def reproduce(
     except KeyboardInterrupt as stop:
         code = stop.exit_code if isinstance(stop, Stopped) else 130
         raise Stopped(f"stopped: the same command goes on: {again}", code) from None
-    except BrokenPipeError:  # nobody reads the tables any more
+    except BrokenPipeError:  # the reader has left
         raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise ResultsError(
-            f"{where}{error.strerror or error}: what was measured before is kept; once it can be written, this "
+            f"{where}{error.strerror or error}: what was measured before is stored; once it can be written, this "
             f"goes on: {again}"
         ) from None
 
 
 def _options(quick: bool, data_dir: Path | None, out: Path | None) -> list[str]:
-    """The words of a command that makes a report again, behind the report's name."""
+    """The words of a command that makes a report again, after the report's name."""
     words = ["--quick"] * quick
     for option, value in (("--data-dir", data_dir), ("--out", out)):
         words += [] if value is None else [option, str(value)]
@@ -143,7 +143,7 @@ def _all(
             failed.append(report.name)
             click.echo(f"warpladder: {report.name}: {error}", err=True)
         except BaseException:
-            with suppress(OSError):  # what ended it is told, and not that its page could not be written either
+            with suppress(OSError):  # the first error is reported, not that of the page
                 _index(made, place)
             raise
         _index(made, place)
@@ -210,7 +210,7 @@ class _Record:
         found, folder = self.course.results(), self.course.folder
         try:
             show(found, console())
-        finally:  # also where nobody reads the tables any more
+        finally:  # even if the reader has left
             self.page(found)
             drawn = write_pictures(found, folder / PICTURES)
         click.echo(
@@ -233,7 +233,7 @@ def _one(
     """Reproduce one report in its folder."""
     from ..appendix.reproduce import MEASURED, RESULTS, Reproducer, Watcher
     from ..results import RungResult
-    from ..results.text.words import news as told
+    from ..results.text.words import news as line_of
 
     if overwrite and only:
         _remove(
@@ -245,7 +245,7 @@ def _one(
         _remove(folder, (MEASURED, PICTURES), (RESULTS, PAGE))
 
     def news(item: RungResult | str) -> None:
-        click.echo(f"  {told(item) if isinstance(item, RungResult) else item}")
+        click.echo(f"  {line_of(item) if isinstance(item, RungResult) else item}")
 
     click.echo(f"\n{report.name.upper()}: {report.title}")
     watcher = Watcher(begin=lambda name, at, of: click.echo(f"{report.name} {at} of {of}: {name}"), news=news)

@@ -1,4 +1,4 @@
-"""`warpladder rungs`: the ladder, the peers beside it, and what can run here."""
+"""`warpladder rungs`: the ladder, the peers, and what can run here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     help="Which net to ask each rung about.",
 )
 def rungs(names: tuple[str, ...], net_name: str) -> None:
-    """List the rungs and the peers, and whether each can train here; or say more of those that are named.
+    """List the rungs and the peers, and whether each can train here; or show more of the named ones.
 
     \b
     Examples:
@@ -52,7 +52,7 @@ def rungs(names: tuple[str, ...], net_name: str) -> None:
     numbers = {
         reason: str(number) for number, reason in enumerate(dict.fromkeys(filter(None, reasons.values())), start=1)
     }
-    for title, members in (("Rungs, in order", LADDER), ("Peers: what others offer, timed beside the rungs", PEERS)):
+    for title, members in (("Rungs, in order", LADDER), ("Peers: what others offer, timed with the rungs", PEERS)):
         _list(out, title, f"trains\n{net.name}?", [(rung, numbers.get(reasons[rung] or "", "")) for rung in members])
     if numbers:
         out.print(
@@ -87,7 +87,7 @@ def _list(out: Console, title: str, question: str, rows: list[tuple[Rung, str]])
 
 
 def _why_not(reasons: list[tuple[str, list[str], str]]) -> Table:
-    """Each reason once, with its number, and below it who has it."""
+    """Each reason once, with its number, and below it the rungs that have it."""
     from rich.table import Table
     from rich.text import Text
 
@@ -98,22 +98,22 @@ def _why_not(reasons: list[tuple[str, list[str], str]]) -> Table:
 
 
 def _details(out: Console, rung: Rung, net: Net, config: TrainConfig) -> None:
-    """Everything that a rung says about itself."""
+    """Print all facts of a rung."""
     from rich.padding import Padding
     from rich.text import Text
 
     out.print(Text.assemble((rung.name, "bold"), f": {rung.title}"))
-    told = [rung.idea]
-    told += (
+    lines = [rung.idea]
+    lines += (
         [f"Products in {rung.precision}{f' on {rung.unit}' if rung.unit else ''}."]
         if rung.precision != "fp32" or rung.unit
         else []
     )
-    told += [f"The gradients of a batch's samples are added in {rung.sums}."] if rung.sums != "fp32" else []
-    told += [f"It differs: {deviation}." for deviation in rung.deviations]
+    lines += [f"The gradients of a batch's samples are added in {rung.sums}."] if rung.sums != "fp32" else []
+    lines += [f"It differs: {deviation}." for deviation in rung.deviations]
     reason = rung.unsupported(net, config)
-    told.append(f"It trains {net.name} here." if reason is None else f"It cannot train {net.name} here: {reason}")
-    out.print(Padding(Text("\n".join(told)), (0, 0, 0, 2)))
+    lines.append(f"It trains {net.name} here." if reason is None else f"It cannot train {net.name} here: {reason}")
+    out.print(Padding(Text("\n".join(lines)), (0, 0, 0, 2)))
     if rung.options.names():
         example = f"{rung.base.name}:{rung.options.names()[-1]}=..."
         out.print(Padding(f"Its options, written as {example}", (0, 0, 0, 2)))
@@ -122,12 +122,12 @@ def _details(out: Console, rung: Rung, net: Net, config: TrainConfig) -> None:
 
 
 def _options(rung: Rung) -> Table:
-    """A rung's options, what each may be and what it is: they are written behind the rung's name, after a colon."""
+    """A rung's options, the values and meaning of each; they are written after the rung's name and a colon."""
     from rich.table import Table
     from rich.text import Text
 
     grid = Table.grid(padding=(0, 1), pad_edge=True)
     grid.add_column(overflow="fold")
-    for name, kind, told in rung.options.known():
-        grid.add_row(Text(f"{name}={kind.form}", "bold"), Text(told))
+    for name, kind, help in rung.options.known():
+        grid.add_row(Text(f"{name}={kind.form}", "bold"), Text(help))
     return grid

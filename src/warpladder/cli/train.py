@@ -57,7 +57,7 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
 @click.option(
     "--keep-epochs",
     is_flag=True,
-    help="Keep the weights of every epoch too, in files beside that one: NAME-epoch-001.safetensors, ...",
+    help="Keep the weights of every epoch too, in files next to that one: NAME-epoch-001.safetensors, ...",
 )
 @click.option("--no-checkpoint", is_flag=True, help="Keep nothing.")
 @overwrite_option

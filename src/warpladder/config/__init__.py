@@ -23,7 +23,7 @@ SHORT = ("learning_rate", "momentum", "nesterov", "weight_decay", "betas", "eps"
 
 @dataclass(frozen=True, init=False)
 class TrainConfig(metaclass=ByName):
-    """The settings of a training run, which say what is trained; the options of a rung say how that is computed.
+    """Settings of a training run: what is trained. A rung's options are how it is computed.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class TrainConfig(metaclass=ByName):
     loss_every : int
         Epochs between two whose loss and accuracy on the training batches are computed: of those numbered from 1 the
         multiples of this, whatever the number of epochs, wherever a run begins. In the others gradients are computed,
-        and the weights go the same way.
+        and the weights are the same.
     learning_rate, momentum, nesterov, weight_decay, betas, eps : optional
         Settings of the optimizer, in place of those that it has: `TrainConfig(learning_rate=0.1)` trains with
         `SGD(0.1)`.
@@ -147,7 +147,7 @@ class TrainConfig(metaclass=ByName):
 
     @property
     def steady(self) -> bool:
-        """Whether every step is made with the same numbers: those of update 0."""
+        """True if every step is made with the same numbers."""
         return self.optimizer.steady and self.schedule.steady
 
     def rates(self, first: int, last: int, samples: int) -> np.ndarray:
@@ -172,7 +172,7 @@ class TrainConfig(metaclass=ByName):
         return samples // batch if self.drop_last else -(-samples // batch)
 
     def has_loss(self, epoch: int) -> bool:
-        """Whether loss and accuracy are computed in an epoch; epochs are counted from 0, as `Order.epoch` is."""
+        """True if loss and accuracy are computed in an epoch; epochs are counted from 0, as `Order.epoch` is."""
         return (epoch + 1) % self.loss_every == 0
 
     def but(self, **changes: object) -> TrainConfig:
@@ -186,7 +186,7 @@ class TrainConfig(metaclass=ByName):
         return TrainConfig(**{name: getattr(self, name) for name in known} | changes)
 
     def as_dict(self) -> dict[str, Any]:
-        """The settings as plain values, for JSON; optimizer and schedule are dictionaries that say their names."""
+        """The settings as plain values, for JSON; optimizer and schedule are dictionaries with their names."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         return plain | {
             name: {"name": type(plain[name]).__name__} | asdict(plain[name]) for name in ("optimizer", "schedule")
@@ -194,13 +194,12 @@ class TrainConfig(metaclass=ByName):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainConfig:
-        """The settings that `as_dict` gave; those of older files, whose optimizer is SGD and stands among the rest, are
-        understood.
+        """The settings of `as_dict`.
 
         Raises
         ------
         ConfigError
-            A setting, an optimizer or a schedule that there is not, or one whose value cannot be.
+            There is no such setting, optimizer or schedule, or its value is not possible.
         """
         out = dict(values)
         kinds: tuple[tuple[str, Any], ...] = (("optimizer", Optimizer), ("schedule", Schedule))
@@ -232,7 +231,7 @@ def named(kind: type[Kind], name: str, settings: Mapping[str, Any]) -> Kind:
     Raises
     ------
     ConfigError
-        There is none of this name, it has no such setting, or a value cannot be.
+        There is none of this name, it has no such setting, or a value is not possible.
     """
     found = kind.known.get(name.lower())
     what = kind.__name__.lower()
@@ -243,7 +242,7 @@ def named(kind: type[Kind], name: str, settings: Mapping[str, Any]) -> Kind:
 
 
 def check_names(kind: type[Optimizer] | type[Schedule], names: Iterable[str]) -> None:
-    """Raise `ConfigError` where an optimizer or a schedule has no setting of one of these names."""
+    """Raise `ConfigError` if an optimizer or a schedule has no setting of one of these names."""
     known = [field.name for field in fields(kind)]
     for name in names:
         if name not in known:

@@ -1,4 +1,4 @@
-"""`Rung`: a named way to train, and what it says about itself. Peers use the same type."""
+"""`Rung`: a named implementation of training, and its description. Peers use the same type."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .options import Options
 
 
 def trains_everything(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-    """For rungs that train any net: there is never a reason against it."""
+    """No reason: for rungs that train any net."""
     return None
 
 
 @dataclass(frozen=True)
 class Rung:
-    """A rung of the ladder, or a peer beside it, with its options as they are set.
+    """A rung of the ladder, or a peer, with its options.
 
     name : what the command line, tables, results and checkpoints call it, its options included: "naive",
     "naive:block_size=512".
@@ -31,7 +31,7 @@ class Rung:
     idea : the one idea, a sentence.
     build : makes a trainer from (net, config, initial state); a rung with options also takes them, by the name
     `options`.
-    unsupported : a reason why it cannot train this net with this config, or None. Also says what is not installed. It
+    unsupported : a reason why it cannot train this net with this config, or None. Also what is not installed. It
     takes options as `build` does.
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
     precision : what it computes products in, a name of `precision.PRECISIONS`; it is proven with that format's bounds,
@@ -40,14 +40,14 @@ class Rung:
     in; it is proven with tighter bounds.
     unit : what of a GPU multiplies, a name of `peaks`, where that is not where such products usually go: fp32 to the
     cores, all else to tensor cores.
-    transforms : whether a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole
+    transforms : True if a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole
     numbers round too.
     options : how it computes, where it leaves a choice: an object of a class derived from `Options`.
     proof_flops : FLOPs of a step at most on which a climb proves it: a slow rung, whose code takes a batch sample by
     sample, is proven on cut batches.
-    tunes : whether it chooses by a clock, and keeps what it chose: nothing else may run beside its first steps.
+    tunes : True if it chooses by a clock and stores its choice: nothing else may run during its first steps.
     path : the file that a rung from outside was loaded from, as its user named it; None for those of warpladder.
-    peer : whether it is the program of others, which the ladder's rungs are compared with.
+    peer : True for a program of others, with which the ladder's rungs are compared.
     vary : takes the rung and options, and returns the fields of the variant that the options change, such as title,
     precision and deviations; None where they change nothing.
     plain : the rung whose variant this is: the same with no option set; None where it is that itself.
@@ -73,16 +73,16 @@ class Rung:
 
     def __post_init__(self) -> None:
         for name in ("precision", "sums"):  # "bfloat16" is understood
-            if isinstance(told := getattr(self, name), str):
-                object.__setattr__(self, name, ALSO.get(told, told))
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, ALSO.get(value, value))
 
     def but(self, **options: Any) -> Rung:
-        """The rung with these options set, or with None no longer set: a value whose name says so.
+        """A copy of the rung with these options; None resets one to its default. The name lists them.
 
         Raises
         ------
         RungError
-            The rung has no such option, or an option is none of what it may be: one line that says what there is.
+            The rung has no such option, or an option's value is not possible: one line with what is.
         """
         plain = self.base
         for name in options:
@@ -107,14 +107,14 @@ class Rung:
 
     @property
     def base(self) -> Rung:
-        """The rung with no option set: itself where it is no variant."""
+        """The rung with no option set."""
         return self.plain or self
 
     @property
     def threaded(self) -> bool:
-        """Whether the rung leaves open how many threads of the CPU compute: a peer that trains on a GPU does not."""
+        """True if the rung has a choice of CPU threads; a peer that trains on a GPU has none."""
         return self.has("threads") and "device" not in self.options.chosen()
 
     def has(self, option: str) -> bool:
-        """Whether the rung has an option of this name."""
+        """True if the rung has an option of this name."""
         return option in self.options.names()

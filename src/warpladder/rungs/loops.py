@@ -43,7 +43,7 @@ RUNG = Rung(
     name="loops",
     title="nested loops, compiled, one thread",
     idea="Every sum is the loop that its formula describes, compiled as it stands: no blocking, no vector "
-    "instructions asked for, one core.",
+    "instructions required, one core.",
     build=build,
     unsupported=of_loops,
     options=LoopsOptions(),

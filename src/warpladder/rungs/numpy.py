@@ -47,7 +47,7 @@ def build(net: Net, config: TrainConfig, state: State, options: NumpyOptions = N
 
 
 def unsupported(net: Net, config: TrainConfig, options: NumpyOptions = NumpyOptions()) -> str | None:
-    """A line that says what is missing or does not go together, or None."""
+    """A line with what is missing or does not go together, or None."""
     if options.precision == "fp64" and options.sums == "fp32":
         return "precision=fp64 adds in fp64: leave sums out"
     return of_arrays(net, config, options)

@@ -1,7 +1,7 @@
-"""Options of rungs: how something is computed, where `TrainConfig` says what is trained.
+"""Options of rungs: how a rung computes; `TrainConfig` is what is trained.
 
 A rung's options are a frozen dataclass, each field made by `option` with what it may be and a line of help. A field
-that is None is the rung's own way.
+that is None is the rung's default.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..nets import Net
 
 
 class Kind(ABC):
-    """A kind of option: which values it may have. `wanted` says that in words, `form` shows it in a command's help."""
+    """A kind of option: its values. `wanted` has them in words, `form` as a command's help shows them."""
 
     wanted: str
     form: str
 
     @abstractmethod
     def holds(self, value: object) -> bool:
-        """Whether a value is one of these."""
+        """True if a value is one of these."""
 
     def read(self, text: str) -> object:
         """The value that a text stands for; the text itself where it stands for none."""
@@ -145,8 +145,8 @@ class YesNo(Kind):
 
 
 def option(kind: Kind, help: str) -> Any:
-    """Declare an option: a field of a class derived from `Options`. Where nothing is said its value is None, the rung's
-    own way.
+    """Declare an option: a field of a class derived from `Options`. Its value is None, the rung's
+    default, if it is not given.
 
     Parameters
     ----------
@@ -160,10 +160,10 @@ def option(kind: Kind, help: str) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """How a rung computes, where the rung leaves a choice: the base of frozen dataclasses with a field for each option,
+    """How a rung computes, if it has a choice: the base of frozen dataclasses with a field for each option,
     and itself without any.
 
-    As text it is the options that are set, as they stand behind a rung's name: "block_size=512:feed=sync".
+    As text it is the options that are set, as they stand after a rung's name: "block_size=512:feed=sync".
 
     Raises
     ------
@@ -176,8 +176,8 @@ class Options:
             value = kind.meant(getattr(self, name))
             object.__setattr__(self, name, value)
             if value is not None and not kind.holds(value):
-                told = kind.write(value) if isinstance(value, tuple) else value
-                raise RungError(f"{name} wants {kind.wanted}, got {told!r:.60}")
+                shown = kind.write(value) if isinstance(value, tuple) else value
+                raise RungError(f"{name} wants {kind.wanted}, got {shown!r:.60}")
 
     @classmethod
     def known(cls) -> Iterator[tuple[str, Kind, str]]:
@@ -208,7 +208,7 @@ DEVICES = ("emulated",)
 FEEDS = ("sync", "streamed", "resident")
 
 DEVICE = OneOf(DEVICES), "where the kernels run: the GPU if not given, or the CPU, slowly"
-FEED = OneOf(FEEDS), "how samples reach the GPU: copied and waited for, copied while it computes, or kept there"
+FEED = OneOf(FEEDS), "how samples reach the GPU: copied and waited for, copied while it computes, or stored there"
 BLOCK_SIZE = Whole(32, 1024, 32), "threads in a block of kernels that leave the choice"
 THREADS = Whole(1), "CPU threads; every core that this process may use if not given"
 FP64 = PrecisionOf(("fp32", "fp64")), "of all numbers: parameters, activations, gradients, slots; fp32 if not given"
@@ -226,7 +226,7 @@ class ThreadOptions(Options):
 
 
 def too_few_cores(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-    """A line where more threads are asked for than there are cores, or None."""
+    """A line if more threads are requested than there are cores, or None."""
     from ..machine.facts import cores  # which loads NumPy
 
     threads = options.chosen().get("threads", 1)
@@ -242,7 +242,7 @@ class KernelOptions(Options):
 
     device : "emulated" runs the kernels on the CPU; None is the GPU.
     feed : how samples reach the GPU: "sync", copied and waited for; "streamed", copied while it computes; "resident",
-    kept there. None is the rung's own.
+    stored there. None is the rung's default.
     block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256.
     """
 

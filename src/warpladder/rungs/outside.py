@@ -20,7 +20,7 @@ from .options import Options
 
 
 def is_path(name: str | os.PathLike[str]) -> bool:
-    """Whether a rung's name is that of a file: it ends in .py, or has a folder in it."""
+    """True if a rung's name is that of a file: it ends in .py, or has a folder in it."""
     name = str(name)
     return name.endswith(".py") or "/" in name or os.sep in name
 
@@ -67,7 +67,7 @@ def load(path: str | os.PathLike[str], taken: Collection[str]) -> Rung:
 
 
 def _guarded(rung: Rung, module: ModuleType) -> Rung:
-    """The rung with its functions' errors told in one line that names the file and its line."""
+    """The rung, whose functions' errors become one line with the file and its line."""
     path = str(rung.path)
 
     def build(net: Net, config: TrainConfig, state: State, **options: Options) -> Trainer:
@@ -80,7 +80,7 @@ def _guarded(rung: Rung, module: ModuleType) -> Rung:
 
 
 def _fault(rung: Rung) -> str | None:
-    """What is wrong with a rung's account of itself, or None."""
+    """Fault in a rung's fields, or None."""
     for field in ("name", "title", "idea"):
         value = getattr(rung, field)
         if not isinstance(value, str) or not value or not value.isprintable():

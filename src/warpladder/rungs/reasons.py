@@ -22,8 +22,8 @@ def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> st
     from ..ops.engine.layer_files import LISTED, others
 
     known = ", ".join(kind.__name__ for kind in LISTED)
-    told = next((f"it compiles {known}, and has nothing for {kind.__name__}" for kind in others(net)), None)
-    return told or of_loops(net, config, options)
+    reason = next((f"it compiles {known}, and has nothing for {kind.__name__}" for kind in others(net)), None)
+    return reason or of_loops(net, config, options)
 
 
 def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOptions = KernelOptions()) -> str | None:
@@ -34,7 +34,7 @@ def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOpti
 
 
 def of_layers(net: Net, file: str) -> str | None:
-    """Where a layer that no table lists has no such file beside its class."""
+    """A line if a layer that no table lists has no such file next to its class."""
     from ..ops.engine.layer_files import missing
 
     return missing(net, file)

@@ -12,7 +12,7 @@ from .base import Rung
 from .options import GraphOptions, PrecisionOf, option
 from .reasons import of_kernels
 
-#: What products may be computed in, the rung's own way first.
+#: Precisions of products, the default first.
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 #: Compute capability from which GPUs have the instructions.

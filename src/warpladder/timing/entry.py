@@ -54,7 +54,7 @@ class TimedEntry:
     ends: list[State] = field(default_factory=list)
     epochs: dict[int, tuple[float | None, float | None, float]] = field(default_factory=dict)
     stage: int = 0
-    is_checked: bool = False  # the rung was asked whether it can train the task
+    is_checked: bool = False  # `check_support` has run
     passed: Checked | None = None
     is_repeated: bool = False
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Where numbers stopped being finite: a line that names layer, epoch and step, and what to do about it.
+"""Explanation of a divergence: layer, epoch and step of the first number that is not finite, and what to do.
 
 A loss that is not finite is traced back from the last copy of the state: the same trainer repeats the
 steps up to the bad one, then the layers are walked one by one with the numpy rung's operations, in the state's type.
@@ -21,7 +21,7 @@ from ..trainers.base import State, Trainer
 from .scale import advice as scale_advice
 from .scoring import cross_entropies, slices, squared_errors
 
-#: Slots of optimizers by name, and what each holds, in words.
+#: Contents of optimizers' slots in words, by name.
 MEANING = {"momentum_buffer": "momentum", "exp_avg": "a running mean", "exp_avg_sq": "a running mean square"}
 
 
@@ -37,7 +37,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is not finite. layer : its index; -1 for the input, one past the last layer for the loss."""
+    """First number that is not finite. layer : its index; -1 for the input, one past the last layer for the loss."""
 
     layer: int
     what: str
@@ -45,7 +45,7 @@ class Fault:
 
 
 def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot, step: int, loss: float) -> str:
-    """Why `step` gave a loss that is not finite; the trainer's state is lost."""
+    """Reason why the loss of `step` is not finite; the trainer's state is lost."""
     config, samples = trainer.config, len(data.train_x)
     with np.errstate(over="ignore", invalid="ignore"):
         trainer.set_state(snapshot.state)
@@ -61,9 +61,9 @@ def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot,
 
 
 def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, step: int) -> str:
-    """Which layer's numbers are not finite, though no loss has shown it."""
-    kept = [(array, f"has {MEANING.get(name, name)} that holds") for name, array in state.slots.items()]
-    for flat, kind in ((state.params, "holds"), *kept):
+    """Name of the layer whose numbers are not finite, before any loss has shown it."""
+    slots = [(array, f"has {MEANING.get(name, name)} that holds") for name, array in state.slots.items()]
+    for flat, kind in ((state.params, "holds"), *slots):
         for place in param_slices(trainer.net):
             bad = _bad(flat[place.start : place.stop])
             if bad is not None:
@@ -76,7 +76,7 @@ def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, ste
 
 
 def explain_score(trainer: Trainer, rung: str, data: Dataset, part: str, epoch: int, loss: float) -> str:
-    """Why the loss over the "valid" or "test" part is not finite, though the weights are."""
+    """Reason why the loss over the "valid" or "test" part is not finite, though the weights are."""
     rows = np.arange(len(getattr(data, part + "_x")))
     fault = _find(trainer, rung, trainer.state(), data, part, rows, loss)
     after = f"after {epoch} epochs" if epoch == trainer.config.epochs else f"in epoch {epoch + 1}, after its last step"
@@ -170,7 +170,7 @@ def _largest(values: np.ndarray) -> float:
 
 
 def _advice(config: TrainConfig, data: Dataset) -> str:
-    """What to do where numbers grew too large."""
+    """Advice for numbers that grew too large."""
     scale = scale_advice(data)
     clip = " or set a clip_value" if config.clip_value is None else ""
     return ("" if scale is None else f"{scale}, or ") + f"lower the learning rate ({config.learning_rate:g} now){clip}"

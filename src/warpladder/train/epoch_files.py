@@ -1,4 +1,4 @@
-"""The checkpoints of single epochs: a file for each, beside the run's own."""
+"""Checkpoints of single epochs: a file for each, next to the run's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import CheckpointError
 
 
 def epoch_path(checkpoint: str | os.PathLike[str], epoch: int) -> Path:
-    """The file that keeps a run as it stood after an epoch, counted from 1: net-epoch-007.safetensors beside
+    """File of a run's checkpoint after an epoch, counted from 1: net-epoch-007.safetensors next to
     net.safetensors.
     """
     path = Path(checkpoint)
@@ -19,12 +19,12 @@ def epoch_path(checkpoint: str | os.PathLike[str], epoch: int) -> Path:
 
 
 def prepare_epochs(checkpoint: str | os.PathLike[str], first: int, last: int, overwrite: bool) -> None:
-    """Delete what a killed process left half-written of the epochs first to last, counted from 1.
+    """Delete unfinished files of a killed process for the epochs first to last, counted from 1.
 
     Raises
     ------
     CheckpointError
-        The file of one of these epochs is there already, and may not be replaced.
+        The file of one of these epochs exists, and `overwrite` is False.
     """
     for epoch in range(first, last + 1):
         path = epoch_path(checkpoint, epoch)

@@ -1,4 +1,4 @@
-"""What a layer in the middle of a trained net gives: the net is cut behind that layer, and the cut net predicts, on any
+"""Outputs of a layer in the middle of a trained net: the net is cut after that layer, and the cut net predicts, on any
 rung.
 """
 
@@ -27,7 +27,7 @@ Outputs = Callable[[np.ndarray, float], np.ndarray]
 
 
 def layer_shape(net: Net, layer: int) -> Shape:
-    """Shape of what a layer gives for one sample; layers count from 0, as `warpladder nets NET` shows them.
+    """Shape of a layer's output for one sample; layers count from 0, as `warpladder nets NET` shows them.
 
     Raises
     ------

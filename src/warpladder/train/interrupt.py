@@ -1,4 +1,4 @@
-"""Ctrl-C: the signal is noted, and training stops at a moment of its own choosing."""
+"""`Interrupt`: Ctrl-C and SIGTERM are noted, and training stops between two steps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """While it is entered, SIGINT and SIGTERM are noted in `signum`; a second one does what it would have done without
-    us.
+    """Context that notes SIGINT and SIGTERM in `signum`; a second signal has its usual effect.
 
     Off the main thread Python allows no handlers: then `signum` stays None, and the main thread's handlers stand. A
     signal that the process ignores (`nohup`) stays ignored.

@@ -26,13 +26,13 @@ from .restore import restore
 from .samples import as_labels, as_samples
 from .scoring import slices, squared_errors
 
-#: The rung that predicts, by the type of the weights: it is everywhere, starts at once and compiles nothing.
+#: Rung that predicts, by the type of the weights: it needs no compiler or GPU, and starts at once.
 RUNGS = {"float32": "numpy", "float64": "numpy:precision=fp64"}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Model:
-    """A net with weights: what `Model.from_state_dict` makes. A `Run` is one too.
+    """A net with weights, from `Model.from_state_dict`. A `Run` is one too.
 
     Samples are given as the training data were: pixels from 0 to 255 where bytes were trained on, features in their own
     units where they were standardised; the checkpoint knows how to scale them. Predictions are computed by the numpy
@@ -84,7 +84,7 @@ class Model:
         return np.array([*names, *map(str, range(len(names), outputs))]) if names else np.arange(outputs)
 
     def outputs(self, x: Any) -> np.ndarray:
-        """What the net's last layer gives.
+        """Outputs of the net's last layer.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class Model:
         return out
 
     def features(self, x: Any, layer: int) -> np.ndarray:
-        """What a layer of the net gives: features that another program can classify by.
+        """Outputs of a layer of the net: features for another classifier.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Model:
         return powers / powers.sum(axis=1, keepdims=True)
 
     def score(self, x: Any, y: Any = None) -> float:
-        """How well the net does on samples.
+        """Accuracy or loss on samples.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class Model:
         CheckpointError
             Names, shapes or numbers do not fit the net.
         ConfigError
-            The optimizer does what ours does not: dampening or amsgrad, say.
+            The optimizer has a setting that ours lacks, such as dampening or amsgrad.
         """
         if not isinstance(net, Net) or not isinstance(weights, Mapping):
             raise ArgumentError(

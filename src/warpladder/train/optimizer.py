@@ -86,18 +86,18 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
         )
     optimizer = kind(**{ours: _plain(group[theirs]) for theirs, ours in _SETTINGS[kind].items()})
     state = [state_dict["state"].get(number, {}) for number in group["params"]]
-    kept = {}
+    slots = {}
     for name in optimizer.slots:
         found = {place.name: _kept(entry, name, place.name) for place, entry in zip(tensors, state, strict=True)}
         filled = {
             place.name: np.zeros(place.shape, np.float32) if found[place.name] is None else found[place.name]
             for place in tensors
         }
-        kept[name] = views(net, flat_weights(net, filled, "optimizer"))
-        if name.endswith("_sq") and any((array < 0).any() for array in kept[name].values()):
+        slots[name] = views(net, flat_weights(net, filled, "optimizer"))
+        if name.endswith("_sq") and any((array < 0).any() for array in slots[name].values()):
             raise CheckpointError(f"the optimizer holds {name} below 0, where means of squares are wanted")
     updates = 0 if kind is SGD else _updates(state)
-    return replace(made, config=TrainConfig(epochs=0, optimizer=optimizer), slots=kept, updates=updates)
+    return replace(made, config=TrainConfig(epochs=0, optimizer=optimizer), slots=slots, updates=updates)
 
 
 def _kind(group: Mapping[str, Any]) -> type[Optimizer]:

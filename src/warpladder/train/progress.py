@@ -24,7 +24,7 @@ from .interrupt import Interrupt
 
 
 class _Stopping(ProgressColumn):
-    """Says that Ctrl-C was heard: the bar is redrawn while a long step still runs."""
+    """Column that acknowledges Ctrl-C: the bar is redrawn while a long step still runs."""
 
     def __init__(self, interrupt: Interrupt) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Show:
     accuracy: bool
 
     def steps(self, epoch: int, step: int, sums: EpochSums) -> None:
-        """So far: the number of the epoch (from 1), the steps done in it, and its sums."""
+        """Show an epoch's number (from 1), the steps done in it, and its sums."""
         words = [f"epoch {epoch}/{self.epochs}"]
         if sums.samples:
             words += ["no loss"] if sums.loss is None else [f"loss {sums.loss / sums.samples:.4f}"]
@@ -56,7 +56,7 @@ class Show:
         self.progress.update(self.task, description="  ".join(words), completed=(epoch - 1) * self.steps_each + step)
 
     def say(self, line: str) -> None:
-        """A line above the bar, which stays."""
+        """Print a line above the bar."""
         self.progress.console.print(line, markup=False, highlight=False)
 
 

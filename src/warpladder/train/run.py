@@ -1,4 +1,4 @@
-"""`Run`: what training gives back, and what a checkpoint is when it is loaded."""
+"""`Run`: the result of training, also when it is loaded from a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Run(Model):
     Parameters
     ----------
     checkpoint : Checkpoint
-        Where the run ended, or stood when it was kept; everything else is a view of it.
+        State at the run's end, or when it was saved; everything else is a view of it.
     """
 
     def __repr__(self) -> str:
@@ -31,7 +31,7 @@ class Run(Model):
         return as_html(*self._table())
 
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
-        """What is shown of a run: title, heads, and a row for each epoch, some left out where there are many."""
+        """Table of a run: title, heads, and a row for each epoch; of many epochs some are left out."""
         history, mark = self.history, self.checkpoint.data
         test = "" if self.test_loss is None else f"; test loss {self.test_loss:.4g}"
         test += "" if self.test_accuracy is None else f", accuracy {self.test_accuracy:.2%}"
@@ -77,7 +77,7 @@ def _cell(head: str, value: float | None) -> str:
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """Read a checkpoint: what `run.save`, `warpladder train --checkpoint` and `Model.save` write.
+    """Read a checkpoint of `run.save`, `warpladder train --checkpoint` or `Model.save`.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     Raises
     ------
     CheckpointError
-        The file is missing, damaged or no checkpoint: weights of PyTorch alone do not say what net they belong to, see
+        The file is missing, damaged or no checkpoint: weights of PyTorch alone do not name their net, see
         `Model.from_state_dict`.
     """
     return Run(load_checkpoint(path))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import DataMark
-from ..data.convert import nhwc_hint, to_numpy
+from ..data.convert import is_text, nhwc_hint, numbered, to_numpy
 from ..data.dataset import Dataset
 from ..errors import ArgumentError, DataError
 from ..nets import Net

@@ -44,11 +44,9 @@ class Saving:
             raise ConfigError(f"checkpoint_every wants a whole number of at least 1, got {every!r}")
         if self.path is None:
             if every is not None:
-                raise ConfigError("checkpoint_every says when to write a checkpoint, but no checkpoint file is given")
+                raise ConfigError("checkpoint_every needs a checkpoint file, and none is given: add checkpoint=...")
             if self.keep_epochs:
-                raise ConfigError(
-                    "keep_epochs keeps the checkpoint of every epoch beside checkpoint, but no checkpoint file is given"
-                )
+                raise ConfigError("keep_epochs needs a checkpoint file, and none is given: add checkpoint=...")
             return
         check_writable(self.path)
         if not self.overwrite:
@@ -56,7 +54,7 @@ class Saving:
         clean_leftovers(Path(self.path))
 
     def prepare_epochs(self, first: int, last: int) -> None:
-        """Make way for the files of epochs first to last, counted from 1."""
+        """Check and clean up the places of the files of epochs first to last, counted from 1."""
         if self.keep_epochs and self.path is not None:
             prepare_epochs(self.path, first, last, self.overwrite)
 

@@ -1,4 +1,4 @@
-"""Samples that nobody scaled: networks train best on numbers about 1, and on hundreds they diverge or stand still."""
+"""Advice for unscaled samples: nets train best on numbers about 1, and diverge or stand still on hundreds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from ..data.dataset import Dataset
 
 USUAL = 16.0  # standardised data stay below it
-ROWS = 1024  # looked at together
+ROWS = 1024  # of one block
 
 
 def advice(data: Dataset) -> str | None:
-    """What to do about samples that are far from 1, as a clause; None where they are not, or not finite."""
+    """Advice for training samples far from 1, as a clause; None if they are near 1, or not finite."""
     x, largest = data.train_x, 0.0
     for first in range(0, len(x), ROWS):
         some = x[first : first + ROWS]

@@ -29,7 +29,7 @@ def forward(net: Net, layers: range, n: int, size: int = FLOAT) -> Floor:
 
 
 def backward(net: Net, layers: range, n: int, size: int = FLOAT) -> Floor:
-    """Their gradients: of the weights, and of what enters the first, where anybody needs that."""
+    """Their gradients: of the weights, and of what enters the first, if a layer needs it."""
     wanted = layers.start > net.first_trained
     entering, leaving = (n * math.prod(net.shapes[i]) for i in (layers.start, layers.stop))
     weights = _weights(net, layers)
@@ -50,10 +50,10 @@ def loss(net: Net, n: int, size: int = FLOAT) -> Floor:
 def update(
     net: Net, config: TrainConfig, size: int = FLOAT, layers: Collection[int] | None = None, fused: bool = False
 ) -> Floor:
-    """Gradients and parameters in, parameters out; what the optimizer keeps beside them in and out too.
+    """Gradients and parameters in, parameters out; the optimizer's slots in and out too.
 
     layers : numbers of the layers whose parameters are updated; None for all.
-    fused : whether the kernel that computes the gradients makes the step too, and so need not read them from memory.
+    fused : True if the kernel that computes the gradients makes the step too, and so need not read them from memory.
     """
     count = net.param_count if layers is None else sum(_weights(net, range(i, i + 1)) for i in layers)
     arrays = 3 - fused + 2 * len(config.optimizer.slots)

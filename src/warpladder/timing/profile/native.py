@@ -36,13 +36,13 @@ def parts(trainer: NativeTrainer, run: Callable[[], int], itemsize: int) -> tupl
         for _ in range(ROUNDS):
             steps = run()
             rounds.append((steps, clocks.read()))
-    if not any(spent.seconds for _, told in rounds for spent in told):
+    if not any(spent.seconds for _, spans in rounds for spent in spans):
         return ()
     found: dict[tuple[str, range], dict[str, KernelTime]] = {}
     for at, whose in enumerate(_whose(trainer)):
         name = rounds[0][1][at].operation
         calls, seconds = (
-            statistics.median(getattr(told[at], what) / steps for steps, told in rounds)
+            statistics.median(getattr(spans[at], what) / steps for steps, spans in rounds)
             for what in ("calls", "seconds")
         )
         kernels = found.setdefault(whose, {})
@@ -69,8 +69,8 @@ def _whose(trainer: NativeTrainer) -> list[tuple[str, range]]:
 def _name(net: Net, phase: str, layers: range) -> str:
     """Layers by number and kind, but for a Flatten that another one includes; the phase where there are none."""
     kinds = {i: net.layers[i] for i in layers}
-    told = {i: layer for i, layer in kinds.items() if not isinstance(layer, Flatten)} or kinds
-    return ", ".join(f"{i} {type(layer).__name__}" for i, layer in told.items()) or phase
+    trained = {i: layer for i, layer in kinds.items() if not isinstance(layer, Flatten)} or kinds
+    return ", ".join(f"{i} {type(layer).__name__}" for i, layer in trained.items()) or phase
 
 
 def _floor(trainer: NativeTrainer, phase: str, layers: range, itemsize: int) -> floor.Floor:

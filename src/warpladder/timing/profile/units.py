@@ -20,7 +20,7 @@ def on_tensor_cores(call: Call) -> bool:
 def tensor_share(trainer: KernelTrainer, part: Slice) -> float | None:
     """Of the FLOPs of a slice's products of matrices, those in kernels with tensor core instructions, at least: 0 to 1.
 
-    Each such launch stands for one product of its stage, or as many as it says it computes, those of the fewest FLOPs
+    Each such launch stands for one product of its stage, or as many as it declares, those of the fewest FLOPs
     first, and launches of one product count once. None where the trainer's kernels are not meant for tensor cores.
     """
     if trainer.table.unit != TENSOR:
