@@ -318,7 +318,8 @@ def test_a_file_of_one_task_is_a_sweep_of_one(run, tmp_path):
 def test_a_sweep_that_is_stopped_keeps_the_tasks_before(run, monkeypatch):
     import warpladder.timing
 
-    measure, count = warpladder.timing.run_climb, 0
+    measure: Any = warpladder.timing.run_climb
+    count = 0
 
     def stopped(*what: Any, found: Any, **how: Any) -> Any:
         nonlocal count

@@ -156,7 +156,7 @@ def test_a_name_that_says_nonsense_is_told_in_a_line(name, said):
 @pytest.mark.parametrize("name", ["device", "threads", "library"])
 def test_an_option_of_rungs_is_no_setting(name):
     with pytest.raises(ArgumentError, match=f"TrainConfig has no {name}; it has epochs, "):
-        wl.TrainConfig(**{name: 2})
+        wl.TrainConfig(**{name: 2})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=f"there is no setting '{name}'"):
         wl.TrainConfig().but(**{name: 2})
 

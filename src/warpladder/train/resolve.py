@@ -154,7 +154,8 @@ def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset
     if isinstance(data, str):
         return load_data(data)
     if isinstance(data, DataRequest):
-        return load_data(data.name, seed=seed, **({"standardize": True} if standardize else {}), **data.options)
+        options: dict[str, Any] = {"standardize": True, **data.options} if standardize else dict(data.options)
+        return load_data(data.name, seed=seed, **options)
     if not isinstance(data, Dataset):
         raise ArgumentError(
             f"data wants a Dataset or a name such as 'digits', got {kind_of(data)}: make one with wl.data.arrays(...)"
