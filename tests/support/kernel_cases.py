@@ -144,7 +144,7 @@ ENTRIES: dict[str, Callable[[KernelTable], Named]] = {
     "alternatives": _rivals,
     "unit": lambda table: [],  # a word
     # how a graph is recorded, which tests/trainers/test_interleave.py holds to account
-    "interleaves": lambda table: [],
+    "interleaves_steps": lambda table: [],
 }
 
 
