@@ -136,8 +136,8 @@ def test_the_loss_beside_the_backward_pass_has_the_bits_of_a_launch_before_it(
 
     def joined(self: FewPixels, *arguments: Any) -> None:
         build(self, *arguments)
-        apart.append(self.apart)
-        self.apart = False
+        apart.append(self.updates_separately)
+        self.updates_separately = False
 
     monkeypatch.setattr(FewPixels, "__init__", joined)
     assert trained(drawn_case, device, "fp32") == found

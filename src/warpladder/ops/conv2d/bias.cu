@@ -1,4 +1,5 @@
 // The bias of a convolution, where a library has computed the rest. y: (n, o, pixels); bias: (o,); size = o * pixels.
+// Launched by `LibraryConv2d` of library.py.
 #include "index.cuh"
 #include "nan.cuh"
 

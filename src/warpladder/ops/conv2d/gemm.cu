@@ -1,5 +1,6 @@
 // Convolutions as products of matrices that are never written down: the forward pass, its transpose (the input
 // gradient, and a convolution of an upsampled image), with bias, ReLU and 2 x 2 pooling on the way out.
+// Launched by `GemmConvolution` of products.py.
 //
 //   y[o, pixel] = sum over (channel, tap) of w[(channel, tap), o] x[(channel, tap), pixel]
 //
@@ -204,8 +205,8 @@ convolve(
 constexpr int ADDING = 64, TURNS = 16;  // fours of a block, and threads for each at most
 
 // y from the sums that `convolve` has left in parts (parts, classes, outputs, pitch): added up in an order that the
-// launch fixes, + bias (o) where there is one, then what `after` says; 0 where below, if it is there, is not above 0.
-// The other arguments are convolve's. A block has ADDING times four neighbouring pixels and blockDim.y threads for
+// launch fixes, + bias (o) where there is one, then what `after` says; 0 where relu_mask, if it is there, is not above
+// 0. The other arguments are convolve's. A block has ADDING times four neighbouring pixels and blockDim.y threads for
 // each, which take turns at the parts.
 extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
     const float4* __restrict__ part, const float* __restrict__ bias, const float* __restrict__ relu_mask,

@@ -1,4 +1,5 @@
 // The weight gradient of a convolution as a product of matrices that are never written down, and its finish.
+// Launched by `WeightGradient` and `finish` of gradients.py.
 //
 //   part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel] x[c, what the tap reads for the pixel]
 #include "four.cuh"

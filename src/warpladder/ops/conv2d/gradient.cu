@@ -1,5 +1,6 @@
 // What stands between the gradient that comes from above and a convolution's own: ReLU, pooling, and the bias's
 // gradient on the way.
+// Launched by `IncomingGradient` of gradients.py.
 #include "block_sum.cuh"
 #include "four.cuh"
 

@@ -1,4 +1,5 @@
 // Two-dimensional cross-correlation, one thread for each number that is computed.
+// Launched by `NaiveConv2d` of cuda.py.
 // x, dx: (n, c, h, w); weight, dweight: (o, c, k, k); bias: (o,); y, dy: (n, o, oh, ow).
 // Output (p, q) meets element (i, j) of the kernel at input row p * stride - padding + i and column q * stride -
 // padding + j.

@@ -1,4 +1,5 @@
 // A convolution's weights in the order in which the kernels of gemm.cu read them.
+// Launched by `pack` of products.py.
 #include "tensor/folded.cuh"
 #include "gemm_patches.cuh"
 

@@ -1,4 +1,5 @@
 // Two-dimensional cross-correlation by tiles in shared memory.
+// Launched by tiled.py.
 // x, dx: (n, c, h, w); weight, dweight: (o, c, k, k); bias: (o,); y, dy: (n, o, oh, ow).
 // instance: convolve<0, 4, false>
 // instance: convolve<0, 4, true>

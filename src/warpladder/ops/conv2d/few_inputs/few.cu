@@ -1,5 +1,6 @@
 // Convolutions of few inputs (a picture's colours), where a product of matrices would have sums too short to be worth
 // its tiles: a thread keeps what it sees, or all the weights of an output, in registers.
+// Launched by `FewConvolution` and `FewGradient` of few_inputs.py.
 //
 // x: (n, C, h, w). w: (o, C, K, K). b: (o,). y, dy: (n, o, oh, ow).
 #include "few.cuh"

@@ -1,5 +1,6 @@
 // The weight gradient of a first layer of few inputs, its ReLU and 2 x 2 pool, for an image or a few, in one launch
 // with the step of its parameters.
+// Launched by `FewImagesGradient` of few_inputs.py.
 //
 // As correlate_argmax of sparse.cu it goes straight through the pool: of a window the argmax's neighbourhood alone is
 // read. But a block has all windows of its outputs, a thread for each, so that sums are complete where they are made:

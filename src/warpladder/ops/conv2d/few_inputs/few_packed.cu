@@ -1,5 +1,6 @@
 // A convolution of few inputs as in few.cu, which also writes its output as warpgroup products read it
 // (warpgroup_pack.cu): channels last, rounded to bf16.
+// Launched by `FewConvolution` of few_inputs.py.
 // arch: sm_80, sm_90, sm_100
 // instance: convolve_few_packed<3, 3, POOL>
 #include "few.cuh"

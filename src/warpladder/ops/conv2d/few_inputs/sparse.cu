@@ -1,5 +1,6 @@
 // The weight gradient of a convolution with few inputs (a picture's colours), straight through the ReLU and the 2 x 2
 // pool after it.
+// Launched by `PooledGradient` of few_inputs.py.
 //
 // Three quarters of the gradient that a pool sends back are zeros. With few numbers of w for each output they are all
 // kept in a thread's registers, and only the argmax pixels' windows are read; the large gradient is never written down.

@@ -93,11 +93,11 @@ class ConvAlgorithm(ABC):
         uint8, the pixel of each window that a pool has taken, for its gradient. None without a pool or a backward pass.
     relu_output : Array or None
         y, if it is the output of a ReLU that dy is not masked by yet.
-    below : Array or None
+    dx_mask : Array or None
         x, if dx must be 0 where x is not above 0.
     packed : Array or None
         uint16, a second copy of y, packed for the next layer. None if that layer packs its image itself.
-    apart : bool
+    updates_separately : bool
         True if the optimizer's step is better a launch of its own: the launch that fills dw then need not wait until dx
         has read the weights.
     """
@@ -111,11 +111,11 @@ class ConvAlgorithm(ABC):
         self.problem, self.buffers = problem, owner.buffers
         self.factors = HALVES.get(problem.precision) if self.halves else None
         self.packed: Array | None = None
-        self.apart = False
+        self.updates_separately = False
         pooled = problem.conv.pool and problem.trains
         self.argmax = owner.scratch((problem.capacity, *owner.buffers.y.shape[1:]), np.uint8) if pooled else None
         self.relu_output = owner.buffers.y if problem.conv.relu and not owner.operands.dy_is_masked else None
-        self.below = owner.buffers.x if owner.operands.masks_dx else None
+        self.dx_mask = owner.buffers.x if owner.operands.masks_dx else None
 
     @classmethod
     @abstractmethod

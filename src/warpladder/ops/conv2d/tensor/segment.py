@@ -31,7 +31,7 @@ class TensorConv2d(Segment):
         before = operands.previous.algorithm if isinstance(operands.previous, TensorConv2d) else None
         self.algorithm: ConvAlgorithm = choose(problem)(self, problem, before)
         self.factors = self.algorithm.factors
-        self.update = None if self.algorithm.apart else operands.update
+        self.update = None if self.algorithm.updates_separately else operands.update
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:

@@ -1,5 +1,6 @@
 // Convolutions of few pixels on tensor cores, one launch each: y with what follows it, or dx as the convolution that
 // goes the other way, from floats to floats.
+// Launched by `FewPixelsConvolution` of few_pixels.py.
 //
 // With one image there is hardly any arithmetic, and what counts is how long the smallest useful block takes from its
 // first load to its last store, and that no launch follows that adds up or packs. A group of four warps has 64 pixels,
@@ -25,10 +26,10 @@ constexpr int PITCH = PIXELS + 4;
 // 3, 3), or backwards (c, o, 3, 3).
 // y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and argmax as y. relu_mask: null,
 // or as y: y is 0 where that is not above 0. target, dy: null, or as y: dy = (y - target) `rate`, the gradient of a
-// mean squared error, where below is null and no pool follows. KIND: taps.cuh. Windows have a pixel of padding and move
-// by one; UPSAMPLED writes twice the rows and columns that it reads, GATHERED half of them. A block's columns are 8
-// TILES outputs; UPSAMPLED: eight outputs of four classes. A tile has rows x columns written pixels of a class, with a
-// pool whole windows. The grid's x is the cluster, which shares the channels; its y counts columns, its z tiles of
+// mean squared error, where relu_mask is null and no pool follows. KIND: taps.cuh. Windows have a pixel of padding and
+// move by one; UPSAMPLED writes twice the rows and columns that it reads, GATHERED half of them. A block's columns are
+// 8 TILES outputs; UPSAMPLED: eight outputs of four classes. A tile has rows x columns written pixels of a class, with
+// a pool whole windows. The grid's x is the cluster, which shares the channels; its y counts columns, its z tiles of
 // pixels. by_..: inverses (narrow.cuh) of an image's tiles and of how many lie side by side, of pixels, or windows, of
 // a tile side by side, and of the halo's columns.
 template <int FORMAT, int KIND, int TILES, bool POOLED>

@@ -256,7 +256,7 @@ class FewPixels(ConvAlgorithm):
             self.weight_gradient = FewPixelsGradient(owner, small, written, conv.pool, precision)
         # The next step waits for these weights first, and this algorithm fills their gradient last: concurrently with
         # dx, not after it.
-        self.apart = problem.has_dx and not isinstance(before, FewPixels)
+        self.updates_separately = problem.has_dx and not isinstance(before, FewPixels)
         # As a rule the next layer has masked dy by the ReLU; a pool's argmax masks it in any case.
         masks = problem.trains and not conv.pool and self.relu_output is not None
         self.incoming = IncomingGradient(owner, written, problem.capacity, False) if masks else None
@@ -271,6 +271,6 @@ class FewPixels(ConvAlgorithm):
         t = self.buffers
         found = self.incoming.launches(n, t.dy, self.relu_output, None)[0] if self.incoming is not None else []
         if self.problem.has_dx:  # before the weights are updated, which it reads
-            arrays = PassArrays(t.dy, t.w, t.dx, mask=self.below, pool_argmax=self.argmax)
+            arrays = PassArrays(t.dy, t.w, t.dx, mask=self.dx_mask, pool_argmax=self.argmax)
             found.append(self.dx_pass.launch(n, arrays))
         return [*found, self.weight_gradient.launch(n, t.x, t.dy, self.argmax, to)]

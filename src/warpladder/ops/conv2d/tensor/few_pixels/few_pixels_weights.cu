@@ -1,5 +1,6 @@
 // The weight gradient of a convolution of few pixels on tensor cores, in one launch with the bias's gradient and the
 // step of both.
+// Launched by `FewPixelsGradient` of few_pixels.py.
 //
 // A block has 32 channels of the image that stands still and 16 of the one that is seen through the window, with all
 // taps, and a tile of 64 pixels, or every so many-th. Both lie channels last, and ldmatrix turns them: terms are

@@ -1,5 +1,6 @@
 // A net's first convolution on tensor cores, with the ReLU and the 2 x 2 pool after it: few inputs, a picture's
 // colours, and many outputs.
+// Launched by `FirstConvolution` of first.py.
 //
 // A window's terms, C K K and zeros up to 32, are a row of two fragments. A lane has eight of them and builds its
 // fragments in registers, once, from the picture in shared memory; then it multiplies them by all of the block's

@@ -1,7 +1,8 @@
 // The weight gradient of a net's first convolution on tensor cores, straight through the ReLU and the 2 x 2 pool after
 // it.
+// Launched by `FirstGradient` of first.py.
 //
-// dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at the pixel that pool_argmax, and 0 at
+// dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at its argmax pixel, and 0 at
 // the other three, times what the window of the term sees there. A lane has a pool's window along the sums of a
 // fragment, so its two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the gradient goes to one of
 // four places, and the large gradient is never written down. The picture lies in shared memory as pairs of neighbours,

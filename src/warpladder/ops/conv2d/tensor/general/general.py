@@ -22,7 +22,7 @@ class GeneralGradients:
         # Its fields, and not the algorithm, which refers to its gradients: a reference cycle would keep device memory
         # until the garbage collector runs.
         self.conv, self.buffers, self.argmax = algorithm.problem.conv, algorithm.buffers, algorithm.argmax
-        self.relu_output, self.below = algorithm.relu_output, algorithm.below
+        self.relu_output, self.dx_mask = algorithm.relu_output, algorithm.dx_mask
         problem, conv = algorithm.problem, self.conv
         self.dx_pass: GeneralConvolution | None = None
         self.slight = self._slight(owner, problem) if problem.is_slight else None
@@ -59,7 +59,7 @@ class GeneralGradients:
         read, other = (gradient, t.x) if self.conv.upsamples else (t.x, gradient)
         found += self.weight_gradient.launches(n, read, other, self.incoming.sums, rows, to)
         if self.dx_pass is not None:
-            found += self.dx_pass.launches(n, gradient, None, t.dx, mask=self.below)
+            found += self.dx_pass.launches(n, gradient, None, t.dx, mask=self.dx_mask)
         return found
 
 

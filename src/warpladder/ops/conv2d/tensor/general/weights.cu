@@ -1,5 +1,6 @@
 // A convolution's weight gradient on tensor cores: part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel]
 // x[c, what the tap reads for the pixel].
+// Launched by `GeneralWeightGradient` of launches.py.
 //
 // A stage is a tile of PIXELS pixels: 64 channels of dy, and 32 of x with their halo, each read, scaled and split once
 // and multiplied for all taps. Both lie channels last, so that ldmatrix turns them: terms are pixels here. A line,

@@ -1,5 +1,6 @@
 // Convolutions of few channels on tensor cores: y[o, pixel] = sum over (tap, channel) of w[o, (tap, channel)]
 // x[channel, what the tap reads for the pixel].
+// Launched by `NarrowPass` of narrow.py.
 //
 // All channels of some rows of an image with their halo fit shared memory, and so do all weights. So a block brings
 // both once, waits once, and then runs a short loop over the taps: with so little to do, code that is long because it
@@ -133,8 +134,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
             for (int e = 0; e < 4; ++e) inverse_scale[e] += 4 * STRIDE * pixels;
         };
 
-        // Without windows, where a lane's four pixels of four outputs go, and what the ReLU below gave there: requested
-        // before the products, looked at after them.
+        // Without windows, where a lane's four pixels of four outputs go, and what the previous ReLU gave there:
+        // requested before the products, looked at after them.
         const long long corner = (static_cast<long long>(image) * o + o0 + 2 * t) * (oh * ow)
             + (row0 * ow + pixel0 + g);
         const auto place = [&](int j, int l, int e) { return corner + ((8 * j + l) * (oh * ow) + 8 * e); };

@@ -6,7 +6,7 @@
 
 // What inverts the scales of pixels is kept times DOWN, and what inverts those of weights times UP (tensor_panels.cuh).
 
-// Divides numbers below 2^16 by one and the same: a multiplication by its inverse, which narrow.py works out, where a
+// Divides numbers below 2^16 by one and the same: a multiplication by its inverse, which dividers.py computes, where a
 // division takes twenty instructions.
 struct Divider {
     int by;

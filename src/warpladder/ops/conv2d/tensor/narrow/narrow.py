@@ -188,4 +188,4 @@ class Narrow(ConvAlgorithm):
     def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers
         found = [] if self.incoming is None else self.incoming.launches(n, t.dy, self.relu_output, None)[0]
-        return found + self.passes.backward(n, t.x, t.dy, self.argmax, to, t.dx, self.below)
+        return found + self.passes.backward(n, t.x, t.dy, self.argmax, to, t.dx, self.dx_mask)

@@ -1,5 +1,6 @@
 // The weight gradient of a convolution of few channels on tensor cores: part[o, (tap, c)] = sum over a part of the
 // pixels of dy[o, pixel] x[c, what the tap reads].
+// Launched by `NarrowWeightGradient` of narrow.py.
 //
 // A block brings all channels of some rows, of dy and of x with its halo, once; where a pool follows, dy straight from
 // the pool's gradient and argmax pixels. Both lie channels last, and ldmatrix turns them: terms are pixels. A line is a

@@ -1,5 +1,6 @@
 // A convolution of at most four outputs after an upsampling by 2, by warpgroup products (wgmma): multiply first,
 // shift afterwards.
+// Launched by `ShiftedConvolution` of shifted.py.
 //
 //   z[column, pixel] = sum over channels of w[channel, column] x[channel, pixel]           64 columns: 16 numbers of
 // each output's folded weights

@@ -147,4 +147,4 @@ class Shifted(ConvAlgorithm):
 
     def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers
-        return self.passes.backward(n, t.x, t.dy, to, t.dx, masks=self.below is not None)
+        return self.passes.backward(n, t.x, t.dy, to, t.dx, masks=self.dx_mask is not None)

@@ -1,5 +1,6 @@
 // The gradients of a convolution of at most four outputs after an upsampling by 2 (shifted.cu), all in one pass over
 // x, by warpgroup products (wgmma).
+// Launched by `ShiftedConvolution` of shifted.py.
 //
 //   gz[pixel, column] = the pixel of dy that number (a, b) of the small pixel meets: row 2 r - 1 + a, column 2 q - 1 +
 // b, or 0 next to the image
@@ -21,8 +22,8 @@
 #include "../taps.cuh"
 #include "warp.cuh"
 
-// dx in the form in which the convolution below takes it, and its sums for that one's bias. Here a block has all of an
-// image's 64 channels, and so knows their scale before it rounds the first number. A lane has, of two pixels, the 16
+// dx in the form in which the previous convolution takes it, and its sums for that one's bias. Here a block has all of
+// an image's 64 channels, and so knows their scale before it rounds the first number. A lane has, of two pixels, the 16
 // channels 8 t to 8 t + 7 and 32 further: the order of weights in shifted_pack.cu makes them so.
 template <int FORMAT, bool PACKS>
 struct Packing {
@@ -103,7 +104,7 @@ constexpr int SLICE = 4;  // chunks of 64 channels whose sums of dw a block keep
 
 // x: (n, c, h, w), h w at most 256. dy: (n, o, 2 h, 2 w). weights: (c / 64, COPIES) pieces for the way back; w_inverse:
 // (c,), null in bf16. masks_dx: whether dx must be 0 where x is not above 0. part: (gridDim.x, c, 64), db_part:
-// (gridDim.x, o). dx: as x, or null. With PACKS there is none, but what the layer below makes of it: high, low and
+// (gridDim.x, o). dx: as x, or null. With PACKS there is none, but what the previous layer makes of it: high, low and
 // inverse_scale as pack_pixels of warpgroup_pack.cu has them, by classes where `apart` is the image's number of
 // columns, not 0; and dx_sums (n, c), its sums over the pixels of each image. Block (., slice): 256 channels of every
 // gridDim.x-th image. Shared memory: COPIES (2 PIECES + SLICE) pieces, 4 x 1,024 floats of dy, 4 kB of signs, and 1,024

@@ -1,5 +1,6 @@
 // Weights of a convolution of few outputs after an upsampling by 2, for products that come before shifts
 // (shifted.cu): once a step.
+// Launched by `ShiftedConvolution` of shifted.py.
 //
 // A piece has 64 channels, each with 64 columns: 16 numbers of the folded weights (folded.cuh) times four outputs, of
 // which those that are not there are zeros. Sums of y run down the rows of a piece, and those of dx along them. In bf16

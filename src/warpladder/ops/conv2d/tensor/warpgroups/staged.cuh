@@ -99,7 +99,7 @@ __device__ __forceinline__ void write_rows(const float* staging, const Out& to, 
     }
 }
 
-// Asks for what write_rows will read of `below`: 64 outputs of a warp's two rows of pixels, so that it lies in the
+// Requests what write_rows will read of `relu_mask`: 64 outputs of a warp's two rows of pixels, so that it lies in the
 // second-level cache by then. To be called before the products, after which nothing of it is felt.
 __device__ __forceinline__ void fetch_below(const Out& to, int image, int row, int column, int first) {
     const int lane = threadIdx.x % 32, line = row + lane % 2;

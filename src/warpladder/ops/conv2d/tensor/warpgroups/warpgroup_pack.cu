@@ -1,5 +1,6 @@
 // What warpgroup products of convolutions (warpgroups.cu, warpgroup_weights.cu) read: images channels last and weights
 // by terms, both in 16 bits.
+// Launched by `PackedImages` and `PackedWeights` of images.py.
 //
 // bf16 rounds. SPLIT, fp32, makes two halves of each number, and HALF, fp16, one, times a power of two that brings the
 // largest to 2^14 or a little above: of 64 channels of an image, so that one scale serves all taps and sums over pixels

@@ -1,5 +1,6 @@
 // A convolution's weight gradient by warpgroup products (wgmma): part[o, (tap, c)] = sum over a part of the pixels of
 // dy[pixel, o] x[pixel + tap, c].
+// Launched by `correlate` of warpgroups.py.
 //
 // Sums run over pixels, which go down the rows of both factors' pieces: wgmma takes numbers of 16 bits so, and nothing
 // is turned. A stage is one square of pixels: 128 outputs of dy, and for each of PIECES (tap, 128 channels) the square

@@ -226,4 +226,4 @@ class Warpgroups(ConvAlgorithm):
 
     def backward(self, n: int, to: Gradients) -> Launches:
         t = self.buffers
-        return self.passes.backward(n, t.dy, self.relu_output, self.argmax, to, t.dx, self.below)
+        return self.passes.backward(n, t.dy, self.relu_output, self.argmax, to, t.dx, self.dx_mask)
