@@ -24,7 +24,8 @@ from warpladder.trainers.native.program.job import (
     WAIT,
     BlockWork,
 )
-from warpladder.trainers.native.program.plan import CACHE, NativePlan
+from warpladder.trainers.native.program.plan import NativePlan
+from warpladder.trainers.native.program.rows import CACHE
 from warpladder.trainers.native.threads.run import opened, run
 from warpladder.trainers.native.threads.workers import Workers
 from warpladder.trainers.native.trainer import NativeTrainer

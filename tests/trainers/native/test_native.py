@@ -31,7 +31,8 @@ from warpladder.trainers.native.program.fuse import fuse
 from warpladder.trainers.native.program.job import ARRIVED, GENERATION, SLEEPERS
 from warpladder.trainers.native.program.layout import WeightLayout
 from warpladder.trainers.native.program.memory import Pages, padded_bytes
-from warpladder.trainers.native.program.plan import BY_LOOP, IN_REGISTERS, NativePlan
+from warpladder.trainers.native.program.plan import NativePlan
+from warpladder.trainers.native.program.rows import BY_LOOP, IN_REGISTERS
 from warpladder.trainers.native.threads.barrier import SPINS, atomic_add, atomic_load, barrier
 from warpladder.trainers.native.trainer import NativeTrainer
 

@@ -24,7 +24,8 @@ from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
 from warpladder.trainers.base import State, Trainer
 from warpladder.trainers.native.kernels.tile_sizes import CHUNK
-from warpladder.trainers.native.program.plan import BY_LOOP, IN_REGISTERS, NativePlan
+from warpladder.trainers.native.program.plan import NativePlan
+from warpladder.trainers.native.program.rows import BY_LOOP, IN_REGISTERS
 from warpladder.trainers.native.trainer import NativeTrainer
 
 SAMPLES = 20

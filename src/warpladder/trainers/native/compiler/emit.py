@@ -181,7 +181,7 @@ def emitted(result: Any = types.void) -> Callable[[Callable[..., Any]], Any]:
 def _argument(context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value) -> Any:
     """An argument of `emitted`."""
     if isinstance(kind, types.BaseTuple):
-        parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
+        parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)  # type: ignore[attr-defined]
         return [_argument(context, builder, part, element) for part, element in parts]
     if isinstance(kind, types.Array):
         array = context.make_array(kind)(context, builder, value)

@@ -55,7 +55,7 @@ def _convolve(
     views : x, y and ReLU mask. kernel : its size and stride. product : array, weights, bias, finish, panels.
     inside : rows and columns of zeros with which x begins, and the view of x without them.
     """
-    (size, stride), (*weights, panels), (border, x) = kernel, product, inside
+    (size, stride), weights, panels, (border, x) = kernel, product[:4], product[4], inside
     width = views[1].width
     in_runs = size == TAPS and stride == 1 and x.pixel == x.channels
     lone = in_runs and (panels % TOGETHER == 1 if TOGETHER > 1 else panels == 1) and _fills(width, RUN)

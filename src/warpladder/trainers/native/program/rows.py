@@ -70,7 +70,8 @@ class RowBuilder:
 
     def finished(self) -> tuple[list[Instruction], Sections]:
         """All rows in the order of their sections, and where each section begins and ends."""
-        rows, ranges = [], []
+        rows: list[Instruction] = []
+        ranges: list[tuple[int, int]] = []
         for part in self._sections.values():
             ranges.append((len(rows), len(rows) + len(part)))
             rows += part
