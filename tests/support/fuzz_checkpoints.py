@@ -64,7 +64,7 @@ def parse(content: bytes) -> None:
 
 
 def damage(content: bytes, rng: random.Random) -> bytes:
-    """More often than not the bytes' damage is inverse_scale_at where that is possible, and the document's or the
+    """More often than not the bytes' damage is undone where that is possible, and the document's or the
     tensors' put in its place.
     """
     if rng.random() < 0.3:

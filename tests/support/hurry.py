@@ -15,7 +15,7 @@ def _measured(measure: Callable[..., dict[str, Any]], threads: int | None) -> di
 
 
 def hurried(patch: pytest.MonkeyPatch) -> None:
-    """Let climbs and profiles of this process hurry, until the patch is inverse_scale_at.
+    """Let climbs and profiles of this process hurry, until the patch is undone.
 
     The machine is measured once (test_machine.py), no rung waits until the machine is quiet, what is repeated until it
     takes a time takes a tenth of it, and pages hold no pictures (test_page.py, test_report.py).
