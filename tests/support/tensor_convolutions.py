@@ -22,7 +22,7 @@ from warpladder.device.emulator import EmulatedDevice
 from warpladder.device.emulator.kernel import EmulatedKernel
 from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, Shape
-from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv, Image
 from warpladder.ops.conv2d.reference import backward, forward
 from warpladder.ops.conv2d.tensor.algorithm import ConvProblem, has_wgmma
 from warpladder.ops.conv2d.tensor.formats import FORMATS
@@ -80,7 +80,7 @@ Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def problem(
-    device: Device, small: Shape, written: Shape, window: tuple[int, int, int], n: int, precision: str, upsample: int = 1
+    device: Device, small: Image, written: Image, window: tuple[int, int, int], n: int, precision: str, upsample: int = 1
 ) -> ConvProblem:  # fmt: skip
     """A convolution alone on a device, for a batch of n images."""
     conv = FusedConv(small, written, ConvWindow(*window), upsample)
@@ -184,8 +184,8 @@ def prove(device: Device, asked: Asked, seed: int = 0) -> float:
     found, wanted, sizes = (
         convolved(device, asked, numbers),
         truth(asked, numbers),
-        truth(asked, tuple(map(abs, numbers))),
-    )  # type: ignore[arg-type]
+        truth(asked, tuple(map(abs, numbers))),  # type: ignore[arg-type]
+    )
     lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
     kind, worst = named(asked.precision), 0.0
     of_rounded = rounded(asked, numbers) if kind.coarse else None

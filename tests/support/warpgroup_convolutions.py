@@ -151,8 +151,8 @@ def prove(
     found, wanted, sizes = (
         (bound_to or Bound)(device, asked, numbers).send(),
         truth(asked, numbers),
-        truth(asked, tuple(map(abs, numbers))),
-    )  # type: ignore[arg-type]
+        truth(asked, tuple(map(abs, numbers))),  # type: ignore[arg-type]
+    )
     lengths = {"y": asked.terms[0], "dx": asked.terms[1], "dw": numbers[2].size // len(numbers[1])}
     kind, worst, dy = named(asked.precision), 0.0, numbers[2].astype(float)
     error, size = abs(found.pop("db") - dy.sum((0, 2, 3))), abs(dy).sum((0, 2, 3))

@@ -134,8 +134,8 @@ def test_who_takes_them(capability: tuple[int, int] | None, found: bool) -> None
     device.capability = capability
     image, written, window = (128, 16, 16), (3, 32, 32), (3, 1, 1)
 
-    def takes(*of: Any) -> bool:
-        return Shifted.supports(problem(device, *of, 2))
+    def takes(small: Any, written: Any, window: Any, n: int, precision: str) -> bool:
+        return Shifted.supports(problem(device, small, written, window, n, precision, upsample=2))
 
     assert [takes(image, written, window, 4, precision) for precision in ("fp32", "tf32", "bf16", "fp16")] == [
         found
