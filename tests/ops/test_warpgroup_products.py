@@ -227,8 +227,12 @@ def test_the_model_keeps_both_kernels_and_whole_clusters() -> None:
     for kind in FORMATS.values():
         for m, n, k in ((512, 1024, 784), (1000, 10, 512), (1, 1, 1), (10, 784, 59_000)):
             planned = packed_planner(
-                lambda _, shape=(m, n, k): shape, limits, 1, Formats.alike(kind), (*TILES, *OF_WARPGROUPS)
-            )  # type: ignore[misc]
+                lambda _, shape=(m, n, k): shape,
+                limits,
+                1,
+                Formats.alike(kind),
+                (*TILES, *OF_WARPGROUPS),  # type: ignore[misc]
+            )
             kinds = {type(plan.tile) for plan in planned.options(1)}
             assert len(kinds) == 2
             for tile in OF_WARPGROUPS:

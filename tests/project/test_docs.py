@@ -187,7 +187,7 @@ def test_dotted_names_that_a_page_mentions_exist(page):
 
 def resolves(names):
     """True if these names lead from the package to a module, or to what a module holds."""
-    value = warpladder
+    value: object = warpladder
     for at, name in enumerate(names):
         if not hasattr(value, name):
             try:

@@ -312,7 +312,7 @@ def _parse_csv(content: bytes) -> None:
     assert fast.cells.dtype == np.uint8 and fast.cells.ndim == 2 and fast.cells.size > 0
 
 
-def _read_csv(content: bytes) -> table.Table | str:
+def _read_csv(content: bytes) -> table.CsvTable | str:
     try:
         return table.read_table(from_bytes(content))
     except DataError as error:
@@ -335,7 +335,7 @@ def _parse_features(content: bytes) -> None:
     assert whole.names is None or (len(whole.names) == len(whole.cells) and all(whole.names))
 
 
-def _read_features(content: bytes) -> table.Table | str:
+def _read_features(content: bytes) -> table.CsvTable | str:
     try:
         return table.read_table(from_bytes(content), names=True, numbers=True)
     except DataError as error:

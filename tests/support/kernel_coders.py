@@ -34,8 +34,8 @@ def coder_cases(key: tuple[type, ...], kind: type[Segment]) -> Runs:
     for layers, in_shape, n, capacity in CODERS.get(key, ()):
         yield (
             f"{layers} on {in_shape}, {n} of {capacity}",
-            lambda device, a=(kind, layers, in_shape, n, capacity): _coder(device, *a),
-        )  # type: ignore[misc]
+            lambda device, a=(kind, layers, in_shape, n, capacity): _coder(device, *a),  # type: ignore[misc]
+        )
 
 
 def _coder(

@@ -23,8 +23,8 @@ def update_cases(table: KernelTable) -> Runs:
         a = (optimizer, size, block, limit)
         yield (
             f"{named(optimizer)}, limit {limit}, of {size}, block {block}",
-            lambda device, a=a: _update(device, table, *a),
-        )  # type: ignore[misc]
+            lambda device, a=a: _update(device, table, *a),  # type: ignore[misc]
+        )
 
 
 def _update(
@@ -77,8 +77,8 @@ def accumulate_cases(table: KernelTable) -> Runs:
     for size, parts, block in ((1, 2, 32), (1001, 3, 96), (256, 4, 256), (33, 1, 64)):
         yield (
             f"{parts} parts of {size}, block {block}",
-            lambda device, a=(size, parts, block): _accumulate(device, table, *a),
-        )  # type: ignore[misc]
+            lambda device, a=(size, parts, block): _accumulate(device, table, *a),  # type: ignore[misc]
+        )
 
 
 def _accumulate(device: Device, table: KernelTable, size: int, parts: int, block: int) -> set[str]:
