@@ -25,6 +25,7 @@ from warpladder.device.gpu.device import GpuDevice
 from warpladder.ladder import find
 from warpladder.machine.peaks import HOPPER
 from warpladder.ops.conv2d.gradients import Gradients
+from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
 from warpladder.ops.conv2d.tensor.first import first
 from warpladder.ops.engine.kernels import OnDevice
 from warpladder.proof import verify
@@ -91,11 +92,12 @@ def test_times(device: GpuDevice, precision: str) -> None:
         device.zeros((n, o, high, wide), np.uint8),
         device.zeros((n, high, wide, o), np.uint16),
     )
-    owner, shape = OnDevice(device, 256), (WIDE.picture, WIDE.written, 3, 1)
-    forward = first.FirstConvolution(owner, *shape, precision).launches(
+    owner = OnDevice(device, 256)
+    conv = FusedConv(WIDE.picture, WIDE.written, ConvWindow(3, 1, 1), relu=True, pool=True)
+    forward = first.FirstConvolution(owner, conv, precision).launches(
         n, x, w, b, y, argmax, packed if precision == "bf16" else None
     )
-    backward = first.FirstGradient(owner, *shape, n, precision).launches(
+    backward = first.FirstGradient(owner, conv, n, precision).launches(
         n, x, y, argmax, Gradients(device.zeros(w.shape), device.zeros((o,)))
     )
     assert device.limits.bandwidth is not None

@@ -226,13 +226,8 @@ def test_the_model_keeps_both_kernels_and_whole_clusters() -> None:
     limits = Limits("a large GPU", multiprocessors=132)
     for kind in FORMATS.values():
         for m, n, k in ((512, 1024, 784), (1000, 10, 512), (1, 1, 1), (10, 784, 59_000)):
-            planned = packed_planner(
-                lambda _, shape=(m, n, k): shape,
-                limits,
-                1,
-                Formats.alike(kind),
-                (*TILES, *OF_WARPGROUPS),  # type: ignore[misc]
-            )
+            shape = (m, n, k)
+            planned = packed_planner(lambda _: shape, limits, 1, Formats.alike(kind), (*TILES, *OF_WARPGROUPS))  # noqa: B023
             kinds = {type(plan.tile) for plan in planned.options(1)}
             assert len(kinds) == 2
             for tile in OF_WARPGROUPS:

@@ -192,7 +192,7 @@ def _whole(
     source = replace(stored(device, data.train_x, data.scale, data.train_y, drawn.order.words), step=log.step)
     weights, gradients = (tuple(slots.views(flat).values()) for flat in (w, dw))
     nodes = chain(net, batch, batch, device.limits, config, gathers=True)
-    assert kind.updates(nodes)
+    assert kind.updates_in_place(nodes)
     operands = Operands(Buffers(None, None), weights, gradients, source, log=log, update=update)
     segment = kind(device, nodes, operands, 256)
     launched = send(segment.setup)
