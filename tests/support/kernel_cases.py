@@ -34,13 +34,13 @@ from shifted_convolutions import kernel_runs as shifted_runs
 from stand_in import libraries
 from warpgroup_convolutions import kernel_runs as warpgroup_runs
 
-from warpladder import ops
 from warpladder.appendix.gemm import LEVELS
 from warpladder.device import Device
 from warpladder.device.emulator import EmulatedDevice
 from warpladder.nets import Conv2d, Layer, Linear, Loss, MSELoss
 from warpladder.ops.engine.chain import Gather
 from warpladder.ops.engine.segments import KernelTable, Segment
+from warpladder.ops import tables as package
 from warpladder.ops.tables import library
 from warpladder.rungs.library import OPERATIONS
 
@@ -56,13 +56,11 @@ class KernelCase:
 
 
 def tables() -> dict[str, KernelTable]:
-    """Every table of kernels that stands in `warpladder.ops`, by its module's name; of those that call libraries, the
-    one that calls most.
+    """Every table of kernels in `warpladder.ops.tables`, by its module's name; of those that call libraries, the one
+    that calls most.
     """
     modules = [
-        importlib.import_module(f"warpladder.ops.{found.name}")
-        for found in pkgutil.iter_modules(ops.__path__)
-        if not found.ispkg
+        importlib.import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)
     ]
     found = {module.__name__.rpartition(".")[2]: getattr(module, "TABLE", None) for module in modules}
     return {name: table for name, table in found.items() if isinstance(table, KernelTable)} | {
