@@ -147,3 +147,13 @@ def small_climbs_in_module() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         hurry.hurried(patch)
         yield
+
+
+@pytest.fixture
+def cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a proof's reference cases once for each net, configuration and precision, not for each trainer."""
+    from shared_cases import made_once
+
+    import warpladder.proof
+
+    monkeypatch.setattr(warpladder.proof, "Cases", lambda net, config, rng, dataset, *how: made_once(net, config, *how))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from climbs import MACHINE, example
-from test_reproduce import SMALL, reproduced
+from reproduced_reports import SMALL, reproduced
 
 from warpladder.appendix.reproduce import definition
 from warpladder.appendix.reproduce.definition import parse

@@ -11,7 +11,7 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from test_reproduce import WRITTEN, reproduced
+from reproduced_reports import WRITTEN, reproduced
 
 from warpladder.appendix.reproduce import Watcher, definition, svms
 from warpladder.appendix.reproduce.definition import parse

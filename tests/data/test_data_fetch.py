@@ -183,7 +183,7 @@ def test_progress_is_shown_on_stderr_and_only_if_asked_for(server, capsys):
 
 
 def test_a_data_set_is_downloaded_whole(server, tmp_path, monkeypatch):
-    from test_data_files import ZIPPED, write_mnist
+    from mnist_files import ZIPPED, write_mnist
 
     x, _ = write_mnist(tmp_path / "origin", ZIPPED, ".gz")
     for path in (tmp_path / "origin").iterdir():
@@ -199,7 +199,7 @@ def test_a_data_set_is_downloaded_whole(server, tmp_path, monkeypatch):
 @pytest.fixture
 def served(server, tmp_path, monkeypatch) -> np.ndarray:
     """Images of a small MNIST and of a small Fashion-MNIST, which the mirrors serve."""
-    from test_data_files import ZIPPED, write_mnist
+    from mnist_files import ZIPPED, write_mnist
 
     x, _ = write_mnist(tmp_path / "origin", ZIPPED, ".gz")
     Mirrors.files = {path.name: path.read_bytes() for path in (tmp_path / "origin").iterdir()}

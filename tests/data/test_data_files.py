@@ -6,37 +6,17 @@ import gzip
 import io
 import os
 import pickle
-import struct
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from mnist_files import RAW, ZIPPED, idx, write_mnist
 
 from warpladder.data import Dataset, cifar10, load, mnist, reader
 from warpladder.errors import DataError
 
 HTML = b"<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head></html>\n"
-Pack = Callable[[bytes], bytes]
-RAW: Pack = bytes
-ZIPPED: Pack = gzip.compress
-
-
-def idx(values: np.ndarray) -> bytes:
-    return struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape) + values.tobytes()
-
-
-def write_mnist(
-    folder: Path, pack: Pack = RAW, end: str = "", dot: bool = False, train: int = 30, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Four files in a folder; returns the training images and labels."""
-    rng = np.random.default_rng(seed)
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = [(rng.integers(0, 256, (n, 28, 28), np.uint8), rng.integers(0, 10, n, np.uint8)) for n in (train, 8)]
-    for name, values in zip(mnist.FILES, [array for part in parts for array in part], strict=True):
-        (folder / ((name.replace("-idx", ".idx") if dot else name) + end)).write_bytes(pack(idx(values)))
-    return parts[0]
 
 
 def refusal(name: str, folder: Path) -> str:

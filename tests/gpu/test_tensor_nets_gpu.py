@@ -15,7 +15,7 @@ pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed:
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
 from strategies import Case, case, cases
-from test_tensor_rung import chains
+from tensor_nets import chains
 
 import warpladder.timing.profile
 from warpladder import nets

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 pytest.importorskip("cuda.bindings", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 pytest.importorskip("cuda.core", reason="CUDA's libraries are not installed: scripts/setup test nvrtc")
 
+from compared_steps import compare_epoch
 from strategies import NARROW, Case, case, cases
 from tensor_convolutions import KINDS as SIZES
 from tensor_convolutions import SHAPES, convolved, drawn
@@ -32,7 +33,6 @@ from tensor_tools import (
     size_of,
     unaligned,
 )
-from test_steps import compare_epoch
 
 from warpladder import nets
 from warpladder.appendix.gemm.climb import timed

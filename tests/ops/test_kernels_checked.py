@@ -11,7 +11,6 @@ Each mode runs in a process of its own, which a test that asks for it starts.
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from typing import Any
 import kernel_cases
 import pytest
 from kernel_cases import KernelCase, every_case
+from kernel_turns import BY_DAY, CASES, SHOWS_MOST
 
 import warpladder
 from warpladder.appendix.gemm.tensor import EVERY_LEVEL
@@ -36,36 +36,7 @@ from warpladder.ops.tables import naive
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
-CASES = every_case()
-SIZE = re.compile(r", \d+ (?:of \d+, block|samples).*")
-SAMPLES = re.compile(r"(\d+) of \d|\bof (\d+), block|(\d+) samples")
 
-
-def says(case: KernelCase) -> tuple[bool, int]:
-    """How much a case shows: whether its input has a gradient, and how many samples or weights it has."""
-    found = SAMPLES.search(case.name)
-    return not case.name.endswith("no dx"), int(next(filter(None, found.groups()))) if found else 0
-
-
-RISING = sorted(CASES, key=says)
-SHOWS_MOST = frozenset(
-    {SIZE.sub("", case.name): case.name for case in RISING}.values()
-)  # of what differs in size alone, the one that shows most
-
-
-def telling_chains() -> Iterator[str]:
-    """Of each segment with a convolution the half of the chains of layers that show most, since each wants kernels of
-    its own; of other segments all.
-    """
-    segments: dict[str, list[str]] = {}
-    for case in reversed(RISING):
-        if case.name in SHOWS_MOST:
-            segments.setdefault(" ".join(case.name.split()[:2]), []).append(case.name)
-    for segment, chains in segments.items():
-        yield from chains[: (len(chains) + 1) // 2] if "Conv2d" in segment else chains
-
-
-BY_DAY = frozenset(telling_chains())
 PLAIN = "fast forward"
 MODES = (PLAIN, "check forward", "fast reverse", "fast random")
 PACKAGE = Path(warpladder.__file__).parent

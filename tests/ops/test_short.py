@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compared_steps import bits, clear_of_switches, compare_epoch
 from kernel_layers import _layers as check
 from kernel_tools import nan, send
 from segments_here import for_gather, kinds, step_of, stored
 from strategies import case
-from test_steps import bits, clear_of_switches, compare_epoch
 
 from warpladder.config import TrainConfig
 from warpladder.data.order import Order

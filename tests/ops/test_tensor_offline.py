@@ -4,11 +4,12 @@ asked to.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from machine_code import INSTRUCTIONS, MOST_CODE, code_size
+from machine_code import assembled as assembled  # a fixture
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: scripts/setup test nvrtc")
 pytest.importorskip("cuda.core", reason="NVRTC is not installed: scripts/setup test nvrtc")
@@ -19,12 +20,11 @@ from warpladder import nets
 from warpladder.appendix.gemm.tensor import TENSOR_LEVELS
 from warpladder.appendix.gemm.tensor_level import TensorLevel
 from warpladder.config import TrainConfig
-from warpladder.device import Launch, Resources
+from warpladder.device import Launch
 from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.device.gpu import compile as compiler
 from warpladder.device.gpu.offline import OfflineDevice
-from warpladder.device.gpu.ptxas import resources
 from warpladder.device.occupancy import blocks_per_multiprocessor
 from warpladder.errors import KernelError
 from warpladder.ops.conv2d.gradients import Gradients
@@ -68,29 +68,9 @@ def test_they_compile_and_fit(arch: str, level: TensorLevel) -> None:
             assert blocks_per_multiprocessor(launch.block, launch.shared, taken, device.limits) >= 1
 
 
-HALF, BF16 = (f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32" for kind in ("f16", "bf16"))
-#: By precision: the instruction that its products are made of.
-INSTRUCTIONS = {"fp32": HALF, "fp16": HALF, "bf16": BF16, "tf32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"}
-
 #: Multiply-adds of SGD's step for the four parameters that a thread updates at a time: weight decay, momentum,
 #: Nesterov's.
 UPDATE = 4 * 3
-
-
-@pytest.fixture
-def assembled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The assembler's text (PTX) of each source that the test compiles, in their order. In none of them does a product
-    of warpgroups wait for the one before it.
-    """
-    texts: list[str] = []
-
-    def seen(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
-        texts.append(ptx)
-        assert "serialized" not in report, report
-        return resources(report, ptx, symbols)
-
-    monkeypatch.setattr(compiler, "resources", seen)
-    return texts
 
 
 @pytest.mark.parametrize(
@@ -288,22 +268,6 @@ def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, preci
                 {call.name.partition("<")[0]: call.kernel.tensor for call in calls}
             )  # Hopper has tiles of its own
     assert told[0] == told[-1] and any(told[0].values()) and not all(told[0].values())
-
-
-#: Bytes of a kernel's machine code, at most. `convolve<BF16, 2>` once had 154 kB, and its sums took far longer on their
-#: way out than those of a kernel of 70 kB: docs/notes/tensor-conv2d.md.
-MOST_CODE = 64 << 10
-
-
-def code_size(cubin: bytes, symbol: str) -> int:
-    """Bytes of a kernel's machine code: the size of its section in the ELF file."""
-    (table,), (each, count, names) = struct.unpack_from("<Q", cubin, 0x28), struct.unpack_from("<HHH", cubin, 0x3A)
-    sections = [
-        struct.unpack_from("<IIQQQQ", cubin, table + each * i) for i in range(count)
-    ]  # name, type, flags, address, offset, size
-    text = cubin[sections[names][4] :]
-    (size,) = (section[5] for section in sections if text[section[0] :].startswith(f".text.{symbol}\0".encode()))
-    return int(size)
 
 
 def test_convolutions_by_warpgroup_products_fit(assembled: list[str]) -> None:

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 from clockwork import Clockwork
+from compared_steps import bits, compare_epoch
 from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
-from strategies import Case, case, configs, flat_layers
+from named_calls import steps
+from strategies import Case, case
+from tensor_nets import CODER, DEEP, LINE, MLP, NETS, chains, on
 from tensor_tools import IN_BF16, Edited
-from test_overlap import steps
-from test_steps import bits, compare_epoch
 
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
-from warpladder.device import Call, Device, Launch
+from warpladder.device import Call, Launch
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import RungError
 from warpladder.ladder import find
@@ -60,19 +60,7 @@ from warpladder.trainers.kernelwise import where
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 PLAIN = find("tensor", device="emulated")
-#: Widths of 1, of no multiple of anything, and above a tile; ReLU first, twice, and last.
-DEEP = Net(
-    "deep", (97,), (Linear(out_features=131), ReLU(), Linear(out_features=1), Linear(out_features=70), ReLU(), Linear(out_features=2)), CrossEntropyLoss()
-)  # fmt: skip
-CODER = Net(
-    "coder", (1, 5, 9), (nets.Flatten(), Linear(out_features=33), ReLU(), Linear(out_features=45), ReLU()), MSELoss()
-)
-NETS = (nets.softmax((1, 8, 8)), nets.mlp((1, 8, 8)), nets.mlp10((1, 8, 8)), DEEP, CODER)
-MLP = NETS[1]
 FIVE = (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn(), nets.autoencoder())
-#: For gradients of any size: linear layers, and convolutions with the window, the stride and the upsampling of the
-#: package's nets.
-LINE = Net("line", (40,), (Linear(out_features=70), ReLU(), Linear(out_features=40)), MSELoss())
 IMAGE = Net(
     "image", (3, 6, 6),
     (
@@ -153,22 +141,6 @@ def test_proven_with_other_optimizers(name: str) -> None:
     assert verdict.passed, verdict.reason
 
 
-@st.composite
-def chains(draw: st.DrawFn) -> Case:
-    """Up to six layers of Linear and ReLU under either loss, wider than a tile now and then, with settings and some
-    samples.
-    """
-    layers = [draw(flat_layers()) for _ in range(draw(st.integers(0, 5)))]
-    if draw(st.booleans()):
-        layers.insert(draw(st.integers(0, len(layers))), Linear(out_features=draw(st.integers(60, 140))))
-    inputs, loss = draw(st.integers(1, 90)), MSELoss() if draw(st.booleans()) else CrossEntropyLoss()
-    last = Linear(out_features=inputs if isinstance(loss, MSELoss) else draw(st.integers(2, 12)))
-    net = Net("drawn", (inputs,), (*layers, last), loss)
-    return case(
-        net, draw(configs()), draw(st.integers(0, 2**16)), draw(st.integers(1, 11)), as_bytes=draw(st.booleans())
-    )
-
-
 def test_steps_of_drawn_chains() -> None:
     usual = settings().max_examples
 
@@ -232,10 +204,6 @@ def _gradient(
         trainer.load(data)
         trainer.run(Order(0, 0, len(data.train_x), shuffle=False), 0, 1)
         return trainer.state().slots["momentum_buffer"]
-
-
-def on(device: Device, precision: str = "fp32") -> Callable[[Net, TrainConfig, State], GraphedTrainer]:
-    return lambda net, config, state: GraphedTrainer(net, config, state, device, TABLE, precision=precision)
 
 
 #: What is planted in the products, and the precision that is claimed.

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_up_profiles import made_up
+from stored_results import STORED
 from strategies import case
-from test_page import STORED
-from test_profile import made_up
 
 from warpladder import nets
 from warpladder.appendix.gemm import LEVELS

@@ -7,14 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from strategies import Case, case
+from strategies import case
+from tensor_nets import CNN, DEEP, LINE, MIXED, MLP, on, trained
 from tensor_tools import Edited
-from test_tensor_convolutions import CNN, MIXED
-from test_tensor_rung import DEEP, LINE, MLP, on
 
 from warpladder.config import TrainConfig
-from warpladder.data.order import Order
-from warpladder.device import Device
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.nets import Net
 from warpladder.ops.conv2d.tensor.segment import TensorConv2d
@@ -37,19 +34,6 @@ SETTINGS = TrainConfig(
 PLAIN = TrainConfig(batch_size=7, epochs=2, learning_rate=0.1)
 
 UPDATING = (TensorLinear, SmallHead, TensorConv2d)
-
-
-def trained(drawn: Case, device: Device, precision: str, cuts: tuple[int, ...] = ()) -> tuple[bytes, list[float]]:
-    """State and losses after two epochs; cuts: the steps at which the first one is interrupted."""
-    losses: list[float] = []
-    with GraphedTrainer(drawn.net, drawn.config, drawn.state, device, TABLE, precision=precision) as trainer:
-        trainer.load(drawn.dataset)
-        for epoch, at in enumerate((cuts, ())):
-            order = Order(1, epoch, len(drawn.dataset.train_x))
-            steps = drawn.config.steps(order.n)
-            for first, last in zip((0, *at), (*at, steps), strict=True):
-                losses += trainer.run(order, first, last).loss.tolist()
-        return trainer.state().bits(), losses
 
 
 def when(net: Net, precision: str, config: TrainConfig) -> list[pytest.MarkDecorator]:

@@ -10,14 +10,14 @@ from functools import partial
 
 import numpy as np
 import pytest
+from compared_steps import clear_of_switches, compare_epoch
 from hypothesis import given
 from hypothesis import strategies as st
-from kernel_cases import KernelCase, every_case
+from kernel_cases import KernelCase
 from kernel_tools import close, nan, send
+from kernel_turns import BY_DAY, CASES
 from segments_here import for_layers, for_loss
 from strategies import ZOO, case
-from test_kernels_checked import BY_DAY
-from test_steps import clear_of_switches, compare_epoch
 from updates import OPTIMIZERS, drawn, named
 
 from warpladder import nets
@@ -71,7 +71,7 @@ def normal(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-OWN = [case for case in every_case() if case.name.startswith(("Tiled", "Wide"))]
+OWN = [case for case in CASES if case.name.startswith(("Tiled", "Wide"))]
 
 
 @pytest.mark.parametrize(

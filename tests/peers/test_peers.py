@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compared_steps import compare_epoch
 from hypothesis import HealthCheck, assume, given, settings
+from peer_stand_ins import STAND_INS, graph, stand_in
 from rungs_here import CPU_PEERS
 from strategies import NARROW, ZOO, Case, case, cases
-from test_steps import compare_epoch
 
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -32,13 +33,6 @@ from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
-
-
-def graph(net: Net, config: TrainConfig, state: State, **options: Any) -> Trainer:
-    """What the peers on the GPU do between their graphs, on the CPU."""
-    from warpladder.peers.torch.graph import GraphTrainer
-
-    return GraphTrainer(net, config, state, device="cpu", **options)
 
 
 def graph_with(
@@ -109,18 +103,6 @@ def mixed_bf16(net: Net, config: TrainConfig, state: State) -> Trainer:
     return TorchTrainer(net, config, state, precision="bf16", threads=1)
 
 
-def stand_in(
-    name: str, build: Callable[[Net, TrainConfig, State], Trainer], precision: str = "fp32", like: str = "torch"
-) -> Rung:
-    """A peer of the GPU as it is on the CPU, for tests; `like` names the peer of the CPU whose limits it has."""
-    return Rung(name, name, "", build, find(like).unsupported, precision=precision)
-
-
-STAND_INS = (
-    stand_in("graph", graph),
-    stand_in("graph-nhwc", partial(graph, images_last=True), like="torch:images=last"),
-    find("torch:loader=yes:workers=0"),
-)
 COARSE = (
     stand_in("graph-bf16", partial(graph, images_last=True, precision="bf16"), "bf16"),
     stand_in("graph-bf16-apart", apart, "bf16"),

@@ -8,31 +8,19 @@ import shlex
 import sys
 from importlib.util import find_spec
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from markdown_it import MarkdownIt
+from pages import ROOT, code, tokens
 
 import warpladder
 from warpladder.cli import group
 from warpladder.ladder import LADDER
 
-ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path
     for path in ROOT.rglob("*.md")
     if not any(part.startswith(".") or part == "local" for part in path.relative_to(ROOT).parts)
 )
-
-
-def tokens(page):
-    for token in MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8")):
-        yield token
-        yield from token.children or ()
-
-
-def code(page, language):
-    return [token.content for token in tokens(page) if token.type == "fence" and token.info == language]
 
 
 def anchors(page):

@@ -22,9 +22,8 @@ import pytest
 from adagrad import Adagrad
 from avgpool2d import AvgPool2d
 from leakyrelu import LeakyReLU
+from pages import ROOT, code
 from strategies import case
-from test_docs import ROOT, code
-from test_verify import cases_once as cases_once  # a fixture
 
 import warpladder as wl
 from warpladder.device.emulator import why_not

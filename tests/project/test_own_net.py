@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_docs import ROOT, code
+from pages import ROOT, code
 
 import warpladder as wl
 from warpladder.errors import NetError

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from test_docs import ROOT, code
+from pages import ROOT, code
 
 import warpladder as wl
 from warpladder.device.emulator import why_not

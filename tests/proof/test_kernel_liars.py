@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from clockwork import Clockwork
 from strategies import case
-from test_verify import cases_once as cases_once  # a fixture
 
 from warpladder import nets
 from warpladder.config import TrainConfig

@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from liars import LIARS, Liar
-from test_verify import CODER, SQUARE, made_once
-from test_verify import cases_once as cases_once  # a fixture
+from shared_cases import CODER, SQUARE, made_once
 from wrong_steps import WRONG_STEPS
 
 from warpladder import nets

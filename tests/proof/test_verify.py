@@ -2,9 +2,7 @@
 
 import math
 import re
-import sys
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 from liars import HONEST, Liar, SharesItsParameters, Wrapper
 from liars import LIARS as OTHERS
 from rungs_here import CPU_PEERS, HERE
+from shared_cases import CODER, SQUARE, made_once
 from wrong_steps import WRONG_STEPS
 
 from warpladder import nets
@@ -22,7 +21,7 @@ from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.errors import DataError, RungError
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+from warpladder.nets import Conv2d, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
 from warpladder.nets.params import initial, param_slices
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
@@ -42,26 +41,6 @@ from warpladder.trainers.base import State
 
 LIARS = (*OTHERS, *WRONG_STEPS)
 
-SQUARE = Net(
-    "square",
-    (1, 4, 4),
-    (Flatten(), Linear(out_features=16), ReLU(), Linear(out_features=16), ReLU(), Linear(out_features=5)),
-    CrossEntropyLoss(),
-)
-CODER = Net(
-    "coder",
-    (2, 8, 8),
-    (
-        Conv2d(out_channels=6, kernel_size=3, padding=1),
-        ReLU(),
-        MaxPool2d(2),
-        Conv2d(out_channels=5, kernel_size=3, padding=1),
-        ReLU(),
-        Upsample2d(scale_factor=2),
-        Conv2d(out_channels=2, kernel_size=3, padding=1),
-    ),
-    MSELoss(),
-)
 
 #: Nets and batches that every liar has to get past.
 COURTS = (
@@ -80,20 +59,6 @@ EVERYTHING = TrainConfig(batch_size=4, momentum=0.9, nesterov=True, weight_decay
 def nothing_shared() -> None:
     """What one liar shares between its trainers stays within a test."""
     SharesItsParameters.shared.clear()
-
-
-@pytest.fixture
-def cases_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Specimens are made once for each net, configuration and precision, not for each trainer that is judged by them."""
-    monkeypatch.setattr(
-        sys.modules["warpladder.proof"], "Cases", lambda net, config, rng, dataset, *how: made_once(net, config, *how)
-    )
-
-
-@cache
-def made_once(net: Net, config: TrainConfig, *how: str | bool) -> Cases:
-    """`how` : precision and transforms, as far as they are not the usual ones."""
-    return Cases(net, config, np.random.default_rng(0), None, *how)  # type: ignore[arg-type]
 
 
 def courts(liar: Liar) -> list[tuple[Net, TrainConfig]]:

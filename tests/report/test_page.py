@@ -16,40 +16,17 @@ from typing import Any
 
 import pytest
 from climbs import example, timed
+from stored_results import STORED, full, learned
 
 from warpladder.report import compare
 from warpladder.report.figures import curves
 from warpladder.report.page import page, write_page
 from warpladder.report.style import STYLE
-from warpladder.results import Gpu, History, RungResult, load
+from warpladder.results import Gpu, RungResult, load
 from warpladder.results.profiled import Profile
 from warpladder.results.text import words
 
-STORED = Path(__file__).parents[2] / "benchmarks"
 DOCS = Path(__file__).parents[2] / "docs"
-CU = ("// one thread for each output", "__global__ void forward() {}", '  <b> & "quotes"')
-
-
-def learned(rung, losses, seconds, accuracy=(0.5, 0.75, 0.9)):
-    return replace(rung, history=History(losses, accuracy, seconds))
-
-
-def full(**changes):
-    """The example with everything a page can show: histories, sources, a GPU."""
-    loops, numpy, native, broken, jax, torch = example().rungs
-    rungs = (
-        replace(learned(loops, (2.0, 1.0, 0.5), (31.0, 31.0, 31.0)), sources=("ops/linear/loops.py", "ops/relu/loops.py")),
-        replace(learned(numpy, (2.0, 1.0, 0.5), (1.3, 1.3, 1.3)), sources=("ops/linear/array.py", "ops/relu/loops.py")),
-        replace(learned(native, (2.0, 1.0, 0.005), (0.4, 0.4, 0.4)), sources=("own.cu",)),
-        broken, jax, learned(torch, (2.0, 1.0, 0.5), (0.9, 0.9, 0.9)),
-    )  # fmt: skip
-    sources = {
-        "ops/linear/loops.py": ("for i in range(n):",),
-        "ops/relu/loops.py": ("max(x, 0)",),
-        "ops/linear/array.py": ("x @ w",),
-        "own.cu": CU,
-    }
-    return replace(example(rungs=rungs, sources=sources), **changes)
 
 
 class Elements(HTMLParser):

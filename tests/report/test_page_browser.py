@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from climbs import example, timed
-from test_page import full
+from stored_results import full
 
 from warpladder.appendix.reproduce.report.page import page as reproduced
 from warpladder.appendix.reproduce.results import Reproduction

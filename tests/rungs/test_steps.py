@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from compared_steps import bits, build, clear_of_switches, compare_epoch
 from hypothesis import HealthCheck, assume, given, settings
 from magnitudes import longest_chain, magnitudes
 from rungs_here import HERE, TEMPLATED
 from strategies import NARROW, ZOO, Case, case, cases
-from updates import sizes as update_sizes
 
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -19,94 +19,16 @@ from warpladder.data.dataset import pixels
 from warpladder.data.order import ORDER_WORDS
 from warpladder.errors import ConfigError, DataError
 from warpladder.ladder import find
-from warpladder.nets import Flatten, Net, ReLU, params
+from warpladder.nets import Flatten, Net, ReLU
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
 from warpladder.rungs.base import Rung
 from warpladder.trainers import layerwise
-from warpladder.trainers.base import State, Trainer
 
 rungs = pytest.mark.parametrize("rung", HERE, ids=lambda rung: rung.name)
 
 #: Rungs that have the kernels of naive or tiled, and another way of bringing samples.
 FEEDS = ("streamed-emulated", "resident-emulated")
-
-#: A rate at which a step's update dwarfs the weights, so that an error in it cannot hide behind them.
-RATE = 64.0
-
-
-def build(rung: Rung, drawn: Case) -> Trainer:
-    reason = rung.unsupported(drawn.net, drawn.config)
-    assert reason is None, reason
-    trainer = rung.build(drawn.net, drawn.config, drawn.state)
-    trainer.load(drawn.dataset)
-    return trainer
-
-
-def float32(state: State) -> State:
-    return state.copied(np.float32)
-
-
-def agree(net: Net, found: np.ndarray, wanted: np.ndarray, terms: np.ndarray, limit: float, what: str) -> None:
-    """Tensor by tensor, normwise, relative to the absolute values of the terms that were added."""
-    for name, scale in params.views(net, terms).items():
-        error = np.linalg.norm(params.views(net, found - wanted)[name])
-        assert error <= limit * np.linalg.norm(scale), (
-            f"{what} of {name}: {error:.1e} against terms of {np.linalg.norm(scale):.1e}"
-        )
-
-
-def same_count(wanted_out: np.ndarray, sizes: np.ndarray, limit: float) -> bool:
-    """Whether no sample's two largest outputs are so close that rounding could swap them."""
-    rows = np.arange(len(wanted_out))
-    best = wanted_out.argmax(axis=1)
-    gap = wanted_out[rows, best][:, None] - wanted_out
-    safe = gap > limit * (sizes + sizes[rows, best][:, None])
-    safe[rows, best] = True
-    return bool(safe.all())
-
-
-def compare_epoch(rung: Rung, drawn: Case) -> int:
-    """Take every step of an epoch from the same float32 states along a float64 trajectory; returns how many could be
-    compared.
-    """
-    net, samples = drawn.net, len(drawn.dataset.train_x)
-    config = drawn.config.but(learning_rate=RATE)
-    walker = ReferenceTrainer(net, drawn.config, drawn.state)
-    walker.load(drawn.dataset)
-    reference = ReferenceTrainer(net, config, drawn.state)
-    reference.load(drawn.dataset)
-    compared = 0
-    with build(rung, replace(drawn, config=config)) as trainer:
-        for step in range(drawn.steps):
-            start = float32(walker.state())
-            for each in (walker, reference, trainer):
-                each.set_state(start)
-            batch = config.batch(samples)
-            x, y = reference.batch(drawn.order.indices(step * batch, min((step + 1) * batch, samples)))
-            limit = bound("float32", longest_chain(net, len(x)))
-            sizes = magnitudes(reference, x, y)
-            out = reference.activations(x)[-1]
-            wanted, found = reference.run(drawn.order, step, step + 1), trainer.run(drawn.order, step, step + 1)
-            assert found.size.tolist() == [len(x)]
-            assert abs(found.loss[0] - wanted.loss[0]) <= limit * sizes.loss
-            if y is None:
-                assert found.correct.tolist() == [0]
-            elif same_count(out, sizes.output, limit):
-                assert found.correct.tolist() == wanted.correct.tolist()
-            if (sizes.closest > limit).all():  # otherwise rounding may throw a switch
-                w_start, rate = start.params.astype(float), float(config.rates(start.step, start.step + 1, samples)[0])
-                held = {name: slot.astype(float) for name, slot in start.slots.items()}
-                change, slot_terms = update_sizes(config, w_start, sizes.grads, held, rate, start.step + 1)
-                after = trainer.state()
-                assert after.step == reference.step == start.step + 1
-                assert after.slots.keys() == slot_terms.keys()
-                agree(net, after.params, reference.params, abs(w_start) + change, limit, "update")
-                for name, terms in slot_terms.items():
-                    agree(net, after.slots[name], reference.slots[name], terms, limit, name)
-                compared += 1
-            walker.run(drawn.order, step, step + 1)
-    return compared
 
 
 @rungs
@@ -123,22 +45,6 @@ def test_steps_of_drawn_nets(rung: Rung) -> None:
         assume(compare_epoch(rung, drawn) or not drawn.steps)
 
     agree_on()
-
-
-def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
-    """A case whose samples, out of many, are those farthest from any switch; biases decide most ReLUs one way or the
-    other.
-    """
-    drawn = case(net, config, seed=1, samples=40)
-    for name, bias in params.views(net, drawn.state.params).items():
-        if name.endswith("bias"):
-            bias *= 20
-    reference = ReferenceTrainer(net, config, drawn.state)
-    reference.load(drawn.dataset)
-    x, y = reference.batch(np.arange(40))
-    best = np.sort(np.argsort(-magnitudes(reference, x, y).closest)[:samples])
-    chosen = drawn.dataset.but(train_x=drawn.dataset.train_x[best], train_y=None if y is None else y[best])
-    return replace(drawn, dataset=chosen, order=replace(drawn.order, n=samples))
 
 
 @pytest.mark.parametrize(
@@ -169,10 +75,6 @@ def test_steps_of_kernels_with_instances(rung: Rung, net: Net) -> None:
 
 SMALL = nets.cnn((1, 8, 8), classes=4)
 SETTINGS = TrainConfig(batch_size=4, learning_rate=0.05, momentum=0.9, weight_decay=1e-3)
-
-
-def bits(state: State) -> bytes:
-    return state.bits()
 
 
 @rungs

@@ -38,9 +38,9 @@ from warpladder.appendix.gemm import LEVELS
 from warpladder.device import Device
 from warpladder.device.emulator import EmulatedDevice
 from warpladder.nets import Conv2d, Layer, Linear, Loss, MSELoss
+from warpladder.ops import tables as package
 from warpladder.ops.engine.chain import Gather
 from warpladder.ops.engine.segments import KernelTable, Segment
-from warpladder.ops import tables as package
 from warpladder.ops.tables import library
 from warpladder.rungs.library import OPERATIONS
 

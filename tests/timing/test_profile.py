@@ -11,6 +11,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 from climbs import example
+from made_up_profiles import LONG, made_up
 from rich.console import Console
 from rungs_here import HERE
 from strategies import NARROW, case
@@ -26,7 +27,7 @@ from warpladder.ladder import find
 from warpladder.nets import Flatten
 from warpladder.optimizers import Adam, Optimizer
 from warpladder.report.page import page
-from warpladder.results.profiled import KernelTime, LaunchShape, Part, ProductTiles, Profile
+from warpladder.results.profiled import Profile
 from warpladder.rungs.base import Rung
 from warpladder.timing.profile import WHOLE, floor, profile
 from warpladder.trainers.native.compiler.clocks import Clocks
@@ -196,26 +197,6 @@ def test_the_command_writes_what_it_shows(tmp_path, capsys):
     assert told["schema"] == 1 and told["rung"] == "loops" and np.isfinite(told["step_seconds"])
     shown = capsys.readouterr().out
     assert "1 Linear" in shown and "of floor" in shown and "update" in shown
-
-
-LONG = "gemm_patches_relu_pool_bias_kernel<64, 128, 8, float4>"
-
-
-def made_up() -> Profile:
-    """A profile with figures as long as they get."""
-    kernel = KernelTime(LONG, 12, 1.234e-4, LaunchShape((65535, 128, 64), (32, 8, 4), 98_304, 255, 1_024, 1_280, 0.375))
-    part = Part(
-        "0 Conv2d, 1 ReLU, 2 MaxPool2d",
-        "backward",
-        9.87e-5,
-        floor.Floor(123_456_789, 98_765_432),
-        (kernel, KernelTime("cudnn", 1, 2e-6, None)),
-    )
-    tiled = ProductTiles((0, 2), "input gradient", 60_000, "128x128x16", 784, 32, True)
-    return Profile(
-        "autoencoder", "gemm", "NVIDIA H200", 64, 3e-4, 10**9, 6e13, 4e12, (part,), {"activations": 123_456_789}, 10**9,
-        {"to the device": 1_234_567}, tiles=(tiled,),
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [60, 70, 80, 100, 160])

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from peer_stand_ins import STAND_INS
 from runs import CNN, CONFIG, MLP, data, facts, hooked
 from strategies import case
-from test_peers import STAND_INS
 
 from warpladder import nets
 from warpladder.config import TrainConfig

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from checkpoints import apart, together
+from crashes import crashed, same
 from runs import CNN, CONFIG, MLP, data
 from safetensors.numpy import load as load_tensors
-from test_resume import crashed, same
-from test_verify import CODER
-from test_verify import cases_once as cases_once  # a fixture
+from shared_cases import CODER
 
 import warpladder as wl
 from warpladder import nets

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from liars import Liar, Wrapper
 from loss_liars import LOSS_LIARS
+from peer_stand_ins import STAND_INS
 from rungs_here import CPU_PEERS, HERE
 from runs import AUTOENCODER, CONFIG, MLP, NETS, data, facts, hooked
+from shared_cases import CODER
 from strategies import case
-from test_peers import STAND_INS
-from test_verify import CODER
-from test_verify import cases_once as cases_once  # a fixture
 
 from warpladder import nets
 from warpladder.checkpoint import decode, encode

@@ -3,70 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from checkpoints import apart, former
+from crashes import Crash, crashed, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rungs_here import NAMES
 from runs import AUTOENCODER, CNN, CONFIG, MLP, NETS, Hook, data, facts, hooked
 
 from warpladder.checkpoint import Checkpoint, load, save
-from warpladder.config import TrainConfig
 from warpladder.data.order import Order
 from warpladder.errors import CheckpointError
-from warpladder.ladder import Rung, find
+from warpladder.ladder import find
 from warpladder.machine.facts import cores
-from warpladder.nets import Net
 from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.optimizers.schedules import Constant, Cosine, StepDecay
-from warpladder.train import Run, restore, train
+from warpladder.train import restore, train
 from warpladder.trainers.base import Trainer
 
 rungs = pytest.mark.parametrize("rung", NAMES)
-
-
-class Crash(Exception):
-    """The machine went off here."""
-
-
-def crash_at(place: int) -> Hook:
-    """Before the call that would train this step, counted over all epochs of seven steps."""
-
-    def before(trainer: Trainer, order: Order, first: int, last: int) -> None:
-        if order.epoch * 7 + last > place:
-            raise Crash
-
-    return before
-
-
-def crashed(
-    path: Path,
-    net: Net,
-    config: TrainConfig,
-    rung: str | Rung,
-    place: int,
-    every: int | None,
-    resume: Path | None = None,
-) -> bool:
-    """Whether a run up to the crash left a checkpoint; checkpoints go to `path`."""
-    with pytest.raises(Crash):
-        train(
-            net,
-            data(),
-            config,
-            rung=hooked(rung, before=crash_at(place)),
-            checkpoint=path,
-            checkpoint_every=every,
-            resume=resume,
-        )
-    return path.exists()
-
-
-def same(run: Run, other: Run) -> None:
-    assert facts(run.checkpoint) == facts(other.checkpoint)
 
 
 @rungs

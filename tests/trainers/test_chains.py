@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pytest
+from compared_steps import bits
 from segments_here import kinds
 from strategies import Case, case
-from test_steps import bits
+from updating_chains import updating
 
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -19,13 +19,11 @@ from warpladder.data.order import Order
 from warpladder.device import Device
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
-from warpladder.ops.engine.chain import Slice, Subgraph, whole
-from warpladder.ops.engine.kernels import Launches
-from warpladder.ops.engine.segments import KernelTable, Operands
-from warpladder.ops.linear.cuda import NaiveLinear
+from warpladder.ops.engine.chain import whole
+from warpladder.ops.engine.segments import KernelTable
 from warpladder.ops.tables import gemm, naive, tiled
 from warpladder.ops.tables import graph as graphed
-from warpladder.optimizers import SGD, Adam
+from warpladder.optimizers import Adam
 from warpladder.optimizers.schedules import Cosine
 from warpladder.proof import verify
 from warpladder.trainers.graphed import GraphedTrainer
@@ -47,37 +45,6 @@ def device() -> Iterator[Device]:
     device = EmulatedDevice()
     yield device
     device.close()
-
-
-class UpdatingLinear(NaiveLinear):
-    """The naive rung's Linear, but that some layers end their way back with the optimizer's step on their own
-    parameters.
-    """
-
-    numbers: tuple[int, ...] = ()
-
-    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
-        super().__init__(device, subgraph, operands, block_size)
-        self.update, config = operands.update, subgraph.config
-        if self.update is not None:
-            assert config is not None
-            self.made_with = device.array(config.numbers(0, 1, 1).astype(np.float32))  # of every step
-
-    @classmethod
-    def updates_in_place(cls, subgraph: Subgraph) -> bool:
-        config = subgraph.config
-        steady = config is not None and isinstance(config.optimizer, SGD) and config.steady
-        return steady and subgraph.layers_at.start in cls.numbers
-
-    def backward(self, part: Slice) -> Launches:
-        found = super().backward(part)
-        return found + (self.update.launches(self.made_with, None) if self.update is not None and part.whole else [])
-
-
-def updating(*numbers: int) -> KernelTable:
-    """A table whose linear layers of these numbers in the net update themselves."""
-    kind = type("Updating", (UpdatingLinear,), {"numbers": numbers})
-    return replace(naive.TABLE, segments={**naive.TABLE.segments, (Linear,): kind})
 
 
 def trained(device: Device, drawn: Case, table: KernelTable, trainer: type[KernelTrainer] = KernelTrainer) -> bytes:

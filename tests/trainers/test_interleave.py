@@ -13,8 +13,8 @@ import pytest
 from clockwork import Clockwork
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from named_calls import Named, Told
 from strategies import ZOO, Case, case, cases
-from test_overlap import Named, Told
 
 from warpladder import nets
 from warpladder.config import TrainConfig

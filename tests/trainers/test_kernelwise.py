@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from compared_steps import bits, clear_of_switches, compare_epoch
 from segments_here import boundaries
 from strategies import Case, case
-from test_steps import bits, clear_of_switches, compare_epoch
 
 from warpladder import nets
 from warpladder.config import TrainConfig

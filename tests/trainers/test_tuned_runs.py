@@ -7,11 +7,11 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from compared_steps import bits, clear_of_switches, compare_epoch
 from rich.console import Console
 from rich.progress import Progress
 from runs import AUTOENCODER, CONFIG, Hook, data, facts, hooked
 from strategies import case
-from test_steps import bits, clear_of_switches, compare_epoch
 
 from warpladder.checkpoint import decode, encode, load
 from warpladder.checkpoint.plan import NetPlan

@@ -5,9 +5,13 @@ and for Blackwell at night.
 from __future__ import annotations
 
 import pytest
-import test_tensor_offline as offline
+
+pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: scripts/setup test nvrtc")
+pytest.importorskip("cuda.core", reason="NVRTC is not installed: scripts/setup test nvrtc")
+
+from machine_code import INSTRUCTIONS, MOST_CODE, code_size
+from machine_code import assembled as assembled  # a fixture
 from strategies import case
-from test_tensor_offline import INSTRUCTIONS, MOST_CODE, code_size
 
 from warpladder import nets
 from warpladder.config import TrainConfig
@@ -24,8 +28,6 @@ from warpladder.timing.profile.kernels import full
 from warpladder.trainers.graphed import GraphedTrainer
 
 pytestmark = pytest.mark.nvrtc
-
-assembled = offline.assembled
 
 
 @pytest.mark.parametrize(

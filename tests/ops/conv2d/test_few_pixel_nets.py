@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from strategies import case
 from tensor_convolutions import conv
-from test_tensor_update import trained
+from tensor_nets import trained
 
 from warpladder.config import TrainConfig
 from warpladder.device import Device, Launch, Limits

@@ -9,31 +9,20 @@ import gc
 import numpy as np
 import pytest
 from clockwork import Clockwork
+from compared_steps import compare_epoch
 from hypothesis import HealthCheck, assume, given, settings
+from named_calls import steps
 from strategies import NARROW, ZOO, Case, case, cases
 from tensor_convolutions import KINDS, PRECISIONS, SHAPES, Asked, Edited, conv, convolved, drawn, prove
+from tensor_nets import CNN, MIXED
 from tensor_tools import IN_BF16, IN_HALF
-from test_overlap import steps
-from test_steps import compare_epoch
 
 from warpladder.config import TrainConfig
 from warpladder.device import Launch, Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.errors import WarpladderError
 from warpladder.ladder import find
-from warpladder.nets import (
-    Conv2d,
-    CrossEntropyLoss,
-    Flatten,
-    Linear,
-    MaxPool2d,
-    MSELoss,
-    Net,
-    ReLU,
-    Upsample2d,
-    autoencoder,
-    cnn,
-)
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, autoencoder, cnn
 from warpladder.ops.conv2d.problem import ConvWindow
 from warpladder.ops.conv2d.products import Geometry
 from warpladder.ops.conv2d.tensor.formats import FORMATS
@@ -55,17 +44,6 @@ from warpladder.trainers.graphed import GraphedTrainer
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 PLAIN = find("tensor", device="emulated")
-CNN = ZOO[3]
-#: Every kind of segment with a convolution: strides, an upsampling by 3, one in front of a pool, a pool that is no
-#: part of the op, few inputs and outputs.
-MIXED = Net(
-    "mixed", (3, 7, 8),
-    (
-        Conv2d(out_channels=5, kernel_size=3, stride=2, padding=2), Upsample2d(scale_factor=3), Conv2d(out_channels=9, kernel_size=2), ReLU(),
-        MaxPool2d(3, 2), Conv2d(out_channels=37, kernel_size=1), ReLU(), MaxPool2d(2), Flatten(), Linear(out_features=4),
-    ),
-    CrossEntropyLoss(),
-)  # fmt: skip
 #: A first and a last layer so small beside the one between that multiply-adds outside of tensor cores compute both.
 ENDS = Net(
     "ends", (1, 6, 6),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
+from innermost_loops import innermost
 from numba import njit
 from strategies import case
 
@@ -21,13 +20,6 @@ from warpladder.trainers.native.kernels.matmul_tile import NO_STEP, make_tile
 from warpladder.trainers.native.kernels.tile_sizes import ADD, BROAD_ROWS, ROWS, STEP, STORE, ZERO
 from warpladder.trainers.native.program.plan import NativePlan
 from warpladder.trainers.native.trainer import NativeTrainer
-
-
-def innermost(assembly: str) -> list[str]:
-    """The loops that consist of one block, which ends in a jump to its own label."""
-    blocks = (part.partition(":") for part in re.split(r"\n(?=\.?\w+:)", assembly))
-    found = (re.match(rf"(?s).*?\tj\w+\t{re.escape(label)}\n", body) for label, _, body in blocks)
-    return [loop[0] for loop in found if loop]
 
 
 @pytest.mark.parametrize("strided", [True, pytest.param(False, marks=pytest.mark.slow)])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from innermost_loops import innermost
 from numba import njit
-from test_matmul_tiles import innermost
 
 from warpladder.config import TrainConfig
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU

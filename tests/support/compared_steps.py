@@ -1,0 +1,114 @@
+"""Training steps of a rung compared with the float64 reference, and as bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from magnitudes import longest_chain, magnitudes
+from strategies import Case, case
+from updates import sizes as update_sizes
+
+from warpladder.config import TrainConfig
+from warpladder.nets import Net, params
+from warpladder.proof.reference import ReferenceTrainer
+from warpladder.proof.tolerance import bound
+from warpladder.rungs.base import Rung
+from warpladder.trainers.base import State, Trainer
+
+#: A rate at which a step's update dwarfs the weights, so that an error in it cannot hide behind them.
+RATE = 64.0
+
+
+def build(rung: Rung, drawn: Case) -> Trainer:
+    reason = rung.unsupported(drawn.net, drawn.config)
+    assert reason is None, reason
+    trainer = rung.build(drawn.net, drawn.config, drawn.state)
+    trainer.load(drawn.dataset)
+    return trainer
+
+
+def float32(state: State) -> State:
+    return state.copied(np.float32)
+
+
+def agree(net: Net, found: np.ndarray, wanted: np.ndarray, terms: np.ndarray, limit: float, what: str) -> None:
+    """Tensor by tensor, normwise, relative to the absolute values of the terms that were added."""
+    for name, scale in params.views(net, terms).items():
+        error = np.linalg.norm(params.views(net, found - wanted)[name])
+        assert error <= limit * np.linalg.norm(scale), (
+            f"{what} of {name}: {error:.1e} against terms of {np.linalg.norm(scale):.1e}"
+        )
+
+
+def same_count(wanted_out: np.ndarray, sizes: np.ndarray, limit: float) -> bool:
+    """Whether no sample's two largest outputs are so close that rounding could swap them."""
+    rows = np.arange(len(wanted_out))
+    best = wanted_out.argmax(axis=1)
+    gap = wanted_out[rows, best][:, None] - wanted_out
+    safe = gap > limit * (sizes + sizes[rows, best][:, None])
+    safe[rows, best] = True
+    return bool(safe.all())
+
+
+def compare_epoch(rung: Rung, drawn: Case) -> int:
+    """Take every step of an epoch from the same float32 states along a float64 trajectory; returns how many could be
+    compared.
+    """
+    net, samples = drawn.net, len(drawn.dataset.train_x)
+    config = drawn.config.but(learning_rate=RATE)
+    walker = ReferenceTrainer(net, drawn.config, drawn.state)
+    walker.load(drawn.dataset)
+    reference = ReferenceTrainer(net, config, drawn.state)
+    reference.load(drawn.dataset)
+    compared = 0
+    with build(rung, replace(drawn, config=config)) as trainer:
+        for step in range(drawn.steps):
+            start = float32(walker.state())
+            for each in (walker, reference, trainer):
+                each.set_state(start)
+            batch = config.batch(samples)
+            x, y = reference.batch(drawn.order.indices(step * batch, min((step + 1) * batch, samples)))
+            limit = bound("float32", longest_chain(net, len(x)))
+            sizes = magnitudes(reference, x, y)
+            out = reference.activations(x)[-1]
+            wanted, found = reference.run(drawn.order, step, step + 1), trainer.run(drawn.order, step, step + 1)
+            assert found.size.tolist() == [len(x)]
+            assert abs(found.loss[0] - wanted.loss[0]) <= limit * sizes.loss
+            if y is None:
+                assert found.correct.tolist() == [0]
+            elif same_count(out, sizes.output, limit):
+                assert found.correct.tolist() == wanted.correct.tolist()
+            if (sizes.closest > limit).all():  # otherwise rounding may throw a switch
+                w_start, rate = start.params.astype(float), float(config.rates(start.step, start.step + 1, samples)[0])
+                held = {name: slot.astype(float) for name, slot in start.slots.items()}
+                change, slot_terms = update_sizes(config, w_start, sizes.grads, held, rate, start.step + 1)
+                after = trainer.state()
+                assert after.step == reference.step == start.step + 1
+                assert after.slots.keys() == slot_terms.keys()
+                agree(net, after.params, reference.params, abs(w_start) + change, limit, "update")
+                for name, terms in slot_terms.items():
+                    agree(net, after.slots[name], reference.slots[name], terms, limit, name)
+                compared += 1
+            walker.run(drawn.order, step, step + 1)
+    return compared
+
+
+def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
+    """A case whose samples, out of many, are those farthest from any switch; biases decide most ReLUs one way or the
+    other.
+    """
+    drawn = case(net, config, seed=1, samples=40)
+    for name, bias in params.views(net, drawn.state.params).items():
+        if name.endswith("bias"):
+            bias *= 20
+    reference = ReferenceTrainer(net, config, drawn.state)
+    reference.load(drawn.dataset)
+    x, y = reference.batch(np.arange(40))
+    best = np.sort(np.argsort(-magnitudes(reference, x, y).closest)[:samples])
+    chosen = drawn.dataset.but(train_x=drawn.dataset.train_x[best], train_y=None if y is None else y[best])
+    return replace(drawn, dataset=chosen, order=replace(drawn.order, n=samples))
+
+
+def bits(state: State) -> bytes:
+    return state.bits()
