@@ -63,6 +63,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+#: By test function: names of its mark `by_day` that none of its parameters' ids holds.
+_unknown: dict[str, set[str]] = {}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark as slow all but those parameters that the mark `by_day` names."""
+    by_day = item.get_closest_marker("by_day")
+    if by_day is not None:
+        found = {name for name in by_day.args if name in item.name.partition("[")[2]}
+        _unknown.setdefault(item.nodeid.partition("[")[0], set(by_day.args)).difference_update(found)
+        if not found:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(trylast=True)  # of what -m and -k have left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("part") is not None and items:
@@ -95,10 +109,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         )
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What all tests have imported is there to the end: the garbage collector takes a third of a second to look through
     it, each time.
     """
+    wrong = [f"{test}: by_day names {sorted(names)}, which no test has" for test, names in _unknown.items() if names]
+    if wrong and not any("::" in argument for argument in session.config.args):
+        raise pytest.UsageError("\n".join(wrong))
     gc.collect()
     gc.freeze()
 

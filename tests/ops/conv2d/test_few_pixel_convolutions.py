@@ -72,6 +72,7 @@ def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:
         for precision in PRECISIONS
     ],
 )
+@pytest.mark.by_day("odd-pool-fp32", "upsampled-plain-fp32", "odd-pool-bf16")
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, name: str, pool: bool, precision: str) -> None:
     for kind in KINDS if precision != "bf16" else ("normal", "positive"):
         for offset in (0, 1):
@@ -308,6 +309,7 @@ def shown(edited: Device, precision: str, kind: str, name: str) -> None:
     prove(edited, named(name, precision, kind), pool=not SHAPES[name][3])
 
 
+@pytest.mark.slow
 def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -> None:
     for precision, kind, name in sorted({(precision, kind, name) for precision, _, kind, name in LIARS.values()}):
         shown(EditedFewPixels(device), precision, kind, name)  # type: ignore[arg-type]

@@ -123,6 +123,7 @@ def test_a_net_whose_first_layer_is_its_last_is_proven() -> None:
     ("net", "every"),
     [pytest.param(SMALL, 1), pytest.param(SMALL, 2, marks=nightly), pytest.param(CODER, 1, marks=nightly)],
 )
+@pytest.mark.slow
 def test_the_loss_beside_the_backward_pass_has_the_bits_of_a_launch_before_it(
     net: Net, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def device() -> EmulatedDevice:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.by_day("fp32", "bf16")
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, precision: str) -> None:
     for kind in KINDS:
         for shape in SHAPES:
@@ -154,6 +155,7 @@ def asked_for(precision: str, kind: str) -> Asked:
     return Asked((3, 13, 9), 32, 3, precision=precision, kind=kind)
 
 
+@pytest.mark.slow
 def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -> None:
     honest = EditedFirst(device)
     for precision, kind in {(precision, kind) for precision, _, kind in LIARS.values()}:

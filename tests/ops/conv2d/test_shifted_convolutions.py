@@ -49,6 +49,7 @@ def asked(shape: int, precision: str, kind: str = "normal") -> Asked:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.by_day("fp32", "bf16")
 def test_y_dx_dw_and_db(device: EmulatedDevice, precision: str) -> None:
     for shape in range(len(SHAPES)):
         prove(device, asked(shape, precision))
@@ -83,6 +84,7 @@ def test_the_bias_and_what_lies_below_dx(device: EmulatedDevice, precision: str)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.by_day("fp32")
 def test_dx_as_the_layer_below_packs_it(device: EmulatedDevice, precision: str) -> None:
     """Pixel by pixel or by classes, to the bit; and its sums, for that layer's bias. Channels in two slices; images far
     apart, each with its own scale.

@@ -81,6 +81,7 @@ def test_sizes_that_no_tile_divides(device: EmulatedDevice, shape: int, precisio
     [pytest.param(name, marks=[] if name == "fp32" else nightly if name == "fp16" else slow) for name in PRECISIONS],
 )
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.by_day("far apart-fp32", "tiny-fp32", "huge-fp32")
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, kind: str, precision: str) -> None:
     for shape in (0, 2, 4):
         for offset in (0, 1):
@@ -229,6 +230,7 @@ def asked_for(liar: str, precision: str, kind: str) -> Asked:
     return Asked(conv(9, 3, padding=1), (36, 5, 4), 5, precision, kind)
 
 
+@pytest.mark.slow
 def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -> None:
     honest = Edited(device)
     for asked in {asked_for(liar, precision, kind) for liar, (precision, _, kind) in LIARS.items()}:

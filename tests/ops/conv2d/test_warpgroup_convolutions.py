@@ -85,6 +85,9 @@ def turn(shape: int, precision: str, processors: int) -> list[pytest.MarkDecorat
         for precision in PRECISIONS
     ],
 )
+@pytest.mark.by_day(
+    "1-1-fp32", "1-2-bf16", "132-0-bf16", "132-5-fp32", "1-4-bf16", "1-4-fp16", "1-1-fp16", "132-2-bf16"
+)
 def test_y_dx_and_dw(shape: int, precision: str, processors: int) -> None:
     """With one multiprocessor a block makes several tiles, all sums of dw in one part; with 132 every square is a part."""
     device = EmulatedDevice()
@@ -170,6 +173,7 @@ def test_the_autoencoders_layers_3_6_and_9_take_them_on_hopper_alone(
 
 @pytest.mark.parametrize("precision", REPEATED)
 @pytest.mark.parametrize("kind", ["positive", "huge", "tiny", "far apart"])
+@pytest.mark.by_day("huge-fp32", "tiny-bf16", "far apart-bf16")
 def test_numbers_of_every_size(device: EmulatedDevice, kind: str, precision: str) -> None:
     for shape in (
         (WINDOW, ENLARGED) if precision != "bf16" else (WINDOW,)
@@ -184,6 +188,7 @@ def test_tf32_is_multiplied_as_halves(device: EmulatedDevice, kind: str) -> None
 
 
 @pytest.mark.parametrize("precision", REPEATED)
+@pytest.mark.by_day("bf16")
 def test_what_follows_y_and_what_lies_below_dx(device: EmulatedDevice, precision: str) -> None:
     """Bias, ReLU and pool as of the plain sums to the bit, odd rows and columns left out; dx is 0 where below is not
     above 0.
