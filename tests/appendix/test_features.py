@@ -81,6 +81,7 @@ def test_layers_of_a_net_that_gives_images(runs, noise):
 
 @pytest.mark.parametrize("rung", ["loops", "native", "naive:device=emulated", "gemm:device=emulated", "torch"])
 @pytest.mark.parametrize("net", [MLP, CNN, AUTOENCODER], ids=lambda net: net.name)
+@pytest.mark.by_day("small mlp", "cnn-loops", "cnn-naive", "cnn-gemm", "cnn-torch", "autoencoder")
 def test_every_rung_gives_the_same(runs, noise, rung, net):
     checkpoint = runs[net.name].checkpoint
     if reason := wl.ladder.find(rung).unsupported(net, CONFIG):

@@ -610,6 +610,7 @@ def test_a_signal_while_libsvm_computes(signum, code):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+@pytest.mark.slow
 def test_ctrl_c_while_numpy_computes():
     """A thread that Python's own end would meet in `np.unique` aborts the process: the command ends without that."""
     done = _stopped("any(np.unique(np.arange(100) % 2).size > 2 for _ in iter(int, 1))", signal.SIGINT)

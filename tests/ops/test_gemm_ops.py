@@ -94,6 +94,20 @@ CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
     [pytest.param(1, 1, marks=pytest.mark.slow), pytest.param(5, 2, marks=pytest.mark.nightly), (19, 18)],
 )
 @pytest.mark.parametrize("want_dx", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.by_day(
+    "layers0-",
+    "layers2-",
+    "layers3-",
+    "layers4-",
+    "layers7-",
+    "layers9-",
+    "layers11-",
+    "layers14-",
+    "layers15-",
+    "layers16-",
+    "layers17-",
+    "layers19-",
+)
 def test_convolutions(
     device: Device, layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -9,10 +10,11 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).parents[2]
 
 
+@cache
 def tokens(page):
-    for token in MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8")):
-        yield token
-        yield from token.children or ()
+    """A page's tokens, those within lines too; each process parses a page once."""
+    found = MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8"))
+    return [each for token in found for each in (token, *(token.children or ()))]
 
 
 def code(page, language):

@@ -359,6 +359,7 @@ def test_a_peer_that_declares_deviations_need_not_repeat_its_bits(net, data):
 
 
 @pytest.mark.parametrize("place", ["build", "load", "run", "state", "set_state", "predict", "flops"])
+@pytest.mark.by_day("build", "run", "predict")
 def test_what_breaks_is_listed_and_stops_nobody(place, net, data):
     class Breaking(Knowing):
         stage = data

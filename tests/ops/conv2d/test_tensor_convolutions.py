@@ -302,6 +302,7 @@ def coarser_turn(net: Net, precision: str, batch: int) -> list[pytest.MarkDecora
         if precision == "fp16" or batch == 7
     ],
 )
+@pytest.mark.slow
 def test_nets_are_proven_in_coarser_precisions(net: Net, precision: str, batch: int) -> None:
     rung = PLAIN.but(precision=precision)
     verdict = verify(rung.build, net, TrainConfig(batch_size=batch), precision=rung.precision)
