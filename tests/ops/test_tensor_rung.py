@@ -92,6 +92,7 @@ def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
         if (net, batch) != (DEEP, None)  # of which the next test speaks
     ],
 )
+@pytest.mark.by_day("deep-7", "coder-7")
 def test_proven(net: Net, batch: int | None) -> None:
     """By fp32's bounds; the cases hold a partial last batch."""
     verdict = verify(PLAIN.build, net, TrainConfig(batch_size=batch, momentum=0.9, weight_decay=1e-3))

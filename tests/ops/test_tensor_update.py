@@ -58,6 +58,7 @@ SETTINGS_OF = {"every setting": SETTINGS, "the rate alone": PLAIN}
         for name, config in SETTINGS_OF.items()
     ],
 )
+@pytest.mark.by_day("deep-", "cnn-")
 def test_the_same_bits_as_by_a_launch_of_its_own(
     net: Net, precision: str, config: TrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

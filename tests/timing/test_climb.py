@@ -1031,6 +1031,7 @@ def test_a_proof_of_anything_else_is_not_taken(what, net, data, monkeypatch):
     elif what == "threads":
         rung = NUMPY.but(threads=1)
     elif what == "library":
+        monkeypatch.setattr(proof_cache, "_installed", proof_cache._installed.__wrapped__)  # which finds them once
         monkeypatch.setattr("importlib.metadata.distributions", list)
     elif what == "setting":
         monkeypatch.setenv("OPENBLAS_CORETYPE", "Penryn")  # no kind that the night run pretends

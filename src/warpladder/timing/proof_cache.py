@@ -139,7 +139,6 @@ def _libraries() -> list[Any]:
     """Versions of all installed packages, BLAS and its kind of core, and their settings in the environment."""
     from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
-    installed = sorted({f"{each.metadata['Name']} {each.version}" for each in metadata.distributions()})
     pools = [
         each for each in threadpool_info() if each["user_api"] == "blas" and "numpy" in each["filepath"]
     ]  # others may come and go
@@ -147,7 +146,13 @@ def _libraries() -> list[Any]:
         [str(each.get(name)) for name in ("internal_api", "version", "architecture", "num_threads")] for each in pools
     )
     settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
-    return [sys.version, sys.platform, installed, blas, settings]
+    return [sys.version, sys.platform, _installed(), blas, settings]
+
+
+@cache
+def _installed() -> list[str]:
+    """Names and versions of all installed packages."""
+    return sorted({f"{each.metadata['Name']} {each.version}" for each in metadata.distributions()})
 
 
 def _processor() -> list[Any]:
