@@ -193,7 +193,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(capsys, monkeypatch, most):
     assert code == 2 and err.count("\n") == 1, err
     assert (
         "o/" in err
-        and "File too large: what was measured before is kept" in err
+        and "File too large: what was measured before is stored" in err
         and err.endswith("goes on: warpladder reproduce all --out o\n")
     )
     assert not list(Path("o").rglob("*.tmp"))

@@ -101,7 +101,7 @@ def test_profile_shows_spans_and_says_where_memory_is_unknown(run):
     spans = '    def spans(self):\n        return {"warm up": 0.25}\n'
     Path("mine.py").write_text(MINE.replace("    def memory(self):", spans + "\n    def held(self):"))
     code, out, _ = run("profile", "mlp10", "--data", "digits", "--rung", "mine.py")
-    assert code == 0 and "warm up 0.25 s" in out.replace("250 ms", "0.25 s") and "its memory() says nothing" in out
+    assert code == 0 and "warm up 0.25 s" in out.replace("250 ms", "0.25 s") and "memory() is empty" in out
 
 
 def test_rungs_of_the_ladder_are_called_what_they_were():

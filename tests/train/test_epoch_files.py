@@ -68,8 +68,8 @@ def test_what_a_killed_process_left_of_an_epoch_is_removed(tmp_path):
     assert not left.exists()
 
 
-def test_epochs_want_a_checkpoint_to_stand_beside():
-    with pytest.raises(ConfigError, match="keep_epochs keeps the checkpoint of every epoch beside checkpoint"):
+def test_epochs_want_a_checkpoint_to_stand_next_to():
+    with pytest.raises(ConfigError, match="keep_epochs needs a checkpoint file"):
         train(CNN, data(), CONFIG, keep_epochs=True)
 
 

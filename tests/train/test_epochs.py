@@ -30,6 +30,7 @@ from warpladder.train import Run, train
 from warpladder.train import epochs as training_loop
 from warpladder.trainers.base import State, StepLog, Trainer
 from warpladder.trainers.graphed import GraphedTrainer
+from warpladder.trainers.kernelwise import epoch_log
 from warpladder.trainers.kernelwise import trainer as kernelwise
 from warpladder.trainers.native.trainer import NativeTrainer
 
@@ -81,7 +82,7 @@ def both(
 def test_a_graph_waits_once_where_epochs_are_alike(
     net: Net, config: TrainConfig, waits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernelwise, "REPEATS", 4)
+    monkeypatch.setattr(epoch_log, "REPEATS", 4)
     (logs, end), (wanted, wanted_end), waited = both(GRAPHED, net, config, 9)
     assert waited == waits
     assert len(logs) == 9

@@ -295,7 +295,7 @@ def test_what_does_not_fit_is_refused(tmp_path):
         train(MLP, data(), rung="nothing")
     with pytest.raises(ConfigError, match="checkpoint_every"):
         train(MLP, data(), checkpoint=tmp_path / "c", checkpoint_every=0)
-    with pytest.raises(ConfigError, match="no checkpoint file"):
+    with pytest.raises(ConfigError, match="needs a checkpoint file"):
         train(MLP, data(), checkpoint_every=5)
 
 
@@ -446,7 +446,7 @@ def test_without_progress_rich_is_not_imported():
         "import sys, warpladder as wl; from runs import *; train = wl.train; train(MLP, data(), CONFIG); train(MLP, data(), CONFIG, progress=False);"
         "assert 'rich' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=wl.__path__[0] + "/../../tests")
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=wl.__path__[0] + "/../../tests/support")
 
 
 def test_a_bar_of_its_own_goes_to_stderr(capsys):

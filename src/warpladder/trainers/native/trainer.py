@@ -225,7 +225,7 @@ class NativeTrainer(Trainer):
         tiles = ("convolution", "pixel_run_tile") if convolves else ()
         kernels = ("matmul_tile", "dot_products", "few_outputs", *tiles, "update")
         files = (*(f"kernels/{name}.py" for name in kernels), "threads/run.py")
-        return [Path(__file__).with_name(file) for file in files]
+        return [Path(__file__).parent / file for file in files]
 
     def close(self) -> None:
         self._workers.close()
