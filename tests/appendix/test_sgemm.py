@@ -103,6 +103,7 @@ def test_the_command_on_the_emulator(tmp_path, capsys):
     assert all(f"{level.name:17} {level.idea}" in said for level in EVERY_LEVEL)
 
 
+@pytest.mark.slow
 def test_the_command_takes_one_precision(tmp_path, capsys):
     out = tmp_path / "tf32.json"
     assert main(["gemm", "--size", "20", "--precision", "tf32", "--device", "emulated", "--out", str(out)]) == 0

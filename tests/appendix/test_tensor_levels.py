@@ -46,6 +46,7 @@ def test_sums_of_every_length_are_right(level: TensorLevel, k: int) -> None:
 @levels
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [(131, 76, 92), (129, 257, 33), (128, 256, 128), (2, 1, 5)])
+@pytest.mark.by_day("size0-", "size3-")
 def test_odd_sizes_and_odd_factors(level: TensorLevel, size: tuple[int, int, int], kind: str) -> None:
     prove(DEVICE, level, *size, kind=kind)
 

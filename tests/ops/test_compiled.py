@@ -223,6 +223,7 @@ def test_code_that_is_not_ours_keeps_its_own_cache() -> None:
 
 
 @pytest.mark.parametrize("kind", ["nbi", pytest.param("nbc", marks=pytest.mark.slow)])
+@pytest.mark.by_day("nbi")
 def test_a_damaged_file_is_compiled_anew(copy: Path, kind: str) -> None:
     assert run(copy) == "21 0\n"
     files = list(copy.parent.parent.rglob(f"*.{kind}"))

@@ -49,6 +49,7 @@ def by_day(asked: Asked) -> bool:
     "asked", [pytest.param(asked, marks=[] if by_day(asked) else [pytest.mark.slow]) for asked in EVERY_TILE],
     ids=lambda asked: f"{asked.precision}-{asked.layout}-{asked.tile.bm}x{asked.tile.bn}-{asked.tile.threads}-{asked.parts}",
 )  # fmt: skip
+@pytest.mark.by_day("fp32-dw-128x128", "fp32-dw-64x32", "tf32-y-64x64", "bf16", "fp16-")
 def test_every_tile_multiplies(device: EmulatedDevice, asked: Asked) -> None:
     assert asked.tile is not None
     prove(device, asked, *size_of(asked.tile))
@@ -186,6 +187,7 @@ def test_the_gradient_of_relu_and_the_bias_are_those_of_float32(device: Emulated
 
 
 @precisions
+@pytest.mark.by_day("fp32", "bf16")
 def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice, precision: str) -> None:
     rng = np.random.default_rng(4)
     a, b = rng.normal(size=(70, 200)).astype(np.float32), rng.normal(size=(200, 66)).astype(np.float32)
@@ -299,6 +301,20 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
         for number, liar in enumerate(LIARS)
         for at, layout in enumerate(LAYOUTS)
     ],
+)
+@pytest.mark.by_day(
+    "the low half of A dropped-y",
+    "a neighbour's scale removed-dx",
+    "low halves that underflow-dw",
+    "sums in bf16, of one half-dx",
+    "the last record left out",
+)
+@pytest.mark.by_day(
+    "the low half of A dropped-y",
+    "a neighbour's scale removed-dx",
+    "low halves that underflow-dw",
+    "sums in bf16, of one half-dx",
+    "the last record left out",
 )
 def test_liars_are_refused(device: EmulatedDevice, liar: str, layout: str) -> None:
     precision, edits, kind, k = LIARS[liar]

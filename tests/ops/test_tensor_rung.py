@@ -122,6 +122,7 @@ def test_a_full_batch_of_the_deep_net_cannot_be_judged_whoever_trains_it(rung: R
         if net is not CODER
     ],
 )
+@pytest.mark.slow
 def test_proven_in_coarser_precisions(net: Net, precision: str) -> None:
     """But the net that ends in a ReLU: in bf16 none of its samples is fit to judge by."""
     rung = PLAIN.but(precision=precision)

@@ -59,6 +59,7 @@ RUNG = Rung("thin", "", "", build)
 
 @pytest.mark.parametrize("batch", [1, 7, None])
 @pytest.mark.parametrize("net", NETS, ids=lambda net: f"{net.name}-{net.in_shape[1]}")
+@pytest.mark.by_day("softmax-8-7", "mlp10-5-", "mlp10-8-None", "softmax-5-1")
 def test_steps(net: Net, batch: int | None) -> None:
     drawn = clear_of_switches(net, CONFIG.but(batch_size=batch), samples=9)
     assert compare_epoch(RUNG, drawn) > 0
@@ -75,6 +76,7 @@ LONGER = (nets.mlp10((1, 12, 12), classes=3), nets.softmax((1, 10, 10)), nets.so
 
 @pytest.mark.parametrize("batch", [None, 17])
 @pytest.mark.parametrize("net", NETS + LONGER, ids=lambda net: f"{net.name}-{net.in_shape[1]}")
+@pytest.mark.by_day("softmax-8", "mlp10-5", "mlp10-12")
 def test_steps_of_many_samples(net: Net, batch: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Partials whose gradients are added up; in the stored order where a batch has all samples, and else in the
     epoch's.

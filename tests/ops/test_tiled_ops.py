@@ -154,6 +154,7 @@ DIVIDED = [
 
 
 @pytest.mark.parametrize(("block", "fused_relu", "layer", "in_shape"), DIVIDED)
+@pytest.mark.by_day("32-True")
 def test_conv2d(device: Device, layer: Conv2d, in_shape: Shape, block: int, fused_relu: bool) -> None:
     for capacity, n in ((1, 1), (3, 2)):
         check(layer, n, fused_relu, run(device, layer, in_shape, capacity, n, block, fused_relu))
@@ -428,6 +429,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("net", "batch", "block"), STEPS, ids=lambda value: getattr(value, "name", str(value)))
+@pytest.mark.by_day("softmax", "mlp", "cnn")
 def test_steps_of_the_five_nets(rung: Rung, net: Net, batch: int | None, block: int) -> None:
     """Every step of an epoch, the last partial batch among them, against the float64 reference from the same state."""
     config = TrainConfig(batch_size=batch, learning_rate=1e-4, momentum=0.9)

@@ -108,6 +108,7 @@ def test_parts_and_shares_are_added_in_order(device: EmulatedDevice) -> None:
     [pytest.param(name, marks=[] if name in ("fp32", "bf16") else [pytest.mark.slow]) for name in PRECISIONS],
 )
 @pytest.mark.parametrize("tile", OF_WARPGROUPS, ids=lambda tile: str(tile).replace(", ", "x"))
+@pytest.mark.by_day("64x64x32x64x64x6x2x2x2-fp32", "128x64x32x64x64x8x2x1x1-bf16")
 def test_the_checker_finds_nothing(tile: WarpgroupTile, precision: str) -> None:
     """Sums that go twice around the ring and further: what waits for the wrong time around, or is read too late, shows
     from the second one on.

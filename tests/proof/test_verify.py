@@ -273,6 +273,7 @@ def test_a_trainer_that_asks_for_the_former_velocity_is_told_where() -> None:
 
 @pytest.mark.parametrize("rung", HERE + CPU_PEERS, ids=lambda rung: rung.name)
 @pytest.mark.usefixtures("cases_once")
+@pytest.mark.by_day("loops", "numpy", "native", "naive-emulated", "torch", "sklearn", "jax")
 def test_every_rung_and_peer_is_proven_on_full_batches_without_any_setting(rung: Rung) -> None:
     net, config = nets.mlp10((1, 8, 8)), TrainConfig(batch_size=None)
     if reason := rung.unsupported(net, config):

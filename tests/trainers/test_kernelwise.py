@@ -95,6 +95,7 @@ def test_the_plan_of_memory_is_what_is_taken(device: Device, table: KernelTable,
 
 
 @pytest.mark.parametrize("net", [SMALL, nets.autoencoder((1, 4, 4)), nets.mlp10((1, 4, 4))], ids=lambda net: net.name)
+@pytest.mark.by_day("cnn", "mlp10")
 def test_the_feeds_give_the_same_bits(device: Device, net: Net) -> None:
     for as_bytes in (True, False):
         drawn = case(net, CONFIG, seed=1, samples=11, as_bytes=as_bytes)

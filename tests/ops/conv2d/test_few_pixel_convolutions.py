@@ -318,6 +318,7 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
 @pytest.mark.parametrize(
     "liar", [pytest.param(liar, marks=[] if liar in BY_DAY else slow if liar in BY_CI else nightly) for liar in LIARS]
 )
+@pytest.mark.by_day("a argmax's place", "a block of the cluster", "one block's sums")
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edits, kind, name = LIARS[liar]
     with pytest.raises((WarpladderError, AssertionError), match=r"is wrong|never written"):

@@ -72,6 +72,7 @@ def device() -> EmulatedDevice:
         for precision in PRECISIONS
     ],
 )
+@pytest.mark.by_day("0-fp32", "2-", "5-fp32", "7-fp32")
 def test_sizes_that_no_tile_divides(device: EmulatedDevice, shape: int, precision: str) -> None:
     prove(device, Asked(*SHAPES[shape], precision))
 
@@ -270,6 +271,7 @@ def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
         for batch in (1, 7, 64, None)
     ],
 )
+@pytest.mark.by_day("cnn-7")
 def test_nets_are_proven(net: Net, batch: int | None) -> None:
     """By fp32's bounds; the cases hold a partial last batch."""
     verdict = verify(PLAIN.build, net, TrainConfig(batch_size=batch, momentum=0.9, weight_decay=1e-3))

@@ -94,6 +94,12 @@ def turn(shape: int, precision: str, processors: int) -> list[pytest.MarkDecorat
 @pytest.mark.by_day(
     "1-1-fp32", "1-2-bf16", "132-0-bf16", "132-5-fp32", "1-4-bf16", "1-4-fp16", "1-1-fp16", "132-2-bf16"
 )
+@pytest.mark.by_day(
+    "1-1-fp32", "1-2-bf16", "132-0-bf16", "132-5-fp32", "1-4-bf16", "1-4-fp16", "1-1-fp16", "132-2-bf16"
+)
+@pytest.mark.by_day(
+    "1-1-fp32", "1-2-bf16", "132-0-bf16", "132-5-fp32", "1-4-bf16", "1-4-fp16", "1-1-fp16", "132-2-bf16"
+)
 def test_y_dx_and_dw(shape: int, precision: str, processors: int) -> None:
     """With one multiprocessor a block makes several tiles, all sums of dw in one part; with 132 every square is a part."""
     device = EmulatedDevice()
