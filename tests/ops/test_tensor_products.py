@@ -49,7 +49,7 @@ def by_day(asked: Asked) -> bool:
     "asked", [pytest.param(asked, marks=[] if by_day(asked) else [pytest.mark.slow]) for asked in EVERY_TILE],
     ids=lambda asked: f"{asked.precision}-{asked.layout}-{asked.tile.bm}x{asked.tile.bn}-{asked.tile.threads}-{asked.parts}",
 )  # fmt: skip
-@pytest.mark.by_day("fp32-dw-128x128", "fp32-dw-64x32", "tf32-y-64x64", "bf16", "fp16-")
+@pytest.mark.by_day("fp32-dw", "tf32-y", "bf16-")
 def test_every_tile_multiplies(device: EmulatedDevice, asked: Asked) -> None:
     assert asked.tile is not None
     prove(device, asked, *size_of(asked.tile))
