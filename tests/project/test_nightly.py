@@ -158,7 +158,7 @@ def selected(*arguments: str) -> set[str]:
         "-p",
         "no:cacheprovider",
         "--collect-only",
-        "tests/project/test_imports.py",
+        "tests/files",
         *arguments,
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

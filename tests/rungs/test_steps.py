@@ -57,6 +57,7 @@ def test_steps_of_drawn_nets(rung: Rung) -> None:
         for rung in HERE
     ],
 )
+@pytest.mark.by_day("softmax", "mlp", "cnn", "autoencoder-loops", "autoencoder-n")
 def test_steps_of_the_zoo(rung: Rung, net: Net) -> None:
     config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
     assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2

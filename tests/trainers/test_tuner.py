@@ -468,6 +468,7 @@ def test_what_is_wrong_with_a_plan_is_told_in_one_line(change, words) -> None:
 @pytest.mark.parametrize(
     ("table", "precision"), [(TABLE, "fp32"), (TENSOR, "fp32"), (TENSOR, "bf16")], ids=["graph", "tensor", "bf16"]
 )
+@pytest.mark.by_day("cnn", "mlp", "softmax")
 def test_every_kernel_is_foreseen_before_the_first_is_asked_for(
     net: Net, batch: int | None, known: bool, table: KernelTable, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
