@@ -108,48 +108,6 @@ CONVOLUTIONS: list[tuple[tuple[Layer, ...], Shape]] = [
     "layers17-",
     "layers19-",
 )
-@pytest.mark.by_day(
-    "layers0-",
-    "layers2-",
-    "layers3-",
-    "layers4-",
-    "layers7-",
-    "layers9-",
-    "layers11-",
-    "layers14-",
-    "layers15-",
-    "layers16-",
-    "layers17-",
-    "layers19-",
-)
-@pytest.mark.by_day(
-    "layers0-",
-    "layers2-",
-    "layers3-",
-    "layers4-",
-    "layers7-",
-    "layers9-",
-    "layers11-",
-    "layers14-",
-    "layers15-",
-    "layers16-",
-    "layers17-",
-    "layers19-",
-)
-@pytest.mark.by_day(
-    "layers0-",
-    "layers2-",
-    "layers3-",
-    "layers4-",
-    "layers7-",
-    "layers9-",
-    "layers11-",
-    "layers14-",
-    "layers15-",
-    "layers16-",
-    "layers17-",
-    "layers19-",
-)
 def test_convolutions(
     device: Device, layers: tuple[Layer, ...], in_shape: Shape, capacity: int, n: int, want_dx: bool
 ) -> None:

@@ -27,7 +27,6 @@ def test_no_result_depends_on_local_variables_without_a_value(run):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_asan_finds_nothing():
     done = asan.run([correct_samples.__file__, "asan"])
     assert done.returncode == 0, done.stderr[-3000:]
