@@ -338,9 +338,8 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
         ) else 100 - scores
 
     def draw(canvas: Canvas) -> None:
-        columns = 1 if canvas.narrow or len(stored) == 1 else 2
-        rows = -(-len(stored) // columns)
-        for (case, runs), ax in zip(stored, axes := canvas.grid(rows, columns, 250 * rows + 60, 70), strict=False):
+        rows = len(stored)
+        for (case, runs), ax in zip(stored, axes := canvas.column(rows, 250 * rows + 60, 70), strict=True):
             for name, colour, mark in zip(names, SERIES, "osD^vPX*", strict=False):
                 if name in runs:
                     seconds, errors = points(case, runs, name)
@@ -353,10 +352,8 @@ def picture(report: dict[str, Any], cases: Sequence[Case]) -> tuple[str, Callabl
                 loc="left",
             )
             ax.set_xlim(left=0)
-        for ax in axes[len(stored) :]:
-            ax.set_visible(False)
         handles, labels = axes[0].get_legend_handles_labels()
-        canvas.figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=2 if canvas.narrow else 5)
+        canvas.figure.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 0), ncols=2)
 
     ends = [
         f"{case.name}, {name}: {errors.mean():.3g} after {np.median(seconds):.3g} s"

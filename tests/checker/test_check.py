@@ -66,7 +66,7 @@ def test_the_kernels_of_a_file_are_listed_with_a_command_to_begin_with(run: Run,
     assert max(map(len, out.splitlines())) <= 84
     assert ".toml" not in out
     saxpy.with_suffix(".toml").touch()
-    assert "There is one beside it: warpladder check saxpy.toml" in run("saxpy.cu")[1]
+    assert "This folder has one: warpladder check saxpy.toml" in run("saxpy.cu")[1]
 
 
 def test_several_kernels_and_templates(run: Run, tmp_path: Path) -> None:
@@ -103,10 +103,7 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "a grid that cannot be read": (("saxpy.cu", "--grid", "4;2", "--block", "1", *ARGUMENTS), "cannot read '4;2'"),
     "a header that nothing stands in for": (("cub.cu",), "cub.cu:1: <cub/cub.cuh> cannot be emulated"),
     "a missing header": (("header.cu",), 'there is no header "mine.h"'),
-    "a launch said twice": (
-        ("saxpy.toml", "--grid", "4"),
-        "saxpy.toml says what is launched: --grid would say it twice",
-    ),
+    "a launch said twice": (("saxpy.toml", "--grid", "4"), "saxpy.toml states what is launched: leave out --grid"),
 }
 
 

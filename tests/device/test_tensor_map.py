@@ -92,7 +92,7 @@ def test_a_description_has_no_words_for_a_map(tmp_path, capsys):
         '#include "bulk.cuh"\nextern "C" __global__ void mapped(const __grid_constant__ TensorMap map, float* y) { y[0] = 1.0f; }\n'
     )
     assert main(["check", str(source), "--grid", "1", "--block", "32", "--arg", "y=32"]) == 2
-    assert "kernel mapped takes a tensor map, for which a description has no words" in " ".join(
+    assert "kernel mapped takes a tensor map, which a description cannot give" in " ".join(
         capsys.readouterr().err.split()
     )
 
@@ -100,7 +100,7 @@ def test_a_description_has_no_words_for_a_map(tmp_path, capsys):
 def test_a_tile_of_other_axes_than_its_map_has_is_refused():
     device = EmulatedDevice()
     out = device.zeros((8, 64), np.uint16)
-    with pytest.raises(KernelError, match=r"for a tile of 4 axes by a tensor map that has 2"):
+    with pytest.raises(KernelError, match=r"a tile of 4 axes by a tensor map that has 2"):
         device.kernel(SAMPLES, "pixels<8>").bind(
             1, 32, device.tensor_map(device.zeros((8, 64), np.uint16), 8), out, 0, 0, 0, 0
         ).send()

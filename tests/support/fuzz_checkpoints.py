@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from checkpoints import adam, apart, example, finished, former
+from checkpoints import adam, finished
 from runs import AUTOENCODER, CONFIG, MLP, data
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -47,7 +47,6 @@ def seeds() -> list[bytes]:
         at(MLP, config=CONFIG.but(momentum=0.0, nesterov=False), epoch=3, finished=True, test=Score(0.75, 0.5)),
         at(AUTOENCODER, slots={"momentum_buffer": momentum(AUTOENCODER)}, tuned=finished().tuned),
         encode(adam(MLP)),
-        former(*apart(encode(example(MLP)))),
     ]
 
 
