@@ -195,7 +195,7 @@ class Device(ABC):
 
     @abstractmethod
     def free_memory(self) -> int:
-        """Bytes that can still be allocated, as far as can be told."""
+        """Bytes that can still be allocated, as far as is known."""
 
     def check_own(self, array: Array) -> None:
         """Raise `LaunchError` for an array in another device's memory."""

@@ -1,7 +1,7 @@
 """The source of a kernel: one .cu file with the project's headers written into it.
 
 What is compiled, cached and shown is this one text. A cache that is keyed by it cannot go stale when
-a header changes, and neither NVRTC nor a C++ compiler needs to be told where the headers are.
+a header changes, and neither NVRTC nor a C++ compiler needs a path to the headers.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def clocked(device: Device, graph: Graph) -> float:
     Raises
     ------
     DeviceError
-        The clock tells a time that cannot be.
+        The clock gives a time that is impossible.
     """
     begin = device.stream.record()
     graph.send()

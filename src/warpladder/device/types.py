@@ -43,7 +43,7 @@ class Member:
     offset : in bytes, from the beginning of the struct.
     type : as in the source, without const; of a pointer what it points to.
     kind : of the number, or of what is pointed to.
-    pointer, const : whether it is a pointer, and to what nobody writes.
+    pointer, const : True if it is a pointer; True if it points to constant data.
     """
 
     path: str

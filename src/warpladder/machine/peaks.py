@@ -56,7 +56,7 @@ class Peaks:
         ----------
         precision : str
         unit : {"cores", "tensor cores"} or None
-            What multiplies. None is where such products go if nobody splits them: fp32 to the cores, all else to the
+            What multiplies. None is the unit of such products if they are not split: fp32 to the cores, all else to the
             tensor cores where they take it.
 
         Raises
@@ -71,7 +71,7 @@ class Peaks:
         rate = rates[TENSOR]["fp16"] / SPLIT if split else rates[unit].get(name)
         if rate is None:
             raise DeviceError(
-                self.lacks(name) or f"the {unit} of a GPU of compute capability {self._told()} have no {name}"
+                self.lacks(name) or f"the {unit} of a GPU of compute capability {self._capability()} have no {name}"
             )
         return self.multiprocessors * self.clock * rate
 
@@ -82,12 +82,13 @@ class Peaks:
             return None
         first = min(capability for capability, units in RATES.items() if any(name in rates for rates in units.values()))
         return (
-            f"{name} needs a GPU of compute capability {first[0]}.{first[1]} or later, and this one has {self._told()}"
+            f"{name} needs a GPU of compute capability {first[0]}.{first[1]} or later, and this one has "
+            f"{self._capability()}"
         )
 
     def _rates(self) -> dict[str, dict[str, int]]:
         known = max((capability for capability in RATES if capability <= self.capability), default=min(RATES))
         return RATES[known]
 
-    def _told(self) -> str:
+    def _capability(self) -> str:
         return f"{self.capability[0]}.{self.capability[1]}"

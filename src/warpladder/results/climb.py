@@ -233,7 +233,7 @@ class Results(ResultsFile):
 
     @property
     def disturbed(self) -> bool:
-        """True if other processes kept so much of the machine busy that times and their ratios mean little."""
+        """True if other processes used enough of the machine that times and their ratios mean little."""
         return not self.disturbance <= DISTURBED * self.machine.cores
 
     def table(self) -> str:

@@ -37,7 +37,7 @@ class Batch:
     """The buffers of one batch, and the ops that are bound to them.
 
     activations : activations[i] enters layer i, the last leaves the net; (capacity, *shape).
-    gradients : of the same shapes; None where nobody needs one.
+    gradients : of the same shapes; None where none is needed.
     ops : each with its layer's index.
     loss : None in buffers that only predict.
     """

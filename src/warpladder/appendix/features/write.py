@@ -80,7 +80,7 @@ def write_features(
     check_ending(path, parts)
     total = sum(source.samples(part) for part in parts)
     clean_leftovers(path)
-    with _told(path):
+    with _as_errors(path):
         _check_room(path, total * source.width * (CSV_BYTES if path.suffix == ".csv" else 4))
         batches = _counted(source, parts, total, report)
         {".safetensors": _safetensors, ".npy": _npy, ".csv": _csv}[path.suffix](path, source, parts, batches)
@@ -198,7 +198,7 @@ def _check_room(path: Path, size: int) -> None:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _as_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -54,7 +54,8 @@ class Skipped:
 
 
 def climb(
-    device: Device, sizes: tuple[int, ...], precisions: Iterable[str] = tuple(BY_PRECISION), say: Callable[[Timed | Skipped], None] = lambda found: None
+    device: Device, sizes: tuple[int, ...], precisions: Iterable[str] = tuple(BY_PRECISION),
+    say: Callable[[Timed | Skipped], None] = lambda found: None
 ) -> list[Timed | Skipped]:  # fmt: skip
     """Every level of some precisions at every size, m = n = k; each is proven first, at all of `SHAPES` and at this
     size.
@@ -66,7 +67,7 @@ def climb(
     precisions : iterable of str
         Of "fp32", "tf32" and "bf16".
     say : callable
-        Told of each result when it is there.
+        Called with each result as soon as it is there.
     """
     out: list[Timed | Skipped] = []
 

@@ -45,7 +45,8 @@ def seconds(size: int, precision: Precision, rounds: int, patience: float) -> fl
 
     def multiply() -> None:  # cuBLAS counts columns first: what it is asked for is C' = B' A'
         cublas.gemmEx(
-            handle, cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_N, size, size, size, one.ctypes.data, b.data.ptr, kind, size, a.data.ptr, kind, size,
+            handle, cublas.CUBLAS_OP_N, cublas.CUBLAS_OP_N, size, size, size, one.ctypes.data, b.data.ptr, kind, size,
+            a.data.ptr, kind, size,
             zero.ctypes.data, c.data.ptr, FLOAT, size, how, DEFAULT,
         )  # fmt: skip
 
@@ -65,6 +66,7 @@ def seconds(size: int, precision: Precision, rounds: int, patience: float) -> fl
     error = float(np.sqrt(np.mean(((c.get()[rows] - truth) / asked.size) ** 2)))
     if not error <= bound(precision, size):
         raise WarpladderError(
-            f"cuBLAS's product is not in {precision.name}: error {error:.2g} at {size}, at most {bound(precision, size):.2g} is rounding"
+            f"cuBLAS's product is not in {precision.name}: error {error:.2g} at {size}, at most "
+            f"{bound(precision, size):.2g} is rounding"
         )
     return statistics.median(once(repeats) for _ in range(rounds))

@@ -104,7 +104,10 @@ def prove(device: Device, level: AnyLevel, m: int, n: int, k: int, seed: int = 0
     if level.precision.coarse:  # the sums alone, of the very numbers that were multiplied
         truth = _product(level.held(asked.a[asked.rows]), level.held(asked.b))
         cuts = -(-k // DEPTH)
-        sums = f"{where}, against the product of factors rounded to {name}, so that they are rounded otherwise or their sums not kept in fp32"
+        sums = (
+            f"{where}, against the product of factors rounded to {name}, so that they are rounded otherwise or "
+            "their sums not kept in fp32"
+        )
         judged(
             got[asked.rows], truth, asked.size, bound("fp32", k, cuts=cuts), bound("fp32", 16 * k, cuts=4 * cuts), sums
         )

@@ -1,7 +1,7 @@
 // C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, and the host describes them by tensor
 // maps. As wgmma.cu, with warps that do one thing each. Of three warpgroups one asks for tiles, by one of its threads;
 // two multiply, 64 x 256 numbers of C each. They meet at barriers in shared memory, two for each stage: `arrived` says
-// that it can be multiplied, `read` that it can be filled again. So nobody waits for the whole block, and the ring goes
+// that it can be multiplied, `read` that it can be filled again. No thread waits for the whole block, and the ring goes
 // on filling while sums are written. Who only asks gives its registers to the others. Blocks stay: there are as many as
 // the GPU runs at once, and each makes one tile of C after the other, in an order that suits the cache.
 // arch: sm_90a
@@ -36,7 +36,7 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
             int top, left;
             order.place(tile, top, left);
             for (int step = 0; step < steps; ++step, turn.next()) {
-                barrier_wait(&read[turn.stage], turn.parity ^ 1);  // the first time around nobody has to have read it
+                barrier_wait(&read[turn.stage], turn.parity ^ 1);  // in the first round there is no earlier reader
                 Stage::fetch(ring + turn.stage * Stage::BYTES, a, b, top, left, step * Stage::DEPTH,
                     &arrived[turn.stage]);
             }

@@ -18,7 +18,7 @@ def _stage(itemsize: int, terms: int, rows: int, columns: int) -> int:
 
 
 def _ring(stages: int, rows: int, columns: int) -> int:
-    """Bytes of a ring that the copy engine fills: tiles whose rows have 128 bytes, from a multiple of 1,024 bytes on."""
+    """Bytes of a ring that the copy engine fills: tiles with rows of 128 bytes, from a multiple of 1,024 bytes on."""
     return stages * 128 * (rows + columns) + 1024
 
 

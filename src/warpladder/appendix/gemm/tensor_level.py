@@ -158,7 +158,7 @@ def split(device: Device, a: Array, b: Array) -> tuple[list[Launch], list[Array]
 
     Those are, in the order in which kernels take them: A's high and low halves, (m, pitch) uint16, and the exponents of
     its rows, (m,) int32; B's halves, (k, pitch), and the exponents of its columns, (n,). A pitch is a multiple of 8,
-    and nobody fills what is beyond the matrix.
+    and nothing fills what is beyond the matrix.
     """
     (m, k), n = a.shape, b.shape[1]
     pitches = ceil_div(k, 8) * 8, ceil_div(n, 8) * 8

@@ -117,7 +117,7 @@ class Train(TrainingTask):
 
 @dataclass
 class _Watch:
-    """Tells a watcher of each epoch: how far the training is, and about how long it still takes."""
+    """Reports each epoch to a watcher: how far the training is, and about how long it still takes."""
 
     bench: Bench
     doing: str

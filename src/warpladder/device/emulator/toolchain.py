@@ -31,7 +31,7 @@ _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD
 LIBRARIES = Cache("emulator", "emulated kernels", "every start compiles them again", limits=CacheLimits(age=30 * DAY))
 
 # DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's. Of the
-# rest, -g1 keeps what tells a line and the calls that were inlined there; variables, which nobody asks for, take a
+# rest, -g1 keeps the lines and the calls that were inlined there; variables, which are not needed, take a
 # fifth of the time that a kernel takes to compile.
 _ALWAYS = (
     "-std=gnu++20",
@@ -166,7 +166,7 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
     what : str
         The kernel's file, for messages.
     extra : tuple of str
-        Flags behind those of the mode.
+        Flags after those of the mode.
 
     Raises
     ------

@@ -73,7 +73,8 @@ __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
 }
 // At the barrier of another block of the cluster.
 __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned rank) {
-    asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [its];}"
+    asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; "
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [its];}"
                  ::"r"(in_shared(barrier)), "r"(rank) : "memory");
 }
 // Arrives at the barrier of another block of the cluster for a thread that has only read there: it hands over nothing
@@ -101,7 +102,8 @@ __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) 
 // Begins to copy the tile whose first number is in this column and row; its bytes arrive at the barrier. The column is
 // a multiple of 16 bytes: at another one Hopper stops with an illegal instruction.
 __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+                 "{%2, %3}], [%4];"
                  ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)) : "memory");
 }
 // Begins to copy a tile of images (images, rows, columns, channels), whose rows are pixels, first along an image's row,
@@ -109,7 +111,8 @@ __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int c
 // zeros.
 __device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row,
     int image, Barrier* barrier) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+                 "{%2, %3, %4, %5}], [%6];"
                  ::"r"(in_shared(to)), "l"(&from), "r"(channel), "r"(column), "r"(row), "r"(image),
                      "r"(in_shared(barrier)) : "memory");
 }
@@ -117,7 +120,8 @@ __device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int
 // bytes arrive at the block's own barrier.
 __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row,
     Barrier* barrier) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
                  ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)),
                      "h"(static_cast<unsigned short>(blocks)) : "memory");
 }
@@ -131,7 +135,8 @@ __device__ __forceinline__ void copy_piece(void* to, const void* from, unsigned 
 // blocks: a bit for each, as in copy_tile_to.
 __device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes,
     Barrier* barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;"
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+                 "[%1], %2, [%3], %4;"
                  ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)),
                      "h"(static_cast<unsigned short>(blocks)) : "memory");
 }

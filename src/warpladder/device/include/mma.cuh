@@ -41,11 +41,11 @@ __device__ inline float high_half(unsigned two) { return emu::half_value((unsign
 
 #elif __CUDA_ARCH__ >= 800
 
-#define MMA_STEP(name, instruction)                                                                                               \
-    __device__ __forceinline__ void name(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {                          \
-        asm volatile(instruction " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                               \
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                             \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                         \
+#define MMA_STEP(name, instruction)                                                                                    \
+    __device__ __forceinline__ void name(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {              \
+        asm volatile(instruction " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                    \
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                  \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                              \
     }
 MMA_STEP(mma_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
 MMA_STEP(mma_half, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
@@ -56,20 +56,21 @@ MMA_STEP(mma_tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
 // bytes at an address that 16 divides; out[i] is of matrix i, as in a fragment of a: row lane / 4, columns 2 (lane % 4)
 // and the next one. Turned: rows and columns exchanged, as in a fragment of b whose rows lie in memory. Rows may as
 // well hold four floats, and out[i] is then number lane % 4 of row lane / 4.
-#define LOAD_MATRICES(name, how)                                                                                                  \
-    __device__ __forceinline__ void name(unsigned (&out)[1], const void* row) {                                                   \
-        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));                                               \
-        asm volatile("ldmatrix.sync.aligned.m8n8.x1" how ".shared.b16 {%0}, [%1];" : "=r"(out[0]) : "r"(from) : "memory");         \
-    }                                                                                                                             \
-    __device__ __forceinline__ void name(unsigned (&out)[2], const void* row) {                                                   \
-        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));                                               \
-        asm volatile("ldmatrix.sync.aligned.m8n8.x2" how ".shared.b16 {%0, %1}, [%2];"                                            \
-                     : "=r"(out[0]), "=r"(out[1]) : "r"(from) : "memory");                                                        \
-    }                                                                                                                             \
-    __device__ __forceinline__ void name(unsigned (&out)[4], const void* row) {                                                   \
-        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));                                               \
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0, %1, %2, %3}, [%4];"                                    \
-                     : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(from) : "memory");                            \
+#define LOAD_MATRICES(name, how)                                                                                       \
+    __device__ __forceinline__ void name(unsigned (&out)[1], const void* row) {                                        \
+        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));                                    \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x1" how ".shared.b16 {%0}, [%1];" \
+                     : "=r"(out[0]) : "r"(from) : "memory"); \
+    }                                                                                                                  \
+    __device__ __forceinline__ void name(unsigned (&out)[2], const void* row) {                                        \
+        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));                                    \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2" how ".shared.b16 {%0, %1}, [%2];"                                 \
+                     : "=r"(out[0]), "=r"(out[1]) : "r"(from) : "memory");                                             \
+    }                                                                                                                  \
+    __device__ __forceinline__ void name(unsigned (&out)[4], const void* row) {                                        \
+        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));                                    \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0, %1, %2, %3}, [%4];"                         \
+                     : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "r"(from) : "memory");                 \
     }
 LOAD_MATRICES(load_matrices, "")
 LOAD_MATRICES(load_matrices_turned, ".trans")

@@ -12,9 +12,10 @@
 
 #ifdef __CUDA_EMU__
 
-#define WGMMA(name, columns, factors, turned)                                                                                     \
-    __device__ __forceinline__ void name(float (&d)[columns / 2], unsigned long long a, unsigned long long b, bool add, EMU_HERE) { \
-        emu_products(d, a, b, columns, int(emu::Factors::factors), turned, add, file, line);                                      \
+#define WGMMA(name, columns, factors, turned)                                                                          \
+    __device__ __forceinline__ void name(float (&d)[columns / 2], unsigned long long a, unsigned long long b, bool add,\
+                                         EMU_HERE) { \
+        emu_products(d, a, b, columns, int(emu::Factors::factors), turned, add, file, line);                           \
     }
 WGMMA(wgmma_bf16, 256, bfloat16, 1)
 WGMMA(wgmma_bf16, 128, bfloat16, 1)
@@ -71,11 +72,11 @@ __device__ __forceinline__ unsigned long long address_in_shared(const void* addr
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 // a, b : descriptors. more : whether D is added to; otherwise it begins here.
-#define WGMMA(name, shape, turns, sums, a_and_b, more)                                                                           \
-    __device__ __forceinline__ void name(float (&d)[sums], unsigned long long a, unsigned long long b, bool add) {               \
-        asm volatile("{.reg .pred more; setp.ne.b32 more, " more ", 0;\n"                                                        \
-                     "wgmma.mma_async.sync.aligned." shape " {" NAMES_##sums "}, " a_and_b ", more, 1, 1" turns ";}"             \
-                     : SUMS_##sums : "l"(a), "l"(b), "r"(static_cast<int>(add)));                                                 \
+#define WGMMA(name, shape, turns, sums, a_and_b, more)                                                                 \
+    __device__ __forceinline__ void name(float (&d)[sums], unsigned long long a, unsigned long long b, bool add) {     \
+        asm volatile("{.reg .pred more; setp.ne.b32 more, " more ", 0;\n"                                              \
+                     "wgmma.mma_async.sync.aligned." shape " {" NAMES_##sums "}, " a_and_b ", more, 1, 1" turns ";}"   \
+                     : SUMS_##sums : "l"(a), "l"(b), "r"(static_cast<int>(add)));                                      \
     }
 WGMMA(wgmma_bf16, "m64n256k16.f32.bf16.bf16", ", 0, 1", 128, "%128, %129", "%130")
 WGMMA(wgmma_bf16, "m64n128k16.f32.bf16.bf16", ", 0, 1", 64, "%64, %65", "%66")

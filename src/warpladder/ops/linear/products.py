@@ -50,7 +50,8 @@ class Product:
         kernel = self.device.kernel(GEMM, f"gemm<{tile}, {_how(self.a_along, m)}, {_how(self.b_along, n)}>")
         grid = ceil_div(m, tile.bm) * ceil_div(n, tile.bn), plan.parts
         launch = kernel.bind(
-            grid, tile.threads, a, b, bias if whole else None, c if whole else self.parts, m, n, k, plan.depth, int(fused_relu and whole),
+            grid, tile.threads, a, b, bias if whole else None, c if whole else self.parts, m, n, k, plan.depth,
+            int(fused_relu and whole),
             shared=tile.shared,
         )  # fmt: skip
         self.plan.mark([launch])
@@ -142,5 +143,6 @@ def add_gradients(
     size, more = dw.size if parts > 1 else 0, db.size if others > 1 else 0
     kernel = device.kernel(GEMM, "add_gradient_parts")
     return kernel.bind(
-        ceil_div(size + more, THREADS), THREADS, part if size else None, dw, parts, size, stride, other if more else None, db, others, more, more_stride
+        ceil_div(size + more, THREADS), THREADS, part if size else None, dw, parts, size, stride,
+        other if more else None, db, others, more, more_stride
     )  # fmt: skip

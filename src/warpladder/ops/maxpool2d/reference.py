@@ -53,7 +53,7 @@ def margin(x: np.ndarray, kernel_size: int, stride: int) -> np.ndarray:
 
 
 def positions(x: np.ndarray, k: int, s: int) -> list[np.ndarray]:
-    """For each of the k k places in a window, row by row, what stands there in every window: views (n, c, oh, ow) of x."""
+    """Views (n, c, oh, ow) of x, one for each of the k k places of a window, row by row."""
     oh, ow = (x.shape[2] - k) // s + 1, (x.shape[3] - k) // s + 1
     return [x[:, :, i : i + s * (oh - 1) + 1 : s, j : j + s * (ow - 1) + 1 : s] for i, j in np.ndindex(k, k)]
 

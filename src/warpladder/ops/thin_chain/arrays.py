@@ -46,8 +46,10 @@ class ChainArrays:
     """
 
     def __init__(
-        self, owner: OnDevice, source: Array, scale: float | np.float32, labels: Array, order: Array | None, log: Log, whole: int, capacity: int,
-        weights: tuple[Array, ...], gradients: tuple[Array, ...], update: KernelUpdate | None = None, dx: Array | None = None,
+        self, owner: OnDevice, source: Array, scale: float | np.float32, labels: Array, order: Array | None, log: Log,
+        whole: int, capacity: int,
+        weights: tuple[Array, ...], gradients: tuple[Array, ...], update: KernelUpdate | None = None,
+        dx: Array | None = None,
         gathered: bool = False,
     ) -> None:  # fmt: skip
         self.device, self.source, self.scale, self.labels, self.log = (

@@ -27,7 +27,8 @@ class ThinChain(Segment):
         assert samples is not None and samples.labels is not None and log is not None
         batch, capacity = subgraph.batch, subgraph.capacity
         arrays = ChainArrays(
-            self, samples.stored, samples.scale, samples.labels, samples.order, log, batch, capacity, operands.params, operands.grads,
+            self, samples.stored, samples.scale, samples.labels, samples.order, log, batch, capacity, operands.params,
+            operands.grads,
             operands.update,
         )  # fmt: skip
         self.reads_order = arrays.order is not None

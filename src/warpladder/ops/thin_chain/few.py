@@ -39,7 +39,8 @@ class Few:
         )
         return [
             kernel.bind(
-                n, self.threads, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights), self.x, a.g, self.small, lost,
+                n, self.threads, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights),
+                self.x, a.g, self.small, lost,
                 hits, a.dx, a.inputs, a.whole, offset, batch,
             )
         ]  # fmt: skip
@@ -54,8 +55,10 @@ class Few:
         kernel = a.device.kernel(GRADIENT, f"chain_gradient_few<{a.width}, {self.wide}, {a.pixel}>")
         return [
             kernel.bind(
-                ceil_div(a.inputs, TILE) + ceil_div(a.small, COLUMNS) + 1, THREADS, x, a.scale, a.g, n, a.inputs, small, small.shape[1], a.small,
-                a.out, self.lost, self.hits, dw1, db1, dw2, db2, *a.updated(part), *a.log.entry(part.has_loss), batch, int(part.first),
+                ceil_div(a.inputs, TILE) + ceil_div(a.small, COLUMNS) + 1, THREADS, x, a.scale, a.g, n, a.inputs,
+                small, small.shape[1], a.small,
+                a.out, self.lost, self.hits, dw1, db1, dw2, db2, *a.updated(part), *a.log.entry(part.has_loss), batch,
+                int(part.first),
                 int(part.last),
             )
         ]  # fmt: skip

@@ -65,7 +65,8 @@ class Many:
         kernel = a.device.kernel(FORWARD, f"chain_forward_many<{a.hidden}, {a.out}, {a.pixel}>")
         return [
             kernel.bind(
-                ceil_div(n, SAMPLES), THREADS, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights), self.rows, a.g,
+                ceil_div(n, SAMPLES), THREADS, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1,
+                *a.second(a.weights), self.rows, a.g,
                 self.small, lost, hits, n, a.inputs, a.whole, offset, batch, shared=self.shared,
             )
         ]  # fmt: skip
@@ -80,11 +81,13 @@ class Many:
         dw1, db1 = a.gradients[:2]
         return [
             gradient.bind(
-                (self.tiles, partials), self.threads, a.source, a.scale, self.rows, a.g, self.parts, n, a.inputs, offset, partial, self.across,
+                (self.tiles, partials), self.threads, a.source, a.scale, self.rows, a.g, self.parts, n, a.inputs,
+                offset, partial, self.across,
                 a.weights[0], a.dx,
             ),
             finish.bind(
-                ceil_div(size, COLUMNS) + ceil_div(a.small, COLUMNS) + 1, FINISHING, self.parts, partials, size, self.small, self.lost, self.hits,
+                ceil_div(size, COLUMNS) + ceil_div(a.small, COLUMNS) + 1, FINISHING, self.parts, partials, size,
+                self.small, self.lost, self.hits,
                 ceil_div(n, SAMPLES), a.small, a.width, a.out, dw1, db1, *a.second(a.gradients), *a.updated(part),
                 *a.log.entry(part.has_loss), batch, int(part.first), int(part.last),
             ),

@@ -46,7 +46,8 @@ class Packed:
         w1, b1 = a.weights[:2]
         kernel = a.device.kernel(FORWARD, f"chain_forward_packed<{a.hidden}, {a.out}>")
         return kernel.bind(
-            ceil_div(n, SAMPLES), THREADS, self.samples, a.scale, a.labels, w1, b1, *a.second(a.weights), a.g, small, lost, hits, n, a.inputs,
+            ceil_div(n, SAMPLES), THREADS, self.samples, a.scale, a.labels, w1, b1, *a.second(a.weights), a.g, small,
+            lost, hits, n, a.inputs,
             self.words, batch, shared=_shared(a),
         )  # fmt: skip
 

@@ -21,7 +21,8 @@ class NaiveUpdate(KernelUpdate):
     """One thread for each parameter of the whole net: one launch a step."""
 
     def __init__(
-        self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...], block_size: int
+        self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...],
+        block_size: int
     ) -> None:  # fmt: skip
         super().__init__(device, config, params, grads, slots, block_size)
         self.kernel = device.kernel(config.optimizer.folder() / FILE, f"{config.optimizer.name}_step")

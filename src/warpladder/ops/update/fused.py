@@ -39,5 +39,6 @@ def settings(update: KernelUpdate | None, part: Slice, gradient: Array | None = 
         some = slice(first, first + gradient.size)
     momentum_buffer = update.slots[0][some] if update.slots else None
     return (
-        update.grads[some], update.params[some], momentum_buffer, sgd.learning_rate, sgd.momentum, int(sgd.nesterov), sgd.weight_decay, limit(update.config),
+        update.grads[some], update.params[some], momentum_buffer, sgd.learning_rate, sgd.momentum, int(sgd.nesterov),
+        sgd.weight_decay, limit(update.config),
     )  # fmt: skip

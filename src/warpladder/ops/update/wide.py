@@ -19,7 +19,8 @@ class WideUpdate(NaiveUpdate):
     """
 
     def __init__(
-        self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...], block_size: int
+        self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...],
+        block_size: int
     ) -> None:  # fmt: skip
         super().__init__(device, config, params, grads, slots, block_size)
         kernel = f"{config.optimizer.name}_step_by_four"

@@ -202,8 +202,8 @@ def _pool_gradient(k: int, kept: tuple[jax.Array, jax.Array], dy: jax.Array) -> 
     x, best = kept
     windows = apart(x, k)
     place = lax.broadcasted_iota(jnp.int32, windows.shape, 2) * k + lax.broadcasted_iota(jnp.int32, windows.shape, 4)
-    winner = jnp.where(windows == best[:, :, None, :, None], place, k * k).min((2, 4), keepdims=True)
-    dx = jnp.where(place == winner, dy[:, :, None, :, None], 0).astype(x.dtype)
+    argmax = jnp.where(windows == best[:, :, None, :, None], place, k * k).min((2, 4), keepdims=True)
+    dx = jnp.where(place == argmax, dy[:, :, None, :, None], 0).astype(x.dtype)
     n, h, w, c = x.shape
     inner = dx.reshape(n, h // k * k, w // k * k, c)
     return (jnp.pad(inner, ((0, 0), (0, h % k), (0, w % k), (0, 0))),)

@@ -16,7 +16,7 @@ def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = 
 
 
 def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
-    """MLPClassifier has Linear layers, with ReLU behind all but the last, softmax and cross-entropy; SGD and Adam,
+    """MLPClassifier has Linear layers, with ReLU after all but the last, softmax and cross-entropy; SGD and Adam,
     without clipping, with another weight decay.
     """
     chain = [type(layer) for layer in net.layers if not isinstance(layer, Flatten)]

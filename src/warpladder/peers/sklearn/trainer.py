@@ -113,13 +113,13 @@ class SklearnTrainer(Trainer):
     def _fit(self, x: np.ndarray, y: np.ndarray) -> None:
         try:
             with warnings.catch_warnings():
-                # MLPClassifier takes Ctrl-C for its own: it warns and returns, and whoever called it would go on
+                # MLPClassifier takes Ctrl-C for its own: it warns and returns, and the caller would go on
                 warnings.filterwarnings("error", "Training interrupted", UserWarning)
                 self.model.partial_fit(x, y)
-        except UserWarning as told:
-            if not isinstance(told.__context__, KeyboardInterrupt):
+        except UserWarning as warning:
+            if not isinstance(warning.__context__, KeyboardInterrupt):
                 raise
-            raise told.__context__ from None
+            raise warning.__context__ from None
         except ValueError:
             if all(np.isfinite(a).all() for a in itertools.chain(self.model.coefs_, self.model.intercepts_)):
                 raise  # weights that are not finite are for the log to tell
@@ -135,7 +135,7 @@ class SklearnTrainer(Trainer):
 
     @property
     def _slots(self) -> dict[str, tuple[dict[str, np.ndarray], float]]:
-        """Scikit-learn's arrays behind each slot, and what it multiplies the slot by."""
+        """Scikit-learn's arrays of each slot, and what it multiplies the slot by."""
         kept, count = self.model._optimizer, len(self.model.coefs_)
         found = {"momentum_buffer": (kept.velocities, -self.config.learning_rate)} if self.model.solver == "sgd" else {
             "exp_avg": (kept.ms, 1.0), "exp_avg_sq": (kept.vs, 1.0),

@@ -44,8 +44,8 @@ class Checker {
     // Barriers that count arrivals: an arrival releases the thread's knowledge, a wait acquires it, and an engine's
     // work up to a moment.
     uint32_t engine() { return ENGINES | ++engines_; }
-    void release(Thread& me, Known& told);
-    void acquire(Thread& me, const Known& told, uint32_t engine, uint32_t moment);
+    void release(Thread& me, Known& released);
+    void acquire(Thread& me, const Known& released, uint32_t engine, uint32_t moment);
     // number of a barrier's phases that a thread knows to have ended
     uint32_t phases_seen(Thread& me, uint32_t engine);
     void tile(const void* address, size_t size, const void* code);
@@ -75,7 +75,7 @@ class Checker {
     void report_unread(bool shared_only);
     void unread(Thread& me, Region& region, uintptr_t address, uint32_t code);
     [[noreturn]] void outside(Thread& me, uintptr_t address, size_t size, bool write, uint32_t code);
-    void tell(Known& told, Block& block, uint32_t thread);
+    void publish(Known& released, Block& block, uint32_t thread);
     ThreadClock& clock(Thread& me);
     std::string thread_name(uint32_t thread);
     std::string element(const Region& region, uintptr_t address);

@@ -12,7 +12,7 @@ void Checker::barrier(Block& block) {
     }
     clocks.learned.clear();
     for (uint32_t thread : clocks.fencing) {
-        if (clocks.threads[thread].fence.scope > 0) tell(clocks.fenced, block, thread);
+        if (clocks.threads[thread].fence.scope > 0) publish(clocks.fenced, block, thread);
         clocks.threads[thread].fenced = false;
     }
     clocks.fencing.clear();
@@ -20,17 +20,17 @@ void Checker::barrier(Block& block) {
 }
 
 // Adds the knowledge of a thread at its last fence.
-void Checker::tell(Known& told, Block& block, uint32_t thread) {
+void Checker::publish(Known& released, Block& block, uint32_t thread) {
     ThreadClock::Fence& fence = block.clocks.threads[thread].fence;
-    join(told, fence.known);
-    join(told, fence.block_known);
-    if (!told) told = std::make_shared<Knowledge>();
-    else if (told.use_count() > 1) told = std::make_shared<Knowledge>(*told);
+    join(released, fence.known);
+    join(released, fence.block_known);
+    if (!released) released = std::make_shared<Knowledge>();
+    else if (released.use_count() > 1) released = std::make_shared<Knowledge>(*released);
     uint32_t number = block.linear * block.count + thread + 1, first = number - (thread & 31);
-    told->learn_block(block.linear, fence.moment.epoch);
+    released->learn_block(block.linear, fence.moment.epoch);
     for (uint32_t lane = 0; lane < 32; ++lane)
-        if (fence.seen[lane]) told->learn(first + lane, {fence.moment.epoch, fence.seen[lane]});
-    told->learn(number, fence.moment);
+        if (fence.seen[lane]) released->learn(first + lane, {fence.moment.epoch, fence.seen[lane]});
+    released->learn(number, fence.moment);
 }
 
 void Checker::cluster_barrier(Cluster& cluster) {
@@ -95,18 +95,18 @@ void Checker::fence(Thread& me, int scope) {
 void Checker::synchronise(Thread& me, const void* address, bool write, int scope) {
     Block& block = block_of(me);
     ThreadClock& mine = clock(me);
-    bool tells = write && (mine.fence.scope >= 0 || block.clocks.fenced);
+    bool publishes = write && (mine.fence.scope >= 0 || block.clocks.fenced);
     auto found = sync_points_.find(uintptr_t(address));
     if (found == sync_points_.end()) {
-        if (!tells) return;
+        if (!publishes) return;
         found = sync_points_.emplace(uintptr_t(address), SyncPoint{}).first;
     }
     SyncPoint& point = found->second;
-    if (tells) {
+    if (publishes) {
         if (point.block != block.linear) point.block_known = nullptr, point.block = block.linear;
         if (block.clocks.fenced) join(scope > 0 ? point.known : point.block_known, block.clocks.fenced);
         if (mine.fence.scope >= 0)
-            tell(mine.fence.scope > 0 && scope > 0 ? point.known : point.block_known, block, me.linear);
+            publish(mine.fence.scope > 0 && scope > 0 ? point.known : point.block_known, block, me.linear);
     }
     Known before = mine.known;
     if (scope > 0) join(mine.known, point.known);
@@ -115,7 +115,7 @@ void Checker::synchronise(Thread& me, const void* address, bool write, int scope
 }
 
 // An arrival at a barrier that counts arrivals: a fence whose knowledge only the threads that wait there acquire.
-void Checker::release(Thread& me, Known& told) {
+void Checker::release(Thread& me, Known& released) {
     Block& block = block_of(me);
     ThreadClock& mine = clock(me);
     ThreadClock::Fence kept = mine.fence;
@@ -125,15 +125,15 @@ void Checker::release(Thread& me, Known& told) {
     mine.fence.known = mine.known;
     mine.fence.block_known = block.clocks.known;
     memcpy(mine.fence.seen, mine.seen, sizeof mine.seen);
-    tell(told, block, me.linear);
+    publish(released, block, me.linear);
     mine.fence = kept;
 }
 
-void Checker::acquire(Thread& me, const Known& told, uint32_t engine, uint32_t moment) {
+void Checker::acquire(Thread& me, const Known& released, uint32_t engine, uint32_t moment) {
     ThreadClock& mine = clock(me);
     Known before = mine.known, all = std::make_shared<Knowledge>();
     all->threads[engine] = {0, moment};
-    join(all, told);
+    join(all, released);
     join(mine.known, all);
     if (!before) block_of(me).clocks.learned.push_back(me.linear);
 }

@@ -54,8 +54,8 @@ static void end_phase(Block& block, PhaseBarrier& barrier) {
     ++barrier.phase;
     barrier.missing = barrier.count;
 #ifdef EMU_CHECK
-    join(barrier.known, barrier.told);
-    barrier.told = nullptr;
+    join(barrier.known, barrier.released);
+    barrier.released = nullptr;
 #endif
     wake_all(block, barrier);
 }
@@ -136,7 +136,7 @@ EMU_EXPORT void emu_phase_arrive(void* address, unsigned bytes, int rank, const 
         + std::to_string(barrier.count) + " arrivals have come", file, line);
 #ifdef EMU_CHECK
     checker.access(address, 8, true, 2, __builtin_return_address(0));
-    checker.release(me, barrier.told);
+    checker.release(me, barrier.released);
 #endif
     barrier.bytes += bytes;
     --barrier.missing;

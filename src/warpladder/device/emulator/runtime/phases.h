@@ -30,7 +30,7 @@ struct PhaseBarrier {
     std::vector<unsigned> waiting;  // threads
     uint32_t engine = 0;            // number of the copy engine in the checker
 #ifdef EMU_CHECK
-    Known told, known;  // from arrivals in this phase; from ended phases
+    Known released, known;  // from arrivals in this phase; from ended phases
 #endif
 };
 

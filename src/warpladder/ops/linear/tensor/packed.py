@@ -1,4 +1,4 @@
-"""Factors of products as tensor cores read them: the memory that packed matrices take, and the launch that packs them."""
+"""Packed factors of products, as tensor cores read them: their memory, and the launch that packs them."""
 
 from __future__ import annotations
 
@@ -171,7 +171,8 @@ def pack(
 
 
 def pack_samples(
-    owner: OnDevice, kind: PackedFormat, samples: StoredSamples, x: Array | None, target: Array | None, part: Slice, batch: int, to: Outlet
+    owner: OnDevice, kind: PackedFormat, samples: StoredSamples, x: Array | None, target: Array | None, part: Slice,
+    batch: int, to: Outlet
 ) -> Launch:  # fmt: skip
     """Packs a slice's samples from where they are stored, times their scale; they go to x (n, *in_shape) as well, and
     labels to target, where there are such.
@@ -185,7 +186,8 @@ def pack_samples(
         raise KernelError(f"samples are gathered from uint8 or float32, not from {stored.dtype}")
     kernel = owner.device.kernel(SOURCE, f"pack_samples<{kind.name}, {TYPES[stored.dtype]}>")
     return kernel.bind(
-        _grid(part.n, columns, kind), 32 * WARPS, stored, samples.scale, x, samples.labels, target, samples.order, samples.step, *to.arguments(),
+        _grid(part.n, columns, kind), 32 * WARPS, stored, samples.scale, x, samples.labels, target, samples.order,
+        samples.step, *to.arguments(),
         part.n, columns, batch, part.offset,
     )  # fmt: skip
 

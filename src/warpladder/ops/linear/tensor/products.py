@@ -47,7 +47,8 @@ class TensorProduct:
             self.device.fill(self.arrived, 0)
 
     def launch(
-        self, samples: int, a: PackedFactor, b: PackedFactor, c: Array | None, bias: Array | None = None, fused_relu: bool = False,
+        self, samples: int, a: PackedFactor, b: PackedFactor, c: Array | None, bias: Array | None = None,
+        fused_relu: bool = False,
         gate: Array | None = None, to: Outlet = NOWHERE, updated: tuple[object, ...] = NOTHING,
     ) -> Launch:  # fmt: skip
         """c = A B + bias (n,), then max(., 0) where it is wanted, and 0 where gate (m, n) is not above 0; packed where
@@ -61,8 +62,10 @@ class TensorProduct:
         assert isinstance(tile, PackedTile)
         cut = (self.parts, self.arrived) if plan.parts > 1 else (None, None)
         launch = self.device.kernel(tile.source, tile.kernel(self.formats)).bind(
-            (tile.blocks(m, n), plan.parts), tile.threads, a.numbers, a.inverse_scale, a.lines, b.numbers, b.inverse_scale, b.lines,
-            bias, gate, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.formats.kind.terms), plan.depth, int(fused_relu), *updated,
+            (tile.blocks(m, n), plan.parts), tile.threads, a.numbers, a.inverse_scale, a.lines, b.numbers,
+            b.inverse_scale, b.lines,
+            bias, gate, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.formats.kind.terms), plan.depth,
+            int(fused_relu), *updated,
             shared=tile.shared_of(self.formats), cluster=prod(tile.cluster),
         )  # fmt: skip
         self.plan.mark([launch])
