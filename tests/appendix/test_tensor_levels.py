@@ -16,7 +16,7 @@ from warpladder.appendix.gemm.formats import bf16, held, padded
 from warpladder.appendix.gemm.proof import KINDS, multiplied, prove, question
 from warpladder.appendix.gemm.tensor import TENSOR_LEVELS
 from warpladder.appendix.gemm.tensor_level import OF_WARPS, Stored16, TensorLevel
-from warpladder.device import Array, Limits, Source
+from warpladder.device import Array, KernelSource, Limits
 from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.device.emulator.kernel import EmulatedKernel
@@ -80,7 +80,7 @@ class Edited:
         for before, after in edits:
             assert occurrences(source.text, before) == 1, f"{path.name} has no longer one line {before!r}"
             source = replace(source, text=edited(source.text, before, after))
-        self.source: Source = source
+        self.source: KernelSource = source
 
     def __getattr__(self, name: str) -> Any:
         return getattr(DEVICE, name)

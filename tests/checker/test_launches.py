@@ -57,7 +57,7 @@ def described(**table: Any) -> Description:
 
 
 def planned(**table: Any) -> CheckPlan:
-    return plan(described(**table), source.Source(Path("sums.cu"), SOURCE))
+    return plan(described(**table), source.KernelSource(Path("sums.cu"), SOURCE))
 
 
 def test_a_table() -> None:

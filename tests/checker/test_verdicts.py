@@ -176,10 +176,10 @@ def test_a_local_variable_without_a_value(run: Run) -> None:
 
 
 def test_sources_without_such_variables_are_not_compiled_for_them() -> None:
-    from warpladder.device.source import Source
+    from warpladder.device.source import KernelSource
 
     def suspected(body: str) -> bool:
-        return uninitialised.suspected(Source(Path("k.cu"), f"__global__ void k(float* x) {{ {body} }}"))
+        return uninitialised.suspected(KernelSource(Path("k.cu"), f"__global__ void k(float* x) {{ {body} }}"))
 
     assert suspected("float v; x[0] = v;")
     assert suspected("unsigned long long a = 1, b; x[0] = b;")

@@ -21,7 +21,7 @@ import warpladder
 from warpladder import rungs
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
-from warpladder.device import Resources, Source
+from warpladder.device import KernelSource, Resources
 from warpladder.device import source as sources
 from warpladder.device.declarations import templates
 from warpladder.device.gpu.cache import compiled
@@ -108,7 +108,7 @@ def declared(path: Path, arch: str) -> tuple[Taken, list[str]]:
     return taken, wrong
 
 
-def local_memory(source: Source, name: str, arch: str, taken: Resources) -> Iterator[str]:
+def local_memory(source: KernelSource, name: str, arch: str, taken: Resources) -> Iterator[str]:
     """A line where a kernel takes local memory and its file does not say why."""
     spilled = taken.spill_loads + taken.spill_stores
     if (spilled or taken.local) and name.partition("<")[0] not in source.local_memory:

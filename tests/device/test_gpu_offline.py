@@ -212,7 +212,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is really compiled."""
     done: list[str] = []
 
-    def counted(source: sources.Source, names: tuple[str, ...], arch: str) -> compile.Binary:
+    def counted(source: sources.KernelSource, names: tuple[str, ...], arch: str) -> compile.Binary:
         done.append(arch)
         return compile.compile(source, names, arch)
 
@@ -526,7 +526,7 @@ def test_kernels_are_compiled_on_as_many_threads_as_there_are_cores(
     path, meeting = write(tmp_path, FAMILY), threading.Barrier(3)
     real = compile.compile
 
-    def together(source: sources.Source, names: tuple[str, ...], arch: str) -> compile.Binary:
+    def together(source: sources.KernelSource, names: tuple[str, ...], arch: str) -> compile.Binary:
         meeting.wait(60)  # one after the other would wait for ever
         return real(source, names, arch)
 

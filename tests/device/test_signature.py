@@ -20,8 +20,8 @@ from warpladder.device.types import resolve
 from warpladder.errors import KernelError
 
 
-def of(text: str) -> source.Source:
-    return source.Source(Path("user.cu"), text)
+def of(text: str) -> source.KernelSource:
+    return source.KernelSource(Path("user.cu"), text)
 
 
 def read(text: str, name: str = "k") -> Signature:

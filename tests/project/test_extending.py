@@ -303,7 +303,7 @@ def test_a_checkpoint_says_which_layers_it_lacks_and_where_they_come_from(tmp_pa
         ),
         (
             "@dataclass(frozen=True)\nclass Sharp(Layer):\n    pass\nnet = wl.Net('sharp', (8,), (Sharp(), wl.Linear(out_features=2)), wl.CrossEntropyLoss())",
-            "layer Sharp stands alone in sharp.py: put it into sharp/__init__.py, and array.py beside it",
+            "layer Sharp stands alone in sharp.py: put it into sharp/__init__.py, and array.py next to it",
         ),
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from warpladder.device import Event, Kernel, Launch, Limits, Source, Stream
+from warpladder.device import Event, Kernel, KernelSource, Launch, Limits, Stream
 from warpladder.device import source as sources
 from warpladder.device.declarations import signature
 from warpladder.device.dry_run import IdleDevice
@@ -44,7 +44,7 @@ class ClockworkStream(Stream):
 
 
 @cache
-def declared(path: Path | str, name: str) -> tuple[Source, Signature]:
+def declared(path: Path | str, name: str) -> tuple[KernelSource, Signature]:
     """What a file says, and what one of its kernels takes."""
     source = sources.read(path)
     return source, signature(source, name)

@@ -16,7 +16,7 @@ from tensor_tools import placed
 from warpladder.appendix.gemm.formats import held
 from warpladder.appendix.gemm.proof import DEPTH as MMA
 from warpladder.appendix.gemm.proof import judged
-from warpladder.device import Device, Source
+from warpladder.device import Device, KernelSource
 from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice
 from warpladder.device.emulator.kernel import EmulatedKernel
@@ -227,7 +227,7 @@ class Edited:
             for path in having:
                 self.sources[path] = replace(self.sources[path], text=edited(self.sources[path].text, before, after))
 
-    def _read(self, path: Path) -> Source:
+    def _read(self, path: Path) -> KernelSource:
         source = sources.read(path)
         text, headers = (
             source.text,

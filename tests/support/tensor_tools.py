@@ -14,7 +14,7 @@ from edits import edited, occurrences
 from warpladder.appendix.gemm.formats import held
 from warpladder.appendix.gemm.proof import DEPTH as MMA
 from warpladder.appendix.gemm.proof import Question, judged, question
-from warpladder.device import Array, Device, Source
+from warpladder.device import Array, Device, KernelSource
 from warpladder.device import source as sources
 from warpladder.device.emulator import EmulatedDevice
 from warpladder.device.emulator.kernel import EmulatedKernel
@@ -25,7 +25,7 @@ from warpladder.ops.engine.kernels import OnDevice, ceil_div
 from warpladder.ops.engine.segments import StoredSamples
 from warpladder.ops.linear.tensor import packed as tensor_packed
 from warpladder.ops.linear.tensor.packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
-from warpladder.ops.linear.tensor.products import TensorProduct
+from warpladder.ops.linear.tensor.products import ProductEnd, TensorProduct
 from warpladder.ops.linear.tensor.tiles import OF_WARPGROUPS, SOURCE, TILES, WARPGROUPS, PackedTile
 from warpladder.proof.tolerance import bound
 
@@ -134,7 +134,8 @@ def multiplied(
     c = placed(device, np.full((m, n), np.nan, np.float32), asked.offset)
     a_along, b_along = LAYOUTS[asked.layout]
     left, right = packed(device, asked, a, a_along), packed(device, asked, b.T, b_along)
-    product.launch(1, left, right, c, None if bias is None else device.array(bias), fused_relu).send()
+    end = ProductEnd(None if bias is None else device.array(bias), fused_relu)
+    product.launch(1, left, right, c, end).send()
     assert product.arrived is None or not product.arrived.download().any(), "the count of blocks is not zero again"
     return c.download()
 
@@ -205,7 +206,7 @@ class Edited:
 
     def __init__(self, honest: EmulatedDevice, *edits: tuple[str, str]) -> None:
         self.honest = honest
-        self.sources: dict[Path, Source] = {}
+        self.sources: dict[Path, KernelSource] = {}
         found = dict.fromkeys(edits, 0)
         for path in (tensor_packed.SOURCE, SOURCE, WARPGROUPS):
             text = (source := sources.read(path)).text

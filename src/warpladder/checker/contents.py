@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..device.signature import Parameter
-from ..device.source import Source
+from ..device.source import KernelSource
 from ..device.types import resolve
 from ..errors import ConfigError
 from ..proof.tolerance import bound
@@ -22,7 +22,7 @@ _RANGE = re.compile(r"random\s*\(([^,]+),([^,]+)\)")
 FILLS = "random, random(low, high), zeros, ones, iota, uninitialised, or a .npy file"
 
 
-def same_type(name: str, declared: str, parameter: Parameter, source: Source) -> None:
+def same_type(name: str, declared: str, parameter: Parameter, source: KernelSource) -> None:
     """Raise `ConfigError` if an array is declared with another type than the kernel takes."""
     kind = resolve(declared, source.text)
     if kind is None:

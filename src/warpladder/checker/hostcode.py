@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from ..device import Source
+from ..device import KernelSource
 from ..device import source as sources
 from ..device.emulator.rewrite import bare, closing
 from ..device.emulator.toolchain import compiler, why_not
@@ -48,7 +48,7 @@ _DEVICE = re.compile(r"__global__|__device__|__constant__|__managed__|__shared__
 _TYPE = re.compile(r"\s*(?:;|(?:typedef|using|struct|class|union|enum|template|static_assert)\b)")
 
 
-def device_code(path: Path) -> Source:
+def device_code(path: Path) -> KernelSource:
     """Source in a file without its host code; raises the `KernelError` of `device.source.read` and `without`."""
     source = sources.read(path)
     return replace(source, text=without(source.text, path.name))

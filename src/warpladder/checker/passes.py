@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Array, Source
+from ..device import Array, KernelSource
 from ..device.emulator.device import EmulatedDevice
 from ..device.emulator.kernel import EmulatedKernel, EmulatedLaunch
 from ..device.emulator.symbols import mentions
@@ -116,7 +116,7 @@ class Pass:
     """
 
     plan: CheckPlan
-    source: Source
+    source: KernelSource
     mode: str
     order: str
     seed: int

@@ -12,7 +12,7 @@ import numpy as np
 from ..device.declarations import instantiated, readable, signature, templates
 from ..device.emulator.symbols import constants, refused
 from ..device.signature import Parameter, Signature
-from ..device.source import Source
+from ..device.source import KernelSource
 from ..device.tensormap import TensorMap
 from ..errors import ConfigError, KernelError
 from .contents import filled, loaded, same_type, shaped
@@ -61,13 +61,13 @@ class CheckPlan:
     refused: dict[str, str]
 
 
-def plan(description: Description, source: Source, seed: int = 0) -> CheckPlan:
+def plan(description: Description, source: KernelSource, seed: int = 0) -> CheckPlan:
     """Plan of a description; `ConfigError` or `KernelError` names what is missing or does not fit the kernels.
 
     Parameters
     ----------
     description : Description
-    source : Source
+    source : KernelSource
         Kernels, as the emulator compiles them.
     seed : int
         Seed of random content.
@@ -122,7 +122,7 @@ def _expected(
     return expect
 
 
-def only_kernel(source: Source) -> str:
+def only_kernel(source: KernelSource) -> str:
     """Name of a source's only kernel, or of the only instance that the source names of its only template."""
     found = readable(source)
     instances = instantiated(source)
@@ -177,7 +177,7 @@ def _launch(
     return PlannedLaunch(kernel, grid, block, shared, tuple(arguments), request.cooperative, context.number)
 
 
-def _constants(description: Description, source: Source) -> dict[str, Any]:
+def _constants(description: Description, source: KernelSource) -> dict[str, Any]:
     """Contents of __constant__ variables from the description, by their full names."""
     known, out = constants(source), {}
     for name, what in description.constants.items():

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Source
+from ..device import KernelSource
 from ..device.emulator.module import whole_text
 from ..device.emulator.reports import foreign
 from ..device.emulator.rewrite import bare
@@ -42,7 +42,7 @@ _WARNING = re.compile(
 Outcome = tuple[list[str], dict[str, np.ndarray] | None]
 
 
-def suspected(source: Source) -> bool:
+def suspected(source: KernelSource) -> bool:
     """True if a source declares a local variable, or a member of a struct, without a value."""
     return any(
         not _NO_VARIABLE.search(match["type"]) and any("=" not in name for name in match["names"].split(","))
@@ -55,7 +55,7 @@ def comparable() -> bool:
     return int(re.match(r"\d*", compiler().version)[0] or 0) >= 12  # type: ignore[index]
 
 
-def compare_fills(plan: CheckPlan, source: Source, seed: int, limit: TimeLimit, write: Write) -> None:
+def compare_fills(plan: CheckPlan, source: KernelSource, seed: int, limit: TimeLimit, write: Write) -> None:
     """Report a fault if the launches depend on local variables without a value, with the compiler's suspects."""
     zeros, pattern = (_run(fill, plan, source, seed, limit, write) for fill in FILLS)
     array, difference = _difference(zeros, pattern)
@@ -83,7 +83,7 @@ def _named(warnings: str) -> Iterator[tuple[str, str, int]]:
             yield re.sub(r"\b\w+::", "", match["name"]), match["file"], int(match["line"])
 
 
-def _run(fill: str, plan: CheckPlan, source: Source, seed: int, limit: TimeLimit, write: Write) -> Outcome:
+def _run(fill: str, plan: CheckPlan, source: KernelSource, seed: int, limit: TimeLimit, write: Write) -> Outcome:
     """Outcome of one run, in one OS thread and with builds that differ in the fill alone, so that bits are equal."""
     messages: list[str] = []
 

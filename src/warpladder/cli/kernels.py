@@ -13,7 +13,7 @@ from .faults import count
 
 if TYPE_CHECKING:
     from ..device.signature import Signature
-    from ..device.source import Source
+    from ..device.source import KernelSource
 
 ARRAYS = """\
 An array is described by its length or shape, 1000 or [m,n], and what it holds:
@@ -65,7 +65,7 @@ def listed(file: Path, as_json: bool) -> None:
         click.echo(f"This folder has one: warpladder check {file.with_suffix('.toml')}")
 
 
-def _example(file: Path, source: Source, plain: list[Signature], instances: list[str]) -> str:
+def _example(file: Path, source: KernelSource, plain: list[Signature], instances: list[str]) -> str:
     """A command line to begin with, in lines of 80 columns."""
     from ..device.declarations import signature
 

@@ -69,7 +69,7 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
     place = out or next(iter(reproductions or climbs)).with_name("report.html")
     check_place(place, overwrite, *files)
     if reproductions:
-        _beside(reproductions, place)
+        _side_by_side(reproductions, place)
     else:
         from ..report.page import write_page
 
@@ -77,7 +77,7 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
     click.echo(f"Open this: {place}")
 
 
-def _beside(found: dict[Path, Reproduction], place: Path) -> None:
+def _side_by_side(found: dict[Path, Reproduction], place: Path) -> None:
     """Write the page of a reproduction, or of several next to each other."""
     from ..appendix.reproduce.report.page import check_alike, write_page
 

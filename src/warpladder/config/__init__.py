@@ -1,4 +1,7 @@
-"""`TrainConfig`: every setting of a training run, checked when it is made."""
+"""`TrainConfig`: every setting of a training run, checked when it is made.
+
+It imports nets, optimizers and errors; everything that trains imports it. Begin with `TrainConfig` below.
+"""
 
 from __future__ import annotations
 

@@ -14,5 +14,5 @@ from .kernel import Kernel as Kernel
 from .kernel import Launch as Launch
 from .limits import Limits as Limits
 from .limits import Resources as Resources
-from .source import Source as Source
+from .source import KernelSource as KernelSource
 from .tensormap import TensorMap as TensorMap

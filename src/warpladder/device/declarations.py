@@ -13,7 +13,7 @@ from functools import cache
 
 from ..errors import KernelError
 from .signature import Parameter, Signature
-from .source import Source
+from .source import KernelSource
 from .types import has_pointers, members, resolve
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -33,7 +33,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
 _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)\s*\{|[{}]")
 
 
-def names(source: Source) -> list[str]:
+def names(source: KernelSource) -> list[str]:
     """The kernels of a source, in order, with their namespaces and without template arguments; `KernelError` for one
     that cannot be read.
     """
@@ -43,23 +43,23 @@ def names(source: Source) -> list[str]:
     return [full for full, _ in found]
 
 
-def readable(source: Source) -> list[str]:
+def readable(source: KernelSource) -> list[str]:
     """The kernels that `names` gives, without those whose head cannot be read."""
     return [full for full, _ in _kernels(source)[0]]
 
 
-def unreadable(source: Source) -> dict[str, str]:
+def unreadable(source: KernelSource) -> dict[str, str]:
     """Kernels whose head cannot be read, as far as it can, and why each cannot be called."""
     return _kernels(source)[1]
 
 
-def span(source: Source, name: str) -> tuple[int, int]:
+def span(source: KernelSource, name: str) -> tuple[int, int]:
     """Where in the text of a source a kernel that can be read begins, and where its body opens."""
     match = next(match for full, match in _kernels(source)[0] if full == name)
     return match.start(), match.end() - 1
 
 
-def instantiated(source: Source) -> list[str]:
+def instantiated(source: KernelSource) -> list[str]:
     """Instances of template kernels that a source names itself, by `template __global__ void k<float>(float*);` or on a
     line `// instance:`.
     """
@@ -69,14 +69,14 @@ def instantiated(source: Source) -> list[str]:
     return list(dict.fromkeys([*explicit, *source.instances]))
 
 
-def bounds(source: Source, name: str) -> str:
+def bounds(source: KernelSource, name: str) -> str:
     """The `Signature.bounds` of a kernel, though its parameters may be such as cannot be passed."""
     plain, _, given = name.partition("<")
     match = next(match for full, match in _kernels(source)[0] if full == plain.strip())
     return _bounds(match, given.rpartition(">")[0])
 
 
-def templates(source: Source) -> dict[str, str]:
+def templates(source: KernelSource) -> dict[str, str]:
     """The kernels of a source that are templates, as `names` has them, and their template parameters: "int TILE,
     typename T".
     """
@@ -88,7 +88,7 @@ def templates(source: Source) -> dict[str, str]:
 
 
 @cache
-def signature(source: Source, name: str) -> Signature:
+def signature(source: KernelSource, name: str) -> Signature:
     """What the kernel `name` of a source takes; `KernelError` lists the kernels there are if it is not among them.
 
     The namespace may be left out where the name is the only one of its kind.
@@ -119,7 +119,7 @@ def signature(source: Source, name: str) -> Signature:
 
 
 @cache
-def code(source: Source) -> str:
+def code(source: KernelSource) -> str:
     """The text with blanks for comments; every letter stays where it is."""
     return _COMMENT.sub(_blanks, source.text)
 
@@ -129,7 +129,7 @@ def _blanks(match: re.Match[str]) -> str:
 
 
 @cache
-def _kernels(source: Source) -> tuple[list[tuple[str, re.Match[str]]], dict[str, str]]:
+def _kernels(source: KernelSource) -> tuple[list[tuple[str, re.Match[str]]], dict[str, str]]:
     """The kernels' heads, each with the name that `_qualified` gives it, and those that cannot be read, each with the
     reason.
     """
@@ -197,7 +197,7 @@ def _bounds(match: re.Match[str], given: str) -> str:
     return bounds
 
 
-def _parameter(text: str, instead: Mapping[str, str], source: Source, kernel: str) -> Parameter:
+def _parameter(text: str, instead: Mapping[str, str], source: KernelSource, kernel: str) -> Parameter:
     shown = " ".join(text.split())
     where = f"kernel {kernel} of {source.path.name}: "
     match = re.fullmatch(

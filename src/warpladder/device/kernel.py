@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .limits import Dim3, Resources, check, check_together, dim3
 from .occupancy import blocks_per_multiprocessor
 from .signature import Signature
-from .source import Source
+from .source import KernelSource
 from .touches import Touches, touches
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Kernel(ABC):
     resources : what it needs.
     """
 
-    def __init__(self, device: Device, source: Source, signature: Signature, resources: Resources) -> None:
+    def __init__(self, device: Device, source: KernelSource, signature: Signature, resources: Resources) -> None:
         self.device, self.source, self.signature, self.resources = device, source, signature, resources
 
     @property

@@ -17,7 +17,7 @@ from ..errors import KernelError
 from ..machine.facts import cores
 from . import source as sources
 from .base import Device, FindKernels, Say
-from .source import Source
+from .source import KernelSource
 
 #: Compilers that run concurrently, at most: each of them takes memory.
 MOST = 16
@@ -27,7 +27,7 @@ class CompilationUnit(Protocol):
     """Kernels of a source that are compiled together."""
 
     @property
-    def source(self) -> Source:
+    def source(self) -> KernelSource:
         """The source of the kernels."""
 
 
@@ -49,7 +49,7 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
             self._find = outer
 
     @abstractmethod
-    def unit(self, source: Source, name: str) -> SomeUnit:
+    def unit(self, source: KernelSource, name: str) -> SomeUnit:
         """The unit that a kernel is compiled in; `KernelError` if there is no such kernel."""
 
     @abstractmethod
@@ -65,7 +65,7 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
     def compiled_folder(self) -> Path | None:
         """Folder of the cache of compiled kernels, or None."""
 
-    def precompile(self, source: Source, name: str) -> None:
+    def precompile(self, source: KernelSource, name: str) -> None:
         """Compile all kernels that the enclosing `precompiling` finds, if this one is not compiled yet.
 
         A kernel that does not compile is left out here: requesting it raises its `KernelError`.

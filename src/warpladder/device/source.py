@@ -31,7 +31,7 @@ _ARCH_NAME = re.compile(r"sm_\d{2,3}[af]?")
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """A .cu file, self-contained.
 
     path : the file.
@@ -88,23 +88,23 @@ class Source:
         return [line for kind, line in _DECLARED.findall(self.text) if kind == what]
 
 
-def read(path: Path | str) -> Source:
+def read(path: Path | str) -> KernelSource:
     """The source in a file; `KernelError` says which file is missing or not text, and where it is included."""
     path = Path(path).resolve()
     known = _read.get(path)
     if known is None or known[1] != _stamps(known[0]):
         headers: list[Path] = []
         text = _inlined(path, headers, "")
-        source = Source(path, f'#line 1 "{path.as_posix()}"\n{text}', tuple(headers))
+        source = KernelSource(path, f'#line 1 "{path.as_posix()}"\n{text}', tuple(headers))
         known = _read[path] = source, _stamps(source)
     return known[0]
 
 
 #: Files that were read, each with the state in which it and its headers were.
-_read: dict[Path, tuple[Source, tuple[tuple[int, int] | None, ...]]] = {}
+_read: dict[Path, tuple[KernelSource, tuple[tuple[int, int] | None, ...]]] = {}
 
 
-def _stamps(source: Source) -> tuple[tuple[int, int] | None, ...]:
+def _stamps(source: KernelSource) -> tuple[tuple[int, int] | None, ...]:
     """Time and size of a source's files, which change when one of them is edited; None for one that is gone."""
     return tuple(map(_stamp, (source.path, *source.headers)))
 
@@ -146,4 +146,4 @@ def _found(name: str, path: Path, line: int) -> Path | None:
             return (folder / name).resolve()
     if _TOOLKIT.match(name):
         return None
-    raise KernelError(f'{path}:{line}: there is no header "{name}" beside the file or in {HEADERS}')
+    raise KernelError(f'{path}:{line}: there is no header "{name}" next to the file or in {HEADERS}')

@@ -1,6 +1,7 @@
 """Errors that a user can meet. Each message is one line: what is wrong, where, and what to do.
 
 It imports nothing. arguments.py checks the arguments of public functions.
+It imports nothing of warpladder; every part may import it. Begin with `WarpladderError`.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Operations: a folder for each (linear/, conv2d/, ...), with reference.py in float64 beside array, loop and CUDA
+"""Operations: a folder for each (linear/, conv2d/, ...), with reference.py in float64 next to array, loop and CUDA
 implementations.
 
 tables/ lists which implementation each rung uses, engine/ has the base classes, cost/ the models of launch times, jit/

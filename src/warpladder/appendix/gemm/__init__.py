@@ -3,7 +3,8 @@
     C (m, n) = A (m, k) B (k, n), float32, row by row in memory
 
 `levels.py` says what the levels in fp32 multiply-adds are and what each should reach, `tensor.py` lists those on tensor
-cores; `<level>.cu` is the kernel, `proof.py` proves it, `climb.py` times it beside cuBLAS.
+cores; `<level>.cu` is the kernel, `proof.py` proves it, `climb.py` times it next to cuBLAS.
+It imports ops/linear/gemm.cu, device and proof; only the command line imports it. Begin with levels.py.
 """
 
 from .levels import LEVELS as LEVELS

@@ -1,4 +1,4 @@
-"""Prove each level against float64, and time it beside cuBLAS."""
+"""Prove each level against float64, and time it next to cuBLAS."""
 
 from __future__ import annotations
 

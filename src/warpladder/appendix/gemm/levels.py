@@ -110,7 +110,7 @@ LEVELS: tuple[Level, ...] = (
     Level(
         "naive", "one thread for each number of C, neighbours below each other", 33, (32, 32), (32, 32), rows_first=True
     ),
-    Level("coalesced", "neighbours beside each other: a warp reads one line", 2, (32, 32), (32, 32)),
+    Level("coalesced", "neighbouring threads on neighbouring columns: a warp reads one line", 2, (32, 32), (32, 32)),
     Level("shared", "tiles in shared memory, each number used 32 times", 2, (32, 32), (32, 32)),
     Level("column", "eight numbers of C a thread: one of B in a register for eight of A", 9 / 8, (64, 64), (512, 1)),
     Level("square", "8 x 8 numbers of C a thread: sixteen loads for 64 multiply-adds", 16 / 64, (128, 128), (256, 1)),

@@ -1,7 +1,7 @@
 // C (m, n) = A (m, k) B (k, n), row by row in memory, float32; factors are rounded to tf32, so that memory holds what
-// it always held. As specialised.cu, with two differences. In tf32 wgmma takes only factors whose terms lie beside each
-// other. A's do; B's lie below each other, so a launch before this one writes B turned: 134 MB of traffic at 4096 x
-// 4096, about a tenth of the time of the product. And no thread rounds: the copy engine does, on the way to shared
+// it always held. As specialised.cu, with two differences. In tf32 wgmma takes only factors whose terms lie next to
+// each other. A's do; B's lie below each other, so a launch before this one writes B turned: 134 MB of traffic at 4096
+// x 4096, about a tenth of the time of the product. And no thread rounds: the copy engine does, on the way to shared
 // memory, since the tensor maps say that their floats are to become tf32.
 // arch: sm_90a
 #include "stages.cuh"

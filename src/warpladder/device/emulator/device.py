@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import ConfigError, DeviceError, LaunchError, OutOfMemoryError
 from ...machine.facts import cores
-from .. import Array, Event, Launch, Limits, Source, Stream
+from .. import Array, Event, KernelSource, Launch, Limits, Stream
 from .. import source as sources
 from ..declarations import signature
 from ..precompile import PrecompilingDevice
@@ -119,8 +119,8 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
         """Library that allocates memory and runs launches; the first use compiles it, which takes seconds."""
         return runtime_of(self.mode)
 
-    def kernel(self, path: Path | str | Source, name: str) -> EmulatedKernel:
-        source = path if isinstance(path, Source) else sources.read(path)
+    def kernel(self, path: Path | str | KernelSource, name: str) -> EmulatedKernel:
+        source = path if isinstance(path, KernelSource) else sources.read(path)
         takes = signature(source, name)
         key = source.digest, takes.name
         if key not in self._kernels:
@@ -129,7 +129,7 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
             self._kernels[key] = EmulatedKernel(self, source, takes, compiled)
         return self._kernels[key]
 
-    def unit(self, source: Source, name: str) -> EmulatedUnit:
+    def unit(self, source: KernelSource, name: str) -> EmulatedUnit:
         return unit(source, name)
 
     def is_compiled(self, unit: EmulatedUnit) -> bool:

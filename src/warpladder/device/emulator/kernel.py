@@ -13,7 +13,7 @@ from .. import Array, Kernel, Launch, Resources, Stream, TensorMap
 from ..arguments import laid_out
 from ..limits import Dim3
 from ..signature import Parameter, Signature
-from ..source import Source
+from ..source import KernelSource
 from .module import EmulatedFunction, multiplies
 from .reports import read
 from .symbols import constants
@@ -107,7 +107,7 @@ class EmulatedKernel(Kernel):
     device: EmulatedDevice
 
     def __init__(
-        self, device: EmulatedDevice, source: Source, signature: Signature, function: EmulatedFunction
+        self, device: EmulatedDevice, source: KernelSource, signature: Signature, function: EmulatedFunction
     ) -> None:
         super().__init__(
             device, source, signature, Resources(static_shared=function.shared, threads_per_block=function.bounds)
@@ -138,7 +138,9 @@ class EmulatedKernel(Kernel):
         return EmulatedLaunch(self, grid, block, shared, packed, arguments, cooperative, cluster)
 
 
-def _constants(device: EmulatedDevice, source: Source, function: EmulatedFunction) -> dict[str, tuple[Array, int]]:
+def _constants(
+    device: EmulatedDevice, source: KernelSource, function: EmulatedFunction
+) -> dict[str, tuple[Array, int]]:
     """Arrays of the `__constant__` variables without an initial value in a kernel's library, with bytes of an element;
     unwritten until they are uploaded.
     """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...errors import KernelError
 from ..declarations import bounds, readable, templates
-from ..source import Source
+from ..source import KernelSource
 from .rewrite import rewritten, without_ptx
 from .symbols import callable_part, constants, without_kernels
 from .toolchain import FILLED_FLAGS, kept, library, runtime
@@ -63,7 +63,7 @@ class EmulatedUnit:
     kernels : names with template arguments.
     """
 
-    source: Source
+    source: KernelSource
     kernels: tuple[str, ...]
 
     def library(self, mode: str, local: str = "") -> Path:
@@ -75,7 +75,7 @@ class EmulatedUnit:
         return kept(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
 
 
-def unit(source: Source, name: str) -> EmulatedUnit:
+def unit(source: KernelSource, name: str) -> EmulatedUnit:
     """Unit that a kernel is compiled in: all kernels of a source but templates, or one instance of a template."""
     source = callable_part(source)
     return EmulatedUnit(
@@ -87,7 +87,7 @@ def _flags(local: str) -> tuple[str, ...]:
     return (f"-ftrivial-auto-var-init={local}", *FILLED_FLAGS) if local else ()
 
 
-def function(source: Source, name: str, mode: str, local: str = "") -> EmulatedFunction:
+def function(source: KernelSource, name: str, mode: str, local: str = "") -> EmulatedFunction:
     """Compiled kernel of this name, with template arguments; `local` as in `EmulatedDevice`.
 
     A kernel that does not compile together with the others of its source is compiled alone, so that an error in one
@@ -113,10 +113,10 @@ def function(source: Source, name: str, mode: str, local: str = "") -> EmulatedF
 
 
 @cache
-def multiplies(source: Source, name: str, mode: str, local: str = "") -> bool:
+def multiplies(source: KernelSource, name: str, mode: str, local: str = "") -> bool:
     """True if a kernel's machine code, compiled without the other kernels, calls a function for tensor cores."""
 
-    def calls(text: Source) -> bool:
+    def calls(text: KernelSource) -> bool:
         code = function(text, name, mode, local).library.read_bytes()
         return any(symbol in code for symbol in TENSOR)
 
@@ -124,7 +124,7 @@ def multiplies(source: Source, name: str, mode: str, local: str = "") -> bool:
     return calls(source) and calls(without_kernels(source, [other for other in readable(source) if other != plain]))
 
 
-def whole_text(source: Source, kernels: tuple[str, ...]) -> str:
+def whole_text(source: KernelSource, kernels: tuple[str, ...]) -> str:
     """C++ text that the compiler gets for these kernels."""
     return _text(callable_part(source), kernels)
 
@@ -138,7 +138,7 @@ def _constants(loaded: ctypes.CDLL, named: Iterable[str]) -> dict[str, tuple[int
     return out
 
 
-def _text(source: Source, kernels: tuple[str, ...]) -> str:
+def _text(source: KernelSource, kernels: tuple[str, ...]) -> str:
     exports = ""
     for number, name in enumerate(kernels):
         scope = name.partition("<")[0].rpartition("::")[0]
@@ -151,7 +151,7 @@ def _text(source: Source, kernels: tuple[str, ...]) -> str:
 
 
 @cache
-def _body(source: Source) -> str:
+def _body(source: KernelSource) -> str:
     """C++ text of a source, from which every instance of its kernels is compiled."""
     return without_ptx(rewritten(source.text, str(source.path)))
 

@@ -12,7 +12,7 @@ from functools import cache
 
 from ...errors import KernelError
 from ..declarations import code, readable, signature, span, templates, unreadable
-from ..source import Source
+from ..source import KernelSource
 from ..types import Type, resolve
 from .rewrite import bare, blank, closing
 
@@ -22,7 +22,7 @@ _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)?\s*\{|[{}]")
 
 
 @cache
-def refused(source: Source) -> dict[str, str]:
+def refused(source: KernelSource) -> dict[str, str]:
     """Kernels that cannot be called, each with the reason in a line; templates are left out, since their parameters
     depend on the instance.
     """
@@ -37,12 +37,12 @@ def refused(source: Source) -> dict[str, str]:
 
 
 @cache
-def callable_part(source: Source) -> Source:
+def callable_part(source: KernelSource) -> KernelSource:
     """Source without its readable refused kernels; `source` itself if there are none."""
     return without_kernels(source, [name for name in refused(source) if name in readable(source)])
 
 
-def without_kernels(source: Source, names: Iterable[str]) -> Source:
+def without_kernels(source: KernelSource, names: Iterable[str]) -> KernelSource:
     """Source with blanks in place of kernels and their explicit instantiations; every line keeps its number."""
     text, plain = list(source.text), bare(source.text)
     for name in names:
@@ -58,7 +58,7 @@ def without_kernels(source: Source, names: Iterable[str]) -> Source:
 
 
 @cache
-def constants(source: Source) -> dict[str, Type | None]:
+def constants(source: KernelSource) -> dict[str, Type | None]:
     """Element types of the `__constant__` variables without an initial value, by name with namespaces; None for a type
     that only the compiler knows.
     """
@@ -78,7 +78,7 @@ def constants(source: Source) -> dict[str, Type | None]:
     return out
 
 
-def mentions(source: Source, kernel: str, constant: str) -> bool:
+def mentions(source: KernelSource, kernel: str, constant: str) -> bool:
     """True if a kernel, or a function that it may call, names a constant."""
     mine = without_kernels(source, [name for name in readable(source) if name != kernel.partition("<")[0]])
     return len(re.findall(rf"\b{constant.rpartition('::')[2]}\b", bare(mine.text))) > 1  # once where it is declared

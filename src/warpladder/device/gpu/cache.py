@@ -11,7 +11,7 @@ from dataclasses import asdict
 from hashlib import sha256
 
 from ...files.cache import Cache, CacheLimits
-from .. import Resources, Source
+from .. import KernelSource, Resources
 from .compile import OPTIONS, Binary, compile, header_folders, version
 
 CUBINS = Cache(
@@ -24,7 +24,7 @@ CUBINS = Cache(
 )
 
 
-def compiled(source: Source, names: tuple[str, ...], arch: str) -> Binary:
+def compiled(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary:
     """Result of `compile`, from the cache if it is there."""
     binary = cached(source, names, arch)
     if binary is None:
@@ -33,14 +33,14 @@ def compiled(source: Source, names: tuple[str, ...], arch: str) -> Binary:
     return binary
 
 
-def cached(source: Source, names: tuple[str, ...], arch: str) -> Binary | None:
+def cached(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary | None:
     """Binary in the cache, or None if there is none with all of these kernels."""
     content = CUBINS.read(key(source, names, arch))
     binary = None if content is None else decode(content)
     return binary if binary is not None and set(names) <= set(binary.resources) else None
 
 
-def key(source: Source, names: tuple[str, ...], arch: str) -> str:
+def key(source: KernelSource, names: tuple[str, ...], arch: str) -> str:
     """Hash of everything that decides the machine code."""
     headers = [(str(folder), folder.stat().st_mtime_ns) for folder in header_folders(source)]
     return sha256(json.dumps([source.digest, names, arch, OPTIONS, version(), headers]).encode()).hexdigest()[:40]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DeviceError, KernelError
-from .. import Resources, Source
+from .. import KernelSource, Resources
 from .ptxas import resources
 
 #: Options that change the machine code. Arithmetic has IEEE rounding: no fast-math. Line numbers are for
@@ -66,7 +66,7 @@ def architectures() -> tuple[int, ...]:
     return tuple(map(int, found))
 
 
-def header_folders(source: Source) -> tuple[Path, ...]:
+def header_folders(source: KernelSource) -> tuple[Path, ...]:
     """Folders of CUDA's own headers, for a source that includes any in angle brackets; empty for others."""
     if not _SYSTEM.search(source.text):
         return ()
@@ -76,12 +76,12 @@ def header_folders(source: Source) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(Path(folder) for folder in found if folder))
 
 
-def compile(source: Source, names: tuple[str, ...], arch: str) -> Binary:
+def compile(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary:
     """Compile kernels of a source.
 
     Parameters
     ----------
-    source : Source
+    source : KernelSource
     names : tuple of str
         Kernels; template instances with their arguments: "tiled<16, true>". Other kernels are always compiled.
     arch : str
@@ -142,7 +142,9 @@ def _given(answer: tuple[Any, ...]) -> Any:
     return results[0] if results else None
 
 
-def _refused(source: Source, names: tuple[str, ...], arch: str, release: tuple[int, int], log: str) -> KernelError:
+def _refused(
+    source: KernelSource, names: tuple[str, ...], arch: str, release: tuple[int, int], log: str
+) -> KernelError:
     """Error with NVRTC's first message in a line, and all of them as a note."""
     found = list(_ERROR.finditer(log))
     assembler = _ASSEMBLER.search(log)

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from ...errors import DeviceError, KernelError
-from .. import Resources, Source
+from .. import KernelSource, Resources
 from .. import source as sources
 from ..declarations import names, signature, templates
 from ..precompile import PrecompilingDevice
@@ -34,7 +34,7 @@ def native(capability: Capability, name: str) -> str:
     return f"sm_{max(fit)}"
 
 
-def target(source: Source, capability: Capability, arch: str) -> str:
+def target(source: KernelSource, capability: Capability, arch: str) -> str:
     """Architecture that a source is compiled for on a GPU of this capability, whose own architecture is `arch`;
     `KernelError` if the source is written for others.
 
@@ -59,7 +59,7 @@ class GpuProgram:
     key : key of the binary in this process.
     """
 
-    source: Source
+    source: KernelSource
     signature: Signature
     binary: Binary
     key: tuple[str, tuple[str, ...], str]
@@ -82,7 +82,7 @@ def program(path: Path | str, name: str, capability: Capability, arch: str) -> G
 
 
 @cache
-def _program(source: Source, name: str, capability: Capability, arch: str) -> GpuProgram:
+def _program(source: KernelSource, name: str, capability: Capability, arch: str) -> GpuProgram:
     found = unit(source, name, capability, arch)
     return GpuProgram(source, signature(source, name), found.compiled(), found.key)
 
@@ -95,7 +95,7 @@ _binaries: dict[tuple[str, tuple[str, ...], str], Binary] = {}
 class NvrtcUnit:
     """Kernels of a source that are compiled together for an architecture."""
 
-    source: Source
+    source: KernelSource
     names: tuple[str, ...]
     arch: str
 
@@ -118,7 +118,7 @@ class NvrtcUnit:
 
 
 @cache
-def unit(source: Source, name: str, capability: Capability, arch: str) -> NvrtcUnit:
+def unit(source: KernelSource, name: str, capability: Capability, arch: str) -> NvrtcUnit:
     """Unit of a kernel: all kernels of a source but templates, or one instance of a template."""
     found = signature(source, name)
     return NvrtcUnit(source, (found.name,) if "<" in found.name else plain(source), target(source, capability, arch))
@@ -139,7 +139,7 @@ class NvrtcDevice(PrecompilingDevice[NvrtcUnit]):
         self.precompile(sources.read(path), name)
         return program(path, name, self.capability, self.arch)
 
-    def unit(self, source: Source, name: str) -> NvrtcUnit:
+    def unit(self, source: KernelSource, name: str) -> NvrtcUnit:
         return unit(source, name, self.capability, self.arch)
 
     def is_compiled(self, unit: NvrtcUnit) -> bool:
@@ -153,6 +153,6 @@ class NvrtcDevice(PrecompilingDevice[NvrtcUnit]):
         return CUBINS.folder()
 
 
-def plain(source: Source) -> tuple[str, ...]:
+def plain(source: KernelSource) -> tuple[str, ...]:
     """Kernels of a source that are no templates."""
     return tuple(name for name in names(source) if name not in templates(source))

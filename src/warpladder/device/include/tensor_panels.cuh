@@ -8,7 +8,7 @@
 #include "warp.cuh"
 
 // Formats of a factor's numbers on tensor cores: each as two halves of 16 bits, or rounded to tf32, to bf16, or to one
-// half; EXACT beside SPLIT: whole numbers up to 2,048, bytes among them, which one half holds as they are.
+// half; EXACT next to SPLIT: whole numbers up to 2,048, bytes among them, which one half holds as they are.
 enum { SPLIT = 0, TF32 = 1, BF16 = 2, HALF = 3, EXACT = 4 };
 
 // Whether a format's lines are multiplied by powers of two: those whose numbers are halves, which end far sooner than

@@ -1,1 +1,4 @@
-"""The gradients of a batch that comes in slices, added up."""
+"""The gradients of a batch that comes in slices, added up.
+
+It imports ops/engine. Begin with naive.cu.
+"""

@@ -150,7 +150,7 @@ class OpTable:
     """One implementation of everything that a layer-by-layer training step needs.
 
     layers : Flatten is missing: it is a reshaped view.
-    file : beside the class of a layer that is missing too, what names the layer's implementation as `OP`.
+    file : next to the class of a layer that is missing too, what names the layer's implementation as `OP`.
     """
 
     layers: Mapping[type[Layer], type[Op]]

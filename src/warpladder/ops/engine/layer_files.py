@@ -1,5 +1,5 @@
-"""The computation of layers that no table lists: files that stand beside the layer's class, as an optimizer's step
-stands beside its class.
+"""The computation of layers that no table lists: files that stand next to the layer's class, as an optimizer's step
+stands next to its class.
 
 `reference.py` has the functions `forward(layer, x, w, b)` and `backward(layer, x, w, dy)`, which returns (dx,) or (dx,
 dw, db), in float64, and for a layer whose gradient jumps `margin(layer, x)`. `array.py` and `loops.py` name their `Op`
@@ -24,13 +24,13 @@ LISTED = (Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten)
 
 
 def lacks(kind: type[Layer], file: str) -> str | None:
-    """A line where no such file, as "array.py", stands beside a layer's class; None where one does."""
+    """A line where no such file, as "array.py", stands next to a layer's class; None where one does."""
     module = sys.modules.get(_package(kind)) or import_module(_package(kind))
     if not hasattr(module, "__path__"):
         lower = kind.__name__.lower()
         return (
             f"layer {kind.__name__} stands alone in {home(kind)}: put it into {lower}/__init__.py, "
-            f"and {file} beside it, which says how it is computed here"
+            f"and {file} next to it, which says how it is computed here"
         )
     folder = Path(module.__path__[0])
     if (folder / file).is_file():
@@ -39,7 +39,7 @@ def lacks(kind: type[Layer], file: str) -> str | None:
 
 
 def form(kind: type[Layer], file: str) -> ModuleType:
-    """A file that stands beside a layer's class, as a module.
+    """A file that stands next to a layer's class, as a module.
 
     Raises
     ------

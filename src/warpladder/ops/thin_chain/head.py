@@ -14,8 +14,8 @@ from .launches import ChainLaunches
 class ThinHead(Segment):
     """Linear of at most MOST outputs and cross-entropy: the logits never leave the registers.
 
-    dx is there after the forward pass of few samples, so that what is left of the backward pass may run beside that of
-    the layers below.
+    dx is there after the forward pass of few samples, so that what is left of the backward pass may run concurrently
+    with that of the layers below.
     """
 
     cost = 2

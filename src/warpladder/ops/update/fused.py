@@ -27,7 +27,7 @@ def settings(update: KernelUpdate | None, part: Slice, gradient: Array | None = 
 
     gradient : the gradients of one parameter array, where the kernel finishes no others: it then touches nothing else
     of the three arrays, so that
-        kernels that do may run beside it.
+        kernels that do may run concurrently with it.
     """
     if update is None or not part.whole:
         return NOTHING

@@ -1,1 +1,4 @@
-"""Nearest-neighbour upsampling by a whole factor."""
+"""Nearest-neighbour upsampling by a whole factor.
+
+It imports ops/engine. Begin with reference.py, then naive.cu.
+"""

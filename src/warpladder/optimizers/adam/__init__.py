@@ -1,4 +1,7 @@
-"""Adam: step along the mean gradient over the root of the mean squared gradient."""
+"""Adam: step along the mean gradient over the root of the mean squared gradient.
+
+It imports optimizers/base.py alone. Begin with reference.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AdamW: Adam with a weight decay that is decoupled from the gradient."""
+"""AdamW: Adam with a weight decay that is decoupled from the gradient.
+
+It imports optimizers/adam alone. Begin with reference.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stochastic gradient descent, with momentum or without."""
+"""Stochastic gradient descent, with momentum or without.
+
+It imports optimizers/base.py alone. Begin with reference.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""JAX peer: one program, with options for device and precision."""
+"""JAX peer: one program, with options for device and precision.
+
+It imports jax only when a trainer is built. Begin with steps.py.
+"""
 
 from __future__ import annotations
 

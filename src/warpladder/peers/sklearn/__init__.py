@@ -1,4 +1,7 @@
-"""The scikit-learn peer: MLPClassifier, for the nets that it can express."""
+"""The scikit-learn peer: MLPClassifier, for the nets that it can express.
+
+It imports scikit-learn only when a trainer is built. Begin with trainer.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""PyTorch peer: one program, with options for device, start of steps, precision and DataLoader."""
+"""PyTorch peer: one program, with options for device, start of steps, precision and DataLoader.
+
+It imports torch only when a trainer is built. Begin with trainer.py.
+"""
 
 from __future__ import annotations
 

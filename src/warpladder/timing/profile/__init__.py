@@ -1,6 +1,7 @@
 """Profile of a training step: time and memory of each part, measured with clocks and events, next to the part's floor.
 
 Begin with `profile`; kernels.py, layerwise.py and native.py measure the parts of each kind of trainer.
+It imports trainers, ladder and results; the command line imports it. Begin with `profile_run` below.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ...optimizers import NUMBERS
 REPEATS = 400
 
 
-class EpochLog:
+class DeviceEpochLog:
     """Losses and correct counts of an epoch's steps.
 
     Parameters

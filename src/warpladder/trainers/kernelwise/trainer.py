@@ -22,7 +22,7 @@ from ...ops.engine.segments import KernelTable
 from ..base import State, StepLog, Trainer, check_fit, check_range
 from .boundaries import Boundaries, allocate
 from .chain import Chain, Stage, source_files
-from .epoch_log import EpochLog, StepSettings
+from .epoch_log import DeviceEpochLog, StepSettings
 from .feeds import FEEDS, Feed, ResidentFeed, RowGather
 from .layout import ParameterLayout
 from .predict import PREDICTED, predict
@@ -83,7 +83,7 @@ class KernelTrainer(Trainer):
         self.chain: Chain | None = None
         self.feed: Feed | None = None
         self.total: Array | None = None
-        self.epoch_log: EpochLog | None = None
+        self.epoch_log: DeviceEpochLog | None = None
         self.settings: StepSettings | None = None
         self.adding: KernelAccumulate | None = None
         #: Launches that end a step: for a batch in one slice they update the parameters that no segment updates.
@@ -136,7 +136,7 @@ class KernelTrainer(Trainer):
         device.check_room(needs)
         steps = max(1, self.config.steps(samples))
         self.epoch = steps
-        self.epoch_log = EpochLog(device, self.step, steps)
+        self.epoch_log = DeviceEpochLog(device, self.step, steps)
         self.settings = StepSettings(device, self.config, samples, self.epoch_log.entries)
         self.settings.upload(0, self.settings.rows, self.update_count)
         arrays = allocate(boundaries, device, capacity, train=True)

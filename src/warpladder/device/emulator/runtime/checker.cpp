@@ -195,7 +195,7 @@ void Checker::engine_reads(Thread& me, const void* pointer, size_t size, uint32_
     }
 }
 
-// The first reader, and the last one of another warp: of these two at least one is in another warp than the next writer.
+// The first reader, and the last one of another warp: at least one of them is in another warp than the next writer.
 void Checker::remember_read(Thread& me, Cell& cell, const Access& now) {
     Access &first = cell.read[0], &second = cell.read[1];
     auto warp = [](const Access& access) { return (access.thread - 1) / 32; };
@@ -203,7 +203,7 @@ void Checker::remember_read(Thread& me, Cell& cell, const Access& now) {
     else if (!second.thread || warp(now) != warp(first) || warp(second) == warp(first)) second = now;
 }
 
-// A struct that is copied has bytes between its members that are never written; so of a long access one byte in four must
+// A copied struct has bytes between its members that are never written; so of a long access one byte in four must
 // be known.
 bool Checker::known_written(const Region& region, const Cell& cell, uintptr_t at, unsigned bytes, size_t size) {
     unsigned known = cell.written;

@@ -1,4 +1,4 @@
-"""A thin last linear layer and cross-entropy in two launches, beside layers on tensor cores."""
+"""A thin last linear layer and cross-entropy in two launches, next to layers on tensor cores."""
 
 from __future__ import annotations
 

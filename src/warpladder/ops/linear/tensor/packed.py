@@ -61,7 +61,7 @@ FORMATS = {
     "fp16": PackedFormat("HALF", 64, 1, 1, 16, scaled=True),
 }
 
-#: Of bytes beside factors in two halves: whole numbers in one half each, whose common scale is applied to the sums.
+#: Of bytes next to factors in two halves: whole numbers in one half each, whose common scale is applied to the sums.
 EXACT = PackedFormat("EXACT", 32, 1, 1, 16, scaled=True, record=16)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,22 @@ from .packed import Formats, Outlet, PackedFactor
 from .tiles import PackedTile, packed_planner, tiles_of
 
 NOWHERE = Outlet()
+
+
+class ProductEnd(NamedTuple):
+    """Operations on each sum of a product (m, n) before it is stored.
+
+    bias : (n,), added to each row, or None.
+    fused_relu : True if max(., 0) follows.
+    relu_mask : (m, n), the product becomes 0 where it is not above 0; None for no mask.
+    """
+
+    bias: Array | None = None
+    fused_relu: bool = False
+    relu_mask: Array | None = None
+
+
+STORE = ProductEnd()
 
 
 class TensorProduct:
@@ -47,12 +64,10 @@ class TensorProduct:
             self.device.fill(self.arrived, 0)
 
     def launch(
-        self, samples: int, a: PackedFactor, b: PackedFactor, c: Array | None, bias: Array | None = None,
-        fused_relu: bool = False,
-        gate: Array | None = None, to: Outlet = NOWHERE, updated: tuple[object, ...] = NOTHING,
+        self, samples: int, a: PackedFactor, b: PackedFactor, c: Array | None, end: ProductEnd = STORE,
+        to: Outlet = NOWHERE, updated: tuple[object, ...] = NOTHING,
     ) -> Launch:  # fmt: skip
-        """c = A B + bias (n,), then max(., 0) where it is wanted, and 0 where gate (m, n) is not above 0; packed where
-        `to` says, too. c may be None.
+        """c = A B with what `end` does to each sum; packed to `to` as well. c may be None.
 
         updated : arguments of an update, as `fused.settings` gives them, where c is a gradient: its parameters are
         updated, and packed in place of c.
@@ -64,8 +79,9 @@ class TensorProduct:
         launch = self.device.kernel(tile.source, tile.kernel(self.formats)).bind(
             (tile.blocks(m, n), plan.parts), tile.threads, a.numbers, a.inverse_scale, a.lines, b.numbers,
             b.inverse_scale, b.lines,
-            bias, gate, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.formats.kind.terms), plan.depth,
-            int(fused_relu), *updated,
+            end.bias, end.relu_mask, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.formats.kind.terms),
+            plan.depth,
+            int(end.fused_relu), *updated,
             shared=tile.shared_of(self.formats), cluster=prod(tile.cluster),
         )  # fmt: skip
         self.plan.mark([launch])

@@ -13,7 +13,7 @@ from ...engine.kernels import Launches, ceil_div
 from ...engine.segments import Operands, Segment
 from ...update.fused import fuses, settings
 from .packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
-from .products import NOWHERE, TensorProduct
+from .products import NOWHERE, ProductEnd, TensorProduct
 
 BIAS = Path(__file__).with_name("bias.cu")
 
@@ -102,7 +102,10 @@ class TensorLinear(Segment):
         t, n = self.buffers, part.n
         assert self.w.along is not None and self.x.along is not None
         found = [] if self.has_packed_x else self._packing(part)
-        return [*found, self.y.launch(n, self.x.along, self.w.along, t.y, t.b, self.fused_relu, to=self.to_y)]
+        return [
+            *found,
+            self.y.launch(n, self.x.along, self.w.along, t.y, ProductEnd(t.b, self.fused_relu), to=self.to_y),
+        ]
 
     def _packing(self, part: Slice) -> Launches:
         """The launches that pack x. Samples take two: y's factor may be packed for the next step while dw's is still
@@ -129,7 +132,9 @@ class TensorLinear(Segment):
         if dy.along is not None and self.w.across is not None:  # before dw, whose launch packs new weights
             dx = None if self.to_dx.across is not None else t.dx
             found.append(
-                self.dx.launch(n, dy.along, self.w.across, dx, gate=t.x if self.masks_dx else None, to=self.to_dx)
+                self.dx.launch(
+                    n, dy.along, self.w.across, dx, ProductEnd(relu_mask=t.x if self.masks_dx else None), to=self.to_dx
+                )
             )
         update, packed = self.update, self.w if self.repacks(part) else NOWHERE
         found.append(self.dw.launch(n, dy.across, self.x.across, t.dw, to=packed, updated=settings(update, part, t.dw)))

@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
                     const int g = lane / 4, t = lane % 4, line = row * 64 + warp % 4 * 16 + g;
                     const float inverse_scale_a[2] = {inverse_scale[line] * DOWN, inverse_scale[line + 8] * DOWN};
                     float2 inverse_scale_b[ACROSS];
-                    if constexpr (ACROSS > 8) wgmma_wait<0>();  // there are no registers for as many beside a product
+                    if constexpr (ACROSS > 8) wgmma_wait<0>();  // there are no registers for as many next to a product
 #pragma unroll
                     for (int j = 0; j < ACROSS; ++j)
                         inverse_scale_b[j] = *reinterpret_cast<const float2*>(inverse_scale + BM + 8 * j + 2 * t);

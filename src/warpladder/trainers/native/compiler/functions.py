@@ -19,7 +19,7 @@ from numba.core.registry import cpu_target
 from ....errors import ConfigError
 from ....ops.jit.compile_time import listen
 from ....ops.jit.target import target
-from ..program.job import BlockWork, StepSettings
+from ..program.job import BlockWork, StepScaling
 from .emit import intrinsic
 from .machine_code import CompiledFunction, MachineCode
 
@@ -36,7 +36,7 @@ _OPTIONS: dict[str, Any] = {
 OPERATION = (
     types.int64[::1],
     types.int64[::1],
-    typeof(BlockWork(0, 0, 0, 1, 0, 0, 0, 0, np.float32(0), StepSettings(np.float32(0), np.float32(0), 0))),
+    typeof(BlockWork(0, 0, 0, 1, 0, 0, 0, 0, np.float32(0), StepScaling(np.float32(0), np.float32(0), 0))),
 )
 
 RESULT = types.UniTuple(types.float64, 2)  # of every operation: its loss and its number of correct predictions

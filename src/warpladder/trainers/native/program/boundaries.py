@@ -10,7 +10,7 @@ from .tensors import Arena, Tensor
 NO_BORDERS = (0, 0, 1)  # zeros before, zeros after, stride between pixels
 
 
-class Boundaries:
+class ActivationBoundaries:
     """Activations and gradients by boundary; boundary i is the input of layer i.
 
     values : activations. gradients : of the boundaries after the first trained layer. copies : private copies of flat

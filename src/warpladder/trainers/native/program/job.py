@@ -44,7 +44,7 @@ class Instruction(NamedTuple):
         return row
 
 
-class StepSettings(NamedTuple):
+class StepScaling(NamedTuple):
     """Numbers that are the same in all steps of a call."""
 
     scale: np.float32  # factor of a stored sample
@@ -64,7 +64,7 @@ class BlockWork(NamedTuple):
     add: int  # 1: earlier blocks left gradients to add to; in the update, the number of gradients to sum
     step: int  # row of `NativeMemory.numbers`
     inverse: np.float32  # 1 / loss terms of the whole batch
-    settings: StepSettings
+    settings: StepScaling
 
 
 class Sections(NamedTuple):

@@ -39,7 +39,7 @@ class NativeMemory(NamedTuple):
     f32: np.ndarray  # (samples, features) float32
     labels: np.ndarray  # (samples,) int32
     indices: np.ndarray  # (samples of all steps,) int64
-    factors: np.ndarray  # (2,) float32: `StepSettings.scale` and `clip`
+    factors: np.ndarray  # (2,) float32: `StepScaling.scale` and `clip`
     out: np.ndarray  # (samples, features) float32: predictions
 
     def table(self) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ....nets import CrossEntropyLoss, Net
 from ..compiler.vectors import TOGETHER, WIDTH
 from ..kernels.tile_sizes import BLOCK, ROWS
-from .boundaries import Boundaries
+from .boundaries import ActivationBoundaries
 from .fuse import fuse
 from .job import Instruction, Sections
 from .layout import LayerWeights, WeightLayout
@@ -58,7 +58,7 @@ class RowBuilder:
         small = sharing.block * math.prod(net.in_shape) <= CACHE
         copies = threads if sharing.together and not few_outputs and small else 1
         self.arena = Arena(sharing.block)
-        self.boundaries = Boundaries(net, self.enter, self.nodes, self.arena, copies)
+        self.boundaries = ActivationBoundaries(net, self.enter, self.nodes, self.arena, copies)
         self.values, self.value_gradients = self.boundaries.values, self.boundaries.gradients
         #: entries of an offset table: a block of pixels, or the elements of a patch
         self.offset_count = max([BLOCK] + [at.taps**2 * at.inputs + ROWS for at in layout.layers.values()])

@@ -18,7 +18,7 @@ from ..compiler.functions import call_at, inner, shared
 from ..kernels.samples import read_out
 from ..program import job as at
 from ..program.access import cut, doubles, floats, floats_2d, int64s, numbers_at, reader, share
-from ..program.job import BlockWork, StepSettings
+from ..program.job import BlockWork, StepScaling
 from ..program.memory import ACTIVATIONS, CORRECT, FACTORS, GRADIENTS, INDICES, LOSS, OUT, SUBTOTALS, SYNC
 from ..program.tensors import ActivationView
 from .barrier import atomic_add, atomic_load, atomic_store, barrier, own_clock, wall_clock
@@ -102,7 +102,7 @@ def opened(worker, job_at):  # type: ignore[no-untyped-def]
     program = numbers_at(job[at.J_PROGRAMS] + 8 * worker * job[at.J_LENGTH], job[at.J_LENGTH])
     memory = numbers_at(job[at.J_MEMORY], 3 * (OUT + 1))
     factors = floats(memory, FACTORS, 0)
-    return job, program, memory, StepSettings(factors[0], factors[1], job[at.J_LOOP])
+    return job, program, memory, StepScaling(factors[0], factors[1], job[at.J_LOOP])
 
 
 @shared

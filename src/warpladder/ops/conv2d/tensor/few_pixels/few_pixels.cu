@@ -178,10 +178,10 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
             float back[2];
 #pragma unroll
             for (int of = 0; of < TILES; ++of) {
-                const int down = CLASSES == 4 ? of / 2 : 0, beside = CLASSES == 4 ? of % 2 : 0;
+                const int down = CLASSES == 4 ? of / 2 : 0, col = CLASSES == 4 ? of % 2 : 0;
                 if (of == 0 || CLASSES == 4) {
                     const int offset = KIND == GATHERED ? i * halo.wide() + j % 2 * (columns + 1) + j / 2
-                        : (i + down) * halo.wide() + j + beside;
+                        : (i + down) * halo.wide() + j + col;
 #pragma unroll
                     for (int copy = 0; copy < Row::COPIES; ++copy)
                         load_matrices(a[copy], read + offset * Row::STRIDE + copy * Row::CHUNKS);
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
                     for (int l = 0; l < 2; ++l)
                         back[l] = SCALED<FORMAT> ? inverse_scale[l][4 * offset * Row::STRIDE] : 1.0f;
                 }
-                const int line = CLASSES == 4 ? ((3 - down - 2 * i) * 4 + 3 - beside - 2 * j) * WIDTH
+                const int line = CLASSES == 4 ? ((3 - down - 2 * i) * 4 + 3 - col - 2 * j) * WIDTH
                     : tap * WIDTH + 8 * of;
                 unsigned b[2 * Row::COPIES];
                 load_matrices(b, meets + line * Row::STRIDE);
@@ -239,11 +239,11 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
             const int2 at = pixel_of(number + e);
-            const int row = row0 + at.x, beside = column0 + at.y;
-            to[e] = number + e >= rows * columns || row >= high || beside >= broad ? -1
-                    : pool                                                          ? row / 2 * (ow / 2) + beside / 2
-                    : CLASSES == 4 ? (2 * row + of_class / 2) * ow + 2 * beside + of_class % 2
-                                   : row * ow + beside;
+            const int row = row0 + at.x, col = column0 + at.y;
+            to[e] = number + e >= rows * columns || row >= high || col >= broad ? -1
+                    : pool                                                          ? row / 2 * (ow / 2) + col / 2
+                    : CLASSES == 4 ? (2 * row + of_class / 2) * ow + 2 * col + of_class % 2
+                                   : row * ow + col;
             under[e] = relu_mask != nullptr && to[e] >= 0 ? relu_mask[from + to[e]] : 1.0f;
             wanted[e] = target != nullptr && to[e] >= 0 ? target[from + to[e]] : 0.0f;
         }

@@ -118,8 +118,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
         for (int i = 0; i < 2; ++i) {
             const int r = lane % 16, at = WINDOWS ? min(pixel0 / 4 + 4 * i + r % 8 / 2, count / 4 - 1)
                 : min(pixel0 + 16 * i + r, count - 1);
-            const int line = across.quotient(at), beside = at - line * across.by;
-            row_of[i] = WINDOWS ? (2 * line + r / 8) * halo.columns + 2 * beside + r % 2 : line * halo.columns + beside;
+            const int line = across.quotient(at), col = at - line * across.by;
+            row_of[i] = WINDOWS ? (2 * line + r / 8) * halo.columns + 2 * col + r % 2 : line * halo.columns + col;
             read[i] = tile.at(0, row_of[i], lane / 16);
         }
         const float* inverse_scale[4];  // of this lane's rows g and g + 8 of each

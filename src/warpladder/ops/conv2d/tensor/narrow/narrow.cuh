@@ -107,10 +107,10 @@ struct WindowGradient {
     }
     // The halo's number of the window's pixel at `place`; -1 where the halo lacks it.
     __device__ __forceinline__ int pixel(const Halo& halo, int place) const {
-        const int at = row + place / 2, beside = column + place % 2;
+        const int at = row + place / 2, col = column + place % 2;
         return static_cast<unsigned>(at) < static_cast<unsigned>(halo.rows)
-            && static_cast<unsigned>(beside) < static_cast<unsigned>(halo.columns)
-                   ? at * halo.columns + beside : -1;
+            && static_cast<unsigned>(col) < static_cast<unsigned>(halo.columns)
+                   ? at * halo.columns + col : -1;
     }
     // Which of the eight numbers are that pixel's, as masks of two 16 bits each.
     __device__ __forceinline__ void of_pixel(unsigned (&wanted)[4], int place) const {

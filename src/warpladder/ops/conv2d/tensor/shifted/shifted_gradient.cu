@@ -177,12 +177,12 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
             const bool there = pixel < plane && of_row >= 0 && of_row < 2 * h;
             float number[2][OUTPUTS];
 #pragma unroll
-            for (int beside = 0; beside < 2; ++beside)
+            for (int col = 0; col < 2; ++col)
 #pragma unroll
                 for (int output = 0; output < OUTPUTS; ++output) {
-                    const bool inside = there && output < o && of_column + beside >= 0 && of_column + beside < 2 * w;
-                    number[beside][output] = inside
-                        ? staged[output * 4 * plane + of_row * 2 * w + of_column + beside] * by : 0.0f;
+                    const bool inside = there && output < o && of_column + col >= 0 && of_column + col < 2 * w;
+                    number[col][output] = inside
+                        ? staged[output * 4 * plane + of_row * 2 * w + of_column + col] * by : 0.0f;
                 }
             uint4 high, low;
             two_numbers<FORMAT>(number[0][0], number[0][1], high.x, low.x);

@@ -1,0 +1,117 @@
+"""The rules of the house: sizes of files and functions, lines of 120 columns, names that are used once, plain words."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "warpladder"
+CODE = (".py", ".cu", ".cuh", ".cpp", ".h")
+FILES = sorted(path for path in PACKAGE.rglob("*") if path.suffix in CODE and "__pycache__" not in path.parts)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+MOST_LINES, MOST_FUNCTION, MOST_PARAMETERS, MOST_FILES, COLUMNS = 350, 60, 8, 24, 120
+
+#: Functions that users call, or commands of the command line, where each option is a parameter.
+PUBLIC = ("train/loop.py:train", "timing/__init__.py:climb", "proof/__init__.py:verify", "data/arrays.py:arrays")
+
+#: Words that have a plain one in the field, and the word to use. Laboratory notes and the list of changes keep theirs.
+WORDS = {
+    r"whoever": "name the reader, the caller or the thread",
+    r"nobody": "no one thing: name it",
+    r"told|tells": "message, reason, reported",
+    r"such an? one": "name the thing",
+    r"so much": "say how much",
+    r"shall": "must",
+    r"winners?": "argmax index",
+    r"slabs?": "split-K partial",
+    r"undo": "inverse scale",
+    r"enlarge\w*": "upsample",
+    r"rectif\w+": "relu, fused ReLU",
+    r"behind": "after",
+    r"beside": "next to, concurrently",
+}
+PLAIN = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(WORDS)})(?![A-Za-z])", re.IGNORECASE)
+
+
+def name(path: Path) -> str:
+    return path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT).as_posix()
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    for path in FILES:
+        if path.suffix == ".py":
+            yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                yield f"{name(path)}:{node.name}", node
+
+
+def parameters(function: ast.FunctionDef) -> int:
+    taken = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
+    return len([each for each in taken if each.arg not in ("self", "cls")])
+
+
+def test_files_are_short() -> None:
+    lines = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {file: count for file, count in lines.items() if count > MOST_LINES} == {}
+    assert sorted(lines.values())[len(lines) // 2] <= 110
+
+
+def test_folders_can_be_taken_in_at_a_glance() -> None:
+    files: dict[str, int] = defaultdict(int)
+    for path in FILES:
+        files[name(path.parent)] += path.suffix in (".py", ".cu")
+    assert {folder: count for folder, count in files.items() if count > MOST_FILES} == {}
+
+
+def test_functions_are_short_and_take_few_parameters() -> None:
+    long = {f: n for f, node in functions() if (n := (node.end_lineno or 0) - node.lineno + 1) > MOST_FUNCTION}
+    wide = {f: n for f, node in functions() if node.name != "__init__" and (n := parameters(node)) > MOST_PARAMETERS}
+    assert {each: n for each, n in long.items() if each not in PUBLIC} == {}
+    assert {each: n for each, n in wide.items() if each not in PUBLIC and not each.startswith("cli/")} == {}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, tree in trees():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(name(path))
+    assert {each: found for each, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("path", [*FILES, *PAGES], ids=name)
+def test_lines_fit_the_page_and_words_are_plain(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert [f"{number}: {len(line)}" for number, line in enumerate(lines, 1) if len(line) > COLUMNS] == []
+    if "notes" not in path.parts:
+        assert [f"{number}: {line.strip()}" for number, line in enumerate(lines, 1) if PLAIN.search(line)] == []
+
+
+def test_each_folder_says_what_lives_in_it() -> None:
+    """Three lines or so: what lives here, what it may import, where to begin."""
+    mute = []
+    for path, tree in trees():
+        if path.name == "__init__.py" and path.parent != PACKAGE:
+            text = ast.get_docstring(tree) or ""
+            if "import" not in text or "egin with" not in text:
+                mute.append(name(path))
+    assert mute == []
+
+
+def test_commit_subjects_are_short() -> None:
+    """The newest commits; a shallow clone has fewer."""
+    log = subprocess.run(["git", "log", "-30", "--format=%s"], cwd=ROOT, capture_output=True, text=True)
+    assert [subject for subject in log.stdout.splitlines() if len(subject) > 72] == []
