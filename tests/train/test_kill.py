@@ -21,9 +21,9 @@ loop.to_state = lambda checkpoint: replace(honest(checkpoint), slots={})
 
 REPEATED_STEP = """
 from dataclasses import replace
-from warpladder.train import beginning
-honest = beginning.load
-beginning.load = lambda path: replace(honest(path), step=max(0, honest(path).step - 1))
+from warpladder.train import resolve
+honest = resolve.load
+resolve.load = lambda path: replace(honest(path), step=max(0, honest(path).step - 1))
 """
 
 WRITTEN_IN_PLACE = """

@@ -154,7 +154,7 @@ def _word(yes: bool) -> str:
 
 
 class Narrow(ConvAlgorithm):
-    """Few channels, at most 32 on either side, with windows up to 5 x 5: kernels as small as their work."""
+    """8, 16, 24 or 32 channels on either side, stride 1, windows up to 5 x 5: kernels as small as their work."""
 
     halves = True
 
