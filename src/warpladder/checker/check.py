@@ -41,23 +41,14 @@ def check(
 ) -> Outcome:  # fmt: skip
     """Run a description's launches. Ctrl-C ends the run; the outcome then has what was found so far.
 
-    Parameters
-    ----------
-    description : Description
-    modes : of "check", "asan", "fast"
-    orders : of "forward", "reverse", "random"
-        Orders of threads and blocks in the fast mode; the other modes run forward.
-    seed : int
-        Seed of random content and of the random order.
-    limit : float
-        Seconds that a launch may take in a mode; 0 for no limit.
-    ended : callable, optional
-        Called with a mode that has ended and with its own faults, in the thread that called `check`.
-
-    Raises
-    ------
-    ConfigError, KernelError, DeviceError
-        The description does not fit, no launch can be made, the source does not compile, or there is no compiler.
+    modes : of "check", "asan", "fast".
+    orders : of "forward", "reverse", "random"; orders of threads and blocks in the fast mode; the other modes run
+    forward.
+    seed : seed of random content and of the random order.
+    limit : seconds that a launch may take in a mode; 0 for no limit.
+    ended : called with a mode that has ended and with its own faults, in the thread that called `check`.
+    Raises ConfigError, KernelError, DeviceError: the description does not fit, no launch can be made, the source does
+    not compile, or there is no compiler.
     """
     plan(description, device_code(description.source), seed)  # reports errors before anything is compiled
     finished, unfinished, stopped = _run_modes(description, tuple(modes), tuple(orders), seed, limit, ended)

@@ -48,17 +48,9 @@ _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
 def evaluate(text: str | Number, values: Mapping[str, Number]) -> Number:
     """Value of an expression.
 
-    Parameters
-    ----------
-    text : str or number
-        Numbers, names, + - * / % << and parentheses; sizeof(float); true and false. A number is its own value.
-    values : mapping of str to number
-        Values of the names.
-
-    Raises
-    ------
-    ConfigError
-        The text cannot be read, has an unknown name, divides by zero or grows beyond 64 bits.
+    text : numbers, names, + - * / % << and parentheses; sizeof(float); true and false. A number is its own value.
+    values : values of the names.
+    Raises ConfigError: the text cannot be read, has an unknown name, divides by zero or grows beyond 64 bits.
     """
     if isinstance(text, (int, float)):
         return text

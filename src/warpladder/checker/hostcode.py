@@ -63,18 +63,10 @@ def host_code(path: Path) -> str:
 def without(text: str, file: str) -> str:
     """Device code of a source.
 
-    Parameters
-    ----------
-    text : str
-        Text of the .cu file, with its own headers already in it.
-    file : str
-        Its name, for messages.
-
-    Raises
-    ------
-    KernelError
-        The text includes a header that cannot be emulated, and has no kernels. Where it has, a kernel that needs the
-        header does not compile.
+    text : text of the .cu file, with its own headers already in it.
+    file : its name, for messages.
+    Raises KernelError: the text includes a header that cannot be emulated, and has no kernels. Where it has, a kernel
+    that needs the header does not compile.
     """
     missing = bodiless(text, file)
     if missing and "__global__" not in text:

@@ -28,12 +28,8 @@ Write = Callable[..., None]
 class TimeLimit:
     """Time that each launch may take; after it the process reports where the launch is, and ends.
 
-    Parameters
-    ----------
-    seconds : float
-        0 for no limit.
-    write : callable
-        Takes what was found.
+    seconds : 0 for no limit.
+    write : takes what was found.
     """
 
     def __init__(self, seconds: float, write: Write) -> None:

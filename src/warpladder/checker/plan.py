@@ -64,13 +64,8 @@ class CheckPlan:
 def plan(description: Description, source: KernelSource, seed: int = 0) -> CheckPlan:
     """Plan of a description; `ConfigError` or `KernelError` names what is missing or does not fit the kernels.
 
-    Parameters
-    ----------
-    description : Description
-    source : KernelSource
-        Kernels, as the emulator compiles them.
-    seed : int
-        Seed of random content.
+    source : kernels, as the emulator compiles them.
+    seed : seed of random content.
     """
     values: dict[str, Number] = {}
     for name, text in description.values.items():

@@ -44,16 +44,9 @@ def encode(checkpoint: Checkpoint) -> bytes:
 def decode(content: bytes, source: str = "checkpoint") -> Checkpoint:
     """Checkpoint of these bytes.
 
-    Parameters
-    ----------
-    content : bytes
-    source : str
-        Name in error messages: the file's path.
-
-    Raises
-    ------
-    CheckpointError
-        The bytes are not a whole, undamaged checkpoint of a format that this version reads.
+    content : bytes.
+    source : name in error messages: the file's path.
+    Raises CheckpointError: the bytes are not a whole, undamaged checkpoint of a format that this version reads.
     """
     try:
         text, tensors = _open(content)
@@ -80,10 +73,7 @@ def unpack(content: bytes) -> tuple[dict[str, Any], str | None]:
     """Content of a safetensors file: {name: {"dtype", "shape", "data"}}, and the JSON text of a checkpoint, None in
     other files.
 
-    Raises
-    ------
-    CheckpointError
-        The bytes are no whole safetensors file. The message continues after the file's name.
+    Raises CheckpointError: the bytes are no whole safetensors file. The message continues after the file's name.
     """
     from safetensors import SafetensorError, deserialize
 

@@ -47,10 +47,7 @@ def to_document(checkpoint: Checkpoint) -> dict[str, Any]:
 def from_document(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Checkpoint:
     """Checkpoint of a document with the fields `FIELDS` and of its tensors.
 
-    Raises
-    ------
-    CheckpointError, NetError, ConfigError, PlanError
-        A field is damaged or describes an impossible run.
+    Raises CheckpointError, NetError, ConfigError, PlanError: a field is damaged or describes an impossible run.
     """
     net, config = net_from_json(document["net"]), _config(document["config"])
     params = {name: array for name, array in tensors.items() if slot_of(name) is None}

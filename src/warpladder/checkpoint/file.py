@@ -14,10 +14,7 @@ from .content import Checkpoint
 def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
     """Write a checkpoint, whole or not at all.
 
-    Raises
-    ------
-    CheckpointError
-        For instance if the disk is full. An older file of this name is then unchanged.
+    Raises CheckpointError: for instance if the disk is full. An older file of this name is then unchanged.
     """
     content = encode(checkpoint)
     try:
@@ -30,10 +27,7 @@ def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
 def load(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint.
 
-    Raises
-    ------
-    CheckpointError
-        The file is missing, cannot be read, or is not a whole and undamaged checkpoint.
+    Raises CheckpointError: the file is missing, cannot be read, or is not a whole and undamaged checkpoint.
     """
     return decode(read(path), os.fspath(path))
 

@@ -83,10 +83,7 @@ def plan_from_json(value: Any, where: str = "") -> NetPlan:
 
     where : name in error messages.
 
-    Raises
-    ------
-    PlanError
-        A field is missing, unknown or of the wrong type; the message names it.
+    Raises PlanError: a field is missing, unknown or of the wrong type; the message names it.
     """
     try:
         found: NetPlan = read(NetPlan, value, where)

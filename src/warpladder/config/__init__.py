@@ -231,10 +231,7 @@ Kind = TypeVar("Kind", Optimizer, Schedule)
 def named(kind: type[Kind], name: str, settings: Mapping[str, Any]) -> Kind:
     """An optimizer or a schedule by the name of its class, in small letters or not.
 
-    Raises
-    ------
-    ConfigError
-        There is none of this name, it has no such setting, or a value is not possible.
+    Raises ConfigError: there is none of this name, it has no such setting, or a value is not possible.
     """
     found = kind.known.get(name.lower())
     what = kind.__name__.lower()

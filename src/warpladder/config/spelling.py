@@ -76,17 +76,9 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
 def configured(before: TrainConfig, requested: Mapping[str, Any]) -> TrainConfig:
     """A copy of settings with the requested ones replaced.
 
-    Parameters
-    ----------
-    before : TrainConfig
-    requested : mapping
-        By the names of `TrainConfig` and of `OWN`: batch_size may be "full", optimizer and schedule are texts, as
-        `read` takes them.
-
-    Raises
-    ------
-    ConfigError
-        There is no such setting, or its value is not possible.
+    requested : by the names of `TrainConfig` and of `OWN`: batch_size may be "full", optimizer and schedule are texts,
+    as `read` takes them.
+    Raises ConfigError: there is no such setting, or its value is not possible.
     """
     changes = dict(requested)
     if changes.get("batch_size") == "full":

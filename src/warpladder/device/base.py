@@ -98,13 +98,9 @@ class Device(ABC):
     def precompiling(self, find: FindKernels, say: Say = None) -> Iterator[None]:
         """Context in which the first kernel that is not compiled yet may be compiled concurrently with others.
 
-        Parameters
-        ----------
-        find : callable
-            Returns the kernels, by file and name, that will be requested. Called at most once, and only if a kernel is
-            not compiled yet.
-        say : callable, optional
-            Gets a line for each message about compilation.
+        find : returns the kernels, by file and name, that will be requested. Called at most once, and only if a kernel
+        is not compiled yet.
+        say : gets a line for each message about compilation.
         """
         yield
 
@@ -152,23 +148,13 @@ class Device(ABC):
         """A matrix as the copy engine (TMA) knows it, for kernels that ask for tiles of so many rows of 128 bytes; they
         want compute capability 9.0.
 
-        Parameters
-        ----------
-        array : Array
-            (rows of the matrix, numbers from row to row), of 16 or 32 bits each; rows begin at multiples of 16 bytes.
-            Or (images, rows, columns, channels).
-        rows : int or tuple of int
-            Of a tile, 1 to 256; of images a tile's images, rows and columns, together 1 to 256 pixels.
-        columns : int, optional
-            How many numbers of a row, or channels of a pixel, belong to the matrix; all where it is left out. What lies
-            beyond the matrix arrives as zeros.
-        to_tf32 : bool
-            Round floats to tf32 on the way, to the nearest.
-
-        Raises
-        ------
-        LaunchError
-            The copy engine cannot copy tiles of this matrix.
+        array : (rows of the matrix, numbers from row to row), of 16 or 32 bits each; rows begin at multiples of 16
+        bytes. Or (images, rows, columns, channels).
+        rows : of a tile, 1 to 256; of images a tile's images, rows and columns, together 1 to 256 pixels.
+        columns : how many numbers of a row, or channels of a pixel, belong to the matrix; all where it is left out.
+        What lies beyond the matrix arrives as zeros.
+        to_tf32 : round floats to tf32 on the way, to the nearest.
+        Raises LaunchError: the copy engine cannot copy tiles of this matrix.
         """
         self.check_own(array)
         width = array.shape[-1] if columns is None else columns

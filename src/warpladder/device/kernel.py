@@ -87,19 +87,12 @@ class Kernel(ABC):
     ) -> Launch:  # fmt: skip
         """A launch with these arguments; `KernelError` or `LaunchError` says what is wrong with it.
 
-        Parameters
-        ----------
-        grid, block : int or tuple of up to three
-            Blocks, and threads in a block, along x, y and z.
-        *arguments
-            An `Array` for each pointer (None for a null pointer), a number for anything else.
-        shared : int
-            Bytes of dynamic shared memory.
-        cooperative : bool
-            Run all blocks at the same time, for kernels that wait for the whole grid; it must fit on the device at
-            once.
-        cluster : int or tuple of up to three
-            Blocks in a cluster along x, y and z; the grid counts blocks, and the cluster divides it.
+        grid, block : blocks, and threads in a block, along x, y and z.
+        *arguments : an `Array` for each pointer (None for a null pointer), a number for anything else.
+        shared : bytes of dynamic shared memory.
+        cooperative : run all blocks at the same time, for kernels that wait for the whole grid; it must fit on the
+        device at once.
+        cluster : blocks in a cluster along x, y and z; the grid counts blocks, and the cluster divides it.
         """
         where, size, group = dim3(grid), dim3(block), dim3(cluster)
         packed = self.signature.pack(self.device, arguments)

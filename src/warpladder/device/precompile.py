@@ -85,14 +85,9 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
 def compile_concurrently(compilations: Sequence[Callable[[], object]], folder: Path | None, say: Say) -> None:
     """Run compilations on one thread for each core, in this order; a single one is left to the request for its kernel.
 
-    Parameters
-    ----------
-    compilations : sequence of callable
-        A `KernelError` of one is ignored: the request for its kernel raises it again.
-    folder : Path or None
-        The cache that keeps the results, for the message.
-    say : callable or None
-        Gets a line with the number of kernels, and one with the seconds that they took.
+    compilations : a `KernelError` of one is ignored: the request for its kernel raises it again.
+    folder : the cache that keeps the results, for the message.
+    say : gets a line with the number of kernels, and one with the seconds that they took.
     """
     if len(compilations) < 2:
         return

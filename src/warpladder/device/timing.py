@@ -18,10 +18,7 @@ MOST = 100  # repetitions
 def clocked(device: Device, graph: Graph) -> float:
     """Seconds that the device takes for a graph.
 
-    Raises
-    ------
-    DeviceError
-        The clock gives a time that is impossible.
+    Raises DeviceError: the clock gives a time that is impossible.
     """
     begin = device.stream.record()
     graph.send()

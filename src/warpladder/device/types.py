@@ -98,19 +98,11 @@ _MEMBER = re.compile(r"(?P<name>\w+)\s*(?P<sizes>(?:\[\s*\d+\s*\]\s*)*)")
 def resolve(name: str, code: str, instead: Mapping[str, str] | None = None) -> Type | None:
     """The type of this name in a source.
 
-    Parameters
-    ----------
-    name : str
-        "const float", "unsigned char", "u8", "struct Particle"; without the star of a pointer.
-    code : str
-        The source's text without comments, for what it names itself.
-    instead : mapping of str to str, optional
-        What stands for a template's type parameters.
-
-    Returns
-    -------
-    Type or None
-        None for what has no fixed layout that NumPy knows. Structs may hold pointers, of which no array can be made.
+    name : "const float", "unsigned char", "u8", "struct Particle"; without the star of a pointer.
+    code : the source's text without comments, for what it names itself.
+    instead : what stands for a template's type parameters.
+    Returns Type or None: None for what has no fixed layout that NumPy knows. Structs may hold pointers, of which no
+    array can be made.
     """
     return _resolve(name, code, dict(instead or {}), 0)
 

@@ -24,10 +24,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None
     """Replace the content of a file; text is written as UTF-8. After a crash at any moment the file holds the old or
     the new content.
 
-    Raises
-    ------
-    OSError
-        The error names the file. The old content is as it was, and no temporary file is left.
+    Raises OSError: the error names the file. The old content is as it was, and no temporary file is left.
     """
     with replacing(path) as file:
         file.write(content if isinstance(content, bytes) else content.encode())
@@ -38,11 +35,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file to write piece by piece, which replaces `path` when the block ends; an error or Ctrl-C in the block
     leaves the old file, or none.
 
-    Raises
-    ------
-    OSError
-        For instance if the disk is full. The error names the file. The old content is as it was, and no temporary file
-        is left.
+    Raises OSError: for instance if the disk is full. The error names the file. The old content is as it was, and no
+    temporary file is left.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     temporary = None

@@ -42,19 +42,11 @@ class CacheLimits(NamedTuple):
 class Cache:
     """Entries of one kind.
 
-    Parameters
-    ----------
-    name : str
-        Folder below the user's cache folder, for instance "cubin".
-    contents : str
-        Plural noun for warnings, for instance "compiled kernels".
-    consequence : str
-        Cost of a cache that cannot be written, for warnings: "every start compiles them again".
-    mark : bytes
-        First line of an entry, the newline included. It names the format and its version.
-    suffix : str
-        Suffix of the entries' file names, for instance ".cubin".
-    limits : CacheLimits
+    name : folder below the user's cache folder, for instance "cubin".
+    contents : plural noun for warnings, for instance "compiled kernels".
+    consequence : cost of a cache that cannot be written, for warnings: "every start compiles them again".
+    mark : bytes; first line of an entry, the newline included. It names the format and its version.
+    suffix : suffix of the entries' file names, for instance ".cubin".
     """
 
     def __init__(

@@ -27,12 +27,8 @@ def run_file(path: str | os.PathLike[str], error: type[WarpladderError]) -> Modu
     It can import files of its folder, after everything that is installed: a file numpy.py does not hide NumPy. A second
     call returns the same module, unless the file has changed.
 
-    Parameters
-    ----------
-    path : path
-    error : type
-        Class of the error if the file is missing, is no Python, or fails: one line with the file, the line number and
-        the reason.
+    error : class of the error if the file is missing, is no Python, or fails: one line with the file, the line number
+    and the reason.
     """
     name = os.fspath(path)
     try:
@@ -100,10 +96,7 @@ def origins(kinds: Iterable[type]) -> dict[str, Any]:
     """Origins of the classes that are not warpladder's, from which `bring` imports them in another process: as `json`
     can write it, empty for none.
 
-    Raises
-    ------
-    ImportError
-        A class is defined in the program itself, which no other process can import.
+    Raises ImportError: a class is defined in the program itself, which no other process can import.
     """
     modules = dict.fromkeys(kind.__module__ for kind in kinds if not kind.__module__.startswith(OURS))
     if "__main__" in modules:

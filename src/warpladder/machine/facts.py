@@ -25,10 +25,7 @@ FEATURES = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bf16", "amx-tile
 def facts(threads: int | None = None) -> dict[str, Any]:
     """Facts by the field names of `results.Machine`. The measurement takes about a second of all cores.
 
-    Parameters
-    ----------
-    threads : int or None
-        Threads that measure peak and bandwidth; None is every core that this process may use.
+    threads : threads that measure peak and bandwidth; None is every core that this process may use.
     """
     threads = threads or cores()
     target, features = llvm_host()

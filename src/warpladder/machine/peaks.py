@@ -52,17 +52,9 @@ class Peaks:
     def of(self, precision: str, unit: str | None = None) -> float:
         """FLOP/s of products in a precision, at the highest clock.
 
-        Parameters
-        ----------
-        precision : str
-        unit : {"cores", "tensor cores"} or None
-            What multiplies. None is the unit of such products if they are not split: fp32 to the cores, all else to the
-            tensor cores where they take it.
-
-        Raises
-        ------
-        DeviceError
-            The GPU, or that unit of it, has no such products.
+        unit : {"cores", "tensor cores"} or None; what multiplies. None is the unit of such products if they are not
+        split: fp32 to the cores, all else to the tensor cores where they take it.
+        Raises DeviceError: the GPU, or that unit of it, has no such products.
         """
         rates, name = self._rates(), named(precision).name
         if unit is None:

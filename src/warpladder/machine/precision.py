@@ -73,10 +73,7 @@ ALSO = {each.numpy: each.name for each in PRECISIONS.values() if each.numpy}
 def named(name: str | Precision) -> Precision:
     """The precision of a name, "bf16" or "bfloat16".
 
-    Raises
-    ------
-    ValueError
-        There is none of this name: one line with those that there are.
+    Raises ValueError: there is none of this name: one line with those that there are.
     """
     if isinstance(name, Precision):
         return name

@@ -29,10 +29,7 @@ class Optimizer(metaclass=ByName):
     warpladder knows a derived class by its name. The folder of the class holds its step: `reference.py`, and any of
     `array.py`, `loops.py`, `step.cu` and `jax.py`. A rung whose file is missing reports it.
 
-    Parameters
-    ----------
-    learning_rate : float
-        At least 0. A schedule varies it from step to step.
+    learning_rate : at least 0. A schedule varies it from step to step.
     """
 
     by_place: ClassVar[tuple[str, ...] | None] = ("learning_rate",)
@@ -99,16 +96,9 @@ class Optimizer(metaclass=ByName):
         The gradients of these updates have either sign and sizes within a factor of 2, so means of squares are within a
         factor of 4, and a division by their roots magnifies all rounding errors alike.
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        params, gradient : (count,) float64
-            Parameters and gradient of the tensor; the updates' gradients have its root mean square.
-
-        Returns
-        -------
-        dict
-            (count,) float64 for each of `slots`, by name.
+        params, gradient : (count,) float64; parameters and gradient of the tensor; the updates' gradients have its root
+        mean square.
+        Returns dict: (count,) float64 for each of `slots`, by name.
         """
         step, count, size = self.form("reference").step, len(gradient), math.sqrt((gradient**2).mean())
         slots = dict.fromkeys(self.slots, 0.0 * params)
@@ -120,18 +110,10 @@ class Optimizer(metaclass=ByName):
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
         """Numbers of consecutive steps, computed once on the host.
 
-        Parameters
-        ----------
-        rates : (steps,) float64
-            Learning rate of each step.
-        first : int
-            Number of updates before the first of these steps.
-
-        Returns
-        -------
-        ndarray
-            (steps, NUMBERS) float64. Each optimizer defines its columns; the first is 0 if the rate is 0, and unused
-            ones are 0.
+        rates : (steps,) float64; learning rate of each step.
+        first : number of updates before the first of these steps.
+        Returns ndarray: (steps, NUMBERS) float64. Each optimizer defines its columns; the first is 0 if the rate is 0,
+        and unused ones are 0.
         """
         raise NotImplementedError(f"{type(self).__name__} lacks numbers()")
 
@@ -146,10 +128,7 @@ class Optimizer(metaclass=ByName):
     def form(cls, name: str) -> ModuleType:
         """Module of a file of the optimizer's folder: `form("reference")` is reference.py.
 
-        Raises
-        ------
-        ConfigError
-            The optimizer has no such file.
+        Raises ConfigError: the optimizer has no such file.
         """
         if reason := cls.lacks(f"{name}.py"):
             raise ConfigError(reason)

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 class Schedule(metaclass=ByName):
     """Schedule and its settings. Times are in epochs. The rate of each step is computed on the host in float64.
 
-    Parameters
-    ----------
-    warmup : float
-        Epochs of a linear rise of the rate, from one step's share to the optimizer's rate; 0 for none.
+    warmup : epochs of a linear rise of the rate, from one step's share to the optimizer's rate; 0 for none.
     """
 
     by_place: ClassVar[None] = None
@@ -74,21 +71,11 @@ class Schedule(metaclass=ByName):
     def rates(self, rate: float, first: int, last: int, steps: int, epochs: int) -> np.ndarray:
         """Learning rates of the updates first..last-1.
 
-        Parameters
-        ----------
-        rate : float
-            Learning rate of the optimizer.
-        first, last : int
-            Updates, counted from 0 over all epochs; later ones than the run's end have the rate of its end.
-        steps : int
-            Steps of an epoch.
-        epochs : int
-            Epochs of the run.
-
-        Returns
-        -------
-        ndarray
-            (last - first,) float64.
+        rate : learning rate of the optimizer.
+        first, last : updates, counted from 0 over all epochs; later ones than the run's end have the rate of its end.
+        steps : steps of an epoch.
+        epochs : epochs of the run.
+        Returns ndarray: (last - first,) float64.
         """
         import numpy as np
 

@@ -16,14 +16,9 @@ from .reasons import of_kernels
 def cuda_rung(name: str, title: str, idea: str, table: str, feed: str) -> Rung:
     """A rung of CUDA kernels.
 
-    Parameters
-    ----------
-    name, title, idea : str
-        As in `Rung`.
-    table : str
-        Module of `ops.tables` with the kernels of each layer: "tiled" for `ops/tables/tiled.py`.
-    feed : str
-        How samples reach the GPU if the option `feed` is not set: "sync", "streamed" or "resident".
+    name, title, idea : as in `Rung`.
+    table : module of `ops.tables` with the kernels of each layer: "tiled" for `ops/tables/tiled.py`.
+    feed : how samples reach the GPU if the option `feed` is not set: "sync", "streamed" or "resident".
     """
     build = partial(_build, table, feed)
     return Rung(name, title, idea, build, unsupported=of_kernels, options=KernelOptions())

@@ -28,16 +28,8 @@ def is_path(name: str | os.PathLike[str]) -> bool:
 def load(path: str | os.PathLike[str], taken: Collection[str]) -> Rung:
     """The rung that a file defines; the same object until the file is changed.
 
-    Parameters
-    ----------
-    path : path
-    taken : collection of str
-        Names that a rung may not have, since others have them.
-
-    Raises
-    ------
-    RungError
-        One line with the file, the place in it and what is wrong.
+    taken : names that a rung may not have, since others have them.
+    Raises RungError: one line with the file, the place in it and what is wrong.
     """
     name = os.fspath(path)
     if not name.endswith(".py"):

@@ -21,10 +21,7 @@ def epoch_path(checkpoint: str | os.PathLike[str], epoch: int) -> Path:
 def prepare_epochs(checkpoint: str | os.PathLike[str], first: int, last: int, overwrite: bool) -> None:
     """Delete unfinished files of a killed process for the epochs first to last, counted from 1.
 
-    Raises
-    ------
-    CheckpointError
-        The file of one of these epochs exists, and `overwrite` is False.
+    Raises CheckpointError: the file of one of these epochs exists, and `overwrite` is False.
     """
     for epoch in range(first, last + 1):
         path = epoch_path(checkpoint, epoch)

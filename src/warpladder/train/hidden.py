@@ -29,10 +29,7 @@ Outputs = Callable[[np.ndarray, float], np.ndarray]
 def layer_shape(net: Net, layer: int) -> Shape:
     """Shape of a layer's output for one sample; layers count from 0, as `warpladder nets NET` shows them.
 
-    Raises
-    ------
-    ConfigError
-        There is no such layer.
+    Raises ConfigError: there is no such layer.
     """
     last = len(net.layers) - 1
     if isinstance(layer, bool) or not isinstance(layer, (int, np.integer)) or not 0 <= layer <= last:
@@ -48,12 +45,8 @@ def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
     Its loss is CrossEntropyLoss, as if the layer's numbers were logits: every rung has that loss, and predicting asks
     for none.
 
-    Raises
-    ------
-    ConfigError
-        There is no such layer.
-    NetError
-        No layer up to this one has weights.
+    Raises ConfigError: there is no such layer.
+    Raises NetError: no layer up to this one has weights.
     """
     net, shape = checkpoint.net, layer_shape(checkpoint.net, layer)
     if layer < net.first_trained:
@@ -83,18 +76,10 @@ def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
 def layer_outputs(checkpoint: Checkpoint, layer: int, rung: str | Rung | None = None) -> Iterator[Outputs]:
     """A function that gives a layer's outputs for samples as the net sees them; `Model.seen` makes those.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-    layer : int
-        From 0.
-    rung : str or Rung, optional
-        What computes; the rung that trained if not given.
-
-    Raises
-    ------
-    ConfigError, NetError, RungError
-        There is no such layer; no layer up to it has weights; the rung cannot compute it.
+    layer : from 0.
+    rung : what computes; the rung that trained if not given.
+    Raises ConfigError, NetError, RungError: there is no such layer; no layer up to it has weights; the rung cannot
+    compute it.
     """
     net, shape = checkpoint.net, layer_shape(checkpoint.net, layer)
     if all(isinstance(each, Flatten) for each in net.layers[: layer + 1]):

@@ -61,12 +61,8 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
 
     What PyTorch has not made yet is zeros.
 
-    Raises
-    ------
-    CheckpointError
-        The mapping is no state of an optimizer that is known here, or of another net's parameters.
-    ConfigError
-        A setting asks for what the optimizer here does not do, such as dampening.
+    Raises CheckpointError: the mapping is no state of an optimizer that is known here, or of another net's parameters.
+    Raises ConfigError: a setting asks for what the optimizer here does not do, such as dampening.
     """
     groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
     if not isinstance(groups, list) or not groups or not isinstance(state_dict.get("state"), Mapping):

@@ -64,14 +64,11 @@ class ResolvedRun(ResolvedTask):
 def resolve(request: RunRequest) -> ResolvedRun:
     """Look up and check everything that a training run needs.
 
-    Raises
-    ------
-    ArgumentError
-        An argument has the wrong type.
-    CheckpointError
-        A checkpoint or weights file is missing, damaged or does not fit; or the resumed run has other settings.
-    ConfigError, DataError, NetError, OutOfMemoryError, RungError
-        A name is unknown, the data do not fit the net, or the rung cannot train the net here.
+    Raises ArgumentError: an argument has the wrong type.
+    Raises CheckpointError: a checkpoint or weights file is missing, damaged or does not fit; or the resumed run has
+    other settings.
+    Raises ConfigError, DataError, NetError, OutOfMemoryError, RungError: a name is unknown, the data do not fit the
+    net, or the rung cannot train the net here.
     """
     if request.resume is not None and request.weights is not None:
         raise ConfigError(
@@ -96,10 +93,7 @@ def resolve(request: RunRequest) -> ResolvedRun:
 def resolve_task(request: RunRequest) -> ResolvedTask:
     """Look up and check net, data and settings, for several rungs.
 
-    Raises
-    ------
-    ArgumentError, ConfigError, DataError, NetError, OutOfMemoryError
-        As in `resolve`.
+    Raises ArgumentError, ConfigError, DataError, NetError, OutOfMemoryError: as in `resolve`.
     """
     return _checked(*_task_of(request, None))
 
@@ -117,20 +111,10 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
 def resolve_config(net: str, config: Any = None, settings: Any = None) -> TrainConfig:
     """Settings of a training.
 
-    Parameters
-    ----------
-    net : str
-        Name of the net, whose recipe is taken if there is no `config`.
-    config : TrainConfig or None
-    settings : mapping or None
-        Values in place of those, as in `RunRequest`.
-
-    Raises
-    ------
-    ArgumentError
-        `config` is no `TrainConfig`.
-    ConfigError
-        A setting is unknown, or its value is not possible.
+    net : name of the net, whose recipe is taken if there is no `config`.
+    settings : values in place of those, as in `RunRequest`.
+    Raises ArgumentError: `config` is no `TrainConfig`.
+    Raises ConfigError: a setting is unknown, or its value is not possible.
     """
     if isinstance(config, dict):
         raise ArgumentError("config wants a TrainConfig, got a dict: write wl.TrainConfig(**config)")
@@ -144,12 +128,8 @@ def resolve_config(net: str, config: Any = None, settings: Any = None) -> TrainC
 def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset:
     """A data set, by itself or by its name; `standardize` and the seed are for one that is loaded by a `DataRequest`.
 
-    Raises
-    ------
-    ArgumentError
-        `data` is neither a data set nor a name.
-    DataError
-        There is no data set of this name, or its files are missing.
+    Raises ArgumentError: `data` is neither a data set nor a name.
+    Raises DataError: there is no data set of this name, or its files are missing.
     """
     if isinstance(data, str):
         return load_data(data)
@@ -166,12 +146,8 @@ def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset
 def resolve_net(net: Any, in_shape: Shape, classes: int) -> Net:
     """A net, by itself, by its name or by the name of its file, for samples of this shape and so many classes.
 
-    Raises
-    ------
-    ArgumentError
-        `net` is neither a net nor a name.
-    NetError
-        There is no net of this name, or it cannot take these samples.
+    Raises ArgumentError: `net` is neither a net nor a name.
+    Raises NetError: there is no net of this name, or it cannot take these samples.
     """
     if isinstance(net, str):
         return load_net(net, in_shape, classes) if is_net_file(net) else named(net, in_shape, classes)

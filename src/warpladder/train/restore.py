@@ -21,12 +21,8 @@ from .rung_choice import resolve_rung, rung_of
 def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
     """A trainer at the state of a checkpoint; by default of the rung that trained it.
 
-    Raises
-    ------
-    RungError
-        The rung is unknown, or cannot run the checkpoint's net here.
-    CheckpointError
-        A number of the checkpoint is too large for the rung's float32.
+    Raises RungError: the rung is unknown, or cannot run the checkpoint's net here.
+    Raises CheckpointError: a number of the checkpoint is too large for the rung's float32.
     """
     chosen = rung_of(checkpoint) if rung is None else resolve_rung(rung)
     config = checkpoint.config.but(loss_every=1)  # a rung that cannot leave losses out can predict
@@ -45,10 +41,7 @@ def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
 def converted(checkpoint: Checkpoint, element: str) -> Checkpoint:
     """A checkpoint with parameters and slots of this type, "float32" or "float64"; itself if they have it.
 
-    Raises
-    ------
-    CheckpointError
-        A number is too large for float32.
+    Raises CheckpointError: a number is too large for float32.
     """
     if checkpoint.element == element:
         return checkpoint

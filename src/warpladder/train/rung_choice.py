@@ -24,14 +24,9 @@ class RungChoice(NamedTuple):
 def choose_rung(rung: Any, options: Mapping[str, Any], before: Checkpoint | None) -> RungChoice:
     """The rung of a run.
 
-    Parameters
-    ----------
-    rung : Rung, str or None
-        As requested; None takes the rung that trained `before`, or the default.
-    options : mapping
-        Options in addition to those of the rung's name, as `with_shared` takes them.
-    before : Checkpoint or None
-        The run to continue.
+    rung : as requested; None takes the rung that trained `before`, or the default.
+    options : options in addition to those of the rung's name, as `with_shared` takes them.
+    before : the run to continue.
     """
     if rung is not None:
         choice = RungChoice(resolve_rung(rung), "requested")
@@ -45,12 +40,8 @@ def choose_rung(rung: Any, options: Mapping[str, Any], before: Checkpoint | None
 def resolve_rung(rung: Any) -> Rung:
     """A rung, by itself or by its name.
 
-    Raises
-    ------
-    ArgumentError
-        `rung` is neither a rung nor a name.
-    RungError
-        There is no rung or peer of this name.
+    Raises ArgumentError: `rung` is neither a rung nor a name.
+    Raises RungError: there is no rung or peer of this name.
     """
     if isinstance(rung, str):
         return ladder.find(rung)
@@ -64,12 +55,8 @@ def resolve_rung(rung: Any) -> Rung:
 def resolve_rungs(rungs: Any) -> list[Rung]:
     """Rungs, by themselves or by their names.
 
-    Raises
-    ------
-    ArgumentError
-        `rungs` is no list, or an entry is neither a rung nor a name.
-    RungError
-        There is no rung or peer of a name.
+    Raises ArgumentError: `rungs` is no list, or an entry is neither a rung nor a name.
+    Raises RungError: there is no rung or peer of a name.
     """
     if isinstance(rungs, (str, Rung)) or not isinstance(rungs, Iterable):
         name = rungs if isinstance(rungs, str) else getattr(rungs, "name", DEFAULT_RUNG)
@@ -94,10 +81,7 @@ def with_shared(rungs: Sequence[Rung], options: Mapping[str, Any]) -> list[Rung]
 
     options : threads, device and block_size by name; None if not given.
 
-    Raises
-    ------
-    RungError
-        None of the rungs has an option that was given.
+    Raises RungError: None of the rungs has an option that was given.
     """
     out = list(rungs)
     for name, value in options.items():

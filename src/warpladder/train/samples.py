@@ -17,18 +17,9 @@ from ..nets import Net
 def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
     """(samples, *in_shape) uint8 or float32, C-contiguous.
 
-    Parameters
-    ----------
-    values : array_like
-        (samples, *in_shape), (samples, features), or for one channel (samples, height, width).
-    net : Net
-    mark : DataMark
-        Of the data that trained the net: values have to be in the same units.
-
-    Raises
-    ------
-    DataError
-        The values have another shape, are not finite in float32, or are in other units.
+    values : (samples, *in_shape), (samples, features), or for one channel (samples, height, width).
+    mark : of the data that trained the net: values have to be in the same units.
+    Raises DataError: the values have another shape, are not finite in float32, or are in other units.
     """
     if isinstance(values, Dataset):
         raise ArgumentError("x wants an array of samples, got a Dataset: give data.test_x")
@@ -61,10 +52,7 @@ def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarra
 
     y : labels as names, entries of `classes`, or numbers.
 
-    Raises
-    ------
-    DataError
-        There are no labels, another number of them, or one that the net has no output for.
+    Raises DataError: there are no labels, another number of them, or one that the net has no output for.
     """
     if y is None:
         raise DataError(f"net {net.name!r}: scoring needs labels")

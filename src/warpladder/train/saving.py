@@ -35,9 +35,7 @@ class Saving:
 
         resumed : checkpoint of the run that is continued, which may be replaced.
 
-        Raises
-        ------
-        ConfigError, CheckpointError
+        Raises ConfigError, CheckpointError.
         """
         every = self.every
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):

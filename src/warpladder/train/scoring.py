@@ -29,27 +29,12 @@ def score(
 ) -> Score:
     """Loss and accuracy of a trainer's net as it stands.
 
-    Parameters
-    ----------
-    trainer : Trainer
-    x : ndarray
-        (samples, *in_shape), uint8 or float32, at least one sample.
-    y : ndarray or None
-        (samples,) labels; needed for CrossEntropyLoss, of no use to MSELoss.
-    scale : float
-        What pixels are multiplied by.
-    between : callable, optional
-        Called before each slice.
-
-    Returns
-    -------
-    Score
-        Computed in float64 from the outputs of `predict`; not finite if the outputs are not.
-
-    Raises
-    ------
-    DataError
-        There are no samples, no labels, or labels that the net has no output for.
+    x : (samples, *in_shape), uint8 or float32, at least one sample.
+    y : (samples,) labels; needed for CrossEntropyLoss, of no use to MSELoss.
+    scale : what pixels are multiplied by.
+    between : called before each slice.
+    Returns Score: computed in float64 from the outputs of `predict`; not finite if the outputs are not.
+    Raises DataError: there are no samples, no labels, or labels that the net has no output for.
     """
     net = trainer.net
     if len(x) == 0:

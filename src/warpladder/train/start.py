@@ -23,10 +23,7 @@ from .restore import converted
 def fresh_start(net: Net, config: TrainConfig, data: DataMark, rung: Rung, weights: Weights | None) -> Checkpoint:
     """Start of a new run, with weights drawn by the seed or given.
 
-    Raises
-    ------
-    CheckpointError
-        The weights' file is missing or damaged, or the weights do not fit the net.
+    Raises CheckpointError: the weights' file is missing or damaged, or the weights do not fit the net.
     """
     element = named(rung.precision).element
     if weights is None:
@@ -43,10 +40,8 @@ def resumed_start(
 ) -> Checkpoint:
     """Start of a run that continues a checkpoint.
 
-    Raises
-    ------
-    CheckpointError
-        The checkpoint's run differs in more than its length, or holds float64 numbers that the rung would round.
+    Raises CheckpointError: the checkpoint's run differs in more than its length, or holds float64 numbers that the rung
+    would round.
     """
     if unlike := differences(before, net, config, data):
         fits = param_shapes(net) == param_shapes(before.net)

@@ -17,16 +17,9 @@ class ArrayFeed:
     """The data set stays in memory as it is stored, the host's or the GPU's, wherever x is; a step's rows are gathered
     and scaled.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    config : TrainConfig
-        For the batch size.
-    gather : type of GatherOp
-    x : array
-        (capacity, *in_shape) float32, which `slices` writes.
-    labels : array or None
-        (capacity,) int32, which `slices` writes too.
+    config : for the batch size.
+    x : (capacity, *in_shape) float32, which `slices` writes.
+    labels : (capacity,) int32, which `slices` writes too.
     """
 
     def __init__(

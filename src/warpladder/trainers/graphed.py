@@ -34,10 +34,8 @@ class GraphedTrainer(KernelTrainer):
     """Steps of the resident feed are all alike, because the device counts them itself; so graphs of 1, 2, 4, 8 ...
     steps make up any range.
 
-    Parameters
-    ----------
-    net, config, state, device, table, block_size, precision
-        As `KernelTrainer`. The feed is the resident one: no other can be replayed.
+    net, config, state, device, table, block_size, precision : as `KernelTrainer`. The feed is the resident one: no
+    other can be replayed.
     """
 
     def __init__(

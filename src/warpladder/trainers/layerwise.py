@@ -52,20 +52,12 @@ class Batch:
 class LayerwiseTrainer(Trainer):
     """Walks the layers forward, then backward, then updates; everything is bound once.
 
-    Parameters
-    ----------
-    net, config, state
-        As every rung's `build` is given them.
-    table : OpTable
-        Which implementation of each operation to use.
-    around : callable that makes a context manager
-        Entered around all arithmetic: keeps a library to a number of threads, say.
-    xp : module
-        Whose arrays hold everything: numpy, or cupy.
-    dtype : str
-        Of everything, "float32" or "float64".
-    sums : str or None
-        In which the gradients of a batch's samples are added, "float64", to be rounded once; None is in `dtype`.
+    net, config, state : as every rung's `build` is given them.
+    table : which implementation of each operation to use.
+    around : entered around all arithmetic: keeps a library to a number of threads, say.
+    xp : whose arrays hold everything: numpy, or cupy.
+    dtype : of everything, "float32" or "float64".
+    sums : in which the gradients of a batch's samples are added, "float64", to be rounded once; None is in `dtype`.
     """
 
     def __init__(

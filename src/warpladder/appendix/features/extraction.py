@@ -67,20 +67,11 @@ class Extraction:
 def extract(checkpoint: Checkpoint, layer: int, data: Dataset, rung: str | Rung | None = None) -> Iterator[Extraction]:
     """Open a layer of a trained net for a data set.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-    layer : int
-        From 0, as `warpladder nets NET` shows them.
-    data : Dataset
-        As it is loaded; it is standardised as the training data were.
-    rung : str or Rung, optional
-        What computes; the rung that trained if not given.
-
-    Raises
-    ------
-    ConfigError, NetError, DataError, RungError
-        There is no such layer; it has no weights before it; the samples do not fit; the rung cannot compute it.
+    layer : from 0, as `warpladder nets NET` shows them.
+    data : as it is loaded; it is standardised as the training data were.
+    rung : what computes; the rung that trained if not given.
+    Raises ConfigError, NetError, DataError, RungError: there is no such layer; it has no weights before it; the samples
+    do not fit; the rung cannot compute it.
     """
     layer_shape(checkpoint.net, layer)
     fitted = Run(checkpoint).fit_to(data)

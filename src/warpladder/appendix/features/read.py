@@ -36,10 +36,7 @@ class FeatureFile:
     def batches(self, part: str) -> Iterator[np.ndarray]:
         """Features of a part in order, (rows, width) float32 each.
 
-        Raises
-        ------
-        DataError
-            The file has changed since it was opened, or its numbers are not those that were written.
+        Raises DataError: the file has changed since it was opened, or its numbers are not those that were written.
         """
         samples, width = self.parts[part]
         rows = max(1, BATCH // width)
@@ -81,10 +78,7 @@ class FeatureFile:
 def open_features(path: Path) -> FeatureFile:
     """Open a file of features, .safetensors as `warpladder features` writes it, or .npy with its labels next to it.
 
-    Raises
-    ------
-    DataError
-        It is missing, damaged or of another kind.
+    Raises DataError: it is missing, damaged or of another kind.
     """
     if path.suffix not in (".safetensors", ".npy"):
         why = (

@@ -53,29 +53,15 @@ def write_features(
 ) -> int:
     """Write the features and labels of parts of a data set, a batch at a time.
 
-    Parameters
-    ----------
-    path : Path
-        Its ending is the format: .safetensors holds all parts, with labels and where they come from; .npy holds
-        (samples, width) float32 of one part, and its labels lie next to it in NAME.labels.npy; .csv has a row for each
-        sample of one part, the label first.
-    source : Extraction
-    parts : tuple of str
-        "train", "test".
-    report : callable
-        Called after each batch.
-
-    Returns
-    -------
-    int
-        Bytes of the file of features.
-
-    Raises
-    ------
-    ConfigError
-        The ending is none of these, or a file of one part is to hold two.
-    WarpladderError
-        The disk has not enough room, or the file cannot be written: an older file of the name is as it was.
+    path : its ending is the format: .safetensors holds all parts, with labels and where they come from; .npy holds
+    (samples, width) float32 of one part, and its labels lie next to it in NAME.labels.npy; .csv has a row for each
+    sample of one part, the label first.
+    parts : "train", "test".
+    report : called after each batch.
+    Returns int: bytes of the file of features.
+    Raises ConfigError: the ending is none of these, or a file of one part is to hold two.
+    Raises WarpladderError: the disk has not enough room, or the file cannot be written: an older file of the name is as
+    it was.
     """
     check_ending(path, parts)
     total = sum(source.samples(part) for part in parts)

@@ -60,14 +60,8 @@ def climb(
     """Every level of some precisions at every size, m = n = k; each is proven first, at all of `SHAPES` and at this
     size.
 
-    Parameters
-    ----------
-    device : Device
-    sizes : tuple of int
-    precisions : iterable of str
-        Of "fp32", "tf32" and "bf16".
-    say : callable
-        Called with each result as soon as it is there.
+    precisions : of "fp32", "tf32" and "bf16".
+    say : called with each result as soon as it is there.
     """
     out: list[Timed | Skipped] = []
 

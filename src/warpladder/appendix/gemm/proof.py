@@ -72,27 +72,13 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def prove(device: Device, level: AnyLevel, m: int, n: int, k: int, seed: int = 0, kind: str = "normal") -> float:
     """The error of a level at a size.
 
-    Parameters
-    ----------
-    device : Device
-    level : Level or TensorLevel
-    m, n, k : int
-        C is (m, n), and its sums have k terms.
-    seed : int
-        Factors are drawn from it.
-    kind : str
-        Which factors, one of `KINDS`.
-
-    Returns
-    -------
-    float
-        The root of the mean square of the errors against float64, each relative to its number of |A| |B|.
-
-    Raises
-    ------
-    WarpladderError
-        Some number was never written; or the error is above the bound of the level's precision, or that of a single
-        number is above four times that; or a level that rounds its factors adds less well than tensor cores do.
+    m, n, k : c is (m, n), and its sums have k terms.
+    seed : factors are drawn from it.
+    kind : which factors, one of `KINDS`.
+    Returns float: the root of the mean square of the errors against float64, each relative to its number of |A| |B|.
+    Raises WarpladderError: some number was never written; or the error is above the bound of the level's precision, or
+    that of a single number is above four times that; or a level that rounds its factors adds less well than tensor
+    cores do.
     """
     asked = question(kind, m, n, k, seed)
     got = multiplied(device, level, asked)

@@ -15,10 +15,7 @@ class Gram:
     Samples stand sorted by class. 50,000 samples of ten equal classes take 5.5 GB, where the whole matrix takes 10 GB
     in float32 and 20 GB in float64.
 
-    Parameters
-    ----------
-    counts : sequence of int
-        Samples of each class.
+    counts : samples of each class.
     """
 
     def __init__(self, counts: Sequence[int]) -> None:

@@ -45,13 +45,8 @@ class Rbf(ABC):
     numbers that libsvm computes itself, so that it takes the same steps to the same solution; from products in float32
     it ends elsewhere within its tolerance.
 
-    Parameters
-    ----------
-    train : ndarray
-        (samples, width) float32, scaled.
-    gamma : float
-    precision : str
-        "float64" or "float32", of products.
+    train : (samples, width) float32, scaled.
+    precision : "float64" or "float32", of products.
     """
 
     #: Name of the device, for results.
@@ -228,10 +223,7 @@ def _whole_float32(torch: Any) -> Iterator[None]:
 def gpu_library() -> str:
     """The name of a library that computes on a GPU here: "cupy" or "torch".
 
-    Raises
-    ------
-    DeviceError
-        Neither is installed, or neither finds a GPU.
+    Raises DeviceError: neither is installed, or neither finds a GPU.
     """
     try:
         if find_spec("cupy"):

@@ -63,25 +63,13 @@ def memory_of(
 ) -> SvmMemory:
     """The memory of a machine.
 
-    Parameters
-    ----------
-    counts : sequence of int
-        Training samples of each class.
-    tests : int
-        Test samples.
-    width : int
-        Features of a sample.
-    method : str
-        "sklearn" or "blocks".
-    threads : int
-        Pairs at a time at most.
-    memory : int or None
-        Bytes there are; None for what the machine has free.
-
-    Raises
-    ------
-    OutOfMemoryError
-        It is not enough for one pair at a time.
+    counts : training samples of each class.
+    tests : test samples.
+    width : features of a sample.
+    method : "sklearn" or "blocks".
+    threads : pairs at a time at most.
+    memory : bytes there are; None for what the machine has free.
+    Raises OutOfMemoryError: it is not enough for one pair at a time.
     """
     samples = sum(counts)
     held = 4 * width * (samples + tests) + WORKING

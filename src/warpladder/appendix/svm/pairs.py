@@ -31,19 +31,9 @@ def pair_bytes(samples: int) -> int:
 def fit_pairs(gram: Gram, C: float, workers: int, report: Report) -> Fitted:
     """Fit all pairs, the largest first.
 
-    Parameters
-    ----------
-    gram : Gram
-    C : float
-    workers : int
-        Pairs at a time.
-    report : callable
-        Called after each pair with how many are done, and how many there are.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Ctrl-C: pairs that are begun end on their own, and are not waited for.
+    workers : pairs at a time.
+    report : called after each pair with how many are done, and how many there are.
+    Raises KeyboardInterrupt: Ctrl-C: pairs that are begun end on their own, and are not waited for.
     """
     fitting = _Fitting(gram, C)
     # Daemons: a thread inside libsvm hears of no Ctrl-C, and the program should not wait for it.

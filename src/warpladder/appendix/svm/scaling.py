@@ -24,20 +24,10 @@ Report = Callable[[int, int], None]
 def read_rows(part: FeaturePart, place: np.ndarray, rows: int, report: Report) -> np.ndarray:
     """(rows, width) float32: the features of a part, each sample in its place.
 
-    Parameters
-    ----------
-    part : FeaturePart
-    place : ndarray
-        (samples,) where a sample goes, -1 for one that is left out.
-    rows : int
-        Samples that are not left out.
-    report : callable
-        Called after each batch with the samples that are done, and their number.
-
-    Raises
-    ------
-    DataError
-        A feature is NaN or infinite as float32, or there are fewer samples than labels.
+    place : (samples,) where a sample goes, -1 for one that is left out.
+    rows : samples that are not left out.
+    report : called after each batch with the samples that are done, and their number.
+    Raises DataError: a feature is NaN or infinite as float32, or there are fewer samples than labels.
     """
     out, done = np.empty((rows, part.width), np.float32), 0
     for batch in part.batches():

@@ -60,33 +60,19 @@ class EmulatedStream(Stream):
 class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
     """Device that runs .cu files on the CPU: a fiber for each waiting thread, blocks spread over the cores.
 
-    Parameters
-    ----------
-    mode : "fast", "check" or "asan"
-        fast finds only barriers and warp collectives that cannot work. check watches every access
-        (docs/emulator.md). asan is AddressSanitizer and UBSan; it runs in processes that `emulator.asan` starts.
-    order : "forward", "reverse" or "random"
-        Order in which threads and blocks start and go on.
-    seed : int
-        Seed of the random order.
-    threads : int or None
-        OS threads that share the blocks in the fast mode; None takes every core.
-    collect : bool
-        Collect faults in `reports` instead of raising `KernelError`.
-    watched : bool
-        Allow `stuck` during a launch; in the fast mode shared memory then begins as NaN and -1, not with old content.
-    local : "", "zero" or "pattern"
-        Content of local variables without a value: undefined, zeros, or a fixed pattern.
+    mode : "fast", "check" or "asan"; fast finds only barriers and warp collectives that cannot work. check watches
+    every access (docs/emulator.md). asan is AddressSanitizer and UBSan; it runs in processes that `emulator.asan`
+    starts.
+    order : "forward", "reverse" or "random"; order in which threads and blocks start and go on.
+    seed : seed of the random order.
+    threads : OS threads that share the blocks in the fast mode; None takes every core.
+    collect : collect faults in `reports` instead of raising `KernelError`.
+    watched : allow `stuck` during a launch; in the fast mode shared memory then begins as NaN and -1, not with old
+    content.
+    local : "", "zero" or "pattern"; content of local variables without a value: undefined, zeros, or a fixed pattern.
+    Raises DeviceError: there is no compiler.
 
-    Raises
-    ------
-    DeviceError
-        There is no compiler.
-
-    Attributes
-    ----------
-    reports : list of Report
-        Faults since the list was last cleared.
+    reports : faults since the list was last cleared.
     """
 
     def __init__(

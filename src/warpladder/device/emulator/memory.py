@@ -13,20 +13,10 @@ if TYPE_CHECKING:
 class EmulatedAllocation:
     """Memory that is freed when its last reference goes.
 
-    Parameters
-    ----------
-    device : EmulatedDevice
-    size : int
-        Bytes.
-    element : int
-        Bytes of a number: the resolution at which the checker distinguishes accesses.
-    what : str
-        Purpose, for messages.
-
-    Raises
-    ------
-    MemoryError
-        The system has no memory left.
+    size : bytes.
+    element : bytes of a number: the resolution at which the checker distinguishes accesses.
+    what : purpose, for messages.
+    Raises MemoryError: the system has no memory left.
     """
 
     def __init__(self, device: EmulatedDevice, size: int, element: int, what: str) -> None:

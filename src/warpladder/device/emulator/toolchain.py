@@ -158,20 +158,10 @@ def runtime(mode: str) -> Path:
 def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Path:
     """A source, ready for the compiler, as a shared library.
 
-    Parameters
-    ----------
-    text : str
-        C++ that includes headers/emulator.h; its #line directives name the kernel's file.
-    mode : str
-    what : str
-        The kernel's file, for messages.
-    extra : tuple of str
-        Flags after those of the mode.
-
-    Raises
-    ------
-    KernelError
-        With the compiler's first error, which names the kernel's file and line.
+    text : C++ that includes headers/emulator.h; its #line directives name the kernel's file.
+    what : the kernel's file, for messages.
+    extra : flags after those of the mode.
+    Raises KernelError: with the compiler's first error, which names the kernel's file and line.
     """
     linked, flags = runtime(mode), _flags(text, mode, extra)
     name = _name(text, mode, what, flags)

@@ -79,20 +79,10 @@ def header_folders(source: KernelSource) -> tuple[Path, ...]:
 def compile(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary:
     """Compile kernels of a source.
 
-    Parameters
-    ----------
-    source : KernelSource
-    names : tuple of str
-        Kernels; template instances with their arguments: "tiled<16, true>". Other kernels are always compiled.
-    arch : str
-        "sm_90", or "sm_90a" for instructions that only that architecture has.
-
-    Raises
-    ------
-    KernelError
-        The source has an error; the message has the file and line of the first one.
-    DeviceError
-        NVRTC is missing.
+    names : kernels; template instances with their arguments: "tiled<16, true>". Other kernels are always compiled.
+    arch : "sm_90", or "sm_90a" for instructions that only that architecture has.
+    Raises KernelError: the source has an error; the message has the file and line of the first one.
+    Raises DeviceError: NVRTC is missing.
     """
     release = version()
     from cuda.bindings import nvrtc

@@ -57,21 +57,11 @@ class CublasProduct(LibraryPlan):
 
     cuBLASLt stores matrices by columns, so it computes c' = B' A'.
 
-    Parameters
-    ----------
-    cublas : CublasLt
-    name : str
-        Name in messages.
-    a, b : Array
-        float32; A is (m, k) and B (k, n), and each is stored so or transposed: a as (k, m), b as (n, k).
-    c : Array
-        (m, n) float32, or memory that begins with as many numbers.
-    m, n, k : int
-    turn_a, turn_b : bool
-    bias : Array or None
-        (n,) float32.
-    room : int
-        Largest number of bytes of workspace.
+    name : name in messages.
+    a, b : float32; A is (m, k) and B (k, n), and each is stored so or transposed: a as (k, m), b as (n, k).
+    c : (m, n) float32, or memory that begins with as many numbers.
+    bias : (n,) float32.
+    room : largest number of bytes of workspace.
     """
 
     def __init__(

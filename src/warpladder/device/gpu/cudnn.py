@@ -95,19 +95,11 @@ def strides(shape: tuple[int, ...]) -> list[int]:
 class CudnnConvolution(LibraryPlan):
     """One of a convolution's three products, or a graph that contains it.
 
-    Parameters
-    ----------
-    cudnn : Cudnn
-    name : str
-        Name in messages.
-    connect : callable
-        Adds nodes to a graph: from the graph and a tensor for each input to the output's tensor.
-    inputs : list of Array
-        float32, with the shapes of the convolution.
-    out : Array
-        float32, with the output's shape.
-    room : int
-        Largest number of bytes of workspace.
+    name : name in messages.
+    connect : adds nodes to a graph: from the graph and a tensor for each input to the output's tensor.
+    inputs : float32, with the shapes of the convolution.
+    out : float32, with the output's shape.
+    room : largest number of bytes of workspace.
     """
 
     def __init__(

@@ -25,15 +25,8 @@ from .tensor_map import encoded
 class GpuDevice(NvrtcDevice):
     """GPU of this machine, through its primary context, which other libraries of the process share.
 
-    Parameters
-    ----------
-    index : int
-        Number of the GPU, from 0.
-
-    Raises
-    ------
-    DeviceError
-        The GPU cannot be used, for the reason of `gpu.why_not()`.
+    index : number of the GPU, from 0.
+    Raises DeviceError: the GPU cannot be used, for the reason of `gpu.why_not()`.
     """
 
     stream: GpuStream

@@ -31,19 +31,10 @@ def words(status: Any) -> str:
 def call(function: Callable[..., tuple[Any, ...]], *arguments: Any, doing: str, last: object = None) -> Any:
     """Results of a driver call: none, one, or a tuple of them.
 
-    Parameters
-    ----------
-    function, *arguments
-        Function of cuda.bindings.driver, and its arguments.
-    doing : str
-        Action for the message "could not ...".
-    last : object
-        The launch that was sent last; an error of a kernel comes up in a later call.
-
-    Raises
-    ------
-    OutOfMemoryError, DeviceError
-        The driver returned an error, which the message describes.
+    function, *arguments : function of cuda.bindings.driver, and its arguments.
+    doing : action for the message "could not ...".
+    last : the launch that was sent last; an error of a kernel comes up in a later call.
+    Raises OutOfMemoryError, DeviceError: the driver returned an error, which the message describes.
     """
     status, *results = function(*arguments)
     if status:

@@ -55,14 +55,9 @@ class OfflineKernel(Kernel):
 class OfflineDevice(NvrtcDevice, IdleDevice):
     """Device that compiles kernels for an architecture, counts memory and checks launches, without a GPU.
 
-    Parameters
-    ----------
-    arch : {"sm_75", "sm_80", "sm_90", "sm_100"}
+    arch : {"sm_75", "sm_80", "sm_90", "sm_100"}.
 
-    Attributes
-    ----------
-    kernels : dict
-        Compiled kernels by file and name.
+    kernels : compiled kernels by file and name.
     """
 
     def __init__(self, arch: str = "sm_90") -> None:

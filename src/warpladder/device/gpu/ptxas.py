@@ -25,24 +25,12 @@ _THREADS = re.compile(r"\.(?:maxntid|reqntid)\s+(\d+(?:\s*,\s*\d+)*)")
 def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
     """Resources of each kernel.
 
-    Parameters
-    ----------
-    report : str
-        Output of ptxas -v.
-    ptx : str
-        PTX that it assembled.
-    symbols : dict of str to str
-        Name in the machine code, by the kernel's name.
-
-    Returns
-    -------
-    dict of str to Resources
-        By the kernel's name. Local memory and spills include those of functions that the kernel calls.
-
-    Raises
-    ------
-    KernelError
-        The report lacks a kernel.
+    report : output of ptxas -v.
+    ptx : PTX that it assembled.
+    symbols : name in the machine code, by the kernel's name.
+    Returns dict of str to Resources: by the kernel's name. Local memory and spills include those of functions that the
+    kernel calls.
+    Raises KernelError: the report lacks a kernel.
     """
     found = _sections(report)
     bounds = {name: _THREADS.search(directives) for name, directives in _DECLARED.findall(ptx)}

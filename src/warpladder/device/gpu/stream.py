@@ -67,18 +67,10 @@ class GpuStream(Stream):
 class GpuGraph(Graph):
     """CUDA graph: launches and copies that a function queues on a stream, recorded once and queued by a single call.
 
-    Parameters
-    ----------
-    device : GpuDevice
-    work : callable
-        Called once with a stream, on which it queues launches, fills, and copies from or to page-locked memory; none of
-        them runs then. Work of other streams is part of the graph if the stream waits for their events, and they for
-        its own. The graph keeps objects that the work refers to alive.
-
-    Raises
-    ------
-    DeviceError
-        The work does something that a graph cannot record, such as waiting.
+    work : called once with a stream, on which it queues launches, fills, and copies from or to page-locked memory; none
+    of them runs then. Work of other streams is part of the graph if the stream waits for their events, and they for its
+    own. The graph keeps objects that the work refers to alive.
+    Raises DeviceError: the work does something that a graph cannot record, such as waiting.
     """
 
     def __init__(self, device: GpuDevice, work: Callable[[Stream], object]) -> None:

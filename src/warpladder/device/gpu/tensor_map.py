@@ -31,25 +31,13 @@ SINCE = 12000
 def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
     """Words of a tensor map, 16 of uint64.
 
-    Parameters
-    ----------
-    device : GpuDevice
-    array : Array
-        (rows of the matrix, numbers from row to row), or (images, rows, columns, channels); numbers of two or four
-        bytes.
-    columns : int
-        Columns of the matrix; of images the channels.
-    tile : tuple of int
-        Shape of a tile, by the array's axes; the last axis has 128 bytes.
-    to_tf32 : bool
-        True if the copy rounds floats to tf32.
-
-    Raises
-    ------
-    LaunchError
-        The GPU is older than compute capability 9.0.
-    DeviceError
-        The driver returned an error.
+    array : (rows of the matrix, numbers from row to row), or (images, rows, columns, channels); numbers of two or four
+    bytes.
+    columns : columns of the matrix; of images the channels.
+    tile : shape of a tile, by the array's axes; the last axis has 128 bytes.
+    to_tf32 : True if the copy rounds floats to tf32.
+    Raises LaunchError: the GPU is older than compute capability 9.0.
+    Raises DeviceError: the driver returned an error.
     """
     if device.capability < (9, 0):
         major, minor = device.capability

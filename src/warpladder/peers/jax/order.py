@@ -29,12 +29,8 @@ def mix(x: jax.Array) -> jax.Array:
 def shuffled(words: jax.Array, n: int, half_bits: int) -> jax.Array:
     """(n,) int32: the sample at each position of an order.
 
-    Parameters
-    ----------
-    words : (ORDER_WORDS,) uint32
-        `Order.words`.
-    n, half_bits : int
-        The order's own; they decide the shapes.
+    words : (ORDER_WORDS,) uint32; `Order.words`.
+    n, half_bits : the order's own; they decide the shapes.
     """
     values = jnp.arange(1 << 2 * half_bits, dtype=jnp.uint32)
     mask = jnp.uint32((1 << half_bits) - 1)

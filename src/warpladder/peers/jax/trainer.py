@@ -56,14 +56,10 @@ UNROLLED_WHOLE = ((1e10, 16),)
 class JaxTrainer(Trainer):
     """A jitted scan over steps, compiled when the data set is loaded.
 
-    Parameters
-    ----------
-    net, config, state
-        Arguments of every rung's `build`.
-    platform : {"cpu", "gpu"}
-        Device; `RungError` if JAX has none of this kind.
-    precision : {"fp32", "tf32", "bf16"}
-        Precision of the factors of products; sums, weights and the update are float32.
+    net, config, state : arguments of every rung's `build`.
+    platform : {"cpu", "gpu"}; device; `RungError` if JAX has none of this kind.
+    precision : {"fp32", "tf32", "bf16"}; precision of the factors of products; sums, weights and the update are
+    float32.
     """
 
     def __init__(

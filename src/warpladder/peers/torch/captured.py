@@ -38,18 +38,11 @@ class StepBuffers(Protocol):
 class CapturedSteps:
     """Block of steps of one shape; on a GPU a CUDA graph.
 
-    Parameters
-    ----------
-    trainer : StepBuffers
-        Trainer with its data set loaded.
-    step : callable
-        Function of samples, labels and the step's numbers that returns a loss and an output, or None.
-    count, size : int
-        Number of steps, and samples in a batch.
-    pool : a graph pool's handle or None
-        Memory that a trainer's graphs share: one runs at a time, and their results are outside it.
-    has_loss : bool
-        True if the steps compute losses and right samples.
+    trainer : trainer with its data set loaded.
+    step : function of samples, labels and the step's numbers that returns a loss and an output, or None.
+    count, size : number of steps, and samples in a batch.
+    pool : memory that a trainer's graphs share: one runs at a time, and their results are outside it.
+    has_loss : True if the steps compute losses and right samples.
     """
 
     def __init__(self, trainer: StepBuffers, step: Step, count: int, size: int, pool: Any, has_loss: bool) -> None:

@@ -46,19 +46,12 @@ GATHERED = 1 << 28  # bytes of samples that a graph gathers before its first ste
 class GraphTrainer(Trainer):
     """Whole steps, with the gathering of their samples, in CUDA graphs over static buffers.
 
-    Parameters
-    ----------
-    net, config, state
-        Arguments of every rung's `build`.
-    device : {"cuda", "cpu"}
-        On the CPU the same functions run without a graph, for tests.
-    precision : {"fp32", "tf32", "bf16", "fp16"}
-        Of the factors of products; weights, update and loss are float32. In fp16 the loss is scaled, as
-        `torch.amp.GradScaler` has it.
-    images_last : bool
-        Keep images and convolution weights in PyTorch's channels-last memory format.
-    compiled : bool
-        Let inductor compile forward, backward and update as one function.
+    net, config, state : arguments of every rung's `build`.
+    device : {"cuda", "cpu"}; on the CPU the same functions run without a graph, for tests.
+    precision : {"fp32", "tf32", "bf16", "fp16"}; of the factors of products; weights, update and loss are float32. In
+    fp16 the loss is scaled, as `torch.amp.GradScaler` has it.
+    images_last : keep images and convolution weights in PyTorch's channels-last memory format.
+    compiled : let inductor compile forward, backward and update as one function.
     """
 
     def __init__(

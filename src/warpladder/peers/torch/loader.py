@@ -42,14 +42,9 @@ class InOrder(Sampler[list[int]]):
 class LoaderTrainer(TorchTrainer):
     """As `TorchTrainer`, with samples that stay on the host and reach the device through a DataLoader.
 
-    Parameters
-    ----------
-    net, config, state, device, threads
-        As `TorchTrainer`.
-    workers : int or None
-        Processes that gather batches; None is WORKERS, or one for each core where there are fewer.
-    pin_memory : bool or None
-        Whether batches are page-locked; None is where the device is a GPU.
+    net, config, state, device, threads : as `TorchTrainer`.
+    workers : processes that gather batches; None is WORKERS, or one for each core where there are fewer.
+    pin_memory : whether batches are page-locked; None is where the device is a GPU.
     """
 
     def __init__(

@@ -28,12 +28,8 @@ def mix(x: torch.Tensor) -> torch.Tensor:
 def shuffled(words: torch.Tensor, n: int, half_bits: int) -> torch.Tensor:
     """(n,) int64: the sample at each position of an order that shuffles.
 
-    Parameters
-    ----------
-    words : (ORDER_WORDS,) int64
-        `Order.words`.
-    n, half_bits : int
-        The order's own; they decide the shapes.
+    words : (ORDER_WORDS,) int64; `Order.words`.
+    n, half_bits : the order's own; they decide the shapes.
     """
     values = torch.arange(1 << 2 * half_bits, device=words.device)
     mask = (1 << half_bits) - 1

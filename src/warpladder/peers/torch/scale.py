@@ -13,14 +13,9 @@ class LossScale:
     """A factor of the loss that keeps small gradients within fp16's range; a step whose scaled gradients are not finite
     is left out, and halves it.
 
-    Attributes
-    ----------
-    scale : () float32
-        By which the loss is multiplied.
-    steps : () int32
-        Steps since it was last moved: after INTERVAL of them it doubles.
-    bad : () float32
-        1 where the last gradients were not all finite, else 0.
+    scale : () float32; by which the loss is multiplied.
+    steps : () int32; steps since it was last moved: after INTERVAL of them it doubles.
+    bad : () float32; 1 where the last gradients were not all finite, else 0.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -39,17 +39,11 @@ TOGETHER = 256  # steps whose samples are looked up at once, while a GPU is busy
 class TorchTrainer(Trainer):
     """The equal `nn.Sequential`, the class of `torch.optim` that is called as the optimizer is, and no DataLoader.
 
-    Parameters
-    ----------
-    net, config, state
-        Arguments of every rung's `build`.
-    device : {"cpu", "cuda"}
-        Where it trains; the data set is there too. `RungError` if PyTorch has no such device.
-    precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}
-        Of products. In fp64 all numbers are float64; bf16 and fp16 are automatic mixed precision, with a scaled loss in
-        fp16.
-    channels_last : bool
-        Keep images and convolution weights in PyTorch's channels-last memory format.
+    net, config, state : arguments of every rung's `build`.
+    device : {"cpu", "cuda"}; where it trains; the data set is there too. `RungError` if PyTorch has no such device.
+    precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}; of products. In fp64 all numbers are float64; bf16 and fp16
+    are automatic mixed precision, with a scaled loss in fp16.
+    channels_last : keep images and convolution weights in PyTorch's channels-last memory format.
     """
 
     def __init__(

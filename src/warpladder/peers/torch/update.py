@@ -22,20 +22,11 @@ def eager(optimizer: Optimizer, params: Iterable[torch.Tensor], exact: bool = Fa
     """`torch.optim`'s optimizer of this name with these settings, after a first step along no gradient, so that it has
     made its slots.
 
-    Parameters
-    ----------
-    optimizer : Optimizer
-    params : iterable of Tensor
-    exact : bool
-        Leave out PyTorch's fused Adam, whose kernel for CUDA corrects by powers of betas that are rounded to float32:
-        updates are off by up to 8e-6 of themselves in the first hundreds of steps, which a proof in float32 refuses.
-
-    Raises
-    ------
-    AttributeError
-        There is none of this name.
-    TypeError, ValueError
-        It does not take the settings.
+    exact : leave out PyTorch's fused Adam, whose kernel for CUDA corrects by powers of betas that are rounded to
+    float32: updates are off by up to 8e-6 of themselves in the first hundreds of steps, which a proof in float32
+    refuses.
+    Raises AttributeError: there is none of this name.
+    Raises TypeError, ValueError: it does not take the settings.
     """
     name, params = type(optimizer).__name__, list(params)
     settings = {
@@ -78,14 +69,9 @@ class GraphUpdate:
     table with a row for each step, `numbers` is the host's copy, and the functions below take a row. If all steps have
     the same numbers they are constants, and the row is None.
 
-    Parameters
-    ----------
-    config : TrainConfig
-        With an optimizer of `KNOWN`.
-    compiled : bool
-        Whether `one` is used, which inductor compiles with all the rest, or `all`, of PyTorch's own kernels.
-    exact : bool
-        Leave out PyTorch's fused Adam: see `eager`.
+    config : with an optimizer of `KNOWN`.
+    compiled : whether `one` is used, which inductor compiles with all the rest, or `all`, of PyTorch's own kernels.
+    exact : leave out PyTorch's fused Adam: see `eager`.
     """
 
     def __init__(self, config: TrainConfig, compiled: bool, exact: bool = False) -> None:

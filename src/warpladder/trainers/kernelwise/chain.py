@@ -29,26 +29,13 @@ class Stage:
 class Chain:
     """Segments bound to a device's memory.
 
-    Parameters
-    ----------
-    device : Device
-    arrays : BoundaryArrays
-        Arrays between the segments; their boundaries name the segments.
-    params, grads : mapping of str to Array
-        By the names of `param_slices`; empty grads bind for prediction alone.
-    block_size : int
-    samples : StoredSamples, optional
-        For a segment that gathers.
-    log : Log, optional
-        For a segment with the loss.
-    update : callable, optional
-        Returns the optimizer's step on exactly the parameters of these names.
+    arrays : arrays between the segments; their boundaries name the segments.
+    params, grads : by the names of `param_slices`; empty grads bind for prediction alone.
+    samples : for a segment that gathers.
+    log : for a segment with the loss.
+    update : returns the optimizer's step on exactly the parameters of these names.
 
-    Attributes
-    ----------
-    segments : list of Segment
-    updated : set of str
-        Parameters that segments update in place when a batch comes in one slice.
+    updated : parameters that segments update in place when a batch comes in one slice.
     """
 
     def __init__(

@@ -18,22 +18,12 @@ REPEATS = 400
 class DeviceEpochLog:
     """Losses and correct counts of an epoch's steps.
 
-    Parameters
-    ----------
-    device : Device
-    step : Array
-        (1,) int32, number of the running step.
-    steps : int
-        Steps of an epoch.
+    step : (1,) int32, number of the running step.
+    steps : steps of an epoch.
 
-    Attributes
-    ----------
-    entries : int
-        Steps that the log can hold.
-    logged : Array
-        (2, entries) float64: losses, and correct counts as the bits of int64.
-    log : Log
-        Views of these, for the kernels.
+    entries : steps that the log can hold.
+    logged : (2, entries) float64: losses, and correct counts as the bits of int64.
+    log : views of these, for the kernels.
     """
 
     def __init__(self, device: Device, step: Array, steps: int) -> None:
@@ -61,19 +51,10 @@ class DeviceEpochLog:
 class StepSettings:
     """Settings of the optimizer for each step: learning rate, bias corrections and the like.
 
-    Parameters
-    ----------
-    device : Device
-    config : TrainConfig
-    samples : int
-        Of the training set.
-    entries : int
-        Steps that the array holds.
+    samples : of the training set.
+    entries : steps that the array holds.
 
-    Attributes
-    ----------
-    numbers : Array
-        (entries, NUMBERS) float32, or one row if all steps have the same settings.
+    numbers : (entries, NUMBERS) float32, or one row if all steps have the same settings.
     """
 
     def __init__(self, device: Device, config: TrainConfig, samples: int, entries: int) -> None:

@@ -53,16 +53,9 @@ class RowGather:
 class Feed(ABC):
     """Brings samples into x and target.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    batch : int
-        Samples in a full batch.
-    rows : RowGather
-        The arrays that a slice's samples go to.
-    labelled : bool
-        True if the net learns labels.
-    log : Log
+    batch : samples in a full batch.
+    rows : the arrays that a slice's samples go to.
+    labelled : True if the net learns labels.
     """
 
     def __init__(self, dataset: Dataset, batch: int, rows: RowGather, labelled: bool, log: Log) -> None:

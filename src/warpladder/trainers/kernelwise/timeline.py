@@ -21,10 +21,7 @@ class Span:
 class Timeline:
     """Records events around the copies and the computations of a streamed feed's next steps.
 
-    Parameters
-    ----------
-    feed : StreamedFeed
-        Its `mark` is listened to until `close`.
+    feed : its `mark` is listened to until `close`.
     """
 
     def __init__(self, feed: StreamedFeed) -> None:

@@ -41,20 +41,12 @@ BLOCK_SIZE = 256
 class KernelTrainer(Trainer):
     """Trainer that binds a net's segments to the device's memory once; a step is then a list of launches.
 
-    Parameters
-    ----------
-    net, config, state
-        As every rung's `build` is given them.
-    device : Device
-        A GPU, or the emulator.
-    table : KernelTable
-        Which kernels to use.
-    feed : {"sync", "streamed", "resident"}
-        How samples reach the device.
-    block_size : int or None
-        Threads in a block where a kernel leaves the choice; None is BLOCK_SIZE.
-    precision : str
-        Precision in which segments compute layers.
+    net, config, state : as every rung's `build` is given them.
+    device : a GPU, or the emulator.
+    table : which kernels to use.
+    feed : {"sync", "streamed", "resident"}; how samples reach the device.
+    block_size : threads in a block where a kernel leaves the choice; None is BLOCK_SIZE.
+    precision : precision in which segments compute layers.
     """
 
     def __init__(

@@ -40,20 +40,10 @@ def tune(
     Fewer samples, an epoch's last batch, are computed by the same segments and by the model's tiles: an epoch has one
     of them. Activations and gradients are overwritten; parameters, momentum and the log of steps are not touched.
 
-    Parameters
-    ----------
-    chain : Chain
-    alternatives : tuple of Segment types
-        Other segments that a segment may be replaced by.
-    stored : NetPlan or None
-        The plan of the run that is resumed. Its choices are used, and not timed.
-    say : callable or None
-        Gets a line when timing begins and one when it ends.
-
-    Returns
-    -------
-    NetPlan or None
-        The choices in use; None if the device's times mean nothing, or no choice is worth timing.
+    alternatives : other segments that a segment may be replaced by.
+    stored : the plan of the run that is resumed. Its choices are used, and not timed.
+    say : gets a line when timing begins and one when it ends.
+    Returns NetPlan or None: the choices in use; None if the device's times mean nothing, or no choice is worth timing.
     """
     device = chain.device
     if stored is not None and stored.hardware != device.hardware:

@@ -63,10 +63,7 @@ def inner(function: Callable) -> Any:
 def compile_now(function: CompiledFunction) -> MachineCode:
     """Machine code of a function.
 
-    Raises
-    ------
-    RuntimeError
-        A file .numba_config.yaml makes numba compile for another processor than the plan was made for.
+    Raises RuntimeError: a file .numba_config.yaml makes numba compile for another processor than the plan was made for.
     """
     if cpu_target.target_context.codegen().magic_tuple()[1:] != target():
         raise RuntimeError(
@@ -86,10 +83,7 @@ def compile_now(function: CompiledFunction) -> MachineCode:
 def loop_address(loop: Callable) -> int:
     """Address of the machine code of an optimizer's loop, which is compiled if need be.
 
-    Raises
-    ------
-    ConfigError
-        The loop returns something: one of a user's own optimizer may be wrong.
+    Raises ConfigError: the loop returns something: one of a user's own optimizer may be wrong.
     """
     loop.compile(LOOP)  # type: ignore[attr-defined]
     found = loop.overloads[LOOP]  # type: ignore[attr-defined]
