@@ -41,11 +41,9 @@ def check(
 ) -> Outcome:  # fmt: skip
     """Run a description's launches. Ctrl-C ends the run; the outcome then has what was found so far.
 
-    modes : of "check", "asan", "fast".
-    orders : of "forward", "reverse", "random"; orders of threads and blocks in the fast mode; the other modes run
+    modes : of "check", "asan", "fast". orders : of "forward", "reverse", "random", for the fast mode; others run
     forward.
-    seed : seed of random content and of the random order.
-    limit : seconds that a launch may take in a mode; 0 for no limit.
+    seed : of random content and order. limit : seconds that a launch may take in a mode; 0 for no limit.
     ended : called with a mode that has ended and with its own faults, in the thread that called `check`.
     Raises ConfigError, KernelError, DeviceError: the description does not fit, no launch can be made, the source does
     not compile, or there is no compiler.

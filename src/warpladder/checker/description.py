@@ -1,4 +1,4 @@
-"""Description of launches: a source, values, arrays and launches, from a TOML file or the command line.
+"""Description of launches: source, values, arrays and launches, from a TOML file or the command line.
 
 Sizes are still expressions here, and an array's type is that of the kernel's parameter; plan.py works both out.
 """

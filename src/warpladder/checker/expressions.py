@@ -46,11 +46,9 @@ _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
 
 
 def evaluate(text: str | Number, values: Mapping[str, Number]) -> Number:
-    """Value of an expression.
+    """Value of an expression; `ConfigError` for unreadable text, an unknown name, division by zero, more than 64 bits.
 
     text : numbers, names, + - * / % << and parentheses; sizeof(float); true and false. A number is its own value.
-    values : values of the names.
-    Raises ConfigError: the text cannot be read, has an unknown name, divides by zero or grows beyond 64 bits.
     """
     if isinstance(text, (int, float)):
         return text

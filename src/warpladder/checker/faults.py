@@ -63,13 +63,10 @@ HINTS = {
 class Problem:
     """One fault.
 
-    kind : race, out of bounds, ...: a heading.
-    message : sentence that states what happened, in which threads.
+    kind : race, out of bounds, ...: a heading. message : sentence on what happened, in which threads.
     places : file and line of each access that is part of it, the later one first.
-    array : name of the array, "" for none.
-    kernel, launch : kernel, and number of the launch from 1, in which it was first seen.
-    seen : modes and orders that saw it: check, asan, forward order, ...
-    count : number of times it was seen.
+    array : name of the array, "" for none. kernel, launch : of the first one with it; launches count from 1.
+    seen : modes and orders that saw it: check, asan, forward order, ... count : number of times it was seen.
     also : further lines of the same fault: of races or early uses of copies on one array that have a line in common.
     """
 
@@ -88,12 +85,9 @@ class Problem:
 class Outcome:
     """Result of a check.
 
-    problems : each fault once.
-    remarks : sentences that are worth knowing and are no faults.
-    launches : number of launches in the description.
-    ran : modes that ran to their end, and the orders of the fast mode.
-    printed : output of the kernels in the first mode.
-    refused : kernels that could not be run, each with the reason in a line.
+    problems : each fault once. remarks : sentences that are worth knowing and are no faults.
+    launches : number of launches in the description. ran : modes that ended, and orders of the fast mode.
+    printed : output of the kernels in the first mode. refused : reasons by kernel that could not be run.
     stopped : True if Ctrl-C ended the check before all modes had ended.
     """
 

@@ -61,12 +61,10 @@ def host_code(path: Path) -> str:
 
 
 def without(text: str, file: str) -> str:
-    """Device code of a source.
+    """Device code of a source: the text of a .cu file with its own headers in it.
 
-    text : text of the .cu file, with its own headers already in it.
-    file : its name, for messages.
-    Raises KernelError: the text includes a header that cannot be emulated, and has no kernels. Where it has, a kernel
-    that needs the header does not compile.
+    Raises KernelError: the text has no kernels, and includes a header that cannot be emulated. A kernel that needs such
+    a header does not compile.
     """
     missing = bodiless(text, file)
     if missing and "__global__" not in text:
@@ -137,10 +135,7 @@ def _host_parts(plain: str, device: re.Pattern[str]) -> list[tuple[int, int]]:
 
 
 def _declarations(plain: str) -> Iterator[tuple[int, int, str]]:
-    """Begin, end and head of each declaration at the top level or in a namespace.
-
-    The head is the text before the body of a defined function, "" for other declarations.
-    """
+    """Begin, end and head of each declaration in a namespace or at the top; the head of a function ends at its body."""
     position = 0
     while True:
         begin, mark = re.compile(r"\S").search(plain, position), re.compile(r"[{};]").search(plain, position)

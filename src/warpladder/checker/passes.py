@@ -26,11 +26,7 @@ Write = Callable[..., None]
 
 
 class TimeLimit:
-    """Time that each launch may take; after it the process reports where the launch is, and ends.
-
-    seconds : 0 for no limit.
-    write : takes what was found.
-    """
+    """Time limit of each launch, 0 for none; then the process writes where the launch is, and ends."""
 
     def __init__(self, seconds: float, write: Write) -> None:
         self.seconds, self.write = seconds, write
@@ -104,9 +100,8 @@ class Use:
 class Pass:
     """One pass.
 
-    local : fill of local variables without a value, as `EmulatedDevice` takes it.
+    local : fill of local variables without a value, as `EmulatedDevice` takes it. filled : filled constants' addresses.
     uses : use of the arrays that kernels may write, in the check mode.
-    filled : addresses of constants that have their content.
     refused : True if a kernel could not be run, so that the arrays' right contents are unknown.
     spoiled : True for that reason, or because something was found.
     """

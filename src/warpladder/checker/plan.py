@@ -25,11 +25,7 @@ Argument = str | Number | None | Mapping[str, "Argument"]
 
 @dataclass(frozen=True)
 class PlannedLaunch:
-    """One launch of a plan.
-
-    arguments : in the order of the signature.
-    number : number of the launch in the description, from 1.
-    """
+    """One launch of a plan, with arguments in the signature's order; number : in the description, from 1."""
 
     signature: Signature
     grid: tuple[int, ...]
@@ -44,12 +40,10 @@ class PlannedLaunch:
 class CheckPlan:
     """Launches over arrays.
 
-    arrays : content of each before the first launch; None for an uninitialised one.
-    shapes : shape and type of each array.
-    expect : content that arrays must have after the last launch.
+    arrays : content of each before the first launch; None for an uninitialised one. shapes : shape and type of each.
+    expect : content that arrays must have after the last launch. values : numbers by name.
     constants : contents of __constant__ variables, by their full names, as in the description.
-    values : numbers by name.
-    refused : kernels that cannot be launched, each with the reason in a line.
+    refused : reasons by kernel that cannot be launched.
     """
 
     launches: tuple[PlannedLaunch, ...]
@@ -62,11 +56,7 @@ class CheckPlan:
 
 
 def plan(description: Description, source: KernelSource, seed: int = 0) -> CheckPlan:
-    """Plan of a description; `ConfigError` or `KernelError` names what is missing or does not fit the kernels.
-
-    source : kernels, as the emulator compiles them.
-    seed : seed of random content.
-    """
+    """Plan of a description; `ConfigError` or `KernelError` names what is missing or does not fit the kernels."""
     values: dict[str, Number] = {}
     for name, text in description.values.items():
         values[name] = evaluate(text, values)
@@ -132,10 +122,8 @@ def only_kernel(source: KernelSource) -> str:
 
 @dataclass(frozen=True)
 class _Context:
-    """Launch that is planned.
+    """Launch that is planned; where : its name in messages, number : its number in the description, from 1.
 
-    where : its name in messages.
-    number : its number in the description, from 1.
     kinds : parameter and launch that first took each array, by the array's name; `_launch` adds to it.
     """
 

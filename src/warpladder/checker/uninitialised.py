@@ -1,7 +1,4 @@
-"""Local variables that are read before they hold a value.
-
-A description is run twice, with zeros and with a fixed pattern in such variables, and must do the same both times.
-"""
+"""Reads of local variables without a value: runs with zeros and with a pattern in them must do the same."""
 
 from __future__ import annotations
 

@@ -42,10 +42,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def decode(content: bytes, source: str = "checkpoint") -> Checkpoint:
-    """Checkpoint of these bytes.
+    """Checkpoint of these bytes; source : name in messages: the file's path.
 
-    content : bytes.
-    source : name in error messages: the file's path.
     Raises CheckpointError: the bytes are not a whole, undamaged checkpoint of a format that this version reads.
     """
     try:
@@ -70,8 +68,7 @@ def _digest(document: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> s
 
 
 def unpack(content: bytes) -> tuple[dict[str, Any], str | None]:
-    """Content of a safetensors file: {name: {"dtype", "shape", "data"}}, and the JSON text of a checkpoint, None in
-    other files.
+    """Tensors of a safetensors file, {name: {"dtype", "shape", "data"}}, and a checkpoint's JSON text, or None.
 
     Raises CheckpointError: the bytes are no whole safetensors file. The message continues after the file's name.
     """

@@ -17,7 +17,7 @@ class Score:
     """Loss and accuracy of a net on a set of samples.
 
     loss : mean over the samples (MSELoss: and over all elements), computed in float64.
-    accuracy : share, 0 to 1, of the samples whose largest logit is that of their label; None with MSELoss.
+    accuracy : share, 0 to 1, of the samples whose largest logit is their label's; None with MSELoss.
     """
 
     loss: float
@@ -49,8 +49,7 @@ class EpochLog:
 class EpochSums:
     """Sums over the finished steps of an epoch: loss, correct samples, samples, seconds.
 
-    The loss is summed step by step, so the result does not depend on the grouping of steps. Loss and correct are None
-    in an epoch without them.
+    The loss is summed step by step, for any grouping of steps. Loss and correct are None in an epoch without them.
     """
 
     loss: float | None = 0.0
@@ -76,9 +75,7 @@ class EpochSums:
 class DataMark:
     """Fingerprint of a data set.
 
-    name : name of the data set.
-    samples : number of training samples.
-    scale : factor of pixels.
+    samples : number of training samples. scale : factor of pixels.
     parts : type, shape and CRC-32 of each array ("train_x", ...).
     class_names : names of label 0, 1, ...; empty if labels are numbers.
     mean, std : of the training part, for each feature or channel, if samples were standardised; else empty.
@@ -97,28 +94,13 @@ class DataMark:
 class Checkpoint:
     """State of a run between two steps.
 
-    net, config, data, rung
-        Net, settings, data set and rung of the run.
-    epoch : int
-        Number of finished epochs.
-    step : int
-        Number of finished steps of the next epoch. All of them may be finished while the validation is still missing.
-    sums : EpochSums
-        Sums over these steps.
-    history : tuple of EpochLog
-        Logs of the finished epochs.
-    finished : bool
-        True if the run has ended and `test` is known.
-    test : Score or None
-        Test score; None before the end, or without a labelled test part.
-    params : dict
-        Arrays under PyTorch's `state_dict` names: float32, or float64 of a run in fp64.
-    slots : dict of dicts
-        Arrays of the optimizer by slot (`Optimizer.slots`) and parameter; missing ones are zeros.
-    updates : int
-        Updates before the run's first: those of the PyTorch optimizer from which the slots come. 0 for a run.
-    tuned : NetPlan or None
-        Choice of the rung's tuner, with which the run continues; None if nothing is tuned.
+    epoch : number of finished epochs. history : their logs.
+    step : number of finished steps of the next epoch, `sums` over them; all may be finished and the validation missing.
+    finished : True if the run has ended. test : score; None before the end, or without a labelled test part.
+    params : arrays under PyTorch's `state_dict` names: float32, or float64 of a run in fp64.
+    slots : arrays of the optimizer by slot (`Optimizer.slots`) and parameter; missing ones are zeros.
+    updates : updates before the run's first: those of the PyTorch optimizer from which the slots come. 0 for a run.
+    tuned : choices of the rung's tuner, with which the run continues; None if nothing is tuned.
     """
 
     net: Net

@@ -14,10 +14,7 @@ FREE = ("epochs", "log_every")
 
 
 def differences(checkpoint: Checkpoint, net: Net, config: TrainConfig, data: DataMark) -> list[str]:
-    """One phrase for each difference between the checkpoint's run and this one; empty if the run can continue.
-
-    The names of net and data set do not count.
-    """
+    """One phrase for each difference between two runs, names of net and data aside; empty if one can continue."""
     return [
         *_net(checkpoint.net, net),
         *_config(checkpoint.config, config, checkpoint.epoch, checkpoint.step),

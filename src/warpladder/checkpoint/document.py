@@ -45,10 +45,7 @@ def to_document(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def from_document(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> Checkpoint:
-    """Checkpoint of a document with the fields `FIELDS` and of its tensors.
-
-    Raises CheckpointError, NetError, ConfigError, PlanError: a field is damaged or describes an impossible run.
-    """
+    """Checkpoint of a document with the fields `FIELDS` and of tensors; an error for a damaged or impossible field."""
     net, config = net_from_json(document["net"]), _config(document["config"])
     params = {name: array for name, array in tensors.items() if slot_of(name) is None}
     checkpoint = Checkpoint(
@@ -76,7 +73,7 @@ def refuse(why: str) -> NoReturn:
 
 
 def slot_of(name: str) -> str | None:
-    """Slot with which a tensor's name begins; None for a parameter, whose name begins with its layer's number."""
+    """Slot at the beginning of a tensor's name; None for a parameter, whose name begins with its layer's number."""
     head, dot, _ = name.partition(".")
     return None if not dot or head.isdecimal() else head
 

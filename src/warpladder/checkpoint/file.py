@@ -12,10 +12,7 @@ from .content import Checkpoint
 
 
 def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, whole or not at all.
-
-    Raises CheckpointError: for instance if the disk is full. An older file of this name is then unchanged.
-    """
+    """Write a checkpoint, whole or not at all; `CheckpointError`, with an older file unchanged, if the disk is full."""
     content = encode(checkpoint)
     try:
         write_atomically(Path(path), content)
@@ -25,10 +22,7 @@ def save(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint.
-
-    Raises CheckpointError: the file is missing, cannot be read, or is not a whole and undamaged checkpoint.
-    """
+    """Read a checkpoint; `CheckpointError` if it is missing, unreadable or damaged."""
     return decode(read(path), os.fspath(path))
 
 

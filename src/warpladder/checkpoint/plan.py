@@ -13,11 +13,8 @@ from ..results.reader import read
 class ProductPlan:
     """Plan of one matrix product of a layer.
 
-    layer : first of the layers that the op computes.
-    op : class name of the op.
-    product : result, "y", "dx" or "dw".
-    samples : batch size.
-    tile : bm, bn, bk, tm, tn and stages of `ops.tiles.Tile`.
+    layer : first of the layers that the op computes. op : class name of the op.
+    product : result, "y", "dx" or "dw". samples : batch size. tile : bm, bn, bk, tm, tn and stages of `ops.tiles.Tile`.
     depth, parts : as `ops.cost.tiles.TilePlan` has them.
     """
 
@@ -32,12 +29,7 @@ class ProductPlan:
 
 @dataclass(frozen=True)
 class OpPlan:
-    """Op that computes consecutive layers.
-
-    layer : first of the layers.
-    op : class name of the op.
-    samples : batch size.
-    """
+    """Op, by class name, that computes consecutive layers, the first of which is `layer`; samples : batch size."""
 
     layer: int
     op: str
@@ -50,9 +42,8 @@ Record = OpPlan | ProductPlan
 
 @dataclass(frozen=True)
 class NetPlan:
-    """Plan of a net on a device.
+    """Plan of a net on the device with this `Device.hardware`.
 
-    hardware : `Device.hardware` of the device on which it was timed.
     ops : ops that were chosen among several; all others are those of the table.
     products : products that were timed; all others follow the cost model of `ops.cost`.
     """
@@ -79,9 +70,7 @@ def plan_to_json(plan: NetPlan) -> dict[str, Any]:
 
 
 def plan_from_json(value: Any, where: str = "") -> NetPlan:
-    """Plan of a description by `plan_to_json`. The tuner checks whether a net's ops can follow it.
-
-    where : name in error messages.
+    """Plan of a description by `plan_to_json`, unchecked against a net; where : name in error messages.
 
     Raises PlanError: a field is missing, unknown or of the wrong type; the message names it.
     """

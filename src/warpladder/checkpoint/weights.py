@@ -24,13 +24,10 @@ _PICKLES = (b"\x80", b"PK\x03\x04")  # first bytes of files of `torch.save`
 
 
 def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32") -> np.ndarray:
-    """Weights of a file, in a net's order.
+    """Weights (param_count,) "float32" or "float64" of a file, in a net's order.
 
     path : checkpoint, or safetensors file of a PyTorch `state_dict`. Slots of its optimizer are left out.
-    dtype : {"float32", "float64"}.
-    Returns ndarray: (param_count,) of this type, as `State.params`.
-    Raises CheckpointError: the file is missing, damaged or of another kind, or its names, shapes or numbers do not fit
-    the net.
+    Raises CheckpointError: the file is missing, damaged or foreign, or its names, shapes or numbers do not fit.
     """
     source, content = os.fspath(path), read(path)
     # a safetensors file begins with a length of eight bytes, which may begin as a pickle does, and then "{"
@@ -51,13 +48,10 @@ def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32")
 
 
 def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict", dtype: str = "float32") -> np.ndarray:
-    """Named arrays as one flat buffer.
+    """Copy of named arrays as one flat buffer (param_count,) "float32" or "float64".
 
-    named : arrays under the `state_dict` names of the same `torch.nn.Sequential`, "0.weight", in any order. One prefix
-    that all names share, such as "module." of a wrapped model, is left out.
-    source : name of the mapping in error messages: a file's path.
-    dtype : {"float32", "float64"}.
-    Returns ndarray: (param_count,) of this type, a copy.
+    named : by the `state_dict` names of the same `torch.nn.Sequential`, "0.weight", in any order, without a prefix that
+    all names share, such as "module." of a wrapped model. source : name of the mapping in error messages.
     Raises CheckpointError: names, shapes, types or numbers do not fit the net.
     """
     shapes = param_shapes(net)

@@ -154,15 +154,11 @@ class TrainConfig(metaclass=ByName):
         return self.optimizer.steady and self.schedule.steady
 
     def rates(self, first: int, last: int, samples: int) -> np.ndarray:
-        """(last - first,) float64: the learning rates of updates first..last-1, counted over all epochs, on a training
-        set of this many samples.
-        """
+        """Learning rates (last - first,) float64 of updates first..last-1, over all epochs, with n training samples."""
         return self.schedule.rates(self.learning_rate, first, last, self.steps(samples), self.epochs)
 
     def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
-        """(last - first, NUMBERS) float64: what updates first..last-1 are made with, as `Optimizer.numbers` lays it
-        out.
-        """
+        """Numbers (last - first, NUMBERS) float64 of updates first..last-1, in the columns of `Optimizer.numbers`."""
         return self.optimizer.numbers(self.rates(first, last, samples), first)
 
     def batch(self, samples: int) -> int:
@@ -229,10 +225,7 @@ Kind = TypeVar("Kind", Optimizer, Schedule)
 
 
 def named(kind: type[Kind], name: str, settings: Mapping[str, Any]) -> Kind:
-    """An optimizer or a schedule by the name of its class, in small letters or not.
-
-    Raises ConfigError: there is none of this name, it has no such setting, or a value is not possible.
-    """
+    """Optimizer or schedule of a class name in any case; `ConfigError` for an unknown name, setting or value."""
     found = kind.known.get(name.lower())
     what = kind.__name__.lower()
     if found is None:

@@ -14,9 +14,7 @@ ALIGNMENT = 64
 
 
 def laid_out(packed: tuple[Any, ...]) -> tuple[np.ndarray, Any]:
-    """The bytes of what `Signature.pack` gave, which must be kept, and an array of pointers to each; of at least one,
-    for launches without arguments.
-    """
+    """Bytes of packed arguments, which the caller must hold, and an array of at least one pointer to each argument."""
     contents = [(np.uint64(value) if isinstance(value, int) else value).tobytes() for value in packed]
     offsets = list(accumulate((-(-len(content) // ALIGNMENT) * ALIGNMENT for content in contents), initial=0))
     held = np.zeros(offsets[-1] + 2 * ALIGNMENT, np.uint8)

@@ -16,13 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Array:
-    """A contiguous array in a device's memory (row-major). Its numbers are reached by kernels, and by the device's
-    upload and download.
+    """Contiguous row-major array in a device's memory, which kernels, `upload` and `download` read and write.
 
-    device : whose memory it is.
-    address : of its first element, as the device counts.
-    shape, dtype : as NumPy's.
-    owner : what keeps the memory alive; views share it.
+    address : of the first element on the device. owner : object that holds the memory; views share it.
     """
 
     device: Device
@@ -43,7 +39,7 @@ class Array:
         return self.shape[0]
 
     def reshape(self, *shape: int | tuple[int, ...]) -> Array:
-        """The same memory in another shape; one axis may be -1."""
+        """View of the memory in another shape; one axis may be -1."""
         sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         new = tuple(int(size) for size in sizes)  # type: ignore[arg-type]
         if -1 in new:
@@ -54,7 +50,7 @@ class Array:
         return Array(self.device, self.address, new, self.dtype, self.owner)
 
     def view(self, dtype: Any) -> Array:
-        """The same memory as numbers of another type of the same size."""
+        """View of the memory as numbers of another type of the same size."""
         new = np.dtype(dtype)
         if new.itemsize != self.dtype.itemsize:
             raise LaunchError(

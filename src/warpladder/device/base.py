@@ -71,12 +71,9 @@ class CallSequence(Graph):
 
 
 class Device(ABC):
-    """Something that runs kernels.
+    """Device that runs kernels.
 
-    name : for messages.
-    limits : what it can launch.
-    stream : where work goes that names no stream.
-    held : bytes that are allocated now, by what they are for.
+    stream : default stream. held : allocated bytes by purpose. name : for messages.
     hardware : name and compute capability, for which times measured on it hold; None if its times mean nothing.
     capability : compute capability (major, minor) that kernels are compiled for; None if it runs those of every GPU.
     """
@@ -90,17 +87,14 @@ class Device(ABC):
 
     @abstractmethod
     def kernel(self, path: Path | str, name: str) -> Kernel:
-        """The kernel `name` of a .cu file, compiled. Template kernels are named with their arguments: "tiled<16,
-        true>".
-        """
+        """Compiled kernel of a .cu file; template kernels are named with their arguments: "tiled<16, true>"."""
 
     @contextmanager
     def precompiling(self, find: FindKernels, say: Say = None) -> Iterator[None]:
-        """Context in which the first kernel that is not compiled yet may be compiled concurrently with others.
+        """Context in which the first kernel that is not compiled may be compiled concurrently with others.
 
-        find : returns the kernels, by file and name, that will be requested. Called at most once, and only if a kernel
-        is not compiled yet.
-        say : gets a line for each message about compilation.
+        find : called at most once; returns the kernels, by file and name, that will be requested. say : called with
+        messages.
         """
         yield
 
@@ -130,9 +124,7 @@ class Device(ABC):
 
     @abstractmethod
     def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from the host: same shape and type, contiguous. From pinned memory with a stream named the copy is only
-        queued; otherwise it is done.
-        """
+        """Copy a host array of equal shape and dtype; only queued if it is pinned memory and a stream is given."""
 
     @abstractmethod
     def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
@@ -145,15 +137,12 @@ class Device(ABC):
     def tensor_map(
         self, array: Array, rows: int | tuple[int, int, int], columns: int | None = None, to_tf32: bool = False
     ) -> TensorMap:
-        """A matrix as the copy engine (TMA) knows it, for kernels that ask for tiles of so many rows of 128 bytes; they
-        want compute capability 9.0.
+        """Tensor map for kernels that copy tiles of rows of 128 bytes by the copy engine (TMA, compute capability 9.0).
 
-        array : (rows of the matrix, numbers from row to row), of 16 or 32 bits each; rows begin at multiples of 16
-        bytes. Or (images, rows, columns, channels).
-        rows : of a tile, 1 to 256; of images a tile's images, rows and columns, together 1 to 256 pixels.
-        columns : how many numbers of a row, or channels of a pixel, belong to the matrix; all where it is left out.
-        What lies beyond the matrix arrives as zeros.
-        to_tf32 : round floats to tf32 on the way, to the nearest.
+        array : (rows, pitch) of 16 or 32 bits, rows at multiples of 16 bytes; or (images, rows, columns, channels).
+        rows : of a tile, 1 to 256; or images, rows and columns of a tile of images, 1 to 256 pixels in all.
+        columns : columns, or channels of a pixel, that belong to the matrix (default: all); others arrive as zeros.
+        to_tf32 : round floats to the nearest tf32.
         Raises LaunchError: the copy engine cannot copy tiles of this matrix.
         """
         self.check_own(array)
@@ -208,7 +197,7 @@ class Device(ABC):
             raise OutOfMemoryError(self.out_of_memory(needs, free))
 
     def out_of_memory(self, needs: Mapping[str, int], free: int) -> str:
-        """One line: what was asked for, buffer by buffer, and what is free."""
+        """One line with the bytes that are needed, buffer by buffer, and those that are free."""
         largest = sorted(needs.items(), key=lambda item: -item[1])
         shown = ", ".join(f"{what} {megabytes(size)}" for what, size in largest[:8])
         more = f" and {len(largest) - 8} smaller ones" if len(largest) > 8 else ""

@@ -34,9 +34,7 @@ _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)\s*\{|[{}]")
 
 
 def names(source: KernelSource) -> list[str]:
-    """The kernels of a source, in order, with their namespaces and without template arguments; `KernelError` for one
-    that cannot be read.
-    """
+    """Kernels of a source in order, with namespaces, without template arguments; `KernelError` if one is unreadable."""
     found, unread = _kernels(source)
     for reason in unread.values():
         raise KernelError(reason)
@@ -44,25 +42,23 @@ def names(source: KernelSource) -> list[str]:
 
 
 def readable(source: KernelSource) -> list[str]:
-    """The kernels that `names` gives, without those whose head cannot be read."""
+    """Kernels of a source without those whose head cannot be read."""
     return [full for full, _ in _kernels(source)[0]]
 
 
 def unreadable(source: KernelSource) -> dict[str, str]:
-    """Kernels whose head cannot be read, as far as it can, and why each cannot be called."""
+    """Kernels whose head cannot be read, each with the reason why it cannot be called."""
     return _kernels(source)[1]
 
 
 def span(source: KernelSource, name: str) -> tuple[int, int]:
-    """Where in the text of a source a kernel that can be read begins, and where its body opens."""
+    """Positions in a source's text at which a readable kernel begins and its body opens."""
     match = next(match for full, match in _kernels(source)[0] if full == name)
     return match.start(), match.end() - 1
 
 
 def instantiated(source: KernelSource) -> list[str]:
-    """Instances of template kernels that a source names itself, by `template __global__ void k<float>(float*);` or on a
-    line `// instance:`.
-    """
+    """Template instances named in a source by `template __global__ void k<float>(float*);` or a line `// instance:`."""
     known = templates(source)
     found = [(match["name"], " ".join(match["given"].split())) for match in _INSTANCE.finditer(code(source))]
     explicit = [full + given for name, given in found for full in known if full == name or full.endswith(f"::{name}")]
@@ -77,9 +73,7 @@ def bounds(source: KernelSource, name: str) -> str:
 
 
 def templates(source: KernelSource) -> dict[str, str]:
-    """The kernels of a source that are templates, as `names` has them, and their template parameters: "int TILE,
-    typename T".
-    """
+    """Template parameters, "int TILE, typename T", of a source's template kernels by name."""
     return {
         full: " ".join(match["template"].split())
         for full, match in _kernels(source)[0]
@@ -89,10 +83,7 @@ def templates(source: KernelSource) -> dict[str, str]:
 
 @cache
 def signature(source: KernelSource, name: str) -> Signature:
-    """What the kernel `name` of a source takes; `KernelError` lists the kernels there are if it is not among them.
-
-    The namespace may be left out where the name is the only one of its kind.
-    """
+    """Signature of a kernel, whose namespace may be left out if its name is unique; `KernelError` if it is missing."""
     plain, _, given = name.partition("<")
     plain = plain.strip()
     read, unread = _kernels(source)
@@ -130,9 +121,7 @@ def _blanks(match: re.Match[str]) -> str:
 
 @cache
 def _kernels(source: KernelSource) -> tuple[list[tuple[str, re.Match[str]]], dict[str, str]]:
-    """The kernels' heads, each with the name that `_qualified` gives it, and those that cannot be read, each with the
-    reason.
-    """
+    """Heads of the kernels by qualified name, and reasons by name for the kernels that cannot be read."""
     text = _DIRECTIVE.sub(_blanks, code(source))
     found = [
         match for match in _KERNEL.finditer(text) if re.search(r"\bvoid\b", text[match.start() : match.start("name")])
@@ -176,7 +165,7 @@ def _split(text: str) -> list[str]:
 
 
 def _type_arguments(template: str, given: str) -> dict[str, str]:
-    """The template's type parameters (typename T) and what stands for them."""
+    """Types by the template's type parameters (typename T)."""
     arguments = _split(given)
     out = {}
     for position, declared in enumerate(part.split("=")[0].split() for part in _split(template)):

@@ -1,7 +1,4 @@
-"""Dry runs: devices that run nothing, and `kernels_of`, which does some work on one to find the kernels it needs.
-
-Arrays of such a device have addresses and no contents; what is uploaded is dropped.
-"""
+"""Dry runs: devices that run nothing and drop what is uploaded, and `kernels_of`, the kernels that some work needs."""
 
 from __future__ import annotations
 
@@ -123,10 +120,7 @@ class RecordedKernel(Kernel):
 
 
 class RecordingDevice(IdleDevice):
-    """A device with the limits of another one, which records the kernels that it is asked for and compiles none.
-
-    requested : the kernels by file and name, in the order of their first requests.
-    """
+    """Device with another one's limits that compiles nothing; `requested` has kernels by file and name, in order."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -153,10 +147,7 @@ class RecordingDevice(IdleDevice):
 
 
 def kernels_of(device: Device, work: Callable[[Device], object]) -> list[tuple[Path, str]]:
-    """Kernels that some work on a device needs, by file and name, in the order of their first requests.
-
-    An error ends the dry run and is not raised: the work itself raises it again.
-    """
+    """Kernels that some work needs, by file and name, in order; an error ends the dry run without being raised."""
     recorder = RecordingDevice(device)
     with warnings.catch_warnings(), suppress(Exception):
         warnings.simplefilter("ignore")

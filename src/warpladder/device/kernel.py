@@ -1,7 +1,4 @@
-"""`Kernel` and `Launch`: a compiled function with its signature, and one call of it, checked and ready to be sent.
-
-`Call` is what a step is made of: a launch, or work that a vendor's library queues.
-"""
+"""`Kernel`: compiled function with its signature; `Launch`: checked call of it; `Call`: a launch or library call."""
 
 from __future__ import annotations
 
@@ -21,10 +18,9 @@ if TYPE_CHECKING:
 class Call(ABC):
     """Work for a device: prepared once, sent any number of times.
 
-    name : for people.
-    touches : the memory that it reads and writes; None where that is not known.
-    product : the matrix product that the call computes or finishes, if a tuner chooses its tiles, or None.
-    products : products of matrices that it computes, where it computes any: y, dx and dw of a layer are one each.
+    touches : memory that it reads and writes; None if that is not known.
+    product : matrix product that the call computes or finishes, if a tuner chooses its tiles, or None.
+    products : number of matrix products that it computes: y, dx and dw of a layer are one each.
     """
 
     product: object = None
@@ -41,13 +37,11 @@ class Call(ABC):
 
 
 class Launch(Call):
-    """A kernel with grid, block, shared memory and arguments: checked once, sent any number of times.
+    """Launch of a kernel with grid, block, shared memory and arguments: checked once, sent any number of times.
 
-    kernel : the kernel's name, with template arguments.
-    grid, block : (x, y, z), blocks and threads.
-    shared : bytes of dynamic shared memory.
-    cooperative : whether all blocks run at the same time, so that the grid can wait for itself.
-    cluster : (x, y, z), neighbouring blocks that run at the same time and reach each other's shared memory.
+    grid, block : (x, y, z) blocks and threads. shared : bytes of dynamic shared memory.
+    cooperative : True if all blocks run concurrently, so that the grid can wait for itself.
+    cluster : (x, y, z) neighbouring blocks that run concurrently and reach each other's shared memory.
     """
 
     def __init__(
@@ -65,34 +59,27 @@ class Launch(Call):
 
 
 class Kernel(ABC):
-    """A compiled kernel on a device.
-
-    device : where it runs.
-    source : the text that it was compiled from.
-    signature : what it takes.
-    resources : what it needs.
-    """
+    """Compiled kernel on a device, with its source, its signature and the resources that it needs."""
 
     def __init__(self, device: Device, source: KernelSource, signature: Signature, resources: Resources) -> None:
         self.device, self.source, self.signature, self.resources = device, source, signature, resources
 
     @property
     def tensor(self) -> bool:
-        """Whether its compiled code has instructions that multiply on tensor cores."""
+        """True if the compiled code multiplies on tensor cores."""
         return self.resources.tensor
 
     def bind(
         self, grid: int | tuple[int, ...], block: int | tuple[int, ...], *arguments: Any,
         shared: int = 0, cooperative: bool = False, cluster: int | tuple[int, ...] = 1,
     ) -> Launch:  # fmt: skip
-        """A launch with these arguments; `KernelError` or `LaunchError` says what is wrong with it.
+        """Launch with these arguments; `KernelError` or `LaunchError` for arguments that do not fit.
 
         grid, block : blocks, and threads in a block, along x, y and z.
         *arguments : an `Array` for each pointer (None for a null pointer), a number for anything else.
         shared : bytes of dynamic shared memory.
-        cooperative : run all blocks at the same time, for kernels that wait for the whole grid; it must fit on the
-        device at once.
-        cluster : blocks in a cluster along x, y and z; the grid counts blocks, and the cluster divides it.
+        cooperative : run all blocks concurrently, for kernels that wait for the whole grid, which must fit the device.
+        cluster : blocks in a cluster along x, y and z, which divides the grid.
         """
         where, size, group = dim3(grid), dim3(block), dim3(cluster)
         packed = self.signature.pack(self.device, arguments)
@@ -105,7 +92,7 @@ class Kernel(ABC):
         return launch
 
     def blocks_at_once(self, block: Dim3, shared: int) -> int:
-        """How many blocks of this size the whole device runs at the same time."""
+        """Number of blocks of this size that the whole device runs concurrently."""
         limits = self.device.limits
         return limits.multiprocessors * blocks_per_multiprocessor(block, shared, self.resources, limits)
 

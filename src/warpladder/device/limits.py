@@ -1,7 +1,7 @@
-"""What a device can launch, and the check that every launch passes before it is sent.
+"""Limits of a device's launches, and the check of every launch before it is sent.
 
-A launch beyond the limits fails on a GPU with an error code that a program has to ask for. One that does not
-ask goes on, and trains with gradients that were never written (report S1). So the check comes first.
+A launch beyond the limits fails on a GPU with an error code. A program that does not read the code goes on, and trains
+with gradients that were never written (report S1).
 """
 
 from __future__ import annotations
@@ -17,21 +17,14 @@ Dim3 = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one device. Sizes in bytes.
+    """Limits of one device, sizes in bytes.
 
-    device : its name, for messages.
-    threads_per_block, block, grid : how many threads, and how many along each axis.
-    shared_per_block : shared memory that a block gets, static and dynamic together, by default;
-    shared_opt_in : and at most, for kernels that ask for it.
-    registers_per_block : 32-bit registers that a block's threads have together; a multiprocessor has as many.
-    threads_per_multiprocessor, blocks_per_multiprocessor, shared_per_multiprocessor : what fits there at once.
-    memory : device memory in all.
-    multiprocessors : how many there are.
-    cluster : blocks in a cluster at most; 1 where there are no clusters.
-    warp : threads that run in step.
-    peaks : what its units can do at most, by precision; None for a device that is this CPU.
-    bandwidth : bytes a second between its memory and its chip, by the clock and width of the memory; None where they
-    are not known.
+    shared_per_block : static and dynamic shared memory of a block by default. shared_opt_in : the most on request.
+    registers_per_block : 32-bit registers of a block together, and of a multiprocessor.
+    threads_per_multiprocessor, blocks_per_multiprocessor, shared_per_multiprocessor : resident at the same time.
+    cluster : most blocks in a cluster; 1 without clusters. warp : threads of a warp.
+    peaks : FLOP/s by unit and precision; None for a device that is this CPU.
+    bandwidth : bytes/s of its memory, by clock and width; None if they are not known.
     """
 
     device: str
@@ -53,18 +46,15 @@ class Limits:
 
     @property
     def flops(self) -> float | None:
-        """FLOP/s of multiply-adds in fp32, not on tensor cores, at the highest clock; None for a device that is this
-        CPU.
-        """
+        """FLOP/s of fp32 multiply-adds without tensor cores at the highest clock; None for a device on this CPU."""
         return None if self.peaks is None else self.peaks.of("fp32")
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What one compiled kernel takes: registers a thread, static shared and local (spilled) bytes, and the threads that
-    it allows a block.
+    """Needs of a compiled kernel: registers of a thread, bytes of static shared and local (spilled) memory.
 
-    tensor : whether its code has instructions of tensor cores.
+    threads_per_block : most threads of a block. tensor : True if it multiplies on tensor cores.
     """
 
     registers: int = 0
@@ -86,9 +76,7 @@ def dim3(size: int | tuple[int, ...]) -> Dim3:
 
 
 def check(kernel: str, grid: Dim3, block: Dim3, shared: int, limits: Limits, resources: Resources) -> None:
-    """Raise `LaunchError` where a device cannot launch this; the message names kernel, grid, block, shared memory and
-    the limit.
-    """
+    """Raise `LaunchError` for an impossible launch; the message has kernel, grid, block, shared memory and limit."""
     threads = math.prod(block)
     total_shared = shared + resources.static_shared
     reason = ""
@@ -126,9 +114,7 @@ def check(kernel: str, grid: Dim3, block: Dim3, shared: int, limits: Limits, res
 def check_together(
     kernel: str, grid: Dim3, block: Dim3, shared: int, cluster: Dim3, at_once: int | None, limits: Limits
 ) -> None:
-    """Raise `LaunchError` where blocks that must run at the same time cannot; at_once is how many can, where the whole
-    grid must.
-    """
+    """Raise `LaunchError` if blocks that must run concurrently cannot; at_once : number of blocks that can."""
     reason = ""
     if min(cluster) < 1:
         reason = "an empty cluster launches nothing"

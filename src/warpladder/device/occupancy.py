@@ -13,9 +13,7 @@ SHARED_PER_BLOCK = (
 
 
 def blocks_per_multiprocessor(block: Dim3, shared: int, resources: Resources, limits: Limits) -> int:
-    """How many blocks of a launch fit a multiprocessor at once, by threads, registers, shared memory and the number of
-    blocks.
-    """
+    """Blocks of a launch that fit a multiprocessor, by its limits of threads, registers, shared memory and blocks."""
     warps = -(-math.prod(block) // limits.warp)
     most = [limits.blocks_per_multiprocessor, limits.threads_per_multiprocessor // (warps * limits.warp)]
     if resources.registers:
@@ -28,9 +26,7 @@ def blocks_per_multiprocessor(block: Dim3, shared: int, resources: Resources, li
 
 
 def occupancy(block: Dim3, shared: int, resources: Resources, limits: Limits) -> float:
-    """Threads that are there at once over threads that could be, 0 to 1; a grid that is too small for the device is not
-    counted.
-    """
+    """Resident threads over possible threads of a multiprocessor, 0 to 1, for a grid that fills the device."""
     warps = -(-math.prod(block) // limits.warp)
     return (
         blocks_per_multiprocessor(block, shared, resources, limits)

@@ -1,6 +1,4 @@
-"""Precompilation: the first kernel that is not compiled yet is compiled concurrently with all others that a dry run of
-the work needs (`dry_run.py`).
-"""
+"""Precompilation: with the first kernel that is not compiled, all others that a dry run (`dry_run.py`) finds."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ SomeUnit = TypeVar("SomeUnit", bound=CompilationUnit)
 
 
 class PrecompilingDevice(Device, Generic[SomeUnit]):
-    """A device whose kernels are compiled when they are first requested."""
+    """Device that compiles a kernel when it is first requested."""
 
     _find: tuple[FindKernels, Say] | None = None
 
@@ -66,10 +64,7 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
         """Folder of the cache of compiled kernels, or None."""
 
     def precompile(self, source: KernelSource, name: str) -> None:
-        """Compile all kernels that the enclosing `precompiling` finds, if this one is not compiled yet.
-
-        A kernel that does not compile is left out here: requesting it raises its `KernelError`.
-        """
+        """Compile, if this kernel is not compiled, all that the enclosing `precompiling` finds; errors are dropped."""
         if self._find is None or self.is_compiled(self.unit(source, name)):
             return
         (find, say), self._find = self._find, None
@@ -85,9 +80,8 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
 def compile_concurrently(compilations: Sequence[Callable[[], object]], folder: Path | None, say: Say) -> None:
     """Run compilations on one thread for each core, in this order; a single one is left to the request for its kernel.
 
-    compilations : a `KernelError` of one is ignored: the request for its kernel raises it again.
-    folder : the cache that keeps the results, for the message.
-    say : gets a line with the number of kernels, and one with the seconds that they took.
+    compilations : their `KernelError`s are ignored: the request for the kernel raises it again.
+    folder : cache of the results, for the messages. say : called with the number of kernels, and with their seconds.
     """
     if len(compilations) < 2:
         return

@@ -16,16 +16,12 @@ from .tensormap import TensorMap
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kernel.
+    """Parameter of a kernel.
 
-    name : as in the source.
     type : as in the source, without const and restrict: "float", "float4", "int".
-    dtype : of one element; a structured one for a struct of the source's own.
-    width : elements in one value of the type: 4 for float4.
-    alignment : bytes that the address of such a value is a multiple of.
-    pointer, const : whether it points to device memory, and only reads it.
-    members : of a struct or a vector that is passed by value, its numbers and pointers, "p.n" and "p.x", and where in
-    it they lie, in bytes.
+    dtype : of one element; structured for a struct of the source. width : elements in a value: 4 for float4.
+    alignment : of a value, in bytes. pointer, const : True if it points to device memory, and only reads it.
+    members : of a struct or vector passed by value: its numbers and pointers, "p.n" and "p.x", with their offsets.
     """
 
     name: str
@@ -39,7 +35,7 @@ class Parameter:
 
     @property
     def leaves(self) -> tuple[Parameter, ...]:
-        """What an argument is made of: the parameter itself, or its members."""
+        """Leaves of an argument: the parameter itself, or its members."""
         return tuple(member for _, member in self.members) or (self,)
 
     def __str__(self) -> str:
@@ -48,10 +44,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """A kernel's name, with its namespace and its template arguments if it has any, and its parameters.
+    """Name of a kernel, with namespace and template arguments, and its parameters.
 
-    bounds : how many threads its __launch_bounds__ allow a block, as the source says it, with template arguments in
-    their places; "" without.
+    bounds : most threads of a block by __launch_bounds__, as in the source with template arguments inserted; or "".
     """
 
     name: str
@@ -62,10 +57,10 @@ class Signature:
         return f"{self.name}({', '.join(map(str, self.parameters))})"
 
     def pack(self, device: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments as a device takes them: addresses (int) for arrays, NumPy scalars for numbers and structs.
-        `KernelError` for what does not fit.
+        """Arguments for a device: addresses (int) of arrays, NumPy scalars and structs; `KernelError` if one does not
+        fit.
 
-        A struct is given as a mapping of its members, {"n": 5, "size.x": 2, "x": array}.
+        A struct is a mapping of its members, {"n": 5, "size.x": 2, "x": array}.
         """
         if len(arguments) != len(self.parameters):
             raise KernelError(f"kernel {self} takes {len(self.parameters)} arguments, got {len(arguments)}")

@@ -1,7 +1,7 @@
-"""The source of a kernel: one .cu file with the project's headers written into it.
+"""Source of a kernel: one .cu file with the project's headers inserted.
 
-What is compiled, cached and shown is this one text. A cache that is keyed by it cannot go stale when
-a header changes, and neither NVRTC nor a C++ compiler needs a path to the headers.
+This one text is compiled, cached and shown. A cache that is keyed by it cannot go stale when a header changes, and
+neither NVRTC nor a C++ compiler needs a path to the headers.
 """
 
 from __future__ import annotations
@@ -32,13 +32,11 @@ _ARCH_NAME = re.compile(r"sm_\d{2,3}[af]?")
 
 @dataclass(frozen=True)
 class KernelSource:
-    """A .cu file, self-contained.
+    """Self-contained .cu file.
 
-    path : the file.
-    text : its text; every `#include "..."` is replaced by that header, once, between #line directives that
-        make compilers name the original file and line. Includes in angle brackets stay, and so do those of the CUDA
-        toolkit: they are the compiler's.
-    headers : the headers that went in, in order.
+    text : each `#include "..."` is replaced by that header, once, between #line directives with the original file and
+    line. Includes in angle brackets and of the CUDA toolkit stay: they are the compiler's. headers : those inserted, in
+    order.
     """
 
     path: Path
@@ -52,9 +50,7 @@ class KernelSource:
 
     @cached_property
     def archs(self) -> tuple[str, ...]:
-        """What it is written for: the architectures on its line `// arch: sm_90a`, or `ARCHS` where it has none;
-        `KernelError` for another word.
-        """
+        """Architectures on the line `// arch: sm_90a`, or `ARCHS` without one; `KernelError` for an unknown word."""
         found = [word for line in self._declared("arch") for word in line.replace(",", " ").split()]
         for word in found:
             if not _ARCH_NAME.fullmatch(word):
@@ -65,9 +61,7 @@ class KernelSource:
 
     @cached_property
     def instances(self) -> tuple[str, ...]:
-        """Instances of its template kernels that are compiled whenever all of the file is, one on each line `//
-        instance: tiled<16, true>`.
-        """
+        """Template instances compiled with the whole file, each from a line `// instance: tiled<16, true>`."""
         return tuple(dict.fromkeys(self._declared("instance")))
 
     @cached_property
@@ -89,7 +83,7 @@ class KernelSource:
 
 
 def read(path: Path | str) -> KernelSource:
-    """The source in a file; `KernelError` says which file is missing or not text, and where it is included."""
+    """Source of a file with its includes; `KernelError` names a file that is missing or not text."""
     path = Path(path).resolve()
     known = _read.get(path)
     if known is None or known[1] != _stamps(known[0]):

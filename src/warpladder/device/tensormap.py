@@ -1,6 +1,4 @@
-"""`TensorMap`: a matrix in a device's memory as the copy engine of a GPU (TMA) knows it, and how large the tiles are
-that it copies.
-"""
+"""`TensorMap`: a matrix in a device's memory and its tiles, as a GPU's copy engine (TMA) needs them."""
 
 from __future__ import annotations
 
@@ -23,13 +21,11 @@ WORDS = 16
 
 @dataclass(frozen=True, eq=False)
 class TensorMap:
-    """What a kernel is given to ask for tiles of a matrix; `Device.tensor_map` makes it.
+    """Tensor map of a matrix for a kernel that copies tiles, from `Device.tensor_map`.
 
-    array : the matrix, (rows, pitch), or images, (images, rows, columns, channels); a map keeps it alive.
-    columns : how many numbers of a row, or channels of a pixel, belong to the matrix; the copy engine gives zeros for
-    the others, as beyond every edge.
-    tile : rows and columns of a tile; of images (images, rows, columns, channels).
-    to_tf32 : whether floats are rounded to tf32 on the way.
+    array : matrix (rows, pitch), or (images, rows, columns, channels), which the map keeps alive.
+    columns : columns, or channels of a pixel, that belong to the matrix; others are copied as zeros, as beyond an edge.
+    tile : (rows, columns), or (images, rows, columns, channels). to_tf32 : True if floats are rounded to tf32.
     words : (16,) uint64, in the device's own format.
     """
 
@@ -41,19 +37,13 @@ class TensorMap:
 
 
 def axes(array: Array, columns: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The sizes of an array's axes as the copy engine counts them, the last axis first, and for each but that one the
-    bytes from one to the next.
-    """
+    """Sizes of an array's axes, the last first, and bytes between neighbours along each axis but the last."""
     sizes = columns, *array.shape[-2::-1]
     return sizes, tuple(array.dtype.itemsize * math.prod(array.shape[-axis:]) for axis in range(1, len(array.shape)))
 
 
 def check_map(array: Array, columns: int, rows: tuple[int, ...], to_tf32: bool) -> None:
-    """Raise `LaunchError` where the copy engine cannot copy tiles of so many rows, or images, rows and columns, from an
-    array.
-
-    Of the array's last axis so many columns belong to the matrix.
-    """
+    """Raise `LaunchError` if the copy engine cannot copy tiles of these rows, or (images, rows, columns)."""
     size = array.dtype.itemsize
     reason = ""
     if len(rows) == 3 and (len(array.shape) != 4 or not array.size):

@@ -1,6 +1,4 @@
-"""How long calls take on a device: graphs of their repetitions between two events, so that the host's time does not
-count.
-"""
+"""Device time of calls: graphs of their repetitions between two events, so that the host's time does not count."""
 
 from __future__ import annotations
 
@@ -16,10 +14,7 @@ MOST = 100  # repetitions
 
 
 def clocked(device: Device, graph: Graph) -> float:
-    """Seconds that the device takes for a graph.
-
-    Raises DeviceError: the clock gives a time that is impossible.
-    """
+    """Seconds that the device takes for a graph; `DeviceError` if the clock gives an impossible time."""
     begin = device.stream.record()
     graph.send()
     end = device.stream.record()
@@ -33,9 +28,7 @@ def clocked(device: Device, graph: Graph) -> float:
 
 
 def in_turn(device: Device, works: list[list[Call]]) -> list[float]:
-    """Seconds that each of several lists of calls takes: the least of some rounds, in each of which all are timed once,
-    so that a slow moment falls on all.
-    """
+    """Least seconds of each list of calls over rounds that time all lists once, so that a slow moment falls on all."""
     repeated = []
     for calls in works:
         once = device.graph(calls)

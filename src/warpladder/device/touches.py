@@ -13,26 +13,18 @@ from .tensormap import TensorMap
 
 @dataclass(frozen=True)
 class Touches:
-    """Ranges of addresses in a device's memory.
-
-    reads : what a call only reads.
-    writes : what it may write; it may read that too.
-    """
+    """Ranges of device addresses that a call only reads, and those that it may write and read."""
 
     reads: tuple[range, ...]
     writes: tuple[range, ...]
 
     def before(self, later: Touches) -> bool:
-        """Whether a call that touches `later`, and comes after this one, has to wait for it: one of them writes what
-        the other touches.
-        """
+        """True if a call with the touches `later` must wait for this one: one writes what the other touches."""
         return _meet(self.writes, later.reads + later.writes) or _meet(self.reads, later.writes)
 
 
 def touches(signature: Signature, arguments: tuple[Any, ...]) -> Touches:
-    """What a kernel reads and writes of its arguments: through a pointer to const it only reads, and no pointer reaches
-    beyond its array.
-    """
+    """Memory that a kernel reads and writes: read only through pointers to const, and never beyond an array."""
     reads: list[range] = []
     writes: list[range] = []
     for parameter, argument in zip(signature.parameters, arguments, strict=True):

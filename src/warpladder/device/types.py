@@ -1,7 +1,6 @@
-"""C's types as NumPy's: what a pointer may point to, and a number may be.
+"""C's types as NumPy's, for pointers and numbers.
 
-Besides the built-in types, a source's own names are understood: typedefs, `using`, macros that stand for a type, and
-structs of such types, which become NumPy's structured types of the same layout.
+Built-in types are known, and a source's typedefs, `using`, macros and structs, as NumPy's structured types.
 """
 
 from __future__ import annotations
@@ -16,12 +15,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Type:
-    """One C type.
+    """C type.
 
-    dtype : of one element, as arrays have it; a pointer in a struct is a uint64.
-    width : how many elements make one value: 4 for float4.
-    alignment : bytes that a value's address is a multiple of.
-    members : of a struct, numbers and pointers, those of inner structs, vectors and arrays among them.
+    dtype : of one element; a pointer in a struct is a uint64. width : elements in one value: 4 for float4.
+    alignment : of a value's address. members : numbers and pointers of a struct, those of its members included.
     """
 
     dtype: np.dtype
@@ -37,13 +34,11 @@ class Type:
 
 @dataclass(frozen=True)
 class Member:
-    """A number or a pointer in a struct.
+    """Number or pointer in a struct.
 
-    path : ".n", ".size.x", ".taps[2]".
-    offset : in bytes, from the beginning of the struct.
-    type : as in the source, without const; of a pointer what it points to.
-    kind : of the number, or of what is pointed to.
-    pointer, const : True if it is a pointer; True if it points to constant data.
+    path : ".n", ".size.x", ".taps[2]". offset : in bytes, from the beginning of the struct.
+    type : as in the source, without const, of a pointer its target's. kind : of the number or target.
+    pointer, const : True if it is a pointer; True if its target is constant.
     """
 
     path: str
@@ -96,21 +91,17 @@ _MEMBER = re.compile(r"(?P<name>\w+)\s*(?P<sizes>(?:\[\s*\d+\s*\]\s*)*)")
 
 
 def resolve(name: str, code: str, instead: Mapping[str, str] | None = None) -> Type | None:
-    """The type of this name in a source.
+    """Type of this name in a source; None if it has no fixed layout. Structs may hold pointers, of which no array can
+    be made.
 
     name : "const float", "unsigned char", "u8", "struct Particle"; without the star of a pointer.
-    code : the source's text without comments, for what it names itself.
-    instead : what stands for a template's type parameters.
-    Returns Type or None: None for what has no fixed layout that NumPy knows. Structs may hold pointers, of which no
-    array can be made.
+    code : the source's text without comments. instead : types of a template's parameters.
     """
     return _resolve(name, code, dict(instead or {}), 0)
 
 
 def members(kind: Type) -> tuple[Member, ...]:
-    """The numbers and pointers that a value of a type is made of, for a value that is no single number; of float4 .x,
-    .y, .z and .w.
-    """
+    """Members of a type that is no single number: its numbers and pointers; of float4 .x, .y, .z and .w."""
     if kind.members or kind.width == 1:
         return kind.members
     one = Type(kind.dtype, 1, kind.dtype.itemsize)
@@ -198,14 +189,14 @@ def _struct(members: str, alignment: int, code: str, depth: int) -> Type | None:
 
 
 def has_pointers(kind: Type) -> bool:
-    """Whether a value holds addresses, which no array of the host's can."""
+    """True if a value holds addresses, which no host array can."""
     return any(member.pointer for member in kind.members)
 
 
 def _inside(
     name: str, sizes: tuple[int, ...], offset: int, kind: Type, target: Type, named: tuple[str, bool, bool]
 ) -> list[Member]:
-    """What one member of a struct adds to those of the struct: itself, or each number in it."""
+    """Leaves that one member adds to its struct: itself, or each number in it."""
     out = []
     for number, index in enumerate(np.ndindex(*sizes)):
         path, at = f".{name}{''.join(f'[{i}]' for i in index)}", offset + number * kind.size

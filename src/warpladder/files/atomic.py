@@ -21,8 +21,7 @@ if LOCKS:
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None:
-    """Replace the content of a file; text is written as UTF-8. After a crash at any moment the file holds the old or
-    the new content.
+    """Replace a file's content; text is written as UTF-8. After a crash the file holds the old or the new content.
 
     Raises OSError: the error names the file. The old content is as it was, and no temporary file is left.
     """
@@ -32,11 +31,9 @@ def write_atomically(path: str | os.PathLike[str], content: bytes | str) -> None
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to write piece by piece, which replaces `path` when the block ends; an error or Ctrl-C in the block
-    leaves the old file, or none.
+    """Open a file to write piece by piece, which replaces `path` when the block ends without an error or Ctrl-C.
 
-    Raises OSError: for instance if the disk is full. The error names the file. The old content is as it was, and no
-    temporary file is left.
+    Raises OSError: the error names the file. The old content is as it was, and no temporary file is left.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     temporary = None
@@ -62,9 +59,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing_path(path: Path) -> Iterator[Path]:
-    """Path of a temporary file for another program to write, which replaces `path` when the block ends; an error in the
-    block leaves the old file, or none.
-    """
+    """Path of a temporary file for another program, which replaces `path` when the block ends without an error."""
     temporary = _temporary(path)
     try:
         yield temporary

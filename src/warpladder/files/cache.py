@@ -25,11 +25,9 @@ DAY = 24 * HOUR
 
 
 class CacheLimits(NamedTuple):
-    """CacheLimits of a cache; the least recently used entries go first. None is no limit.
+    """Limits of a cache; the least recently used entries go first. None is no limit.
 
-    entries : number of entries.
-    size : bytes of all entries.
-    age : seconds since an entry was last used.
+    entries : their number. size : their bytes. age : seconds since last used.
     young : entries used within so many seconds stay, whatever the other limits are.
     """
 
@@ -43,8 +41,7 @@ class Cache:
     """Entries of one kind.
 
     name : folder below the user's cache folder, for instance "cubin".
-    contents : plural noun for warnings, for instance "compiled kernels".
-    consequence : cost of a cache that cannot be written, for warnings: "every start compiles them again".
+    contents, consequence : words of warnings: "compiled kernels", "every start compiles them again".
     mark : bytes; first line of an entry, the newline included. It names the format and its version.
     suffix : suffix of the entries' file names, for instance ".cubin".
     """

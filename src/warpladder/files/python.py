@@ -22,13 +22,10 @@ _known: dict[Path, tuple[str, ModuleType]] = {}
 
 
 def run_file(path: str | os.PathLike[str], error: type[WarpladderError]) -> ModuleType:
-    """Module of a Python file.
+    """Module of a Python file; a second call returns the same one, unless the file has changed.
 
-    It can import files of its folder, after everything that is installed: a file numpy.py does not hide NumPy. A second
-    call returns the same module, unless the file has changed.
-
-    error : class of the error if the file is missing, is no Python, or fails: one line with the file, the line number
-    and the reason.
+    It can import files of its folder, after everything that is installed: a file numpy.py does not hide NumPy.
+    error : raised if the file is missing, no Python, or fails: one line with file, line number and reason.
     """
     name = os.fspath(path)
     try:
@@ -93,8 +90,7 @@ def home(kind: type) -> str:
 
 
 def origins(kinds: Iterable[type]) -> dict[str, Any]:
-    """Origins of the classes that are not warpladder's, from which `bring` imports them in another process: as `json`
-    can write it, empty for none.
+    """JSON from which `bring` imports foreign classes in another process; empty without any.
 
     Raises ImportError: a class is defined in the program itself, which no other process can import.
     """

@@ -1,5 +1,4 @@
-"""The machine: facts about it (facts.py), its cores and memory, its measured speed (speed.py), the peaks of GPUs
-(peaks.py), the five precisions (precision.py).
+"""The machine: facts (facts.py), cores, memory, measured speed (speed.py), peaks of GPUs, the five precisions.
 
 It imports errors alone, and every part may import it. Begin with precision.py.
 """

@@ -26,10 +26,7 @@ def counted_cores() -> int:
 
 
 def quota() -> float:
-    """CPU quota of this process's containers in cores, for instance 0.3; infinite without one.
-
-    It is the least `cpu.max` (cgroup v2) or `cpu.cfs_quota_us` (v1) of the process's groups.
-    """
+    """CPU quota in cores of this process's cgroups, the least of `cpu.max` or `cpu.cfs_quota_us`; else infinite."""
     return min((_limit(folder) for folder in _cgroups()), default=math.inf)
 
 

@@ -23,10 +23,7 @@ FEATURES = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bf16", "amx-tile
 
 
 def facts(threads: int | None = None) -> dict[str, Any]:
-    """Facts by the field names of `results.Machine`. The measurement takes about a second of all cores.
-
-    threads : threads that measure peak and bandwidth; None is every core that this process may use.
-    """
+    """Facts by the field names of `results.Machine`, measured in a second on all cores or on `threads` threads."""
     threads = threads or cores()
     target, features = llvm_host()
     commit, dirty = _checkout()
@@ -55,10 +52,7 @@ def host() -> tuple[str, tuple[str, ...]]:
 
 
 def busy_seconds() -> float | None:
-    """Processor seconds that all processes have used since the machine started; None if the system does not report it.
-
-    The resolution is a hundredth of a second. Time that a hypervisor gave to other machines counts too.
-    """
+    """Processor seconds of all processes since the start, and of other machines on the host, to 0.01 s; or None."""
     try:
         with open("/proc/stat") as file:
             user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])

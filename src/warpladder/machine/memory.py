@@ -17,9 +17,7 @@ def memory() -> int | None:
 
 
 def free_memory() -> int | None:
-    """Bytes of main memory that this process can take now without swapping, at most its container's limit; None if the
-    system does not report it.
-    """
+    """Bytes of main memory free for this process, within its container's limit; None if the system has no figure."""
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         free = int(lines["MemAvailable"].split()[0]) << 10
@@ -39,10 +37,7 @@ def free_memory() -> int | None:
 
 
 def resident_peak() -> int:
-    """Bytes of this process's largest resident set so far.
-
-    On Linux it is the kernel's VmHWM: a child inherits `ru_maxrss` from its parent.
-    """
+    """Bytes of this process's largest resident set: VmHWM on Linux, where `ru_maxrss` is inherited from the parent."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) << 10

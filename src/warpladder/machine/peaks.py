@@ -1,6 +1,4 @@
-"""The one table of what a GPU's units can do at most, by unit and precision: what floors are made of, and what a GPU
-lacks.
-"""
+"""Peaks of GPUs by unit and precision, which floors are made of, and precisions that a GPU lacks."""
 
 from __future__ import annotations
 
@@ -38,23 +36,16 @@ SPLIT = 3
 
 @dataclass(frozen=True)
 class Peaks:
-    """Peak rates of one GPU.
-
-    capability : compute capability, (major, minor).
-    multiprocessors : how many there are.
-    clock : Hz at most.
-    """
+    """Peak rates of a GPU of this compute capability; multiprocessors : their number. clock : Hz at most."""
 
     capability: Capability
     multiprocessors: int
     clock: float
 
     def of(self, precision: str, unit: str | None = None) -> float:
-        """FLOP/s of products in a precision, at the highest clock.
+        """FLOP/s of products in a precision, at the highest clock; `DeviceError` if the GPU, or the unit, has none.
 
-        unit : {"cores", "tensor cores"} or None; what multiplies. None is the unit of such products if they are not
-        split: fp32 to the cores, all else to the tensor cores where they take it.
-        Raises DeviceError: the GPU, or that unit of it, has no such products.
+        unit : "cores", "tensor cores", or None for the usual one: cores for fp32, else tensor cores if they take it.
         """
         rates, name = self._rates(), named(precision).name
         if unit is None:

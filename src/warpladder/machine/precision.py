@@ -1,6 +1,4 @@
-"""Precisions: the number formats that products are computed in, one name for each, and what a proof, a peak and a
-buffer need to know of them.
-"""
+"""Precisions: number formats of products, with the facts that proofs, peaks and buffers need."""
 
 from __future__ import annotations
 
@@ -9,19 +7,15 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Precision:
-    """A number format that a rung or a peer computes products in.
+    """Number format in which a rung or a peer computes products.
 
     name : in options, tables and results: "fp64", "fp32", "tf32", "bf16" or "fp16".
-    numpy : what NumPy and PyTorch call the format; empty where they have no type of it. It is understood wherever a
-    precision is given.
-    element : NumPy's name of the type of parameters, gradients and slots that such a training keeps, and so of its
-    `State`.
-    roundoff : unit roundoff of the format that sums are kept in.
-    factors : unit roundoff of the format that the factors of a product are rounded to, where it is coarser than that of
-    the sums; else 0.
-    stored : whether what leaves a product is rounded to that coarser format too.
-    wide : whether the gradients of a batch's samples are added in fp64 all the same, and rounded once: an option of
-    some rungs, of no format by itself.
+    numpy : name in NumPy and PyTorch, an alias for users; empty if they have no such type.
+    element : NumPy's name of the type of parameters, gradients, slots, and so of `State`.
+    roundoff : unit roundoff of the format of sums.
+    factors : unit roundoff of the format of a product's factors, if it is coarser; else 0.
+    stored : True if a product's results are rounded to that coarser format too.
+    wide : True if the gradients of a batch's samples are added in fp64 all the same, and rounded once, as an option.
     """
 
     name: str
@@ -34,13 +28,11 @@ class Precision:
 
     @property
     def coarse(self) -> bool:
-        """Whether factors are rounded before they are multiplied."""
+        """True if factors are rounded before they are multiplied."""
         return self.factors > 0
 
     def summing(self, sums: str) -> Precision:
-        """This precision with the gradients of a batch's samples added in float64 where sums is "fp64", and as
-        everything else where it is "fp32".
-        """
+        """This precision with batch gradients added in float64 if sums is "fp64", in its own format if it is "fp32"."""
         if sums not in SUMS:
             raise ValueError(f"sums wants one of {', '.join(SUMS)}, got {sums!r:.80}")
         return replace(self, wide=sums == "fp64" and self.element != "float64")
@@ -71,10 +63,7 @@ ALSO = {each.numpy: each.name for each in PRECISIONS.values() if each.numpy}
 
 
 def named(name: str | Precision) -> Precision:
-    """The precision of a name, "bf16" or "bfloat16".
-
-    Raises ValueError: there is none of this name: one line with those that there are.
-    """
+    """Precision of a name, "bf16" or "bfloat16"; `ValueError` with a list of names for an unknown one."""
     if isinstance(name, Precision):
         return name
     known = PRECISIONS.get(ALSO.get(name, name)) if isinstance(name, str) else None

@@ -20,8 +20,8 @@ BURSTS = 24
 def fma_peak(threads: int | None = None, precision: str = "fp32") -> float:
     """Measured FLOP/s, in fp32 or fp64, of threads that only multiply and add in registers.
 
-    Each thread repeats bursts of half a millisecond while the others do the same. Its best burst counts: an interrupted
-    burst is slower, none is faster than the core.
+    Each thread repeats bursts of half a millisecond, and its best burst counts: an interrupted burst is slower, none is
+    faster than the core.
     """
     multiply_add, flops = _kernel(precision)
     threads = threads or cores()
@@ -31,10 +31,7 @@ def fma_peak(threads: int | None = None, precision: str = "fp32") -> float:
 
 
 def bandwidth(threads: int | None = None, size: int = 96 << 20) -> float:
-    """Measured bytes/s, reads plus writes, of threads that each copy a part of an array larger than the caches.
-
-    size : bytes of the array.
-    """
+    """Measured bytes/s, reads plus writes, of threads that each copy a part of an array of `size` bytes."""
     threads = threads or cores()
     source = np.ones(size // threads * threads, np.uint8).reshape(threads, -1)
     target = np.zeros_like(source)  # touched, so that its pages are mapped before the timing

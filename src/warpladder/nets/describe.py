@@ -24,10 +24,7 @@ def net_to_json(net: Net) -> dict[str, Any]:
 
 
 def net_from_json(value: Any) -> Net:
-    """Net of a description by `net_to_json`.
-
-    Raises NetError: the description is malformed, or its chain of layers cannot work.
-    """
+    """Net of a description by `net_to_json`; `NetError` if it is malformed or its chain of layers cannot work."""
     if not isinstance(value, dict) or value.keys() != {"name", "in_shape", "layers", "loss"}:
         raise NetError("a net's description wants name, in_shape, layers and loss")
     name, in_shape, layers, loss = value["name"], value["in_shape"], value["layers"], value["loss"]

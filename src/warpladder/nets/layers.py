@@ -75,9 +75,7 @@ class Layer(metaclass=ByName):
         return in_shape
 
     def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
-        """Shapes of the layer's parameters in PyTorch's order: weight (outputs, inputs, ...) and bias (outputs,), or
-        none.
-        """
+        """Shapes of the parameters in PyTorch's order: weight (outputs, inputs, ...) and bias (outputs,), or none."""
         return {}
 
     def flops(self, in_shape: Shape) -> int:
@@ -85,9 +83,7 @@ class Layer(metaclass=ByName):
         return 0
 
     def roundings(self, in_shape: Shape) -> int:
-        """Roundings on the longest path from an input number to an output number, without those of sums over a weight.
-        The bounds of a proof count them.
-        """
+        """Roundings on the longest path from an input to an output, sums over a weight aside; for a proof's bounds."""
         return 0
 
 
@@ -149,9 +145,7 @@ class ReLU(Layer):
 
 @dataclass(frozen=True)
 class MaxPool2d(Layer):
-    """Maximum over windows, as `torch.nn.MaxPool2d`: incomplete windows at the far edges are dropped; of equal
-    values the first is the maximum.
-    """
+    """Maximum over windows, as `torch.nn.MaxPool2d`, without incomplete windows; of equal values the first."""
 
     by_place: ClassVar = ("kernel_size", "stride")
     exact: ClassVar = True

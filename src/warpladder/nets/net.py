@@ -1,7 +1,4 @@
-"""A net as data: a chain of layers and a loss, checked when it is made.
-
-Shapes leave out the batch. One multiply-add counts as two FLOPs.
-"""
+"""Net as data: a checked chain of layers and a loss. Shapes leave out the batch; a multiply-add is two FLOPs."""
 
 from __future__ import annotations
 

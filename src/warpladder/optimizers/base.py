@@ -24,12 +24,11 @@ DRAWN = 8
 
 @dataclass(frozen=True)
 class Optimizer(metaclass=ByName):
-    """Optimizer and its settings, with the names and meaning of `torch.optim`.
+    """Optimizer and its settings, with the names and meaning of `torch.optim`; learning_rate : at least 0, before a
+    schedule.
 
     warpladder knows a derived class by its name. The folder of the class holds its step: `reference.py`, and any of
     `array.py`, `loops.py`, `step.cu` and `jax.py`. A rung whose file is missing reports it.
-
-    learning_rate : at least 0. A schedule varies it from step to step.
     """
 
     by_place: ClassVar[tuple[str, ...] | None] = ("learning_rate",)
@@ -75,9 +74,7 @@ class Optimizer(metaclass=ByName):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """Names of the optimizer's arrays, at most two, as in `torch.optim`. Each has the shape of the parameters and
-        starts at zero.
-        """
+        """Names of the optimizer's arrays, at most two, as in `torch.optim`; shaped as the parameters, first zero."""
         return ()
 
     @property
@@ -91,14 +88,10 @@ class Optimizer(metaclass=ByName):
         return 1
 
     def drawn(self, rng: np.random.Generator, params: np.ndarray, gradient: np.ndarray) -> dict[str, np.ndarray]:
-        """Slots of a tensor after a few updates. A proof begins a step with them: slots of zero may hide an error.
+        """Slots (count,) float64 of a tensor after a few updates, by name: in a proof, slots of zero may hide an error.
 
-        The gradients of these updates have either sign and sizes within a factor of 2, so means of squares are within a
-        factor of 4, and a division by their roots magnifies all rounding errors alike.
-
-        params, gradient : (count,) float64; parameters and gradient of the tensor; the updates' gradients have its root
-        mean square.
-        Returns dict: (count,) float64 for each of `slots`, by name.
+        The updates' gradients have the root mean square of `gradient` (count,), either sign and sizes within a factor
+        of 2, so that a division by the root of their mean square magnifies all rounding errors alike.
         """
         step, count, size = self.form("reference").step, len(gradient), math.sqrt((gradient**2).mean())
         slots = dict.fromkeys(self.slots, 0.0 * params)
@@ -126,10 +119,7 @@ class Optimizer(metaclass=ByName):
 
     @classmethod
     def form(cls, name: str) -> ModuleType:
-        """Module of a file of the optimizer's folder: `form("reference")` is reference.py.
-
-        Raises ConfigError: the optimizer has no such file.
-        """
+        """Module of the optimizer's folder: `form("reference")` is reference.py; `ConfigError` if it is missing."""
         if reason := cls.lacks(f"{name}.py"):
             raise ConfigError(reason)
         return import_module(f".{name}", cls.__module__)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Schedule(metaclass=ByName):
-    """Schedule and its settings. Times are in epochs. The rate of each step is computed on the host in float64.
+    """Schedule and its settings, times in epochs; the rate of each step is computed on the host in float64.
 
     warmup : epochs of a linear rise of the rate, from one step's share to the optimizer's rate; 0 for none.
     """

@@ -1,6 +1,4 @@
-"""Peers: PyTorch, JAX and scikit-learn as rungs, trained with the same data, order and initial weights where they can
-follow.
+"""Peers: PyTorch, JAX and scikit-learn as rungs, with the same data, order and initial weights where they can follow.
 
-They import rungs/base.py and the trainers' contract; ladder.py lists them. Begin with torch/, whose `__init__.py`
-declares the rung and its options.
+They import rungs/base.py and the trainers' contract; ladder.py lists them. Begin with torch/.
 """

@@ -30,9 +30,7 @@ class Block:
 class Blocks:
     """Blocks of an epoch.
 
-    batch : samples in a full batch.
-    full : full batches in an epoch.
-    partial : samples in the last, partial batch; 0 if there is none.
+    batch : samples in a full batch, of which there are `full`. partial : samples in the last, partial batch, or 0.
     most : steps in the longest block.
     """
 
@@ -48,9 +46,7 @@ class Blocks:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Lengths of blocks of full batches, the longest first: all steps, or `most` and the rest of an epoch; and
-        powers of eight.
-        """
+        """Lengths of blocks of full batches, longest first: all steps, or `most` and the rest; and powers of eight."""
         longest = min(self.most, self.full)
         return tuple(sorted({longest, self.full % self.most, *powers(longest)} - {0}, reverse=True))
 

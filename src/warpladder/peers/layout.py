@@ -44,9 +44,7 @@ def channels_first(weight: np.ndarray, image: Shape) -> np.ndarray:
 
 
 def pooled_first(net: Net) -> list[tuple[Layer, Shape]]:
-    """Layers with their input shapes, each ReLU before a max-pool moved after it: the same function and gradient on
-    fewer numbers. Neither has parameters, so the indices of all others stay.
-    """
+    """Layers with input shapes, each ReLU before a max-pool moved after it: equal function and gradient, less work."""
     out: list[tuple[Layer, Shape]] = list(zip(net.layers, net.shapes[:-1], strict=True))
     for i in range(len(out) - 1):
         (layer, shape), (following, _) = out[i], out[i + 1]

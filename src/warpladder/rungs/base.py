@@ -23,34 +23,29 @@ def trains_everything(net: Net, config: TrainConfig, options: Options = Options(
 
 @dataclass(frozen=True)
 class Rung:
-    """A rung of the ladder, or a peer, with its options.
+    """Rung of the ladder, or a peer, with its options.
 
-    name : what the command line, tables, results and checkpoints call it, its options included: "naive",
-    "naive:block_size=512".
+    name : in commands, tables, results and checkpoints, options included: "naive", "naive:block_size=512".
     title : a few words for a table's head.
     idea : the one idea, a sentence.
-    build : makes a trainer from (net, config, initial state); a rung with options also takes them, by the name
-    `options`.
-    unsupported : a reason why it cannot train this net with this config, or None. Also what is not installed. It
-    takes options as `build` does.
+    build : makes a trainer from (net, config, initial state); and from `options`, if the rung has some.
+    unsupported : reason why it cannot train this net with this config here, or None; with options as `build`.
     deviations : how a peer's training differs from ours where it cannot follow; empty for rungs.
-    precision : what it computes products in, a name of `precision.PRECISIONS`; it is proven with that format's bounds,
-    and its floor is taken at that peak.
-    sums : what it adds the gradients of a batch's samples in, "fp64" where that is finer than what it computes products
-    in; it is proven with tighter bounds.
-    unit : what of a GPU multiplies, a name of `peaks`, where that is not where such products usually go: fp32 to the
-    cores, all else to tensor cores.
+    precision : of its products, a name of `precision.PRECISIONS`, whose bounds and peak hold for it.
+    sums : "fp64" if the gradients of a batch's samples are added in it and products are coarser; then bounds are
+    tighter.
+    unit : unit of a GPU that multiplies, a name of `peaks`, if it is not the usual one: cores for fp32, else tensor
+    cores.
     transforms : True if a library may compute its convolutions in Winograd's or Fourier's form, whose sums of whole
     numbers round too.
     options : how it computes, where it leaves a choice: an object of a class derived from `Options`.
-    proof_flops : FLOPs of a step at most on which a climb proves it: a slow rung, whose code takes a batch sample by
+    proof_flops : most FLOPs of a step on which a climb proves it: a slow rung, whose code takes a batch sample by
     sample, is proven on cut batches.
     tunes : True if it chooses by a clock and stores its choice: nothing else may run during its first steps.
-    path : the file that a rung from outside was loaded from, as its user named it; None for those of warpladder.
+    path : file of a rung from outside, as its user named it; None for those of warpladder.
     peer : True for a program of others, with which the ladder's rungs are compared.
-    vary : takes the rung and options, and returns the fields of the variant that the options change, such as title,
-    precision and deviations; None where they change nothing.
-    plain : the rung whose variant this is: the same with no option set; None where it is that itself.
+    vary : takes the rung and options, and returns the fields that they change, such as title, precision and deviations.
+    plain : the rung without its options; None if it has none set.
     """
 
     name: str

@@ -14,11 +14,10 @@ from .reasons import of_kernels
 
 
 def cuda_rung(name: str, title: str, idea: str, table: str, feed: str) -> Rung:
-    """A rung of CUDA kernels.
+    """Rung of CUDA kernels; name, title, idea : as in `Rung`.
 
-    name, title, idea : as in `Rung`.
     table : module of `ops.tables` with the kernels of each layer: "tiled" for `ops/tables/tiled.py`.
-    feed : how samples reach the GPU if the option `feed` is not set: "sync", "streamed" or "resident".
+    feed : "sync", "streamed" or "resident" transfer of samples, if the option `feed` is not set.
     """
     build = partial(_build, table, feed)
     return Rung(name, title, idea, build, unsupported=of_kernels, options=KernelOptions())

@@ -20,10 +20,8 @@ class LibraryOptions(Options):
     """Options of the library rung.
 
     feed, block_size : as in `KernelOptions`, for the kernels that are not the libraries'.
-    operations : which operations cuBLASLt and cuDNN do, some of "linear", "conv2d" and "cross_entropy"; None is all of
-    them.
-    graph : True records the steps' calls in CUDA graphs, as the graph rung does with kernels; None sends them one by
-    one.
+    operations : of "linear", "conv2d" and "cross_entropy" those that cuBLASLt and cuDNN do; None is all of them.
+    graph : True records the steps' calls in CUDA graphs, as the graph rung; None sends them one by one.
     """
 
     feed: str | None = option(*FEED)

@@ -17,8 +17,7 @@ from .reasons import of_loops
 class LoopsOptions(Options):
     """Options of the loops rung.
 
-    precision : "fp64" has every number in float64, parameters, activations, gradients and slots; None is fp32, whose
-    sums are float64 all the same.
+    precision : "fp64" for float64 parameters, activations, gradients and slots; None is fp32 with float64 sums.
     """
 
     precision: str | None = option(*FP64)

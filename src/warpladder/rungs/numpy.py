@@ -20,10 +20,9 @@ from .reasons import of_arrays
 class NumpyOptions(Options):
     """Options of the numpy rung.
 
-    threads : CPU threads of BLAS, 1 to as many as there are cores; None takes every core that this process may use.
-    precision : "fp64" has every number in float64, parameters, activations, gradients and slots; None is fp32.
-    sums : "fp64" adds the gradients of a batch's samples in float64 and rounds them once; None adds as everything else
-    is computed.
+    threads : CPU threads of BLAS, 1 to the number of cores; None takes every core that this process may use.
+    precision : "fp64" for float64 parameters, activations, gradients and slots; None is fp32.
+    sums : "fp64" adds the gradients of a batch's samples in float64 and rounds them once; None adds in `precision`.
     """
 
     threads: int | None = option(*THREADS)

@@ -42,9 +42,7 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class Whole(Kind):
-    """The kind of an option that is a whole number from `least` on, up to `most` where there is one, a multiple of
-    `step`.
-    """
+    """Option of a whole number from `least`, up to `most` if it is set, a multiple of `step`."""
 
     least: int
     most: int | None = None
@@ -88,9 +86,7 @@ class OneOf(Kind):
 
 @dataclass(frozen=True)
 class PrecisionOf(OneOf):
-    """The kind of an option that is one of some precisions, `choices`: names of `precision.PRECISIONS`. "bfloat16" and
-    the like are understood.
-    """
+    """Option of one of some precisions, `choices`; aliases such as "bfloat16" are understood."""
 
     def meant(self, value: Any) -> Any:
         return ALSO.get(value, value) if isinstance(value, str) else value
@@ -98,9 +94,7 @@ class PrecisionOf(OneOf):
 
 @dataclass(frozen=True)
 class SomeOf(Kind):
-    """The kind of an option that is some of the words `choices`, each at most once: a tuple, in text with + between
-    them.
-    """
+    """Option of some of the words `choices`, each at most once: a tuple, in text with + between them."""
 
     choices: tuple[str, ...]
 
@@ -145,30 +139,28 @@ class YesNo(Kind):
 
 
 def option(kind: Kind, help: str) -> Any:
-    """Declare an option: a field of a class derived from `Options`. Its value is None, the rung's
-    default, if it is not given.
+    """Declare an option: a field of a class derived from `Options`, by default None, the rung's default.
 
     Parameters
     ----------
     kind : Whole, OneOf, PrecisionOf, SomeOf or YesNo
-        Which values it may have.
+        Possible values.
     help : str
-        What it is, in a line.
+        A line for the user.
     """
     return field(default=None, metadata={"kind": kind, "help": help})
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a rung computes, if it has a choice: the base of frozen dataclasses with a field for each option,
-    and itself without any.
+    """Options of a rung: the base of frozen dataclasses with a field for each option, and itself without any.
 
-    As text it is the options that are set, as they stand after a rung's name: "block_size=512:feed=sync".
+    As text it is the options that are set, as after a rung's name: "block_size=512:feed=sync".
 
     Raises
     ------
     RungError
-        An option is none of what it may be.
+        An option has an impossible value.
     """
 
     def __post_init__(self) -> None:
@@ -219,7 +211,7 @@ SUMS = PrecisionOf(("fp32", "fp64")), "in which the gradients of a batch's sampl
 class ThreadOptions(Options):
     """Options of a rung that computes on several cores of a CPU.
 
-    threads : CPU threads, 1 to as many as there are cores; None takes every core that this process may use.
+    threads : CPU threads, 1 to the number of cores; None takes every core that this process may use.
     """
 
     threads: int | None = option(*THREADS)

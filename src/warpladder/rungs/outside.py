@@ -26,9 +26,8 @@ def is_path(name: str | os.PathLike[str]) -> bool:
 
 
 def load(path: str | os.PathLike[str], taken: Collection[str]) -> Rung:
-    """The rung that a file defines; the same object until the file is changed.
+    """Rung that a file defines; the same object until the file is changed. taken : names of other rungs.
 
-    taken : names that a rung may not have, since others have them.
     Raises RungError: one line with the file, the place in it and what is wrong.
     """
     name = os.fspath(path)
@@ -59,7 +58,7 @@ def load(path: str | os.PathLike[str], taken: Collection[str]) -> Rung:
 
 
 def _guarded(rung: Rung, module: ModuleType) -> Rung:
-    """The rung, whose functions' errors become one line with the file and its line."""
+    """Rung whose functions' errors become one line with the file and the line number."""
     path = str(rung.path)
 
     def build(net: Net, config: TrainConfig, state: State, **options: Options) -> Trainer:

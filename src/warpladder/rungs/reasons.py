@@ -8,17 +8,17 @@ from .options import GraphOptions, KernelOptions, Options, too_few_cores
 
 
 def of_arrays(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-    """For a rung of array expressions on the CPU."""
+    """Reason against a rung of array expressions on the CPU, or None."""
     return of_layers(net, "array.py") or config.optimizer.lacks("array.py") or too_few_cores(net, config, options)
 
 
 def of_loops(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-    """For a rung of compiled loops."""
+    """Reason against a rung of compiled loops, or None."""
     return of_layers(net, "loops.py") or config.optimizer.lacks("loops.py") or too_few_cores(net, config, options)
 
 
 def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-    """For the rung that compiles a whole epoch."""
+    """Reason against the rung that compiles a whole epoch, or None."""
     from ..ops.engine.layer_files import LISTED, others
 
     known = ", ".join(kind.__name__ for kind in LISTED)
@@ -27,7 +27,7 @@ def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> st
 
 
 def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOptions = KernelOptions()) -> str | None:
-    """For a rung of CUDA kernels, on a GPU or emulated."""
+    """Reason against a rung of CUDA kernels, on a GPU or emulated, or None."""
     from ..trainers.kernelwise.where import why_not
 
     return of_layers(net, "cuda.py") or config.optimizer.lacks("step.cu") or why_not(options.device)

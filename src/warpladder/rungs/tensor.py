@@ -24,10 +24,8 @@ class TensorOptions(GraphOptions):
     """Options of the tensor rung.
 
     device : "emulated" runs the kernels on the CPU; None is the GPU.
-    block_size : threads in a block of kernels that leave the choice, a multiple of 32 from 32 to 1,024; None is 256.
-    Products have blocks of their own.
-    precision : what products are computed in: "fp32", each factor split into two halves; "tf32", "bf16" or "fp16", each
-    factor rounded. None is "fp32".
+    block_size : threads in a block of kernels other than products, a multiple of 32 from 32 to 1,024; None is 256.
+    precision : of products: "fp32", each factor split into two halves; "tf32", "bf16" or "fp16", each factor rounded.
     """
 
     precision: str | None = option(
@@ -45,9 +43,7 @@ def build(net: Net, config: TrainConfig, state: State, options: TensorOptions = 
 
 
 def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOptions()) -> str | None:
-    """A layer whose products have no kernel on tensor cores; what every rung of kernels wants; a GPU that has the
-    instructions.
-    """
+    """Reason against the rung: a layer without a kernel on tensor cores, a kernel rung's reason, or the GPU."""
     for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
         if layer.param_shapes(shape) and type(layer) not in (Linear, Conv2d):
             kind = type(layer).__name__

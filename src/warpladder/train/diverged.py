@@ -61,7 +61,7 @@ def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot,
 
 
 def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, step: int) -> str:
-    """Name of the layer whose numbers are not finite, before any loss has shown it."""
+    """Name of the layer whose numbers are not finite before a loss has shown it."""
     slots = [(array, f"has {MEANING.get(name, name)} that holds") for name, array in state.slots.items()]
     for flat, kind in ((state.params, "holds"), *slots):
         for place in param_slices(trainer.net):

@@ -11,18 +11,13 @@ from ..errors import CheckpointError
 
 
 def epoch_path(checkpoint: str | os.PathLike[str], epoch: int) -> Path:
-    """File of a run's checkpoint after an epoch, counted from 1: net-epoch-007.safetensors next to
-    net.safetensors.
-    """
+    """File of the checkpoint after an epoch, counted from 1: net-epoch-007.safetensors next to net.safetensors."""
     path = Path(checkpoint)
     return path.with_name(f"{path.stem}-epoch-{epoch:03d}{path.suffix}")
 
 
 def prepare_epochs(checkpoint: str | os.PathLike[str], first: int, last: int, overwrite: bool) -> None:
-    """Delete unfinished files of a killed process for the epochs first to last, counted from 1.
-
-    Raises CheckpointError: the file of one of these epochs exists, and `overwrite` is False.
-    """
+    """Delete unfinished files of epochs first to last, from 1; `CheckpointError` if one must not be replaced."""
     for epoch in range(first, last + 1):
         path = epoch_path(checkpoint, epoch)
         if not overwrite:

@@ -130,9 +130,7 @@ class TrainingLoop:
         self._heed()
 
     def _timed(self, work: Callable[..., T], *arguments: Any) -> tuple[T, float]:
-        """The result of `work`, and its seconds without those of compiling code or fetching it from a cache, which are
-        no part of an epoch.
-        """
+        """Result of `work` and its seconds, without those of compiling code or fetching it from a cache."""
         own, all_before, began = self.trainer.spans().get("compile", 0.0), compiling.seconds, time.perf_counter()
         result = work(*arguments)
         seconds, compiled = time.perf_counter() - began, compiling.seconds - all_before

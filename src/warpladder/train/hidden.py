@@ -1,6 +1,4 @@
-"""Outputs of a layer in the middle of a trained net: the net is cut after that layer, and the cut net predicts, on any
-rung.
-"""
+"""Outputs of a layer in the middle of a trained net, as predictions, on any rung, of the net cut after it."""
 
 from __future__ import annotations
 
@@ -27,10 +25,7 @@ Outputs = Callable[[np.ndarray, float], np.ndarray]
 
 
 def layer_shape(net: Net, layer: int) -> Shape:
-    """Shape of a layer's output for one sample; layers count from 0, as `warpladder nets NET` shows them.
-
-    Raises ConfigError: there is no such layer.
-    """
+    """Shape of a layer's output for one sample, layers counted from 0; `ConfigError` if there is no such layer."""
     last = len(net.layers) - 1
     if isinstance(layer, bool) or not isinstance(layer, (int, np.integer)) or not 0 <= layer <= last:
         raise ConfigError(
@@ -40,13 +35,10 @@ def layer_shape(net: Net, layer: int) -> Shape:
 
 
 def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
-    """The net of a checkpoint up to a layer, with its weights, to predict with.
+    """Net of a checkpoint up to a layer, with its weights, to predict with.
 
-    Its loss is CrossEntropyLoss, as if the layer's numbers were logits: every rung has that loss, and predicting asks
-    for none.
-
-    Raises ConfigError: there is no such layer.
-    Raises NetError: no layer up to this one has weights.
+    Its loss is CrossEntropyLoss, as if the layer's numbers were logits, which every rung has and predicting never uses.
+    Raises ConfigError: there is no such layer. Raises NetError: no layer up to it has weights.
     """
     net, shape = checkpoint.net, layer_shape(checkpoint.net, layer)
     if layer < net.first_trained:
@@ -74,12 +66,10 @@ def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
 
 @contextmanager
 def layer_outputs(checkpoint: Checkpoint, layer: int, rung: str | Rung | None = None) -> Iterator[Outputs]:
-    """A function that gives a layer's outputs for samples as the net sees them; `Model.seen` makes those.
+    """Function that gives a layer's outputs for samples as `Model.seen` makes them.
 
-    layer : from 0.
-    rung : what computes; the rung that trained if not given.
-    Raises ConfigError, NetError, RungError: there is no such layer; no layer up to it has weights; the rung cannot
-    compute it.
+    layer : from 0. rung : what computes; by default the rung that trained.
+    Raises ConfigError, NetError, RungError: no such layer; no layer up to it has weights; the rung cannot compute it.
     """
     net, shape = checkpoint.net, layer_shape(checkpoint.net, layer)
     if all(isinstance(each, Flatten) for each in net.layers[: layer + 1]):
@@ -107,9 +97,7 @@ def rows_up_to(net: Net, layer: int) -> int:
 
 
 def weights_mark(checkpoint: Checkpoint, layer: int) -> str:
-    """A checksum of a net up to a layer, its weights and the means and deviations of its samples: two feature files
-    with the same one go together.
-    """
+    """Checksum of a net up to a layer, with weights, means and deviations; features with equal ones match."""
     net, data = checkpoint.net, checkpoint.data
     found = zlib.crc32(
         repr((net.in_shape, [str(each) for each in net.layers[: layer + 1]], data.scale, data.mean, data.std)).encode()

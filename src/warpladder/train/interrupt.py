@@ -13,8 +13,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Interrupt:
     """Context that notes SIGINT and SIGTERM in `signum`; a second signal has its usual effect.
 
-    Off the main thread Python allows no handlers: then `signum` stays None, and the main thread's handlers stand. A
-    signal that the process ignores (`nohup`) stays ignored.
+    Off the main thread Python allows no handlers, and `signum` stays None. An ignored signal (`nohup`) stays ignored.
     """
 
     def __init__(self) -> None:

@@ -32,12 +32,11 @@ RUNGS = {"float32": "numpy", "float64": "numpy:precision=fp64"}
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Model:
-    """A net with weights, from `Model.from_state_dict`. A `Run` is one too.
+    """Net with weights, from `Model.from_state_dict`; a `Run` is one too.
 
-    Samples are given as the training data were: pixels from 0 to 255 where bytes were trained on, features in their own
-    units where they were standardised; the checkpoint knows how to scale them. Predictions are computed by the numpy
-    rung, in float64 where the run trained in fp64 and else in float32, whatever trained the net; `warpladder predict
-    --rung` chooses another.
+    Samples are in the units of the training data: pixels from 0 to 255 where bytes were trained on, features in their
+    own units where they were standardised; the checkpoint knows how to scale them. The numpy rung computes predictions,
+    in float64 where the run trained in fp64 and else in float32; `warpladder predict --rung` chooses another.
 
     Parameters
     ----------
@@ -73,8 +72,8 @@ class Model:
 
     @cached_property
     def classes_(self) -> np.ndarray:
-        """(outputs,) what `predict` answers for each output of the net: names, or the numbers from 0; empty for a net
-        with MSELoss.
+        """(outputs,) answers of `predict` by output of the net: names, or the numbers from 0; empty for a net with
+        MSELoss.
 
         Outputs beyond the names that the training data had are called by their numbers.
         """
@@ -326,8 +325,6 @@ class Model:
         return data.but(standard=Standard(mark.mean, mark.std) if mark.mean else None).standardized()
 
     def seen(self, x: np.ndarray) -> tuple[np.ndarray, float]:
-        """What a trainer's `predict` takes: samples (n, *in_shape) standardised as the training data were, and the
-        scale.
-        """
+        """Arguments of a trainer's `predict`: samples (n, *in_shape) standardised as in training, and the scale."""
         mark = self.checkpoint.data
         return (Standard(mark.mean, mark.std).apply(x), 1.0) if mark.mean else (x, mark.scale)

@@ -1,6 +1,4 @@
-"""The state of an optimizer of PyTorch, from and to: settings by name, and what it keeps of each parameter by the
-parameter's number.
-"""
+"""State of a PyTorch optimizer, from and to: settings by name, slots by the parameter's number."""
 
 from __future__ import annotations
 
@@ -56,11 +54,9 @@ def to_torch(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
-    """A checkpoint of weights, of no epochs, with the settings of an optimizer's `state_dict`, what it keeps, and the
-    number of its updates.
+    """Checkpoint of weights, of no epochs, with settings, slots and number of updates of an optimizer's `state_dict`.
 
-    What PyTorch has not made yet is zeros.
-
+    Slots that PyTorch has not made yet are zeros.
     Raises CheckpointError: the mapping is no state of an optimizer that is known here, or of another net's parameters.
     Raises ConfigError: a setting asks for what the optimizer here does not do, such as dampening.
     """
@@ -97,9 +93,7 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
 
 
 def _kind(group: Mapping[str, Any]) -> type[Optimizer]:
-    """Which optimizer has such settings. Those of Adam and AdamW have the same names; newer versions of PyTorch say
-    which it is.
-    """
+    """Class of the optimizer with such settings; Adam and AdamW differ only by a setting of newer PyTorch versions."""
     if all(name in group for name in _SETTINGS[SGD]):
         return SGD
     if not all(name in group for name in (*_SETTINGS[Adam], "amsgrad")):
@@ -115,7 +109,7 @@ def _kind(group: Mapping[str, Any]) -> type[Optimizer]:
 
 
 def _updates(state: list[Mapping[str, Any]]) -> int:
-    """How many updates an Adam of PyTorch made, which keeps count for each parameter."""
+    """Number of updates made by PyTorch's Adam, which counts them for each parameter."""
     counts = {float(entry.get("step", 0)) for entry in state}
     count = counts.pop() if len(counts) == 1 else -1.0
     if not (0 <= count < 2**53 and count == int(count)):

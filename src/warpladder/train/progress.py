@@ -62,7 +62,7 @@ class Show:
 
 @contextmanager
 def bar(progress: Progress | bool, interrupt: Interrupt, epochs: int, steps: int, *, accuracy: bool) -> Iterator[Show]:
-    """A bar over all steps of all epochs: a task of the given `Progress`, or with True a bar of its own on stderr."""
+    """Bar over all steps of all epochs: a task of the passed `Progress`, or with True a bar of its own on stderr."""
     if isinstance(progress, Progress):
         with _task(progress, epochs, steps, accuracy) as show:
             yield show

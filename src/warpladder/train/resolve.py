@@ -1,7 +1,6 @@
 """`resolve`: makes a request into a frozen value with everything that a run needs.
 
-Names are looked up and checks are made here, once. Training, climbs, profiles, the reports and the command line take
-the resolved value.
+Names are looked up and checks are made here, once, for training, climbs, profiles, reports and the command line.
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ BYTES_PER_PARAMETER = 16
 
 @dataclass(frozen=True)
 class ResolvedTask:
-    """What is trained: a net, a data set that fits it, and settings that both can follow.
+    """Net, data set that fits it, and settings that both can follow.
 
-    data : standardised, as trainers take it.
-    standardized : True if the data set was standardised here.
+    data : standardised, as trainers take it. standardized : True if the data set was standardised here.
     """
 
     net: Net
@@ -47,11 +45,9 @@ class ResolvedTask:
 
 @dataclass(frozen=True)
 class ResolvedRun(ResolvedTask):
-    """A task, the rung that trains it, and the state at which training begins.
+    """Task, the rung that trains it, with its options, and the state at which training begins.
 
-    rung : with its options.
-    reason : why this rung was taken, as "default".
-    start : a checkpoint with fresh, given or resumed weights.
+    reason : why this rung was taken, as "default". start : checkpoint with fresh, loaded or resumed weights.
     advice : how to scale samples that are far from 1; None if they are not.
     """
 
@@ -65,8 +61,7 @@ def resolve(request: RunRequest) -> ResolvedRun:
     """Look up and check everything that a training run needs.
 
     Raises ArgumentError: an argument has the wrong type.
-    Raises CheckpointError: a checkpoint or weights file is missing, damaged or does not fit; or the resumed run has
-    other settings.
+    Raises CheckpointError: a checkpoint or weights file is missing, damaged or unfit; or the run has other settings.
     Raises ConfigError, DataError, NetError, OutOfMemoryError, RungError: a name is unknown, the data do not fit the
     net, or the rung cannot train the net here.
     """
@@ -91,10 +86,7 @@ def resolve(request: RunRequest) -> ResolvedRun:
 
 
 def resolve_task(request: RunRequest) -> ResolvedTask:
-    """Look up and check net, data and settings, for several rungs.
-
-    Raises ArgumentError, ConfigError, DataError, NetError, OutOfMemoryError: as in `resolve`.
-    """
+    """Net, data and settings, looked up and checked, for several rungs; errors as in `resolve`, but for checkpoints."""
     return _checked(*_task_of(request, None))
 
 
@@ -109,12 +101,9 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
 
 
 def resolve_config(net: str, config: Any = None, settings: Any = None) -> TrainConfig:
-    """Settings of a training.
+    """Settings of a training: `config`, or the recipe of the net of this name, with `settings` in place of some.
 
-    net : name of the net, whose recipe is taken if there is no `config`.
-    settings : values in place of those, as in `RunRequest`.
-    Raises ArgumentError: `config` is no `TrainConfig`.
-    Raises ConfigError: a setting is unknown, or its value is not possible.
+    Raises ArgumentError: `config` is no `TrainConfig`. Raises ConfigError: a setting is unknown or impossible.
     """
     if isinstance(config, dict):
         raise ArgumentError("config wants a TrainConfig, got a dict: write wl.TrainConfig(**config)")
@@ -126,10 +115,10 @@ def resolve_config(net: str, config: Any = None, settings: Any = None) -> TrainC
 
 
 def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset:
-    """A data set, by itself or by its name; `standardize` and the seed are for one that is loaded by a `DataRequest`.
+    """Data set, by itself or by its name; `standardize` and the seed are for one that is loaded by a `DataRequest`.
 
-    Raises ArgumentError: `data` is neither a data set nor a name.
-    Raises DataError: there is no data set of this name, or its files are missing.
+    Raises ArgumentError: `data` is neither a data set nor a name. Raises DataError: it is unknown, or files are
+    missing.
     """
     if isinstance(data, str):
         return load_data(data)
@@ -144,10 +133,9 @@ def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset
 
 
 def resolve_net(net: Any, in_shape: Shape, classes: int) -> Net:
-    """A net, by itself, by its name or by the name of its file, for samples of this shape and so many classes.
+    """Net, by itself, by its name or by the name of its file, for samples of this shape and number of classes.
 
-    Raises ArgumentError: `net` is neither a net nor a name.
-    Raises NetError: there is no net of this name, or it cannot take these samples.
+    Raises ArgumentError: `net` is neither a net nor a name. Raises NetError: it is unknown, or cannot take the samples.
     """
     if isinstance(net, str):
         return load_net(net, in_shape, classes) if is_net_file(net) else named(net, in_shape, classes)

@@ -19,7 +19,7 @@ from .rung_choice import resolve_rung, rung_of
 
 
 def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
-    """A trainer at the state of a checkpoint; by default of the rung that trained it.
+    """Trainer at the state of a checkpoint; by default of the rung that trained it.
 
     Raises RungError: the rung is unknown, or cannot run the checkpoint's net here.
     Raises CheckpointError: a number of the checkpoint is too large for the rung's float32.
@@ -39,10 +39,7 @@ def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
 
 
 def converted(checkpoint: Checkpoint, element: str) -> Checkpoint:
-    """A checkpoint with parameters and slots of this type, "float32" or "float64"; itself if they have it.
-
-    Raises CheckpointError: a number is too large for float32.
-    """
+    """Checkpoint with parameters and slots as "float32" or "float64"; `CheckpointError` if a number is too large."""
     if checkpoint.element == element:
         return checkpoint
 

@@ -22,11 +22,9 @@ class RungChoice(NamedTuple):
 
 
 def choose_rung(rung: Any, options: Mapping[str, Any], before: Checkpoint | None) -> RungChoice:
-    """The rung of a run.
+    """Rung of a run; None takes the rung that trained `before`, the run to continue, or the default.
 
-    rung : as requested; None takes the rung that trained `before`, or the default.
     options : options in addition to those of the rung's name, as `with_shared` takes them.
-    before : the run to continue.
     """
     if rung is not None:
         choice = RungChoice(resolve_rung(rung), "requested")
@@ -38,11 +36,7 @@ def choose_rung(rung: Any, options: Mapping[str, Any], before: Checkpoint | None
 
 
 def resolve_rung(rung: Any) -> Rung:
-    """A rung, by itself or by its name.
-
-    Raises ArgumentError: `rung` is neither a rung nor a name.
-    Raises RungError: there is no rung or peer of this name.
-    """
+    """Rung, by itself or by its name; `ArgumentError` if it is neither, `RungError` if the name is unknown."""
     if isinstance(rung, str):
         return ladder.find(rung)
     if not isinstance(rung, Rung):
@@ -53,11 +47,7 @@ def resolve_rung(rung: Any) -> Rung:
 
 
 def resolve_rungs(rungs: Any) -> list[Rung]:
-    """Rungs, by themselves or by their names.
-
-    Raises ArgumentError: `rungs` is no list, or an entry is neither a rung nor a name.
-    Raises RungError: there is no rung or peer of a name.
-    """
+    """Rungs, by themselves or by names; `ArgumentError` for anything else, `RungError` for an unknown name."""
     if isinstance(rungs, (str, Rung)) or not isinstance(rungs, Iterable):
         name = rungs if isinstance(rungs, str) else getattr(rungs, "name", DEFAULT_RUNG)
         form = ", ".join(repr(part.strip()) for part in name.split(","))
@@ -77,11 +67,9 @@ def rung_of(checkpoint: Checkpoint) -> Rung:
 
 
 def with_shared(rungs: Sequence[Rung], options: Mapping[str, Any]) -> list[Rung]:
-    """Rungs with options that hold for all of them, each set on the rungs that have it and do not set it by their name.
+    """Rungs with options for all of them, each set on the rungs that have it and do not set it by their name.
 
-    options : threads, device and block_size by name; None if not given.
-
-    Raises RungError: None of the rungs has an option that was given.
+    options : threads, device and block_size by name, or None. Raises RungError: none of the rungs has an option.
     """
     out = list(rungs)
     for name, value in options.items():
@@ -99,9 +87,7 @@ def with_shared(rungs: Sequence[Rung], options: Mapping[str, Any]) -> list[Rung]
 
 
 def _accepts(rung: Rung, name: str) -> bool:
-    """True if a shared option is one of this rung's. A peer's device is another option, and a peer on a GPU has no
-    threads.
-    """
+    """True if the rung has a shared option; a peer's device is another option, and a peer on a GPU has no threads."""
     if name == "threads":
         return rung.threaded
     return rung.has(name) and (name != "device" or rung.has("block_size"))

@@ -18,8 +18,8 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
     """(samples, *in_shape) uint8 or float32, C-contiguous.
 
     values : (samples, *in_shape), (samples, features), or for one channel (samples, height, width).
-    mark : of the data that trained the net: values have to be in the same units.
-    Raises DataError: the values have another shape, are not finite in float32, or are in other units.
+    mark : of the data that trained the net, whose units the values must have.
+    Raises DataError: the values have another shape or other units, or are not finite in float32.
     """
     if isinstance(values, Dataset):
         raise ArgumentError("x wants an array of samples, got a Dataset: give data.test_x")
@@ -48,9 +48,7 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
 
 
 def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarray) -> np.ndarray:
-    """(samples,) labels as numbers of the net's outputs.
-
-    y : labels as names, entries of `classes`, or numbers.
+    """(samples,) labels as numbers of the net's outputs, from names, entries of `classes`, or numbers.
 
     Raises DataError: there are no labels, another number of them, or one that the net has no output for.
     """
@@ -87,6 +85,6 @@ def _shaped(x: np.ndarray, net: Net) -> np.ndarray:
 
 
 def _prescaled(x: np.ndarray, mark: DataMark) -> bool:
-    """Whether fractions from -1 to 1, or nearly so, are given where whole numbers with a scale were trained on."""
+    """True if these are about fractions from -1 to 1, and the net was trained on whole numbers with a scale."""
     whole = mark.parts.get("train_x", "").startswith("uint8") and mark.scale < 0.5 and not mark.mean
     return whole and x.size > 0 and np.abs(x).max() <= 4 and not (x == np.floor(x)).all()

@@ -20,8 +20,7 @@ class Saving:
     path : file of the run's checkpoint, or None to write none.
     every : steps between two checkpoints within an epoch, counted over all epochs.
     seconds : between two checkpoints, in place of one at the end of each epoch.
-    keep_epochs : True if each epoch's checkpoint is written to a file of its own too.
-    overwrite : True if existing files may be replaced.
+    keep_epochs : True to write each epoch's checkpoint to a file of its own too. overwrite : True to replace files.
     """
 
     path: str | os.PathLike[str] | None = None
@@ -31,11 +30,9 @@ class Saving:
     overwrite: bool = False
 
     def check(self, resumed: str | os.PathLike[str] | None) -> None:
-        """Raise if the policy contradicts itself, or its file cannot be written; remove what a killed process left.
+        """Raise `ConfigError` or `CheckpointError` if this policy is impossible; remove what a killed process left.
 
         resumed : checkpoint of the run that is continued, which may be replaced.
-
-        Raises ConfigError, CheckpointError.
         """
         every = self.every
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
@@ -58,10 +55,7 @@ class Saving:
 
 
 class Saver:
-    """Writes the checkpoints of a run.
-
-    checkpoint : gives the run's checkpoint as it stands.
-    """
+    """Writer of a run's checkpoints; `checkpoint` returns the run's present one."""
 
     def __init__(self, policy: Saving, checkpoint: Callable[[], Checkpoint]) -> None:
         self.policy, self.checkpoint = policy, checkpoint

@@ -18,22 +18,18 @@ SLICE_NUMBERS = 2**21
 
 
 def rows_at_once(net: Net) -> int:
-    """Samples in one call of `predict`: few enough to keep activations small, and an odd number, unlike a training
-    batch.
-    """
+    """Samples in one call of `predict`: few, for small activations, and an odd number, unlike a training batch."""
     return SLICE_NUMBERS // max(math.prod(shape) for shape in net.shapes) | 1
 
 
 def score(
     trainer: Trainer, x: np.ndarray, y: np.ndarray | None, scale: float, *, between: Callable[[], None] | None = None
 ) -> Score:
-    """Loss and accuracy of a trainer's net as it stands.
+    """Loss and accuracy of a trainer's net, in float64 from the outputs of `predict`; not finite if the outputs are
+    not.
 
-    x : (samples, *in_shape), uint8 or float32, at least one sample.
-    y : (samples,) labels; needed for CrossEntropyLoss, of no use to MSELoss.
-    scale : what pixels are multiplied by.
-    between : called before each slice.
-    Returns Score: computed in float64 from the outputs of `predict`; not finite if the outputs are not.
+    x : (samples, *in_shape), uint8 or float32, at least one sample. scale : factor of pixels.
+    y : (samples,) labels for CrossEntropyLoss. between : called before each slice.
     Raises DataError: there are no samples, no labels, or labels that the net has no output for.
     """
     net = trainer.net
@@ -75,9 +71,7 @@ def cross_entropies(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def squared_errors(out: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(n,) float64: mean over the elements of (out - target)^2 of each sample; target may have another shape of the
-    same size.
-    """
+    """(n,) float64: each sample's mean of (out - target)^2 over the elements; target may have another shape."""
     with np.errstate(invalid="ignore"):
         difference = out.reshape(len(out), -1).astype(np.float64) - target.reshape(len(out), -1)
         return np.square(difference, out=difference).mean(axis=1)

@@ -1,4 +1,4 @@
-"""Start of a run, as a checkpoint: fresh weights, given ones, or those of a run to continue."""
+"""Start of a run as a checkpoint: fresh or loaded weights, or those of a run to continue."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ from .restore import converted
 
 
 def fresh_start(net: Net, config: TrainConfig, data: DataMark, rung: Rung, weights: Weights | None) -> Checkpoint:
-    """Start of a new run, with weights drawn by the seed or given.
-
-    Raises CheckpointError: the weights' file is missing or damaged, or the weights do not fit the net.
-    """
+    """Start of a new run with drawn or loaded weights; `CheckpointError` if the file is missing, damaged or unfit."""
     element = named(rung.precision).element
     if weights is None:
         flat = initial(net, config.seed).astype(element)
@@ -40,8 +37,7 @@ def resumed_start(
 ) -> Checkpoint:
     """Start of a run that continues a checkpoint.
 
-    Raises CheckpointError: the checkpoint's run differs in more than its length, or holds float64 numbers that the rung
-    would round.
+    Raises CheckpointError: its run differs in more than its length, or holds float64 numbers that the rung would round.
     """
     if unlike := differences(before, net, config, data):
         fits = param_shapes(net) == param_shapes(before.net)

@@ -1,7 +1,6 @@
-"""`Trainer`: the contract of everything that trains a net.
+"""`Trainer`: the contract of everything that trains a net, a range of steps of an epoch at a time.
 
-A `Trainer` runs a range of steps of an epoch, because graphs and whole-epoch kernels have no
-per-layer calls, and because resume, Ctrl-C and trajectories need the range.
+Graphs and whole-epoch kernels have no calls for each layer, and resuming, Ctrl-C and trajectories need the range.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepLog:
-    """What a range of steps of one epoch reports, one entry a step.
+    """Report on a range of steps of one epoch.
 
     loss : (steps,) float64, each batch's mean loss before its update.
     correct : (steps,) int64, samples whose largest logit is their label's; zeros for MSELoss.
     size : (steps,) int64, samples in each batch.
-    has_loss : whether loss and correct were computed; where they were not, as in the epochs that
-    `TrainConfig.loss_every` leaves out, they have no entries.
+    has_loss : True if loss and correct were computed; else, as in epochs skipped by `TrainConfig.loss_every`, both are
+    empty.
     """
 
     loss: np.ndarray
@@ -44,9 +43,7 @@ class StepLog:
 
     @classmethod
     def without_loss(cls, size: np.ndarray) -> StepLog:
-        """The log of steps whose losses and right samples were not computed; size: (steps,) int64, samples in each
-        batch.
-        """
+        """Log of steps whose losses and correct samples were not computed; size : (steps,) int64, of each batch."""
         return cls(np.zeros(0), np.zeros(0, np.int64), size, has_loss=False)
 
     @classmethod
@@ -70,11 +67,11 @@ class StepLog:
 
 @dataclass(frozen=True)
 class State:
-    """What training changes, as copies on the host: float32, or float64 from a trainer in fp64 and from the reference.
+    """State of training, copied to the host: float32, or float64 from a trainer in fp64 and from the reference.
 
-    params : (param_count,), laid out as `params.param_slices` says.
-    slots : (param_count,) for each of `Optimizer.slots`, by name; those that are not given begin at zero.
-    step : updates that were made: what the schedule and the optimizer's corrections go by.
+    params : (param_count,), in the order of `params.param_slices`.
+    slots : (param_count,) for each of `Optimizer.slots`, by name; missing ones are zeros.
+    step : number of updates made, for the schedule and the optimizer's corrections.
     """
 
     params: np.ndarray
@@ -82,7 +79,7 @@ class State:
     step: int = 0
 
     def slot(self, name: str) -> np.ndarray:
-        """One of the slots, (param_count,); zeros where it is not given."""
+        """One of the slots, (param_count,); zeros if it is not among `slots`."""
         found = self.slots.get(name)
         return np.zeros_like(self.params) if found is None else found
 
@@ -91,7 +88,7 @@ class State:
         return replace(self, **changes)
 
     def copied(self, dtype: Any = None) -> State:
-        """The state with arrays of its own, converted where a type is given."""
+        """Copy of the state, converted if a dtype is passed."""
         return State(
             np.array(self.params, dtype), {name: np.array(slot, dtype) for name, slot in self.slots.items()}, self.step
         )
@@ -108,17 +105,17 @@ class State:
 
 
 class Trainer(ABC):
-    """A network in training: rungs and peers all keep this contract.
+    """Network in training: the contract of rungs and peers.
 
-    A trainer is built with initial `State`, given a dataset by `load`, and then asked for steps.
+    A trainer is built with an initial `State`, gets a data set by `load`, and then runs steps.
 
     Attributes
     ----------
     tuned : NetPlan or None
-        What it chose in `load` by measuring, and has to follow for a run to repeat bit for bit; None where it chooses
-        nothing. Set before `load`, it is followed instead of measured again.
+        Choices that `load` made by measuring, and that a run must follow to repeat bit for bit; None if it chooses
+    nothing. If set before `load`, they are followed instead of measured.
     say : callable or None
-        Gets a line about each long part of `load`, or None.
+        Called with a line about each long part of `load`.
     """
 
     net: Net
@@ -135,16 +132,14 @@ class Trainer(ABC):
         """Train steps first..last-1 of the epoch that `order` names.
 
         Step s takes the samples at positions s * batch to min((s + 1) * batch, n) of the order. In an epoch without
-        losses, where `config.has_loss(order.epoch)` is False, losses and right samples are not computed, and the log is
-        `StepLog.without_loss`.
+        losses (`config.has_loss(order.epoch)` is False), the log is `StepLog.without_loss`.
         """
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
-        """Train whole epochs one after the other: the logs, weights and slots, to the bit, of `run` of all steps of
-        each order.
+        """Train whole epochs: to the bit, the logs, weights and slots of `run` of all steps of each order.
 
-        Where an epoch is one step, a full batch, starting it and reading its loss take the host as long as many a step
-        itself takes: a trainer that can sends all of them before it waits.
+        In an epoch of one step, starting it and reading its loss take the host as long as the step itself: a trainer
+        may send many epochs before it waits.
         """
         return [self.run(order, 0, self.config.steps(order.n)) for order in orders]
 
@@ -165,15 +160,11 @@ class Trainer(ABC):
         return {}
 
     def flops(self) -> int:
-        """FLOPs that training one sample takes here: fewer than the net's where a layer is computed in a cheaper form.
-        A time below them is not believed.
-        """
+        """FLOPs to train one sample here, fewer than the net's if a layer has a cheaper form; a time below is false."""
         return self.net.train_flops
 
     def peak(self) -> float | None:
-        """FLOP/s that the unit which trains here can do at most in its precision; None for the CPU's vector units,
-        whose peak a climb measures itself.
-        """
+        """Peak FLOP/s of the unit that trains, in its precision; None for a CPU, whose peak a climb measures."""
         return None
 
     def spans(self) -> dict[str, float]:
@@ -181,9 +172,7 @@ class Trainer(ABC):
         return {}
 
     def sources(self) -> Sequence[type | Path]:
-        """The classes and files that say how this trainer computes, for a reader who compares two rungs; may be asked
-        for after `load`.
-        """
+        """Classes and files that show how this trainer computes, for a reader who compares rungs, after `load`."""
         return [type(self)]
 
     def close(self) -> None:

@@ -14,12 +14,9 @@ if TYPE_CHECKING:
 
 
 class ArrayFeed:
-    """The data set stays in memory as it is stored, the host's or the GPU's, wherever x is; a step's rows are gathered
-    and scaled.
+    """Data set in memory as it is stored, the host's or the GPU's, next to x; a step's rows are gathered and scaled.
 
-    config : for the batch size.
-    x : (capacity, *in_shape) float32, which `slices` writes.
-    labels : (capacity,) int32, which `slices` writes too.
+    x : (capacity, *in_shape) float32, and labels : (capacity,) int32, which `slices` writes.
     """
 
     def __init__(
@@ -43,7 +40,7 @@ class ArrayFeed:
         self.indices = self.xp.asarray(order.indices(first * self.batch, min(last * self.batch, self.samples)))
 
     def size(self, step: int) -> int:
-        """How many samples a step takes."""
+        """Number of samples of a step."""
         return min(self.batch, self.samples - step * self.batch)
 
     def slices(self, step: int) -> Iterator[int]:

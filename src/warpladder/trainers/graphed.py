@@ -31,11 +31,10 @@ NODES = 4096
 
 
 class GraphedTrainer(KernelTrainer):
-    """Steps of the resident feed are all alike, because the device counts them itself; so graphs of 1, 2, 4, 8 ...
-    steps make up any range.
+    """Trainer by CUDA graphs of 1, 2, 4, 8 ... steps, which make up any range: the device counts the resident feed's
+    steps.
 
-    net, config, state, device, table, block_size, precision : as `KernelTrainer`. The feed is the resident one: no
-    other can be replayed.
+    Arguments are those of `KernelTrainer`, without a feed.
     """
 
     def __init__(
@@ -51,11 +50,7 @@ class GraphedTrainer(KernelTrainer):
         super().__init__(net, config, state, device, table, "resident", block_size, precision)
 
     def _forget(self) -> None:
-        """Drop what was captured for a data set: graphs by kind and number of steps; by kind a graph's first step and
-        its others, and how many it may have.
-
-        The others are a step's calls, or, where steps interleave, its stages.
-        """
+        """Drop a data set's graphs and, by kind, their calls (or stages) and the most steps of a graph."""
         self.graphs: dict[tuple[Kind, int], Graph] = {}
         self.steps: dict[Kind, tuple[list[Call], list[Call], list[Stage]]] = {}
         self.most: dict[Kind, int] = {}

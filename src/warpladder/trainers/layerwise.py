@@ -1,4 +1,4 @@
-"""Training layer by layer: the trainer of every rung whose unit of work is one layer of one batch."""
+"""Trainer of every rung that computes layer by layer."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ GPU_SLICE_BYTES = 4 << 30
 
 @dataclass
 class Batch:
-    """The buffers of one batch, and the ops that are bound to them.
+    """Buffers of one batch, and the ops bound to them.
 
     activations : activations[i] enters layer i, the last leaves the net; (capacity, *shape).
     gradients : of the same shapes; None where none is needed.
-    ops : each with its layer's index.
-    loss : None in buffers that only predict.
+    ops : each with its layer's index. loss : None in buffers that only predict.
     """
 
     capacity: int
@@ -50,14 +49,11 @@ class Batch:
 
 
 class LayerwiseTrainer(Trainer):
-    """Walks the layers forward, then backward, then updates; everything is bound once.
+    """Trainer that walks the layers forward, then backward, then updates; everything is bound once.
 
-    net, config, state : as every rung's `build` is given them.
-    table : which implementation of each operation to use.
-    around : entered around all arithmetic: keeps a library to a number of threads, say.
-    xp : whose arrays hold everything: numpy, or cupy.
-    dtype : of everything, "float32" or "float64".
-    sums : in which the gradients of a batch's samples are added, "float64", to be rounded once; None is in `dtype`.
+    table : implementation of each operation. around : context of all arithmetic, for a library's threads.
+    xp : numpy or cupy. dtype : "float32" or "float64", of everything.
+    sums : "float64" to add the gradients of a batch's samples, rounded once; None for `dtype`.
     """
 
     def __init__(
@@ -162,9 +158,7 @@ class LayerwiseTrainer(Trainer):
         return log if has_loss else StepLog.without_loss(log.size)
 
     def _pass(self, n: int, has_loss: bool) -> None:
-        """Leave in `summed` the gradient of the n samples that are in the buffers, and with `has_loss` in the loss's op
-        their loss and right answers.
-        """
+        """Leave the gradient of the n buffered samples in `summed`, and with `has_loss` their loss and correct ones."""
         batch = self.batch
         assert batch is not None and batch.loss is not None
         for _, op in batch.ops:
@@ -211,7 +205,7 @@ class LayerwiseTrainer(Trainer):
         return out
 
     def _most(self, samples: int) -> int:
-        """How many of these samples go through the layers at a time: all, or equal parts of them."""
+        """Number of samples that pass the layers together: all, or equal parts of them."""
         shapes = [self.net.in_shape] + [
             shape
             for layer, shape in zip(self.net.layers, self.net.shapes[1:], strict=True)

@@ -1,9 +1,8 @@
 """Streams of a captured step: launches that touch different memory run concurrently on side streams of a CUDA graph.
 
-`Overlapped` is one step: launches that no later launch of the step depends on, a weight's gradient above all, leave
-the main stream. `Interleaved` is many steps, in which a launch waits for the launches that it depends on and for no
-others, of its own step or of earlier ones: the next step's samples are gathered while this step's gradients are
-computed, and its first layer begins when that layer's weights are new.
+`Overlapped` is one step: launches on which no later one depends, a weight's gradient above all, leave the main stream.
+`Interleaved` is many steps, in which a launch waits only for those that it depends on, of its own step or of earlier
+ones: the next step's samples are gathered while this step's gradients are computed.
 """
 
 from __future__ import annotations
@@ -22,14 +21,12 @@ SIDES = 7
 
 
 def depends(later: Call, earlier: Call) -> bool:
-    """True if a later call must wait for an earlier one: one of them writes memory that the other touches, or it is not
-    known what memory they touch.
-    """
+    """True if a later call must wait: one of both writes memory that the other touches, or their memory is unknown."""
     return earlier.touches is None or later.touches is None or earlier.touches.before(later.touches)
 
 
 def on_side_stream(stages: Sequence[Stage]) -> list[list[bool]]:
-    """For each call of each stage of one step, True if it runs on a side stream.
+    """True for each call of each stage of one step that runs on a side stream.
 
     All `prepare` calls do. So does a call that no later call depends on, other than side calls of its own stage, which
     the stage's stream keeps in order. The last calls of the last stage stay on the main stream: nothing follows them.
@@ -55,10 +52,10 @@ def on_side_stream(stages: Sequence[Stage]) -> list[list[bool]]:
 
 
 class Overlapped(Call):
-    """The stages of one step, in order, with the calls of `on_side_stream` on two side streams.
+    """Stages of one step in order, with the calls of `on_side_stream` on two side streams.
 
-    A forward pass waits for what its segment prepared. The stages take turns at the side streams, because the weight
-    gradient of one layer alone seldom fills a GPU. The main stream waits for both side streams at the end.
+    A forward pass waits for what its segment prepared. Stages take turns at the side streams, because one layer's
+    weight gradient seldom fills a GPU. The main stream waits for both side streams at the end.
     """
 
     name = "overlapped calls"
@@ -87,9 +84,7 @@ class Overlapped(Call):
             main.wait(side.record())
 
     def _needs_prepared(self, stage: Stage, number: int) -> bool:
-        """True if a call of a forward pass, by its number, waits for what its segment prepared; the last call always
-        does, so that later stages need not.
-        """
+        """True if this call of a forward pass waits for prepared data; the last one always does, for later stages."""
         prepares = [
             call
             for other in self.stages
@@ -101,9 +96,7 @@ class Overlapped(Call):
 
 @dataclass(frozen=True)
 class ScheduledCall:
-    """One call of interleaved steps: its number in a step, its stream (0 is the main one), and the scheduled calls, by
-    number, that the stream waits for first.
-    """
+    """Call of interleaved steps: number in a step, stream (0 is the main one), and scheduled calls to wait for."""
 
     call: int
     stream: int
@@ -111,11 +104,9 @@ class ScheduledCall:
 
 
 class Interleaved(Call):
-    """The calls of several equal steps: those that later calls depend on in order on the main stream, all others on
-    side streams.
+    """Calls of several equal steps: those with dependents in order on the main stream, all others on side streams.
 
-    stages : of a step that follows a step like it, in an order in which one stream could run them.
-    steps : number of steps.
+    stages : of a step that follows an equal step, in an order in which one stream could run them.
     """
 
     name = "interleaved steps"
@@ -145,8 +136,7 @@ class Interleaved(Call):
 
 
 def dependences(calls: Sequence[Call]) -> list[list[int]]:
-    """For each call of a step, the calls that it waits for, as distances back in the sequence of all calls; calls that
-    those wait for are left out.
+    """Calls that each call of a step waits for, as distances back in the sequence of all calls, without indirect ones.
 
     A call that writes anything depends on itself in the step before, and so on all that came before that: two steps
     back are enough.
@@ -168,7 +158,7 @@ def dependences(calls: Sequence[Call]) -> list[list[int]]:
 
 
 def on_side_of_steps(stages: Sequence[Stage], waits: list[list[int]]) -> list[bool]:
-    """For each call of an interleaved step, True if it runs on a side stream.
+    """True for each call of an interleaved step that runs on a side stream.
 
     Those are the calls of `on_side_stream`, the calls that depend on nothing in their own step, such as the gathering
     of samples, and the updates that the next step's first call on the main stream does not depend on.
@@ -189,9 +179,7 @@ def on_side_of_steps(stages: Sequence[Stage], waits: list[list[int]]) -> list[bo
 
 
 def schedule(waits: list[list[int]], on_side: list[bool], steps: int) -> list[ScheduledCall]:
-    """All calls of several steps, each on a stream: the main one, or a side stream whose calls have all ended when the
-    call begins. If there is none and SIDES streams are in use, the one that was used longest ago.
-    """
+    """Calls of several steps, each on the main stream or an idle side stream, else on the least recently used one."""
     out: list[ScheduledCall] = []
     lengths, latest = [0], [-1]  # calls on each stream, and the number of the last one
     ended: list[list[int]] = []  # by number: how many calls of each stream have ended when it has

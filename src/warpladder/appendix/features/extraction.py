@@ -23,11 +23,9 @@ PARTS = ("train", "test")
 
 @dataclass(frozen=True)
 class Extraction:
-    """A layer, opened to give the features of a data set's parts.
+    """Layer, opened to give the features of a data set's parts.
 
-    data : as the net sees it: standardised, with labels as numbers of classes.
-    outputs : gives a batch's features.
-    rows : samples in a batch.
+    data : standardised, with labels as numbers of classes. outputs : gives a batch's features. rows : of a batch.
     """
 
     checkpoint: Checkpoint
@@ -55,9 +53,7 @@ class Extraction:
         return getattr(self.data, f"{part}_y")
 
     def batches(self, part: str) -> Iterator[np.ndarray]:
-        """The features of "train" or "test" in the order of its samples: (rows, width) float32 each, the last one
-        smaller.
-        """
+        """Features of "train" or "test" in the samples' order: (rows, width) float32 each, the last one smaller."""
         x = getattr(self.data, f"{part}_x")
         for first in range(0, len(x), self.rows):
             yield self.outputs(x[first : first + self.rows], self.data.scale)
@@ -65,11 +61,10 @@ class Extraction:
 
 @contextmanager
 def extract(checkpoint: Checkpoint, layer: int, data: Dataset, rung: str | Rung | None = None) -> Iterator[Extraction]:
-    """Open a layer of a trained net for a data set.
+    """Open a layer of a trained net, counted from 0 as `warpladder nets NET` shows them, for a data set as it is
+    loaded.
 
-    layer : from 0, as `warpladder nets NET` shows them.
-    data : as it is loaded; it is standardised as the training data were.
-    rung : what computes; the rung that trained if not given.
+    rung : what computes; by default the rung that trained.
     Raises ConfigError, NetError, DataError, RungError: there is no such layer; it has no weights before it; the samples
     do not fit; the rung cannot compute it.
     """

@@ -21,11 +21,10 @@ BATCH = 1 << 24
 
 @dataclass(frozen=True)
 class FeatureFile:
-    """A file of features: what it holds, without the features.
+    """File of features, without the features.
 
-    parts : of each part, (samples, width) of its features.
-    labels : (samples,) whole numbers, of the parts that have any.
-    document : where the features come from, as `write.described` makes it; empty for a .npy file.
+    parts : (samples, width) of each part. labels : (samples,) whole numbers, of the parts that have any.
+    document : origin of the features, as `write.described` makes it; empty for a .npy file.
     """
 
     path: Path
@@ -34,10 +33,7 @@ class FeatureFile:
     document: dict[str, Any]
 
     def batches(self, part: str) -> Iterator[np.ndarray]:
-        """Features of a part in order, (rows, width) float32 each.
-
-        Raises DataError: the file has changed since it was opened, or its numbers are not those that were written.
-        """
+        """Features of a part in order, (rows, width) float32; `DataError` if the file changed or is damaged."""
         samples, width = self.parts[part]
         rows = max(1, BATCH // width)
         try:
@@ -76,10 +72,7 @@ class FeatureFile:
 
 
 def open_features(path: Path) -> FeatureFile:
-    """Open a file of features, .safetensors as `warpladder features` writes it, or .npy with its labels next to it.
-
-    Raises DataError: it is missing, damaged or of another kind.
-    """
+    """Open features, .safetensors or .npy with labels next to it; `DataError` if missing, damaged or foreign."""
     if path.suffix not in (".safetensors", ".npy"):
         why = (
             "a table is for other programs"

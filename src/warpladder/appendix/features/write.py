@@ -29,9 +29,7 @@ Report = Callable[[int, int], None]
 
 
 def check_ending(path: Path, parts: tuple[str, ...]) -> None:
-    """Raise `ConfigError` where a file's name does not end as a kind of feature file, or the kind has no room for two
-    parts.
-    """
+    """Raise `ConfigError` if a file name's ending is none of a feature file, or its format cannot hold two parts."""
     if path.suffix not in ENDINGS:
         raise ConfigError(
             f"{path}: features are written to files that end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
@@ -51,17 +49,14 @@ def labels_path(path: Path) -> Path:
 def write_features(
     path: Path, source: Extraction, parts: tuple[str, ...] = PARTS, report: Report = lambda done, total: None
 ) -> int:
-    """Write the features and labels of parts of a data set, a batch at a time.
+    """Write the features and labels of parts ("train", "test") of a data set, a batch at a time; returns the file's
+    bytes.
 
-    path : its ending is the format: .safetensors holds all parts, with labels and where they come from; .npy holds
-    (samples, width) float32 of one part, and its labels lie next to it in NAME.labels.npy; .csv has a row for each
-    sample of one part, the label first.
-    parts : "train", "test".
+    path : its ending is the format: .safetensors holds all parts, with labels and origin; .npy holds (samples, width)
+    float32 of one part, with labels in NAME.labels.npy; .csv has a row for each sample of one part, the label first.
     report : called after each batch.
-    Returns int: bytes of the file of features.
     Raises ConfigError: the ending is none of these, or a file of one part is to hold two.
-    Raises WarpladderError: the disk has not enough room, or the file cannot be written: an older file of the name is as
-    it was.
+    Raises WarpladderError: the disk is full, or the file cannot be written: an older file is unchanged.
     """
     check_ending(path, parts)
     total = sum(source.samples(part) for part in parts)
@@ -126,9 +121,7 @@ def _chunks(labels: Any, batches: Iterator[np.ndarray]) -> Iterator[memoryview]:
 
 
 def _header(tensors: dict[str, Any], document: dict[str, Any], checksum: str) -> bytes:
-    """The beginning of a safetensors file: a length of 8 bytes, and JSON with the place of each tensor, filled with
-    blanks to a multiple of 8.
-    """
+    """Beginning of a safetensors file: 8 bytes of length, and JSON with each tensor's place, padded to 8 bytes."""
     metadata = {KEY: json.dumps({**document, "crc32": checksum})}
     text = json.dumps({"__metadata__": metadata, **tensors}).encode()
     text += b" " * (-len(text) % 8)

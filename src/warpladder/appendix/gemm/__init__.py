@@ -1,9 +1,8 @@
-"""One matrix product, sixteen kernels: each level adds one idea to the one before.
+"""One matrix product, sixteen kernels: C (m, n) = A (m, k) B (k, n), float32; each level adds one idea to the one
+before.
 
-    C (m, n) = A (m, k) B (k, n), float32, row by row in memory
-
-`levels.py` says what the levels in fp32 multiply-adds are and what each should reach, `tensor.py` lists those on tensor
-cores; `<level>.cu` is the kernel, `proof.py` proves it, `climb.py` times it next to cuBLAS.
+`levels.py` has the levels in fp32 multiply-adds and what each can reach, `tensor.py` those on tensor cores;
+`<level>.cu` is the kernel, `proof.py` proves it, `climb.py` times it next to cuBLAS.
 It imports ops/linear/gemm.cu, device and proof; only the command line imports it. Begin with levels.py.
 """
 

@@ -22,13 +22,11 @@ TIMED_KINDS = ("normal", "positive")  # of factors, at the size that is timed
 
 @dataclass(frozen=True)
 class Timed:
-    """What one level reaches at one size.
+    """Speed of one level at one size.
 
-    level, precision : what multiplied, and in which precision it is held and compared.
-    seconds : the median of several runs; all of them in `samples`.
+    level, precision : kernel, and precision in which it is compared. seconds : median of `samples`.
     predicted, measured : shares of the peak of its own unit and precision.
-    of_cublas : its speed relative to cuBLAS's in the same precision.
-    error : against float64, relative to |A| |B|.
+    of_cublas : speed relative to cuBLAS's in the same precision. error : against float64, relative to |A| |B|.
     """
 
     level: str
@@ -57,11 +55,9 @@ def climb(
     device: Device, sizes: tuple[int, ...], precisions: Iterable[str] = tuple(BY_PRECISION),
     say: Callable[[Timed | Skipped], None] = lambda found: None
 ) -> list[Timed | Skipped]:  # fmt: skip
-    """Every level of some precisions at every size, m = n = k; each is proven first, at all of `SHAPES` and at this
-    size.
+    """Results of every level of some precisions ("fp32", "tf32", "bf16") at every size, m = n = k.
 
-    precisions : of "fp32", "tf32" and "bf16".
-    say : called with each result as soon as it is there.
+    Each is proven first, at all of `SHAPES` and at this size. say : called with each result as soon as it is there.
     """
     out: list[Timed | Skipped] = []
 

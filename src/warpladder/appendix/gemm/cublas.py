@@ -23,9 +23,7 @@ HOW = {"fp32": (FLOAT, IN_FP32), "tf32": (FLOAT, IN_TF32), "bf16": (BF16, IN_FP3
 
 
 def seconds(size: int, precision: Precision, rounds: int, patience: float) -> float | None:
-    """Seconds that cuBLAS takes for C = A B of this size, factors stored in the precision's format and C in float32;
-    None where there is no CuPy.
-    """
+    """Seconds of C = A B by cuBLAS, factors stored in the precision and C in float32; None without CuPy."""
     try:
         import cupy
 

@@ -9,12 +9,10 @@ from ...proof.tolerance import rounded
 
 
 def held(x: np.ndarray, precision: Precision, even: bool = False) -> np.ndarray:
-    """The numbers, float32, that a product of this precision multiplies in place of these: rounded as the kernels
-    round.
+    """Numbers, float32, as a product of this precision rounds them before it multiplies.
 
-    bf16 and fp16 round to the nearest, ties to the even one, fp16 to 11 bits in any range, as numbers with a scale are;
-    tf32 as cvt.rna does, ties away from zero, or `even` as the copy engine (TMA) does, ties to the even one; fp32
-    leaves them.
+    bf16 and fp16 round to the nearest, ties to even, fp16 to 11 bits in any range, as numbers with a scale are; tf32 as
+    cvt.rna does, ties away from zero, or with `even` as the copy engine (TMA) does; fp32 leaves them.
     """
     if precision.name == "bf16":
         return (bf16(x).astype(np.uint32) << 16).view(np.float32)
@@ -33,15 +31,13 @@ def bits(x: np.ndarray) -> np.ndarray:
 
 
 def bf16(x: np.ndarray) -> np.ndarray:
-    """Finite floats in bf16, as whole numbers of 16 bits: half of what is cut off is added first, less one where that
-    would make an odd number of a tie.
-    """
+    """Finite floats rounded to bf16, ties to even, as (shape of x) uint16."""
     whole = bits(x)
     return ((whole + np.uint32(0x7FFF) + (whole >> 16 & np.uint32(1))) >> 16).astype(np.uint16)
 
 
 def padded(x: np.ndarray) -> np.ndarray:
-    """A matrix in bf16, whose rows are filled up with zeros to multiples of 8 numbers, 16 bytes."""
+    """Matrix in bf16 whose rows are padded with zeros to multiples of 8 numbers, 16 bytes."""
     rows, columns = x.shape
     out = np.zeros((rows, -(-columns // 8) * 8), np.uint16)
     out[:, :columns] = bf16(x)

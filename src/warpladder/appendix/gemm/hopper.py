@@ -1,6 +1,4 @@
-"""Levels that want Hopper's own ways: tiles by the copy engine (TMA), products of warpgroups (wgmma), and blocks that
-stay.
-"""
+"""Levels for Hopper: tiles by the copy engine (TMA), products of warpgroups (wgmma), and persistent blocks."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ def _lacks(device: Device, what: str, alone: bool) -> str | None:
 
 @dataclass(frozen=True)
 class ByTiles(Stored16):
-    """A level whose factors, stored in bf16, the copy engine brings tile by tile."""
+    """Level whose factors, stored in bf16, the copy engine brings tile by tile."""
 
     def lacks(self, device: Device, n: int, k: int) -> str | None:
         return _lacks(device, "tiles by TMA", alone=False)
@@ -56,16 +54,14 @@ class ByWarpgroups(ByTiles):
 
 
 def _staying(level: TensorLevel, device: Device, m: int, n: int) -> int:
-    """Blocks that make one tile of C after the other: one for each multiprocessor, which has room for no second, and no
-    more than there are tiles.
-    """
+    """Number of persistent blocks: one for each multiprocessor, and at most one for each tile of C."""
     across, down = level.grid(m, n)
     return min(across * down, device.limits.multiprocessors)
 
 
 @dataclass(frozen=True)
 class Staying(ByWarpgroups):
-    """A level whose blocks stay."""
+    """Level with persistent blocks."""
 
     def blocks(self, device: Device, m: int, n: int) -> tuple[int, int]:
         return _staying(self, device, m, n), 1
@@ -73,11 +69,10 @@ class Staying(ByWarpgroups):
 
 @dataclass(frozen=True)
 class Turned(TensorLevel):
-    """A level in tf32, from floats, whose blocks stay. Launches before it, which belong to its time, write B turned,
-    and A if its rows begin at odd places.
+    """Level in tf32, from floats, with persistent blocks; launches before it, which count as its time, transpose B, and
+    A if its rows begin at odd places.
 
-    The copy engine rounds to the nearest, ties to the even number, where `cvt.rna` of the other levels in tf32 rounds
-    them away from zero.
+    The copy engine rounds ties to even, where `cvt.rna` of the other levels in tf32 rounds them away from zero.
     """
 
     reach: ClassVar[float] = 1.0
@@ -110,7 +105,7 @@ class Turned(TensorLevel):
 
 @dataclass(frozen=True)
 class SplitStaying(TensorLevel):
-    """A level in fp32 by halves, whose blocks stay. The launches that split belong to its time."""
+    """Level in fp32 by halves with persistent blocks; the launches that split count as its time."""
 
     reach: ClassVar[float] = 1.0
 

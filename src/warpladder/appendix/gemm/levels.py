@@ -1,9 +1,8 @@
-"""The levels in fp32 multiply-adds: each a kernel, how it is launched, and the share of the peak that its loads leave
-it.
+"""Levels in fp32 multiply-adds: each a kernel, how it is launched, and the share of the peak that its loads allow.
 
 A multiprocessor of compute capability 8 or 9 starts four multiply-adds for a warp in a cycle, and moves 128 bytes out
 of its first-level cache or shared memory: one load of 32 neighbouring numbers. So a kernel with f multiply-adds for l
-such loads can at most reach f / (4 l) of the peak. The levels on tensor cores stand in `tensor.py`.
+such loads can reach at most f / (4 l) of the peak. Levels on tensor cores are in `tensor.py`.
 """
 
 from __future__ import annotations
@@ -27,17 +26,12 @@ PIPELINED = HERE.parents[1] / "ops" / "linear" / "gemm.cu"
 
 @dataclass(frozen=True)
 class Level:
-    """A kernel of the ladder.
+    """Kernel of the ladder.
 
-    name : also of its .cu file.
-    idea : what it adds.
+    name : also of its .cu file. idea : what it adds. precision : of its proof, and of the cuBLAS next to it.
     loads : of 128 bytes each that a warp makes for one multiply-add, from cache or shared memory.
-    tile : rows and columns of C that a block makes.
-    block : threads along x and y.
-    rows_first : whether the grid's x goes along the rows of C.
-    multiple : what n and k have to be multiples of.
-    precision : what it is held to, and compared with cuBLAS in.
-    unit : what multiplies.
+    tile : rows and columns of C that a block makes. block : threads along x and y. unit : what multiplies.
+    rows_first : True if the grid's x goes along the rows of C. multiple : divisor of n and k.
     """
 
     name: str

@@ -37,12 +37,10 @@ KINDS: dict[str, tuple[str, Callable[[np.random.Generator, int, int], Scale]]] =
 
 @dataclass(frozen=True)
 class Question:
-    """A product to be computed, and what is known of it.
+    """Product to be computed, and what is known of it.
 
-    a, b : (m, k) and (k, n) float32.
-    rows : which rows of C are compared.
-    truth : those rows, float64.
-    size : of the same shape, |A| |B|: what an error in each number is measured by.
+    a, b : (m, k) and (k, n) float32. rows : numbers of the rows of C that are compared.
+    truth : those rows, float64. size : |A| |B| in those rows, to measure each number's error by.
     """
 
     a: np.ndarray
@@ -70,15 +68,11 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def prove(device: Device, level: AnyLevel, m: int, n: int, k: int, seed: int = 0, kind: str = "normal") -> float:
-    """The error of a level at a size.
+    """Error of a level at a size: root mean square against float64, each number's relative to |A| |B|.
 
-    m, n, k : c is (m, n), and its sums have k terms.
-    seed : factors are drawn from it.
-    kind : which factors, one of `KINDS`.
-    Returns float: the root of the mean square of the errors against float64, each relative to its number of |A| |B|.
-    Raises WarpladderError: some number was never written; or the error is above the bound of the level's precision, or
-    that of a single number is above four times that; or a level that rounds its factors adds less well than tensor
-    cores do.
+    m, n, k : C is (m, n), and its sums have k terms. kind : of the factors, one of `KINDS`, drawn by `seed`.
+    Raises WarpladderError: some number was never written; the error is above the bound of the level's precision, or
+    that of a single number above four times that; or a level that rounds its factors adds worse than tensor cores do.
     """
     asked = question(kind, m, n, k, seed)
     got = multiplied(device, level, asked)
@@ -111,9 +105,7 @@ def multiplied(device: Device, level: AnyLevel, asked: Question) -> np.ndarray:
 
 
 def judged(got: np.ndarray, truth: np.ndarray, size: np.ndarray, limit: float, most: float, where: str) -> float:
-    """The error over all numbers; `WarpladderError` where it is above a limit, or that of the worst number above
-    another.
-    """
+    """Error over all numbers; `WarpladderError` if it, or that of the worst number, is above its limit."""
     apart = abs(got - truth) / size
     error, worst = float(np.sqrt(np.mean(apart**2))), float(apart.max())
     if not error <= limit:

@@ -11,8 +11,7 @@ from .tensor_level import ByWidth, Split, Stored16, TensorLevel
 def _stage(itemsize: int, terms: int, rows: int, columns: int) -> int:
     """Bytes of a stage in shared memory: a tile of A, rows x terms numbers, and one of B, terms x columns.
 
-    Rows are longer than their numbers by as much as brings them to different banks: by 16 bytes, those of floats of B
-    by 32.
+    Rows are padded to begin in different banks: by 16 bytes, those of floats of B by 32.
     """
     return itemsize * (rows * terms + terms * columns) + 16 * rows + (32 if itemsize == 4 else 16) * terms
 

@@ -1,15 +1,14 @@
-"""What a level on tensor cores is: a kernel, how it is launched, and the share of the peak that it can reach.
-`tensor.py` lists them.
+"""Level on tensor cores: a kernel, how it is launched, and the share of the peak that it can reach.
 
-Three things bound them, all counted for a multiprocessor of compute capability 9.0, an H100's or H200's:
+Three things bound the levels (`tensor.py` lists them), counted for a multiprocessor of an H100 or H200 (9.0):
 
 - Its shared memory gives 128 bytes in a cycle. A warp that makes p x q numbers of C reads p + q numbers of fragments
   for the 2 p q FLOPs of a term.
 - The second-level cache gives it 64 bytes in a cycle. A block that makes p x q numbers of C copies p + q numbers for
   the 2 p q FLOPs of a term.
-- mma.sync, the instruction of a single warp, reaches 63 % of the peak there; the rest is kept for wgmma, that of four
-  warps together (Luo et al., "Benchmarking and dissecting the Nvidia Hopper GPU architecture", arXiv:2402.13499). On
-  Ampere it reaches all of it. What a warp is above is then the whole warpgroup, for which B is read once.
+- mma.sync, the instruction of a single warp, reaches 63 % of the peak there, and all of it on Ampere; the rest is left
+to wgmma of four warps (Luo et al., "Benchmarking and dissecting the Nvidia Hopper GPU architecture", arXiv:2402.13499).
+The warp above is then the warpgroup, for which B is read once.
 """
 
 from __future__ import annotations
@@ -35,16 +34,13 @@ SHARED_BYTES, CACHE_BYTES = 128, 64
 
 @dataclass(frozen=True)
 class TensorLevel:
-    """A kernel of the ladder that multiplies on tensor cores.
+    """Kernel of the ladder that multiplies on tensor cores.
 
-    name : also of its .cu file.
-    idea : what it adds.
-    precision : what it is held to, and compared with cuBLAS in.
+    name : also of its .cu file. idea : what it adds. precision : of its proof, and of the cuBLAS next to it.
     tile, warp : rows and columns of C that a block makes, and a warp, or a warpgroup.
-    copied, read : bytes of a factor's number where a block copies it from, and where a warp reads it; low halves are
-    among them.
-    threads : of a block.
-    shared : bytes of dynamic shared memory.
+    copied, read : bytes of a factor's number where a block copies it from, and where a warp reads it, low halves
+    included.
+    threads : of a block. shared : bytes of dynamic shared memory.
     """
 
     name: str
@@ -75,9 +71,7 @@ class TensorLevel:
         rate = rates["fp16"] / SPLIT if self.precision.name == "fp32" else rates[self.precision.name]
 
         def fed(part: tuple[int, int], itemsize: int, gives: int) -> float:
-            """The cycles that a term of so many rows and columns takes to multiply, for each that it takes to be
-            brought.
-            """
+            """Cycles to multiply a term of this many rows and columns, for each cycle that brings it."""
             rows, columns = part
             return 2 * rows * columns / rate / (itemsize * (rows + columns) / gives)
 
@@ -88,7 +82,7 @@ class TensorLevel:
         return ceil_div(n, self.tile[1]), ceil_div(m, self.tile[0])
 
     def lacks(self, device: Device, n: int, k: int) -> str | None:
-        """A line that says why the level cannot run on a device, or None."""
+        """Reason why the level cannot run on a device, or None."""
         peaks = device.limits.peaks
         return None if peaks is None else peaks.lacks("bf16")  # who has it has the shapes of the others too
 
@@ -110,13 +104,13 @@ class TensorLevel:
         ]
 
     def kernel(self, n: int, k: int) -> str:
-        """Which of the file's kernels makes C, for so many columns and terms."""
+        """Kernel of the file that makes C of this many columns and terms."""
         return "product"
 
 
 @dataclass(frozen=True)
 class Stored16(TensorLevel):
-    """A level whose factors lie in memory in bf16."""
+    """Level whose factors are stored in bf16."""
 
     def stored(self, factor: np.ndarray) -> np.ndarray:
         return padded(factor)
@@ -141,7 +135,7 @@ class ByWidth(TensorLevel):
 
 @dataclass(frozen=True)
 class Split(TensorLevel):
-    """A level whose factors are split into two halves by launches of their own, which belong to its time."""
+    """Level whose factors are split into halves by launches of their own, which count as its time."""
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         (m, n), k = c.shape, b.shape[0]
@@ -156,9 +150,9 @@ class Split(TensorLevel):
 def split(device: Device, a: Array, b: Array) -> tuple[list[Launch], list[Array]]:
     """Launches that split the factors A (m, k) and B (k, n) into halves, and the arrays that they fill.
 
-    Those are, in the order in which kernels take them: A's high and low halves, (m, pitch) uint16, and the exponents of
-    its rows, (m,) int32; B's halves, (k, pitch), and the exponents of its columns, (n,). A pitch is a multiple of 8,
-    and nothing fills what is beyond the matrix.
+    In the order of kernels' arguments: A's high and low halves, (m, pitch) uint16, and the exponents of its rows, (m,)
+    int32; B's halves, (k, pitch), and the exponents of its columns, (n,). A pitch is a multiple of 8; padding is not
+    filled.
     """
     (m, k), n = a.shape, b.shape[1]
     pitches = ceil_div(k, 8) * 8, ceil_div(n, 8) * 8

@@ -21,11 +21,9 @@ def pairs_of(classes: int) -> list[tuple[int, int]]:
 class Fitted:
     """Coefficients of all pairs of classes.
 
-    ranges : where each class's training samples stand.
-    coefficients : for each class i an array (samples of i, classes - 1) float64: the coefficients of its samples in its
-    pairs, in the order of the
-        other classes. 0 where a sample is no support vector.
-    intercepts : (pairs,) float64.
+    ranges : of each class's training samples. intercepts : (pairs,) float64.
+    coefficients : for each class i (samples of i, classes - 1) float64: of its samples in its pairs, in the order of
+    the other classes; 0 if a sample is no support vector.
     """
 
     ranges: list[slice]
@@ -38,18 +36,14 @@ class Fitted:
         return sum(int(np.any(each, axis=1).sum()) for each in self.coefficients)
 
     def add(self, decisions: np.ndarray, kernel: np.ndarray, i: int) -> None:
-        """Add to decisions (rows, pairs) float64 what class i's samples give, by the kernel (rows, samples of i)
-        between them and the rows.
-        """
+        """Add class i's terms to decisions (rows, pairs) float64; kernel : (rows, samples of i)."""
         others = [j for j in range(len(self.ranges)) if j != i]
         numbers = {pair: number for number, pair in enumerate(pairs_of(len(self.ranges)))}
         columns = [numbers[min(i, j), max(i, j)] for j in others]
         decisions[:, columns] += kernel.astype(np.float64) @ self.coefficients[i]
 
     def votes(self, decisions: np.ndarray) -> np.ndarray:
-        """(rows,) the number of the class with most votes: a pair votes for i where its decision is above 0, else for
-        j; of equal ones the first class.
-        """
+        """(rows,) class with most votes, of equal ones the first; (i, j) votes for i if its decision is above 0."""
         counts = np.zeros((len(decisions), len(self.ranges)), np.int64)
         for number, (i, j) in enumerate(pairs_of(len(self.ranges))):
             first = decisions[:, number] > 0

@@ -10,12 +10,10 @@ from .kernel import Rbf, Report
 
 
 class Gram:
-    """A symmetric matrix (samples, samples) float32 as blocks: rows of class i by columns of class j, for i <= j.
+    """Symmetric matrix (samples, samples) float32 as blocks: rows of class i by columns of class j, for i <= j.
 
-    Samples stand sorted by class. 50,000 samples of ten equal classes take 5.5 GB, where the whole matrix takes 10 GB
-    in float32 and 20 GB in float64.
-
-    counts : samples of each class.
+    Samples are sorted by class. 50,000 samples of ten equal classes take 5.5 GB, where the whole matrix takes 10 GB in
+    float32 and 20 GB in float64. counts : samples of each class.
     """
 
     def __init__(self, counts: Sequence[int]) -> None:
@@ -25,7 +23,7 @@ class Gram:
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.ranges)
 
     def count(self, i: int) -> int:
@@ -33,9 +31,7 @@ class Gram:
         return self.ranges[i].stop - self.ranges[i].start
 
     def compute(self, rbf: Rbf, report: Report) -> None:
-        """Fill all blocks; report is called after each product of matrices with how many are done, and how many there
-        are.
-        """
+        """Fill all blocks; report : called after each product with the number done and the number of all."""
         jobs = []
         for i in range(self.classes):
             for j in range(i, self.classes):
@@ -50,9 +46,7 @@ class Gram:
         return self.blocks[i, j] if i <= j else self.blocks[j, i].T
 
     def pair(self, i: int, j: int, space: np.ndarray) -> np.ndarray:
-        """The matrix of two classes, i's rows before j's, as float64 in the flat array `space`, which is at
-        least as large.
-        """
+        """Kernel matrix of two classes, i's rows before j's, float64, in the flat array `space`, which may be long."""
         first, both = self.count(i), self.count(i) + self.count(j)
         out = space[: both * both].reshape(both, both)
         out[:first, :first], out[:first, first:], out[first:, first:] = (

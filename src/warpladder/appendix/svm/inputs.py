@@ -94,13 +94,13 @@ def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = N
     Parameters
     ----------
     x : array_like
-        (samples, width) numbers; they are computed with as float32.
+        (samples, width) numbers, used as float32.
     y : array_like
         (samples,) whole numbers from 0, or names.
     what : str
-        What messages call them.
+        Name in messages.
     class_names : tuple of str, optional
-        Names of the classes, where y holds some; those that are in y if not given.
+        Names of the classes, where y holds some; by default those that are in y.
 
     Raises
     ------

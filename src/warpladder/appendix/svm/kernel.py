@@ -1,6 +1,4 @@
-"""The RBF kernel between blocks of rows by one product of matrices: |a - b|^2 = |a|^2 + |b|^2 - 2 a.b, on the CPU or a
-GPU.
-"""
+"""RBF kernel between blocks of rows by one product of matrices: |a - b|^2 = |a|^2 + |b|^2 - 2 a.b, on CPU or GPU."""
 
 from __future__ import annotations
 
@@ -39,14 +37,11 @@ def squares(x: np.ndarray) -> np.ndarray:
 
 
 class Rbf(ABC):
-    """exp(-gamma |a - b|^2) between samples and training samples, as float32.
+    """exp(-gamma |a - b|^2) between samples and training samples, as float32; train : (samples, width) float32, scaled.
 
-    Products are in float64 unless float32 is required. Rounded to float32 they are, but for one in a million, the
-    numbers that libsvm computes itself, so that it takes the same steps to the same solution; from products in float32
-    it ends elsewhere within its tolerance.
-
-    train : (samples, width) float32, scaled.
-    precision : "float64" or "float32", of products.
+    Products are in `precision`, "float64" or "float32". Rounded from float64 they are, but for one in a million,
+    libsvm's own numbers, so that it takes the same steps to the same solution; from float32 it ends elsewhere within
+    its tolerance.
     """
 
     #: Name of the device, for results.
@@ -66,9 +61,7 @@ class Rbf(ABC):
         return self._jobs(self.on_device[rows], self.squares[rows], columns, out)
 
     def between(self, x: np.ndarray, out: np.ndarray) -> list[Job]:
-        """The jobs that fill out, (len(x), training samples) float32, with the kernel between other samples, scaled
-        alike, and those.
-        """
+        """Jobs that fill out, (len(x), training samples) float32, with the kernel of other samples, scaled alike."""
         return self._jobs(self._put(x), squares(x), slice(0, len(self.squares)), out)
 
     def run(self, jobs: Sequence[Job], report: Report = lambda done, total: None) -> None:
@@ -100,18 +93,14 @@ class Rbf(ABC):
 
     @abstractmethod
     def _tile(self, left: Any, right: Any, rows: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
-        """Into out: exp(2 gamma left . right + rows + columns), where rows and columns are -gamma times the squares of
-        both matrices' rows.
-        """
+        """out = exp(2 gamma left . right + rows + columns); rows, columns : -gamma times the factors' squared rows."""
 
     def close(self) -> None:
         """Let go of threads, or of a device's memory."""
 
 
 class CpuRbf(Rbf):
-    """Products by NumPy's BLAS, which is to be kept to one thread: each thread of ours has tiles of its own, so that
-    none waits for another.
-    """
+    """Products by NumPy's BLAS, limited to one thread: each of our threads has tiles of its own, and none waits."""
 
     def __init__(self, train: np.ndarray, gamma: float, precision: str, threads: int) -> None:
         super().__init__(train, gamma, precision)
@@ -221,10 +210,7 @@ def _whole_float32(torch: Any) -> Iterator[None]:
 
 
 def gpu_library() -> str:
-    """The name of a library that computes on a GPU here: "cupy" or "torch".
-
-    Raises DeviceError: neither is installed, or neither finds a GPU.
-    """
+    """Library that computes on a GPU here, "cupy" or "torch"; `DeviceError` if neither finds one."""
     try:
         if find_spec("cupy"):
             import cupy

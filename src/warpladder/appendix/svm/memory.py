@@ -29,12 +29,7 @@ def chosen_method(method: str, device: str, samples: int, tests: int, width: int
 
 @dataclass(frozen=True)
 class SvmMemory:
-    """The memory that fitting by blocks of classes needs.
-
-    held : bytes that are held all the time.
-    worker : bytes of one pair of classes while it is fitted.
-    workers : pairs that are fitted at a time.
-    """
+    """Memory to fit by blocks of classes: bytes held all the time, and those of each of the pairs fitted at a time."""
 
     held: int
     worker: int
@@ -52,24 +47,17 @@ def gram_bytes(counts: Sequence[int]) -> int:
 
 
 def gpu_bytes(samples: int, width: int) -> int:
-    """Bytes of a GPU that products take: the training features, some test features, and a tile with its factors in
-    float64.
-    """
+    """Bytes of a GPU that products take: training features, some test features, and a tile with factors in float64."""
     return 4 * width * (samples + TESTS) + 8 * (width * sum(GPU_TILE) + 4 * math.prod(GPU_TILE))
 
 
 def memory_of(
     counts: Sequence[int], tests: int, width: int, method: str, threads: int, memory: int | None
 ) -> SvmMemory:
-    """The memory of a machine.
+    """Memory that a machine needs; `OutOfMemoryError` if it is not enough for one pair at a time.
 
-    counts : training samples of each class.
-    tests : test samples.
-    width : features of a sample.
-    method : "sklearn" or "blocks".
-    threads : pairs at a time at most.
-    memory : bytes there are; None for what the machine has free.
-    Raises OutOfMemoryError: it is not enough for one pair at a time.
+    counts : training samples of each class. tests : test samples. width : features of a sample.
+    method : "sklearn" or "blocks". threads : most pairs at a time. memory : bytes; None for those that are free.
     """
     samples = sum(counts)
     held = 4 * width * (samples + tests) + WORKING

@@ -1,7 +1,7 @@
 """Every pair of classes fitted by libsvm, several at a time.
 
-Threads and not processes: libsvm's loop runs without Python's lock, so that they compute side by side, and all of them
-read the one matrix without a copy and without a folder of shared memory, which containers keep small.
+libsvm's loop runs without Python's lock, so threads do, and all read the one matrix without a copy and without a folder
+of shared memory, which containers keep small.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ def pair_bytes(samples: int) -> int:
 
 
 def fit_pairs(gram: Gram, C: float, workers: int, report: Report) -> Fitted:
-    """Fit all pairs, the largest first.
+    """Fit all pairs, the largest first, `workers` at a time.
 
-    workers : pairs at a time.
-    report : called after each pair with how many are done, and how many there are.
+    report : called after each pair with the number done, and the number of all.
     Raises KeyboardInterrupt: Ctrl-C: pairs that are begun end on their own, and are not waited for.
     """
     fitting = _Fitting(gram, C)
@@ -93,11 +92,9 @@ class _Fitting:
 
 
 def _fit(gram: Gram, i: int, j: int, C: float, space: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Coefficients of class i's samples, of class j's, and the intercept, with libsvm's sign: decisions above 0 are
-    class i's.
+    """Coefficients of class i's samples, of class j's, and the intercept; decisions above 0 are class i's.
 
-    SVC turns the sign of a machine of two classes round, since scikit-learn's decisions above 0 are those of the second
-    class.
+    Those of scikit-learn's machine of two classes have the opposite sign of libsvm's.
     """
     from sklearn.svm import SVC
 

@@ -42,9 +42,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str, what: str) -> Iterator[Callable[[int, int], None]]:
-        """Count the time of a block; gives a function to be called with the parts that are done, and how many there
-        are.
-        """
+        """Context that counts its seconds; gives a function to be called with the parts done, and the number of all."""
         start = time.perf_counter()
 
         def report(done: int, total: int) -> None:
@@ -120,11 +118,10 @@ def classify(
 
 
 class FitPlan(NamedTuple):
-    """What is decided before features are read.
+    """Decisions made before features are read.
 
-    rows : numbers of the training samples that are taken, in order. labels : of each, the number of its class in
-    `classes`. counts : samples of each class.
-    library : "numpy", "cupy" or "torch". needed : memory that it takes.
+    rows : numbers of the training samples that are taken, in order. labels : number of each one's class in `classes`.
+    counts : samples of each class. library : "numpy", "cupy" or "torch". needed : memory that it takes.
     """
 
     rows: np.ndarray
@@ -231,9 +228,7 @@ def _blocks(
 
 
 def train_decisions(fitted: Fitted, gram: Gram, threads: int) -> np.ndarray:
-    """(samples, pairs) float64: the decisions for the training samples, class after class; above 0 for a pair's first
-    class.
-    """
+    """(samples, pairs) float64: decisions for training samples, class after class; above 0 for a pair's first class."""
     out = np.tile(fitted.intercepts, (gram.ranges[-1].stop, 1))
 
     def add(c: int, rows: slice) -> None:
@@ -269,7 +264,7 @@ def _one_blas_thread() -> Iterator[None]:
 
 
 def _check_gpu(library: str, needed: int) -> None:
-    """Raise `OutOfMemoryError` where the GPU has no room for the training samples and one block."""
+    """Raise `OutOfMemoryError` if the training samples and one block do not fit the GPU."""
     if needed > (free := gpu_free(library)):
         raise OutOfMemoryError(
             f"the GPU has {free / 1e9:.3g} GB free, and the training features and a block of the kernel "

@@ -1,6 +1,4 @@
-"""Features read into one array, class after class, and scaled there by scikit-learn's StandardScaler, a piece at a
-time.
-"""
+"""Features read into one array, class after class, and scaled in pieces by scikit-learn's StandardScaler."""
 
 from __future__ import annotations
 
@@ -24,8 +22,7 @@ Report = Callable[[int, int], None]
 def read_rows(part: FeaturePart, place: np.ndarray, rows: int, report: Report) -> np.ndarray:
     """(rows, width) float32: the features of a part, each sample in its place.
 
-    place : (samples,) where a sample goes, -1 for one that is left out.
-    rows : samples that are not left out.
+    place : (samples,) where a sample goes, -1 for one that is left out; the others are `rows`.
     report : called after each batch with the samples that are done, and their number.
     Raises DataError: a feature is NaN or infinite as float32, or there are fewer samples than labels.
     """
@@ -50,9 +47,7 @@ def read_rows(part: FeaturePart, place: np.ndarray, rows: int, report: Report) -
 
 
 def fit_scaler(x: np.ndarray) -> StandardScaler:
-    """scikit-learn's scaler for (samples, width) float32: mean 0 and deviation 1 of each feature; one that never
-    changes keeps its unit.
-    """
+    """scikit-learn's scaler for (samples, width) float32: mean 0 and deviation 1; constant features stay unscaled."""
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler()
@@ -68,9 +63,7 @@ def scale(x: np.ndarray, scaler: StandardScaler) -> None:
 
 
 def gamma_of(x: np.ndarray) -> float:
-    """1 / (width * variance of all numbers of x), in float64, as SVC's gamma="scale": features that never change make
-    the variance less than 1.
-    """
+    """1 / (width * variance of all numbers of x) in float64, as SVC's gamma="scale", constant features included."""
     mean = sum(float(x[piece].sum(dtype=np.float64)) for piece in pieces(x)) / x.size
     variance = sum(float(np.square(x[piece].astype(np.float64) - mean).sum()) for piece in pieces(x)) / x.size
     return 1 / (x.shape[1] * variance) if variance else 1.0

@@ -44,9 +44,7 @@ def environment() -> dict[str, str]:
 
 
 def run(arguments: Sequence[str], **options: object) -> subprocess.CompletedProcess[str]:
-    """Run `python ARGUMENTS` with sanitizers, its output as text. A return code of `FOUND` means a fault, which stderr
-    describes.
-    """
+    """Run `python ARGUMENTS` with sanitizers, output as text; return code `FOUND` is a fault, described on stderr."""
     command = [sys.executable, *arguments]
     return subprocess.run(  # type: ignore[call-overload]
         command, env=environment(), capture_output=True, text=True, errors="replace", **options

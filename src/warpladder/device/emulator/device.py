@@ -60,19 +60,15 @@ class EmulatedStream(Stream):
 class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
     """Device that runs .cu files on the CPU: a fiber for each waiting thread, blocks spread over the cores.
 
-    mode : "fast", "check" or "asan"; fast finds only barriers and warp collectives that cannot work. check watches
-    every access (docs/emulator.md). asan is AddressSanitizer and UBSan; it runs in processes that `emulator.asan`
-    starts.
-    order : "forward", "reverse" or "random"; order in which threads and blocks start and go on.
-    seed : seed of the random order.
+    mode : "fast" finds impossible barriers and warp collectives; "check" watches every access (docs/emulator.md);
+    "asan" is AddressSanitizer and UBSan, in processes started by `emulator.asan`.
+    order : "forward", "reverse" or "random" order in which threads and blocks start and go on.
     threads : OS threads that share the blocks in the fast mode; None takes every core.
     collect : collect faults in `reports` instead of raising `KernelError`.
     watched : allow `stuck` during a launch; in the fast mode shared memory then begins as NaN and -1, not with old
     content.
-    local : "", "zero" or "pattern"; content of local variables without a value: undefined, zeros, or a fixed pattern.
+    local : content of local variables without a value: "" (undefined), "zero", or a fixed "pattern".
     Raises DeviceError: there is no compiler.
-
-    reports : faults since the list was last cleared.
     """
 
     def __init__(
@@ -176,7 +172,7 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
         return int(count), first.value
 
     def stuck(self, launch: Launch) -> list[Report]:
-        """Faults of the running launch, with the place of one of its threads; empty if no thread answers.
+        """Faults of the running launch with the place of one thread; empty if no thread answers.
 
         Called from another Python thread, in a process that then ends: a launch cannot be ended.
         """

@@ -141,9 +141,7 @@ class EmulatedKernel(Kernel):
 def _constants(
     device: EmulatedDevice, source: KernelSource, function: EmulatedFunction
 ) -> dict[str, tuple[Array, int]]:
-    """Arrays of the `__constant__` variables without an initial value in a kernel's library, with bytes of an element;
-    unwritten until they are uploaded.
-    """
+    """Unwritten arrays of a library's `__constant__` variables without an initial value, with bytes of an element."""
     out = {}
     for name, (address, size) in function.constants.items():
         if address not in device.adopted:

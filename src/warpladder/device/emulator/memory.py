@@ -11,12 +11,9 @@ if TYPE_CHECKING:
 
 
 class EmulatedAllocation:
-    """Memory that is freed when its last reference goes.
+    """Memory of `size` bytes, freed with its last reference; `MemoryError` if there is none.
 
-    size : bytes.
     element : bytes of a number: the resolution at which the checker distinguishes accesses.
-    what : purpose, for messages.
-    Raises MemoryError: the system has no memory left.
     """
 
     def __init__(self, device: EmulatedDevice, size: int, element: int, what: str) -> None:

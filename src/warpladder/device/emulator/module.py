@@ -39,12 +39,9 @@ class SharedLayout(ctypes.Structure):
 class EmulatedFunction:
     """Compiled kernel that can be called.
 
-    address : address of the function that takes the arguments' addresses.
-    layout : address of the module's list of shared variables.
-    shared : bytes of the kernel's own static shared memory.
-    bounds : largest number of threads in a block.
-    library : file of the shared library.
-    constants : address and bytes of its __constant__ variables without an initial value.
+    address : of the function that takes the arguments' addresses. layout : of the module's list of shared variables.
+    shared : bytes of static shared memory. bounds : largest number of threads in a block.
+    library : shared library. constants : addresses and bytes of __constant__ variables without an initial value.
     """
 
     address: int
@@ -57,11 +54,7 @@ class EmulatedFunction:
 
 @dataclass(frozen=True)
 class EmulatedUnit:
-    """Kernels of a source that are compiled together.
-
-    source : source without kernels that cannot be called.
-    kernels : names with template arguments.
-    """
+    """Callable kernels of a source that are compiled together, by names with template arguments."""
 
     source: KernelSource
     kernels: tuple[str, ...]
@@ -90,8 +83,7 @@ def _flags(local: str) -> tuple[str, ...]:
 def function(source: KernelSource, name: str, mode: str, local: str = "") -> EmulatedFunction:
     """Compiled kernel of this name, with template arguments; `local` as in `EmulatedDevice`.
 
-    A kernel that does not compile together with the others of its source is compiled alone, so that an error in one
-    kernel does not stop the others.
+    A kernel that does not compile with the others is compiled alone, so that its error does not stop them.
     """
     compiled = unit(source, name)
     try:

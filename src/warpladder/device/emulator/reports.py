@@ -23,13 +23,10 @@ class Report:
     """Fault that the emulator found.
 
     kind : "race", "unfinished copy", "out of bounds", "uninitialised", "misaligned", "barrier", "warp mask",
-        "deadlock", "cluster", "trap", "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product" or
-        "out of memory".
-    message : sentence, with file:line of every place.
-    locations : those places; the first is where the fault was noticed.
-    array : kernel argument or __shared__ variable; "" for none.
-    block, thread : (x, y, z) of the thread that noticed it, or None.
-    kernel : name of the launched kernel.
+    "deadlock", "cluster", "trap", "phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product" or "out of
+    memory".
+    message : sentence with file:line of all `locations`, of which the first is where the fault was noticed.
+    array : kernel argument or __shared__ variable; "" for none. block, thread : (x, y, z), or None.
     """
 
     kind: str

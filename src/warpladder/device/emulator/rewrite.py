@@ -144,9 +144,7 @@ def _line(text: str, position: int, file: str) -> tuple[int, str]:
 
 
 def without_ptx(text: str) -> str:
-    """Text with a call in place of each `asm("...")` that has an instruction: it stops the kernel and names the
-    instruction.
-    """
+    """Text in which each `asm("...")` with an instruction is a call that stops the kernel and names the instruction."""
     plain, code, out, position = bare(text, directives=True), bare(text), [], 0
     for match in _ASM.finditer(plain):
         last = closing(plain, match.start("open"), "()")

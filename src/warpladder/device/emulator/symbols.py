@@ -1,7 +1,4 @@
-"""Symbols of a source that the host uses: kernels that it can call, and `__constant__` variables that it fills.
-
-A kernel with a parameter that cannot be passed is blanked out, so that the other kernels can still be run.
-"""
+"""Symbols of a source that the host uses: callable kernels, and `__constant__` variables that it fills."""
 
 from __future__ import annotations
 
@@ -23,9 +20,7 @@ _SCOPE = re.compile(r"\bnamespace\s+(?P<name>\w+(?:\s*::\s*\w+)*)?\s*\{|[{}]")
 
 @cache
 def refused(source: KernelSource) -> dict[str, str]:
-    """Kernels that cannot be called, each with the reason in a line; templates are left out, since their parameters
-    depend on the instance.
-    """
+    """Reasons by name for kernels that cannot be called, templates left out: parameters depend on the instance."""
     out = dict(unreadable(source))
     for name in readable(source):
         if name not in templates(source):
@@ -59,9 +54,7 @@ def without_kernels(source: KernelSource, names: Iterable[str]) -> KernelSource:
 
 @cache
 def constants(source: KernelSource) -> dict[str, Type | None]:
-    """Element types of the `__constant__` variables without an initial value, by name with namespaces; None for a type
-    that only the compiler knows.
-    """
+    """Types by name of the `__constant__` variables without a value; None for a type that only the compiler knows."""
     text = bare(source.text)
     out: dict[str, Type | None] = {}
     for match in _DECLARED.finditer(text):

@@ -74,7 +74,7 @@ _KERNEL_FLAGS = {
 
 @dataclass(frozen=True)
 class Compiler:
-    """g++: how it is called, and what it says it is."""
+    """g++: command that calls it, and its version."""
 
     command: tuple[str, ...]
     version: str
@@ -82,7 +82,7 @@ class Compiler:
 
 @cache
 def compiler() -> Compiler:
-    """The compiler of this machine; `DeviceError` says what to install where there is none."""
+    """Compiler of this machine; `DeviceError` with what to install if there is none."""
     reason = _search()
     if isinstance(reason, str):
         raise DeviceError(reason)
@@ -156,12 +156,11 @@ def runtime(mode: str) -> Path:
 
 
 def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Path:
-    """A source, ready for the compiler, as a shared library.
+    """Shared library of a source that is ready for the compiler.
 
     text : C++ that includes headers/emulator.h; its #line directives name the kernel's file.
-    what : the kernel's file, for messages.
-    extra : flags after those of the mode.
-    Raises KernelError: with the compiler's first error, which names the kernel's file and line.
+    what : the kernel's file, for messages. extra : flags after those of the mode.
+    Raises KernelError: the compiler's first error, with the kernel's file and line.
     """
     linked, flags = runtime(mode), _flags(text, mode, extra)
     name = _name(text, mode, what, flags)
@@ -179,7 +178,7 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
 
 
 def kept(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
-    """Whether `library` need not compile this."""
+    """True if `library` has compiled this already."""
     return (folder() / f"{_name(text, mode, what, _flags(text, mode, extra))}.so").is_file()
 
 
@@ -204,9 +203,7 @@ _parsing = threading.Lock()
 
 @cache
 def _parsed(*flags: str) -> Path:
-    """A folder that holds headers/emulator.h as the compiler keeps it, parsed: that is most of the time that a kernel
-    takes to compile.
-    """
+    """Folder with headers/emulator.h precompiled: parsing it is most of the time that a kernel takes to compile."""
     made = _made(
         f"headers-{_key(*flags)}/emulator.h.gch",
         [*flags, "-x", "c++-header", str(HEADERS / "emulator.h")],
@@ -226,7 +223,7 @@ def _sources() -> bytes:
 
 @cache
 def _cpu() -> str:
-    """What -march=native means here."""
+    """Processor that -march=native compiles for, as /proc/cpuinfo describes it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""The GPU: kernels compiled, launched, timed and captured through CUDA's driver; cuBLAS and cuDNN.
+"""GPU: kernels compiled, launched, timed and captured through CUDA's driver; cuBLAS and cuDNN.
 
-It may import device/; importing it loads nothing of CUDA, so that a list of rungs can give the reason why a GPU cannot
-be used. Begin with device.py; program.py compiles a kernel, kernel.py launches it.
+It may import device/, and loads nothing of CUDA, so that rungs can be listed without a GPU. Begin with device.py;
+program.py compiles a kernel, kernel.py launches it.
 """
 
 from __future__ import annotations

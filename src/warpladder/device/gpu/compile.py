@@ -26,12 +26,7 @@ _SYSTEM = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]+)>", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Binary:
-    """Machine code of kernels.
-
-    cubin : bytes for `cuModuleLoadData`.
-    symbols : name in the machine code, by the kernel's name.
-    resources : resources by the kernel's name.
-    """
+    """Machine code of kernels for `cuModuleLoadData`; symbols in it and resources by kernel name."""
 
     cubin: bytes
     symbols: dict[str, str]
@@ -77,9 +72,8 @@ def header_folders(source: KernelSource) -> tuple[Path, ...]:
 
 
 def compile(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary:
-    """Compile kernels of a source.
+    """Compile the kernels of a source, and the template instances among `names`: "tiled<16, true>".
 
-    names : kernels; template instances with their arguments: "tiled<16, true>". Other kernels are always compiled.
     arch : "sm_90", or "sm_90a" for instructions that only that architecture has.
     Raises KernelError: the source has an error; the message has the file and line of the first one.
     Raises DeviceError: NVRTC is missing.

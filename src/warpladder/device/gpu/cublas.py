@@ -53,15 +53,10 @@ class CublasLt:
 
 
 class CublasProduct(LibraryPlan):
-    """Product c = A B, with a bias added to every row if there is one.
+    """Product c = A B, plus `bias` (n,) in every row; cuBLASLt stores matrices by columns and computes c' = B' A'.
 
-    cuBLASLt stores matrices by columns, so it computes c' = B' A'.
-
-    name : name in messages.
-    a, b : float32; A is (m, k) and B (k, n), and each is stored so or transposed: a as (k, m), b as (n, k).
-    c : (m, n) float32, or memory that begins with as many numbers.
-    bias : (n,) float32.
-    room : largest number of bytes of workspace.
+    a, b : float32; A is (m, k) and B (k, n), or stored transposed: a as (k, m), b as (n, k).
+    c : (m, n) float32, or longer memory. room : largest number of bytes of workspace.
     """
 
     def __init__(
@@ -108,10 +103,7 @@ class CublasProduct(LibraryPlan):
         return layout
 
     def _choose(self, room: int, shape: str) -> int:
-        """Choose the first algorithm that cuBLASLt proposes; returns the bytes of its workspace.
-
-        Split-K partials may be added from the workspace alone (COMPUTE_TYPE), which has a fixed order.
-        """
+        """Choose cuBLASLt's first algorithm; returns its workspace's bytes, where split-K partials keep their order."""
         lt = self.lt
         a, b, c, _ = self.arrays
         spare = 0 if self.arrays[3] is None else SPARE

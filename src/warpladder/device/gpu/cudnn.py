@@ -41,11 +41,7 @@ def cudnn(device: Device) -> Cudnn:
 
 
 def backend() -> Any:
-    """The backend library, for functions that the frontend has no graphs for.
-
-    It and the frontend look for other libraries by name alone, and find libraries that are already loaded; the frontend
-    loads cuDNN.
-    """
+    """Backend library, for functions without graphs in the frontend, which loads it."""
     from cuda import pathfinder
 
     for name in ("cudart", "nvrtc", "cublasLt"):
@@ -93,12 +89,9 @@ def strides(shape: tuple[int, ...]) -> list[int]:
 
 
 class CudnnConvolution(LibraryPlan):
-    """One of a convolution's three products, or a graph that contains it.
+    """One of a convolution's three products, or a graph that contains it, all float32.
 
-    name : name in messages.
     connect : adds nodes to a graph: from the graph and a tensor for each input to the output's tensor.
-    inputs : float32, with the shapes of the convolution.
-    out : float32, with the output's shape.
     room : largest number of bytes of workspace.
     """
 
@@ -164,10 +157,7 @@ class Window:
 
 
 class LogSoftmax(LibraryPlan):
-    """Log-softmax y[n, c] = x[n, c] - log(sum over k of exp(x[n, k])), shifted so that nothing overflows.
-
-    x, y : (n, classes) float32.
-    """
+    """Log-softmax y[n, c] = x[n, c] - log(sum over k of exp(x[n, k])), safe from overflow; (n, classes) float32."""
 
     workspace = 0
 

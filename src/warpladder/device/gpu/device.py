@@ -23,9 +23,8 @@ from .tensor_map import encoded
 
 
 class GpuDevice(NvrtcDevice):
-    """GPU of this machine, through its primary context, which other libraries of the process share.
+    """GPU of this machine, by its number, in the primary context that the process's other libraries share.
 
-    index : number of the GPU, from 0.
     Raises DeviceError: the GPU cannot be used, for the reason of `gpu.why_not()`.
     """
 
@@ -157,7 +156,7 @@ class GpuDevice(NvrtcDevice):
         return int(free)
 
     def on(self, stream: Stream | None) -> GpuStream:
-        """The given stream of this GPU, or its own stream for None."""
+        """A stream of this GPU: the argument, or the device's own for None."""
         if stream is None:
             return self.stream
         if not isinstance(stream, GpuStream) or stream.device is not self:

@@ -29,11 +29,9 @@ def words(status: Any) -> str:
 
 
 def call(function: Callable[..., tuple[Any, ...]], *arguments: Any, doing: str, last: object = None) -> Any:
-    """Results of a driver call: none, one, or a tuple of them.
+    """Results of a call of cuda.bindings.driver: none, one, or a tuple of them.
 
-    function, *arguments : function of cuda.bindings.driver, and its arguments.
-    doing : action for the message "could not ...".
-    last : the launch that was sent last; an error of a kernel comes up in a later call.
+    doing : action for the message "could not ...". last : last launch, whose error may come up in a later call.
     Raises OutOfMemoryError, DeviceError: the driver returned an error, which the message describes.
     """
     status, *results = function(*arguments)

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 class GpuLaunch(Launch):
-    """Launch with its arguments in host memory and its shape in the driver's own structure.
-
-    Sending it is one driver call. `cuLaunchKernelEx` takes fewer arguments than `cuLaunchKernel`, so it costs less in
-    Python.
-    """
+    """Launch by one call of `cuLaunchKernelEx`: fewer arguments than `cuLaunchKernel`, and less time in Python."""
 
     def __init__(
         self, kernel: GpuKernel, grid: Dim3, block: Dim3, shared: int, cooperative: bool, cluster: Dim3,

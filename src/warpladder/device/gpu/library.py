@@ -49,11 +49,7 @@ def line(error: BaseException) -> str:
 
 
 class LibraryPlan(ABC):
-    """Algorithm of a library for one operation, chosen once.
-
-    name : name in messages.
-    workspace : bytes of workspace that it needs.
-    """
+    """Algorithm of a library for one operation, chosen once; workspace : bytes that it needs."""
 
     name: str
     workspace: int
@@ -64,10 +60,7 @@ class LibraryPlan(ABC):
 
 
 class LibraryCall(Call):
-    """Plan with its workspace.
-
-    workspace : (bytes,) uint8, at least as many as the plan needs; other calls of the same stream may share it.
-    """
+    """Plan with its workspace, (bytes,) uint8, which other calls of the same stream may share."""
 
     def __init__(self, device: Device, plan: LibraryPlan, workspace: Array | None) -> None:
         held = 0 if workspace is None else workspace.nbytes

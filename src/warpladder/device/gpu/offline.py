@@ -53,11 +53,9 @@ class OfflineKernel(Kernel):
 
 
 class OfflineDevice(NvrtcDevice, IdleDevice):
-    """Device that compiles kernels for an architecture, counts memory and checks launches, without a GPU.
+    """Device without a GPU that compiles kernels for an architecture, counts memory and checks launches.
 
-    arch : {"sm_75", "sm_80", "sm_90", "sm_100"}.
-
-    kernels : compiled kernels by file and name.
+    arch : "sm_75", "sm_80", "sm_90" or "sm_100". kernels : compiled kernels by file and name.
     """
 
     def __init__(self, arch: str = "sm_90") -> None:

@@ -20,9 +20,7 @@ Capability = tuple[int, int]
 
 
 def native(capability: Capability, name: str) -> str:
-    """Architecture to compile for: the GPU's own, or the nearest one of its generation that this NVRTC knows;
-    `DeviceError` if there is none.
-    """
+    """Architecture to compile for: the GPU's, or the nearest of its generation that NVRTC knows; else `DeviceError`."""
     major, minor = capability
     fit = [number for number in architectures() if number // 10 == major and number % 10 <= minor]
     if not fit:
@@ -35,8 +33,7 @@ def native(capability: Capability, name: str) -> str:
 
 
 def target(source: KernelSource, capability: Capability, arch: str) -> str:
-    """Architecture that a source is compiled for on a GPU of this capability, whose own architecture is `arch`;
-    `KernelError` if the source is written for others.
+    """Architecture that a source is compiled for on a GPU, whose own is `arch`; `KernelError` if it is for others.
 
     sm_90a runs on 9.0 alone, sm_100f on 10.0 and later 10s; a source for sm_80 is compiled anew for all later GPUs.
     """
@@ -53,11 +50,7 @@ def target(source: KernelSource, capability: Capability, arch: str) -> str:
 
 @dataclass(frozen=True)
 class GpuProgram:
-    """Compiled kernel.
-
-    binary : its machine code, with that of kernels that were compiled at the same time.
-    key : key of the binary in this process.
-    """
+    """Compiled kernel in a binary, which may hold others; key : of the binary in this process."""
 
     source: KernelSource
     signature: Signature
@@ -75,9 +68,7 @@ class GpuProgram:
 
 
 def program(path: Path | str, name: str, capability: Capability, arch: str) -> GpuProgram:
-    """Compiled kernel `name` of a file for a GPU of this capability, whose own architecture is `arch`; `KernelError`
-    with the compiler's error.
-    """
+    """Compiled kernel of a file for a GPU; `KernelError` with the compiler's error."""
     return _program(sources.read(path), name, capability, arch)
 
 
@@ -125,11 +116,7 @@ def unit(source: KernelSource, name: str, capability: Capability, arch: str) -> 
 
 
 class NvrtcDevice(PrecompilingDevice[NvrtcUnit]):
-    """A device whose kernels NVRTC compiles.
-
-    capability : compute capability.
-    arch : the device's own architecture, "sm_90a" for instance.
-    """
+    """Device whose kernels NVRTC compiles; arch : its own architecture, "sm_90a" for instance."""
 
     capability: Capability
     arch: str

@@ -81,10 +81,9 @@ QUERIES = {
 
 
 def facts(index: int = 0) -> dict[str, Any]:
-    """Name, driver, CUDA and NVRTC, capability, multiprocessors, clocks and memory of a GPU; makes no context on it.
+    """Facts about a GPU by name, found without a context: capability ("9.0"), multiprocessors, memory_bytes, CUDA and
+    NVRTC versions; driver, clocks in MHz and power_limit_watts are None if nvidia-smi does not report them.
 
-    Returns dict: name, capability ("9.0"), multiprocessors, memory_bytes, cuda (the driver's), nvrtc; driver, clock_mhz
-    (now), clock_most_mhz, memory_clock_mhz and power_limit_watts, each None if nvidia-smi does not report it.
     Raises DeviceError: there is no usable GPU.
     """
     if reason := why_not(index):

@@ -1,6 +1,4 @@
-"""Resources of a kernel, read from NVRTC's output: the assembler's report, and the PTX for launch bounds and tensor
-cores.
-"""
+"""Resources of a kernel from NVRTC's output: the assembler's report; the PTX for launch bounds and tensor cores."""
 
 from __future__ import annotations
 
@@ -23,13 +21,9 @@ _THREADS = re.compile(r"\.(?:maxntid|reqntid)\s+(\d+(?:\s*,\s*\d+)*)")
 
 
 def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resources]:
-    """Resources of each kernel.
+    """Resources by kernel; local memory and spills include those of functions that the kernel calls.
 
-    report : output of ptxas -v.
-    ptx : PTX that it assembled.
-    symbols : name in the machine code, by the kernel's name.
-    Returns dict of str to Resources: by the kernel's name. Local memory and spills include those of functions that the
-    kernel calls.
+    report : output of ptxas -v for `ptx`. symbols : names in the machine code, by kernel.
     Raises KernelError: the report lacks a kernel.
     """
     found = _sections(report)

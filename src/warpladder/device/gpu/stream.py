@@ -67,9 +67,9 @@ class GpuStream(Stream):
 class GpuGraph(Graph):
     """CUDA graph: launches and copies that a function queues on a stream, recorded once and queued by a single call.
 
-    work : called once with a stream, on which it queues launches, fills, and copies from or to page-locked memory; none
-    of them runs then. Work of other streams is part of the graph if the stream waits for their events, and they for its
-    own. The graph keeps objects that the work refers to alive.
+    work : called once with a stream on which it queues launches, fills, and copies of page-locked memory; none runs
+    then. Other streams belong to the graph if they and the stream wait for each other's events. What work refers to
+    stays alive.
     Raises DeviceError: the work does something that a graph cannot record, such as waiting.
     """
 

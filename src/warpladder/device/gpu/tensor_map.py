@@ -31,11 +31,8 @@ SINCE = 12000
 def encoded(device: GpuDevice, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
     """Words of a tensor map, 16 of uint64.
 
-    array : (rows of the matrix, numbers from row to row), or (images, rows, columns, channels); numbers of two or four
-    bytes.
-    columns : columns of the matrix; of images the channels.
-    tile : shape of a tile, by the array's axes; the last axis has 128 bytes.
-    to_tf32 : True if the copy rounds floats to tf32.
+    array : (rows, pitch), or (images, rows, columns, channels), of two or four bytes. columns : or channels.
+    tile : by the array's axes; the last axis has 128 bytes. to_tf32 : True if the copy rounds floats to tf32.
     Raises LaunchError: the GPU is older than compute capability 9.0.
     Raises DeviceError: the driver returned an error.
     """

@@ -8,9 +8,7 @@ from ..adam import array as adam
 
 
 def step(xp: Any, w: Any, g: Any, slots: tuple[Any, ...], term: Any, numbers: Any) -> None:
-    """Change w and slots, all (params,), in place; g and term are overwritten. xp: NumPy or CuPy. numbers: of this
-    step, in w's format.
-    """
+    """Change w and slots, (params,), in place, and overwrite g and term; xp : NumPy or CuPy; numbers : of w's dtype."""
     *others, decay = numbers
     w -= xp.multiply(w, decay, out=term)
     adam.step(xp, w, g, slots, term, (*others, 0))

@@ -6,9 +6,7 @@ from typing import Any
 
 
 def step(xp: Any, w: Any, g: Any, slots: tuple[Any, ...], term: Any, numbers: Any) -> None:
-    """Change w and slots, all (params,), in place; g and term are overwritten. xp: NumPy or CuPy. numbers: of this
-    step, in w's format.
-    """
+    """Change w and slots, (params,), in place, and overwrite g and term; xp : NumPy or CuPy; numbers : of w's dtype."""
     rate, momentum, nesterov, decay = numbers[:4]
     if decay:
         g += xp.multiply(w, decay, out=term)

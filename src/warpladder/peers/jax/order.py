@@ -1,4 +1,4 @@
-"""The order of an epoch's samples, computed by JAX where they lie: the numbers of `Order.indices`, without a transfer.
+"""Order of an epoch's samples, `Order.indices`, computed by JAX on the device.
 
 On the host 60,000 of them take some milliseconds, in which a GPU trains half of an epoch of a small net.
 """
@@ -27,11 +27,7 @@ def mix(x: jax.Array) -> jax.Array:
 
 
 def shuffled(words: jax.Array, n: int, half_bits: int) -> jax.Array:
-    """(n,) int32: the sample at each position of an order.
-
-    words : (ORDER_WORDS,) uint32; `Order.words`.
-    n, half_bits : the order's own; they decide the shapes.
-    """
+    """(n,) int32: the sample at each position of an order; words : (ORDER_WORDS,) uint32, `Order.words`."""
     values = jnp.arange(1 << 2 * half_bits, dtype=jnp.uint32)
     mask = jnp.uint32((1 << half_bits) - 1)
     left, right = values >> half_bits, values & mask

@@ -41,7 +41,7 @@ def device(platform: str) -> jax.Device:
 
 
 def seen(x: jax.Array, scale: jax.Array, precision: str) -> jax.Array:
-    """Whole data set as input of the net, in the format of the products' factors."""
+    """Data set as the net's input, in the format of the products' factors."""
     out = jax.jit(pixels)(x, scale)
     return out.astype(jnp.bfloat16) if precision == "bf16" else out
 

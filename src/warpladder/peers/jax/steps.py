@@ -1,4 +1,4 @@
-"""Training steps in JAX, as pure functions: the net, its loss, the update, and many of them in one scan.
+"""Training steps in JAX as pure functions: net, loss, update, and a scan over many steps.
 
 Images have their channels last, weights are (in, out) and (height, width, in, out). docs/peers.md has the reasons.
 """
@@ -40,9 +40,7 @@ def numbers(config: TrainConfig, first: int, last: int, samples: int) -> np.ndar
 
 @dataclass(frozen=True)
 class Given:
-    """Whether a setting is other than 0, and nothing more: its value is among a step's numbers, and arithmetic with
-    this one raises an error.
-    """
+    """Setting known only as zero or not: its value is among a step's numbers, and arithmetic with it is an error."""
 
     other_than_0: bool
 
@@ -52,13 +50,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Rule:
-    """The settings that decide which arithmetic a compiled step has; runs that differ in others share a program.
+    """Settings that decide the arithmetic of a compiled step; runs that differ in others share a program.
 
-    optimizer : its class.
-    settings : by name, its settings but the learning rate: numbers as `Given`.
-    slots : its slots.
-    clip : whether gradients are clipped.
-    steady : whether all steps are made with the same numbers.
+    optimizer : its class. slots : its slots. settings : by name, those but the learning rate; numbers as `Given`.
+    clip : True if gradients are clipped. steady : True if all steps have equal numbers.
     """
 
     optimizer: type[Optimizer]
@@ -83,16 +78,13 @@ def _given(value: object) -> object:
 
 @dataclass(frozen=True)
 class Length:
-    """How a program of many steps is written.
+    """Form of a program of many steps.
 
-    count, size : steps, and samples in each one's batch.
-    unroll : steps in a round of the loop.
-    whole : whether a batch is all samples, so that nothing is gathered.
-    at_once : whether the samples of all steps are gathered before the first, where a GPU has room for them: a kernel
-    less in each step.
-    half_bits : of the order, where the program begins with an epoch and works its order out itself: a call less; None
-    where it is given one.
-    has_loss : whether losses and right samples are among the results: what leads to none XLA leaves out.
+    count, size : steps, and samples in each one's batch. unroll : steps in a round of the loop.
+    whole : True if a batch is all samples, so that nothing is gathered.
+    at_once : True if the samples of all steps are gathered first, if a GPU has memory for them: a kernel less a step.
+    half_bits : of the order that the program computes for its epoch; None if it takes an order.
+    has_loss : True if losses and correct samples are among the results; else XLA leaves their computation out.
     """
 
     count: int
@@ -141,9 +133,7 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
 
 @jax.custom_vjp
 def biased(x: jax.Array, bias: jax.Array) -> jax.Array:
-    """x plus a bias, in x's format, so that the product that x comes from may add it; the bias's gradient is summed in
-    float32.
-    """
+    """x plus a bias in x's format, so that the product before may add it; the bias's gradient is summed in float32."""
     return x + bias.astype(x.dtype)
 
 
@@ -155,9 +145,7 @@ biased.defvjp(lambda x, bias: (biased(x, bias), None), _biased_gradient)
 
 
 def first(x: jax.Array, net: Net, image: tuple[int, ...] | None = None) -> jax.Array:
-    """The output with its channels first; `image`: what it was before it was flattened, where no layer has read it
-    since.
-    """
+    """Output with its channels first; image : its form before it was flattened, if no layer has read it since."""
     if image is not None:
         c, h, w = image
         x = x.reshape(-1, h, w, c)
@@ -257,10 +245,8 @@ def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[...,
     table : float32 numbers of the steps: (WIDTH,), or (count, WIDTH) if they differ.
     scale : float32 factor of the samples, or None if they are scaled already.
     x, labels : all samples (`layout.stored`), and their labels or None.
-    place : (n,) and () int32, the order of the samples and the first position; with `length.half_bits` the words of the
-    order, from its beginning; None if a batch is all samples.
-    log : (2, count) uint32, the bits of each step's loss, and its right samples, in one array for one copy to the host;
-    (2, 0) without `length.has_loss`.
+    place : (n,) and () int32, the order and the first position; with `length.half_bits` the order's words; or None.
+    log : (2, count) uint32, the bits of each step's loss, and its correct samples; (2, 0) without `length.has_loss`.
     rows : the computed order, or None.
     """
     gradient = jax.value_and_grad(loss(net, precision), has_aux=True)

@@ -1,6 +1,4 @@
-"""Training with JAX: an epoch's steps compiled as one program, the data set and its order on the device. docs/peers.md
-has the reasons.
-"""
+"""JAX trainer: an epoch's steps are one program, data set and order on the device (docs/peers.md has reasons)."""
 
 from __future__ import annotations
 
@@ -54,12 +52,9 @@ UNROLLED_WHOLE = ((1e10, 16),)
 
 
 class JaxTrainer(Trainer):
-    """A jitted scan over steps, compiled when the data set is loaded.
+    """Jitted scan over steps, compiled when the data set is loaded, on platform "cpu" or "gpu", or `RungError`.
 
-    net, config, state : arguments of every rung's `build`.
-    platform : {"cpu", "gpu"}; device; `RungError` if JAX has none of this kind.
-    precision : {"fp32", "tf32", "bf16"}; precision of the factors of products; sums, weights and the update are
-    float32.
+    precision : "fp32", "tf32" or "bf16" of the factors of products; sums, weights and the update are float32.
     """
 
     def __init__(
@@ -212,7 +207,7 @@ class JaxTrainer(Trainer):
             left -= count if self.looped else 1
 
     def _send(self, shape: tuple[int, int], place: Any, has_loss: bool) -> tuple[jax.Array, Any]:
-        """Start a program; return its log, whose copy to the host is started, and the order that it computes."""
+        """Start a program; returns its log, whose copy to the host is started, and the order that it computes."""
         train = self._program(shape, has_loss)
         table = self._numbers(self.step, shape[0])
         self.params, self.slots, log, rows = train(self.params, self.slots, table, self.scale, self.x, self.y, place)

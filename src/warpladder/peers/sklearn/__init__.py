@@ -19,9 +19,7 @@ def build(net: Net, config: TrainConfig, state: State, options: ThreadOptions = 
 
 
 def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOptions()) -> str | None:
-    """MLPClassifier has Linear layers, with ReLU after all but the last, softmax and cross-entropy; SGD and Adam,
-    without clipping, with another weight decay.
-    """
+    """Reason against MLPClassifier: it has Linear layers, ReLU, softmax with cross-entropy; SGD or Adam, unclipped."""
     chain = [type(layer) for layer in net.layers if not isinstance(layer, Flatten)]
     hidden = [Linear, ReLU] * (len(chain) // 2)
     if chain != [*hidden, Linear] or not isinstance(net.loss, CrossEntropyLoss):

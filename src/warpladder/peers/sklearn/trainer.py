@@ -31,11 +31,7 @@ BLOCK = 1 << 20
 
 
 class Recorder(MLPClassifier):
-    """An MLPClassifier that keeps each batch's loss and number of correct samples, which `partial_fit` sums up or
-    forgets.
-
-    tune : called ahead of each update, where its optimizer needs setting for it.
-    """
+    """MLPClassifier that records each batch's loss and number of correct samples; tune : called before each update."""
 
     log: list[tuple[float, int]]
     tune: Callable[[], None] | None = None
@@ -202,8 +198,8 @@ def solver(optimizer: Any) -> dict[str, Any]:
 def tune(kept: Any, optimizer: Any, rate: float) -> None:
     """Set scikit-learn's optimizer for a step at this rate.
 
-    Its Adam adds eps to the root of the second mean as that is kept, torch.optim's to the root of the corrected one:
-    with eps times the root of the correction they are the same.
+    Its Adam adds eps to the root of the uncorrected second mean, torch.optim's to that of the corrected one: eps times
+    the root of the correction makes them equal.
     """
     if isinstance(optimizer, Adam):
         kept.learning_rate_init = rate

@@ -31,14 +31,13 @@ class TorchOptions(Options):
     """Options of the PyTorch peer.
 
     device : "cuda" trains on the GPU; None on the CPU.
-    mode : "graph" replays whole steps as CUDA graphs, "compile" does so after torch.compile; None starts one operation
-    after the other.
+    mode : "graph" replays whole steps as CUDA graphs, "compile" does so after torch.compile; None is eager.
     precision : of products: "fp64", with all numbers in float64, for eager steps; "tf32", or mixed precision in "bf16"
     or "fp16", on a GPU; None is fp32.
-    images : "last" keeps images and convolutions' weights with their channels last; None with their channels first.
+    images : "last" for channels-last images and convolution weights; None for channels first.
     loader : True takes batches from a DataLoader; None keeps the training set as one tensor on the device.
-    workers : the DataLoader's worker processes; None is four, or as many as there are cores.
-    pin_memory : whether the DataLoader's batches are page-locked, for copies to a GPU; None is True on a GPU.
+    workers : the DataLoader's worker processes; None is four, or the number of cores if it is smaller.
+    pin_memory : True for page-locked batches of the DataLoader; None is True on a GPU.
     threads : CPU threads; None takes every core that this process may use.
     """
 

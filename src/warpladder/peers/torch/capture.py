@@ -10,12 +10,10 @@ import torch
 
 
 def capture(work: Callable[[], object], pool: Any = None) -> torch.cuda.CUDAGraph:
-    """Record what `work` launches; it must have run before, so that nothing is searched for or allocated for the first
-    time.
+    """Record the launches of `work`, which must have run before, so that nothing is searched for or allocated.
 
-    Only this thread's calls are held against the recording: JAX's threads ask the driver for the state of their own
-    events at any time, and where that is forbidden to them, both the recording and JAX's stream are lost. Python's
-    collector rests meanwhile: memory that it frees is given back by this thread.
+    Only this thread's calls are held against the recording: JAX's threads query their events at any time, and an error
+    there would lose both the recording and JAX's stream. Python's collector rests, and frees memory in this thread.
     """
     graph = torch.cuda.CUDAGraph()
     gc.collect()

@@ -19,9 +19,7 @@ Step = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], Report
 class StepBuffers(Protocol):
     """Tensors of a trainer that its captured steps read and write.
 
-    x, labels : training set on the device; labels is None without labels.
-    whole : True if a batch has all samples.
-    update : update of the parameters.
+    x, labels : training set on the device; labels is None without labels. whole : True if a batch has all samples.
     loss, correct : (steps,) log of an epoch on the host.
     """
 
@@ -36,13 +34,12 @@ class StepBuffers(Protocol):
 
 
 class CapturedSteps:
-    """Block of steps of one shape; on a GPU a CUDA graph.
+    """Block of `count` steps of batches of `size` samples; on a GPU a CUDA graph.
 
-    trainer : trainer with its data set loaded.
-    step : function of samples, labels and the step's numbers that returns a loss and an output, or None.
-    count, size : number of steps, and samples in a batch.
+    trainer : with its data set loaded. step : function of samples, labels and numbers that returns (loss, output) or
+    None.
     pool : memory that a trainer's graphs share: one runs at a time, and their results are outside it.
-    has_loss : True if the steps compute losses and right samples.
+    has_loss : True if the steps compute losses and correct samples.
     """
 
     def __init__(self, trainer: StepBuffers, step: Step, count: int, size: int, pool: Any, has_loss: bool) -> None:
@@ -62,8 +59,7 @@ class CapturedSteps:
             self.graph = capture(lambda: self._steps(count), pool)
 
     def __call__(self, rows: torch.Tensor | None, first: int, numbers: torch.Tensor | None) -> None:
-        """Train on samples of these numbers, None for all. The log is copied into the trainer's, from entry `first` on,
-        in the order of the stream.
+        """Train on samples of these numbers, None for all, and copy the log into the trainer's, from entry `first` on.
 
         numbers : (at least count, columns), the numbers of each step; None if they are constant.
         """

@@ -1,8 +1,6 @@
-"""Training with PyTorch in CUDA graphs: an epoch's steps are captured when the data set is loaded, as one graph where
-they are small, and replayed.
+"""PyTorch trainer with CUDA graphs: an epoch's steps are captured when the data set is loaded, as one graph if small.
 
-The step is written out as a function of its tensors: PyTorch's autograd and its updates of many tensors at once, or all
-of it compiled by inductor.
+The step is a function of its tensors: PyTorch's autograd and its fused updates, or all of it compiled by inductor.
 """
 
 from __future__ import annotations
@@ -46,11 +44,10 @@ GATHERED = 1 << 28  # bytes of samples that a graph gathers before its first ste
 class GraphTrainer(Trainer):
     """Whole steps, with the gathering of their samples, in CUDA graphs over static buffers.
 
-    net, config, state : arguments of every rung's `build`.
-    device : {"cuda", "cpu"}; on the CPU the same functions run without a graph, for tests.
-    precision : {"fp32", "tf32", "bf16", "fp16"}; of the factors of products; weights, update and loss are float32. In
-    fp16 the loss is scaled, as `torch.amp.GradScaler` has it.
-    images_last : keep images and convolution weights in PyTorch's channels-last memory format.
+    device : "cuda", or "cpu", where the same functions run without a graph, for tests.
+    precision : "fp32", "tf32", "bf16" or "fp16" of the factors of products; weights, update and loss are float32. In
+    fp16 the loss is scaled, as by `torch.amp.GradScaler`.
+    images_last : channels-last images and convolution weights.
     compiled : let inductor compile forward, backward and update as one function.
     """
 
@@ -192,9 +189,7 @@ class GraphTrainer(Trainer):
         return x.permute(0, 3, 1, 2) if self.images_last else x
 
     def _autograd(self, has_loss: bool) -> Step:
-        """A step by PyTorch's own kernels: autograd, and updates of all tensors in one kernel each; without `has_loss`
-        it gives nothing.
-        """
+        """Step by PyTorch's autograd, and updates of all tensors in one kernel each; returns None if not `has_loss`."""
         slots = [list(tensors.values()) for tensors in self.slots.values()]
 
         def step(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
@@ -219,9 +214,7 @@ class GraphTrainer(Trainer):
         return step
 
     def _compiled(self, has_loss: bool) -> Step:
-        """A training step as one function for torch.compile, which drops what leads to no result: without `has_loss`
-        the loss.
-        """
+        """Training step as one function for torch.compile, which drops the loss without `has_loss`."""
 
         def scaled(
             params: Tensors, x: torch.Tensor, y: torch.Tensor | None, by: torch.Tensor | None
@@ -320,9 +313,7 @@ class GraphTrainer(Trainer):
             torch.cuda.empty_cache()  # for other processes on this GPU
 
     def _tensor(self, x: np.ndarray, scale: float) -> torch.Tensor:
-        """Samples as they are stored here: (samples, *in_shape), or with the channels last, in the format of the
-        products' factors.
-        """
+        """Samples as stored here: (samples, *in_shape), or channels last, in the format of the products' factors."""
         if self.images_last:
             x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
         return torch.from_numpy(pixels(x, scale)).to(self.device).to(self.format)

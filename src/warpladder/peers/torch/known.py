@@ -1,7 +1,4 @@
-"""Optimizers whose classes in torch.optim have fused kernels, and for which captured graphs have an update.
-
-The file does not import torch: the rungs can be listed without it.
-"""
+"""Optimizers with fused kernels in torch.optim and an update in captured graphs; imports no torch."""
 
 from ...optimizers import SGD, Adam, AdamW
 

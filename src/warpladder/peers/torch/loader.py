@@ -1,6 +1,4 @@
-"""Training with PyTorch as its tutorials have it: a DataLoader with worker processes and pinned memory, copies, and a
-loss that is read every step.
-"""
+"""PyTorch trainer as in its tutorials: DataLoader with workers and pinned memory, copies, a loss read every step."""
 
 from __future__ import annotations
 
@@ -40,11 +38,10 @@ class InOrder(Sampler[list[int]]):
 
 
 class LoaderTrainer(TorchTrainer):
-    """As `TorchTrainer`, with samples that stay on the host and reach the device through a DataLoader.
+    """`TorchTrainer` whose samples stay on the host and reach the device through a DataLoader.
 
-    net, config, state, device, threads : as `TorchTrainer`.
-    workers : processes that gather batches; None is WORKERS, or one for each core where there are fewer.
-    pin_memory : whether batches are page-locked; None is where the device is a GPU.
+    workers : processes that gather batches; None is WORKERS, or one for each core if there are fewer.
+    pin_memory : True for page-locked batches; None is True on a GPU.
     """
 
     def __init__(

@@ -1,6 +1,4 @@
-"""Nets in PyTorch: as an equal `nn.Sequential`, and as a function of their parameters; and the arithmetic that products
-are done in.
-"""
+"""Nets in PyTorch, as an `nn.Sequential` and as a function of parameters; and the arithmetic of products."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
 
 
 def lacking(kind: type[Layer]) -> str | None:
-    """Why PyTorch's peer has nothing for a layer that is not listed here, or None: it takes the class of that name in
-    `torch.nn`.
-    """
+    """Reason why PyTorch's peer lacks a layer that is not listed here, or None: `torch.nn` has a class of its name."""
     found = getattr(nn, kind.__name__, None)
     if isinstance(found, type) and issubclass(found, nn.Module):
         return None
@@ -72,10 +68,7 @@ def lacking(kind: type[Layer]) -> str | None:
 
 
 def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, channels_last: bool) -> torch.Tensor:
-    """(n, *out_shape) from samples (n, *in_shape) in the parameters' format.
-
-    channels_last : the memory format of images; weights that read a flattened image then have its channels last too.
-    """
+    """Outputs (n, *out_shape) of samples (n, *in_shape) in the parameters' format; channels_last : images' layout."""
     image: Shape | None = None  # what a flat vector was, where its channels are last
     for i, (layer, shape) in enumerate(pooled_first(net)):
         match layer:
@@ -104,10 +97,10 @@ def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, chann
 
 @contextmanager
 def arithmetic(precision: str, *, search: bool = True) -> Iterator[None]:
-    """PyTorch's process-wide settings for products on a GPU: ours while we train, then again what they were.
+    """Context with PyTorch's process-wide settings for products on a GPU.
 
     precision : "fp32" and "fp64" switch TF32 off, in matrix products and in convolutions; all else leaves it on.
-    search : whether cuDNN tries its algorithms on a shape that it has not met.
+    search : True if cuDNN tries its algorithms on a new shape.
     """
     cudnn, exact = torch.backends.cudnn, precision in ("fp32", "fp64")
     if hasattr(

@@ -1,6 +1,4 @@
-"""The order of an epoch's samples, computed by PyTorch where they lie: the numbers of `Order.indices`, without a
-transfer.
-"""
+"""Order of an epoch's samples, `Order.indices`, computed by PyTorch on the device."""
 
 from __future__ import annotations
 
@@ -26,11 +24,7 @@ def mix(x: torch.Tensor) -> torch.Tensor:
 
 
 def shuffled(words: torch.Tensor, n: int, half_bits: int) -> torch.Tensor:
-    """(n,) int64: the sample at each position of an order that shuffles.
-
-    words : (ORDER_WORDS,) int64; `Order.words`.
-    n, half_bits : the order's own; they decide the shapes.
-    """
+    """(n,) int64: the sample at each position of an order that shuffles; words : (ORDER_WORDS,) int64, its key."""
     values = torch.arange(1 << 2 * half_bits, device=words.device)
     mask = (1 << half_bits) - 1
     left, right = values >> half_bits, values & mask
@@ -46,11 +40,7 @@ def shuffled(words: torch.Tensor, n: int, half_bits: int) -> torch.Tensor:
 
 
 class Shuffle:
-    """The order of an epoch on a device; on a GPU it is worked out by a graph, since its hundred kernels are all small.
-
-    n : samples.
-    device : where the numbers are wanted.
-    """
+    """Order of an epoch's n samples on a device; on a GPU by a graph, since its hundred kernels are all small."""
 
     def __init__(self, n: int, device: torch.device) -> None:
         self.n, self.device = n, device

@@ -10,12 +10,10 @@ GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000  # those of GradScaler
 
 
 class LossScale:
-    """A factor of the loss that keeps small gradients within fp16's range; a step whose scaled gradients are not finite
-    is left out, and halves it.
+    """Factor of the loss that keeps small gradients within fp16's range; not finite ones skip the step and halve it.
 
-    scale : () float32; by which the loss is multiplied.
-    steps : () int32; steps since it was last moved: after INTERVAL of them it doubles.
-    bad : () float32; 1 where the last gradients were not all finite, else 0.
+    scale : () float32, the factor. steps : () int32, since the last change: after INTERVAL of them it doubles.
+    bad : () float32, 1 if the last gradients were not all finite, else 0.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -41,9 +39,7 @@ class LossScale:
 def unscaled(
     grads: dict[str, torch.Tensor], scale: torch.Tensor, steps: torch.Tensor
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """Gradients divided by the scale, and () bool, whether all are finite; moves the scale: `unscale` and `move`
-    written out for inductor.
-    """
+    """Gradients divided by the scale, and () bool, True if finite: `unscale` and `move`, written out for inductor."""
     good = torch.stack([g.isfinite().all() for g in grads.values()]).all()
     out = {name: g / scale for name, g in grads.items()}
     grown = steps + 1 >= INTERVAL

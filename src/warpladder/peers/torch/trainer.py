@@ -1,6 +1,4 @@
-"""Training with PyTorch in eager mode, in the loop of a careful user. docs/peers.md has the measurements for each
-choice.
-"""
+"""PyTorch trainer in eager mode, the loop of a careful user (docs/peers.md has the measurements for each choice)."""
 
 from __future__ import annotations
 
@@ -37,13 +35,12 @@ TOGETHER = 256  # steps whose samples are looked up at once, while a GPU is busy
 
 
 class TorchTrainer(Trainer):
-    """The equal `nn.Sequential`, the class of `torch.optim` that is called as the optimizer is, and no DataLoader.
+    """Trainer by the equal `nn.Sequential` and the `torch.optim` class of the optimizer's name, without a DataLoader.
 
-    net, config, state : arguments of every rung's `build`.
-    device : {"cpu", "cuda"}; where it trains; the data set is there too. `RungError` if PyTorch has no such device.
-    precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}; of products. In fp64 all numbers are float64; bf16 and fp16
-    are automatic mixed precision, with a scaled loss in fp16.
-    channels_last : keep images and convolution weights in PyTorch's channels-last memory format.
+    device : "cpu" or "cuda", where it trains and the data set lies; `RungError` if PyTorch has no such device.
+    precision : "fp64", "fp32", "tf32", "bf16" or "fp16" of products. In fp64 all numbers are float64; bf16 and fp16 are
+    automatic mixed precision, with a scaled loss in fp16.
+    channels_last : channels-last images and convolution weights.
     """
 
     def __init__(
@@ -102,9 +99,7 @@ class TorchTrainer(Trainer):
     def _steps(
         self, order: Order, first: int, last: int, batch: int, has_loss: bool
     ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Losses and right answers of some steps, on the device, which may be still at work on them; nothing without
-        `has_loss`.
-        """
+        """Losses and correct counts of some steps, on the device, perhaps not computed yet; None without `has_loss`."""
         assert self.x is not None
         losses: list[torch.Tensor] = []
         hits: list[torch.Tensor] = []
@@ -141,9 +136,7 @@ class TorchTrainer(Trainer):
     def _step(
         self, x: torch.Tensor, labels: torch.Tensor | None, has_loss: bool
     ) -> tuple[torch.Tensor | None, torch.Tensor]:
-        """One step on samples as they are stored; returns the loss, or None without `has_loss`, and the output, which
-        nothing holds a graph of.
-        """
+        """Train one step on stored samples; returns the loss (None without `has_loss`), and the detached output."""
         if self.channels_last:
             x = x.permute(0, 3, 1, 2)
         with self._autocast():
@@ -233,14 +226,12 @@ class TorchTrainer(Trainer):
         return np.float64 if self.element == torch.float64 else np.float32
 
     def _autocast(self) -> torch.autocast:
-        """Where products are in a shorter format, a block in which PyTorch has them so."""
+        """Context in which PyTorch multiplies in the trainer's precision."""
         return torch.autocast(self.device.type, self.short or torch.bfloat16, enabled=self.short is not None)
 
     @contextmanager
     def _settings(self, search: bool = True) -> Iterator[None]:
-        """PyTorch's number of threads and its arithmetic are the process's: ours while we train, then again what they
-        were.
-        """
+        """Context with this trainer's number of threads and arithmetic, which are settings of the process."""
         if self.device.type == "cuda":
             with arithmetic(self.precision, search=search):
                 yield
@@ -254,10 +245,10 @@ class TorchTrainer(Trainer):
 
 
 def slope(output: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """The gradient of the mean loss by the net's output, in float32, as the loss itself would send it back.
+    """Gradient of the mean loss by the net's output, in float32, as the loss itself would send it back.
 
-    output : (n, *out_shape), without a graph. wanted : (n,) int64 labels for cross-entropy; for the squared error a
-    tensor of the output's shape.
+    output : (n, *out_shape), without a graph. wanted : (n,) int64 labels, or for the squared error a tensor like
+    output.
     """
     if wanted.dtype != torch.int64:
         return (output.float() - wanted.float()).mul_(2 / output.numel())

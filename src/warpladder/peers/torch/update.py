@@ -1,6 +1,4 @@
-"""The optimizers in PyTorch: `torch.optim`'s class of the same name, and for graphs an update of all tensors whose
-numbers lie on the device.
-"""
+"""Optimizers in PyTorch: `torch.optim`'s classes, and for graphs an update of all tensors with device numbers."""
 
 from __future__ import annotations
 
@@ -19,14 +17,11 @@ Tensors = dict[str, torch.Tensor]
 
 
 def eager(optimizer: Optimizer, params: Iterable[torch.Tensor], exact: bool = False) -> torch.optim.Optimizer:
-    """`torch.optim`'s optimizer of this name with these settings, after a first step along no gradient, so that it has
-    made its slots.
+    """`torch.optim`'s optimizer of this name and settings, after a step along no gradient, which makes its slots.
 
-    exact : leave out PyTorch's fused Adam, whose kernel for CUDA corrects by powers of betas that are rounded to
-    float32: updates are off by up to 8e-6 of themselves in the first hundreds of steps, which a proof in float32
-    refuses.
-    Raises AttributeError: there is none of this name.
-    Raises TypeError, ValueError: it does not take the settings.
+    exact : leave out PyTorch's fused Adam, whose CUDA kernel corrects by powers of betas rounded to float32: updates
+    are off by up to 8e-6 of themselves in the first hundreds of steps, which a proof in float32 refuses.
+    Raises AttributeError: the name is unknown. Raises TypeError, ValueError: it does not take the settings.
     """
     name, params = type(optimizer).__name__, list(params)
     settings = {
@@ -69,9 +64,7 @@ class GraphUpdate:
     table with a row for each step, `numbers` is the host's copy, and the functions below take a row. If all steps have
     the same numbers they are constants, and the row is None.
 
-    config : with an optimizer of `KNOWN`.
-    compiled : whether `one` is used, which inductor compiles with all the rest, or `all`, of PyTorch's own kernels.
-    exact : leave out PyTorch's fused Adam: see `eager`.
+    compiled : use `one`, for inductor, and not `all`, of PyTorch's own kernels. exact : see `eager`.
     """
 
     def __init__(self, config: TrainConfig, compiled: bool, exact: bool = False) -> None:
@@ -79,9 +72,7 @@ class GraphUpdate:
         self.written = exact and isinstance(config.optimizer, Adam)
 
     def numbers(self, first: int, last: int, samples: int) -> np.ndarray:
-        """(last - first, columns) float32, of updates first..last-1: `Optimizer.numbers`, or for a fused kernel each
-        one's rate and its number from 1 on.
-        """
+        """(last - first, columns) float32 of updates first..last-1: `Optimizer.numbers`, or (rate, number) if fused."""
         if self.compiled or self.written:
             return self.config.numbers(first, last, samples).astype(np.float32)
         rates = self.config.rates(first, last, samples)
@@ -91,9 +82,7 @@ class GraphUpdate:
         self, params: list[torch.Tensor], grads: list[torch.Tensor], slots: list[list[torch.Tensor]],
         row: torch.Tensor | None, bad: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
-        """Change parameters and slots, each a list of tensors, by kernels of many tensors, or nothing where `bad`, (),
-        is 1; grads are overwritten.
-        """
+        """Update parameters and slots, lists of tensors, by fused kernels, unless `bad`, (), is 1; overwrites grads."""
         clip, optimizer = self.config.clip_value, self.config.optimizer
         if clip is not None:
             torch._foreach_clamp_max_(grads, clip)
@@ -190,9 +179,7 @@ class GraphUpdate:
 def sgd(
     optimizer: SGD, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None
 ) -> tuple[torch.Tensor, Tensors]:
-    """SGD's step, to be taken off the parameter (an add_ with an alpha loses it in inductor 2.13 where that is fused
-    into a product), and the new slots.
-    """
+    """SGD's step, to be subtracted (inductor 2.13 loses an add_ with alpha fused into a product), and the new slots."""
     kept: Tensors = {}
     if optimizer.weight_decay:
         g = g + optimizer.weight_decay * p

@@ -1,7 +1,4 @@
-"""Boundaries between consecutive segments: shapes and arrays of the activations and gradients that pass there.
-
-Boundary k lies before segment k, and the last one after the last segment. All arrays are float32.
-"""
+"""Boundaries between segments: shapes and float32 arrays of activations and gradients; number k precedes segment k."""
 
 from __future__ import annotations
 
@@ -17,10 +14,7 @@ from ...ops.engine.segments import Cut
 
 @dataclass(frozen=True)
 class Boundaries:
-    """Boundaries of a net's chain that is cut into segments.
-
-    cut : the segments, each with its nodes.
-    """
+    """Boundaries of a net's chain; cut : its segments, each with its nodes."""
 
     net: Net
     cut: Cut
@@ -91,7 +85,7 @@ class BoundaryArrays:
 
     x : (capacity, *in_shape) float32, the net's input; None if one segment computes a whole step.
     labels : (capacity,) int32; None if the net learns none, or if one segment computes a whole step.
-    values, gradients : activations and their gradients by boundary, in the shape in which the segment before writes.
+    values, gradients : activations and gradients by boundary, shaped as the segment before writes them.
     activations, own_gradients : the distinct arrays of these without x, for the account of memory.
     """
 

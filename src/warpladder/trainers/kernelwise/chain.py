@@ -29,12 +29,9 @@ class Stage:
 class Chain:
     """Segments bound to a device's memory.
 
-    arrays : arrays between the segments; their boundaries name the segments.
-    params, grads : by the names of `param_slices`; empty grads bind for prediction alone.
-    samples : for a segment that gathers.
-    log : for a segment with the loss.
+    arrays : between the segments, with their boundaries. params, grads : by names; no grads to predict only.
+    samples : for a segment that gathers. log : for a segment with the loss.
     update : returns the optimizer's step on exactly the parameters of these names.
-
     updated : parameters that segments update in place when a batch comes in one slice.
     """
 

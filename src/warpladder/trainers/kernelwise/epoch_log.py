@@ -1,6 +1,4 @@
-"""Per-step arrays of an epoch on the device: losses and correct counts that steps write, and the optimizer's settings
-that they read.
-"""
+"""Per-step arrays of an epoch on the device: losses, correct counts, and the optimizer's numbers."""
 
 from __future__ import annotations
 
@@ -18,12 +16,8 @@ REPEATS = 400
 class DeviceEpochLog:
     """Losses and correct counts of an epoch's steps.
 
-    step : (1,) int32, number of the running step.
-    steps : steps of an epoch.
-
-    entries : steps that the log can hold.
-    logged : (2, entries) float64: losses, and correct counts as the bits of int64.
-    log : views of these, for the kernels.
+    step : (1,) int32, number of the running step, of `steps`. entries : steps that the log can hold.
+    logged : (2, entries) float64: losses, and correct counts as the bits of int64. log : its views for kernels.
     """
 
     def __init__(self, device: Device, step: Array, steps: int) -> None:
@@ -49,12 +43,9 @@ class DeviceEpochLog:
 
 
 class StepSettings:
-    """Settings of the optimizer for each step: learning rate, bias corrections and the like.
+    """Optimizer's settings for each step: learning rate, bias corrections and the like.
 
-    samples : of the training set.
-    entries : steps that the array holds.
-
-    numbers : (entries, NUMBERS) float32, or one row if all steps have the same settings.
+    numbers : (entries, NUMBERS) float32, or one row if all steps have equal settings.
     """
 
     def __init__(self, device: Device, config: TrainConfig, samples: int, entries: int) -> None:

@@ -1,7 +1,6 @@
-"""Feeds: how a step's samples reach the device, and its loss comes back.
+"""Feeds: transfer of a step's samples to the device and of its loss back.
 
-All of them give the same bits: samples travel as they are stored, and are multiplied by the data set's scale in one
-kernel.
+All give the same bits: samples travel as they are stored, and one kernel multiplies them by the data set's scale.
 """
 
 from __future__ import annotations
@@ -26,12 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowGather:
-    """Gathering of samples on the device in the order in which they lie there.
+    """Gathering of samples on the device, in the order in which they lie there.
 
-    gather : segment type for Gather alone.
-    x : (capacity, *in_shape) float32, where samples go; None for the resident feed, whose chain gathers them itself.
-    target : (capacity,) int32, where labels go, or None.
-    step : (1,) int32, as `Log.step`.
+    gather : segment type for Gather alone. step : (1,) int32, as `Log.step`.
+    x : (capacity, *in_shape) float32 target; None for the resident feed, whose chain gathers itself.
+    target : (capacity,) int32 labels, or None.
     """
 
     device: Device
@@ -51,11 +49,9 @@ class RowGather:
 
 
 class Feed(ABC):
-    """Brings samples into x and target.
+    """Transfer of samples into x and target.
 
-    batch : samples in a full batch.
-    rows : the arrays that a slice's samples go to.
-    labelled : True if the net learns labels.
+    batch : samples in a full batch. rows : arrays for a slice's samples. labelled : True if the net learns labels.
     """
 
     def __init__(self, dataset: Dataset, batch: int, rows: RowGather, labelled: bool, log: Log) -> None:
@@ -78,10 +74,7 @@ class Feed(ABC):
 
     @abstractmethod
     def send(self, step: int, part: Slice, work: Launches) -> None:
-        """Copy a slice's samples and queue the launches that train on them.
-
-        work : launches of the slice; the first of them are those of `launches`.
-        """
+        """Copy a slice's samples and queue the launches that train on them: `work`, which begins with `launches`."""
 
     @abstractmethod
     def launches(self, part: Slice) -> Launches:
@@ -149,7 +142,7 @@ class SyncFeed(Feed):
 
 
 class ResidentFeed(Feed):
-    """The whole data set lies on the device, whose kernels gather each step's samples: no copies during training."""
+    """Feed with the whole data set on the device: kernels gather each step's samples, and nothing is copied."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -202,9 +195,7 @@ LANES = 3
 
 
 class StreamedFeed(Feed):
-    """Three page-locked host buffers and three device buffers take turns: batch i + 2 is collected and batch i + 1
-    copied while batch i trains.
-    """
+    """Feed with three page-locked host buffers and three device buffers: while batch i trains, i + 1 is copied."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]

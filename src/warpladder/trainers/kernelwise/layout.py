@@ -17,10 +17,7 @@ ALIGN = 32
 
 
 class ParameterLayout:
-    """Offsets of a net's tensors in a flat device array; the gaps between them are zero and stay so.
-
-    size : float32 numbers of the array.
-    """
+    """Offsets of a net's tensors in a flat float32 device array of `size` numbers; gaps between them stay zero."""
 
     def __init__(self, net: Net) -> None:
         self.net = net

@@ -10,7 +10,7 @@ from .feeds import StreamedFeed
 
 @dataclass(frozen=True)
 class Span:
-    """What one batch did on the device, in seconds since the first event."""
+    """Times of one batch on the device, in seconds since the first event."""
 
     step: int
     what: str
@@ -19,10 +19,7 @@ class Span:
 
 
 class Timeline:
-    """Records events around the copies and the computations of a streamed feed's next steps.
-
-    feed : its `mark` is listened to until `close`.
-    """
+    """Recorder of events around the copies and computations of a streamed feed's next steps, until `close`."""
 
     def __init__(self, feed: StreamedFeed) -> None:
         self.feed = feed

@@ -41,12 +41,9 @@ BLOCK_SIZE = 256
 class KernelTrainer(Trainer):
     """Trainer that binds a net's segments to the device's memory once; a step is then a list of launches.
 
-    net, config, state : as every rung's `build` is given them.
-    device : a GPU, or the emulator.
-    table : which kernels to use.
-    feed : {"sync", "streamed", "resident"}; how samples reach the device.
+    device : a GPU, or the emulator. table : kernels of each layer. precision : in which segments compute layers.
+    feed : "sync", "streamed" or "resident" transfer of samples.
     block_size : threads in a block where a kernel leaves the choice; None is BLOCK_SIZE.
-    precision : precision in which segments compute layers.
     """
 
     def __init__(
@@ -232,10 +229,7 @@ class KernelTrainer(Trainer):
         return found
 
     def stages(self, part: Slice, repeated: bool = False) -> list[Stage]:
-        """Stages of a slice, in order.
-
-        repeated : True if the step before had the same slice; it may have prepared some of this one.
-        """
+        """Stages of a slice in order; repeated : True if the step before, of an equal slice, may have prepared some."""
         assert self.chain is not None and self.feed is not None
         no_layers = range(0)
         out = self.chain.prepare(part, repeated)

@@ -1,4 +1,4 @@
-"""Which device a run's kernels run on, and why they may not."""
+"""Device on which a run's kernels run, and reasons why they cannot."""
 
 from __future__ import annotations
 

@@ -1,3 +1,4 @@
-"""The native rung's trainer: a net becomes a program (program/plan.py) that one compiled loop (threads/run.py) runs on
-kernels written in vector instructions. It imports nets, config, optimizers and ops/jit. Begin with trainer.py.
+"""Native rung's trainer: one compiled loop (threads/run.py) runs a net's program (program/plan.py) of vector kernels.
+
+It imports nets, config, optimizers and ops/jit. Begin with trainer.py.
 """

@@ -231,10 +231,7 @@ class NativeTrainer(Trainer):
         self._workers.close()
 
     def _programs_for(self, memory: NativeMemory, has_loss: bool) -> np.ndarray:
-        """(threads, rows * ROW) int64: the program of steps with losses or without, for each thread.
-
-        Operations are compiled, or fetched from the cache, at the first call.
-        """
+        """Programs with losses or without, (threads, rows * ROW) int64; the first call compiles or loads operations."""
         kind = has_loss, _whole_bytes(memory)
         if kind not in self._programs:
             started = time.perf_counter()
@@ -266,10 +263,7 @@ class NativeTrainer(Trainer):
         return CompiledFunction(f"{home}.loops", "step", "loop") if own else None
 
     def _job(self, table: np.ndarray, programs: np.ndarray, terms: int, predicts: int = 0) -> np.ndarray:
-        """Arguments of the compiled loop, (JOB,) int64. They keep neither the memory's table alive nor the programs.
-
-        predicts : number of samples to predict; 0 to train.
-        """
+        """Arguments of the compiled loop, (JOB,) int64, which own no array; predicts : number of samples, or 0."""
         plan, sharing = self.plan, self.plan.sharing
         return StepsJob(
             parts=self.threads, workers=self.threads, first=0, last=1, patience=MANY, predicts=predicts > 0,

@@ -32,11 +32,9 @@ WITHIN = 1.3
 
 
 class Choice(ABC, Generic[Variant]):
-    """A product or a segment that several variants can compute.
+    """Product or segment that several variants can compute.
 
-    layer : number of the segment's first layer in the net.
-    op : the segment that is bound now.
-    n : samples at a time.
+    layer : number of the segment's first layer. op : segment that is bound now. n : samples at a time.
     """
 
     def __init__(self, layer: int, op: Segment, n: int) -> None:
@@ -91,9 +89,7 @@ class Choice(ABC, Generic[Variant]):
         return next((variant for variant in self.variants() if self.record(variant) == record), None)
 
     def key(self, hardware: str) -> str:
-        """Hash of everything that decides which variant is fastest: the device, the layers and their shapes, the
-        variants and the kernels' sources.
-        """
+        """Hash of device, layers, shapes, variants and kernel sources: all that decides which variant is fastest."""
         calls = all_calls(self.op, self.n)
         used = {call.kernel.source.digest for call in calls if isinstance(call, Launch)}
         digests = sorted(used | {sources.read(path).digest for path in self.files})
@@ -107,10 +103,7 @@ class Choice(ABC, Generic[Variant]):
 
 
 class TileChoice(Choice[TilePlan]):
-    """The tiles and parts of one product of an op.
-
-    product : "y", "dx" or "dw".
-    """
+    """Tiles and split-K parts of one product of an op; product : "y", "dx" or "dw"."""
 
     def __init__(self, layer: int, op: Segment, n: int, product: str) -> None:
         super().__init__(layer, op, n)
@@ -180,11 +173,7 @@ class TileChoice(Choice[TilePlan]):
 
 
 class SegmentChoice(Choice[type[Segment]]):
-    """The segment of a run of layers.
-
-    chain, place : the chain, and the number of the segment in it.
-    alternatives : other segments that can compute the same layers.
-    """
+    """Segment of a run of layers: its number `place` in the chain, and `alternatives` that can compute the layers."""
 
     def __init__(self, chain: Chain, place: int, alternatives: tuple[type[Segment], ...]) -> None:
         op = chain.segments[place]

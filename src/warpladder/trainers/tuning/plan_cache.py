@@ -1,5 +1,4 @@
-"""Disk cache of the tuner's plans: the next run of the same shapes on the same device uses the same kernels, and
-ends in the same bits.
+"""Disk cache of the tuner's plans: equal shapes on an equal device use equal kernels, and end in equal bits.
 
 An entry holds one product's plan as JSON. Its key is a hash of everything that decides the plan (`candidates.key`). An
 entry that cannot be read is reported and timed again.

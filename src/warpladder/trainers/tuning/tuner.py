@@ -1,9 +1,7 @@
-"""The tuner: times the variants that can compute each layer of a net on the device that trains it, and uses the
-fastest.
+"""Tuner: times the variants of each layer on the device that trains it, and uses the fastest.
 
-The choice depends on a clock, and the last bits of the trained weights depend on the choice. So it is made once: a run
-stores it and resumes with it (`Trainer.tuned`), and other runs of the same shapes on the same device find it in
-`plan_cache`.
+The choice depends on a clock, and the last bits of trained weights on the choice. So it is made once: a run stores it
+and resumes with it (`Trainer.tuned`), and equal runs on an equal device find it in `plan_cache`.
 """
 
 from __future__ import annotations
@@ -34,16 +32,14 @@ WORTH = 3_000_000
 def tune(
     chain: Chain, alternatives: tuple[type[Segment], ...], stored: NetPlan | None, say: Callable[[str], None] | None
 ) -> NetPlan | None:
-    """Choose the segments of a chain that compute layers alone, and the tiles of their products, for as many samples as
-    it holds.
+    """Choose the segments of a chain that compute layers alone, and the tiles of their products, for the samples that
+    it holds; None if the device's times mean nothing, or no choice is worth timing.
 
-    Fewer samples, an epoch's last batch, are computed by the same segments and by the model's tiles: an epoch has one
-    of them. Activations and gradients are overwritten; parameters, momentum and the log of steps are not touched.
+    Fewer samples, an epoch's last batch, are computed by the same segments and by the model's tiles. Activations and
+    gradients are overwritten; parameters, momentum and the log of steps are not touched.
 
-    alternatives : other segments that a segment may be replaced by.
-    stored : the plan of the run that is resumed. Its choices are used, and not timed.
-    say : gets a line when timing begins and one when it ends.
-    Returns NetPlan or None: the choices in use; None if the device's times mean nothing, or no choice is worth timing.
+    alternatives : other segments that may replace a segment. say : called when timing begins and ends.
+    stored : plan of the run that is resumed, whose choices are used, and not timed.
     """
     device = chain.device
     if stored is not None and stored.hardware != device.hardware:
@@ -75,12 +71,7 @@ def tune(
 
 
 class Tuner:
-    """Settles one choice after another: from the resumed run's plan, from the plan cache, or by timing.
-
-    chain : the chain to tune.
-    hardware : of the chain's device.
-    stored, say : as `tune`.
-    """
+    """Settles one choice after another: from the resumed run's plan, from the plan cache, or by timing."""
 
     def __init__(self, chain: Chain, hardware: str, stored: NetPlan | None, say: Callable[[str], None] | None) -> None:
         self.chain, self.hardware, self.stored, self.say = chain, hardware, stored, say

@@ -1,8 +1,8 @@
-"""A clock around each instruction: its time inside whole steps, on each thread.
+"""Clock around each instruction: its time inside whole steps, on each thread.
 
-A program is a table with a row for each instruction, which begins with the address of its operation, and every thread
-has a copy of it. So a clock needs no line in the loop that trains: in a copy of the table the address is that of
-`clocked` (threads/run.py), which finds the operation's own address at the row's end.
+Each thread has a copy of the program, a table with a row for each instruction, which begins with its operation's
+address. In a timed copy that is the address of `clocked` (threads/run.py), which finds the operation's at the row's
+end. So the loop that trains needs no line for a clock.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ CLOCKED = CompiledFunction(f"{__package__.rpartition('.')[0]}.threads.run", "clo
 
 
 class Spent(NamedTuple):
-    """An instruction's time.
-
-    operation : its name. calls, seconds : of each thread, on average.
-    """
+    """Time of an instruction: the operation's name, and each thread's calls and seconds on average."""
 
     operation: str
     calls: float

@@ -1,7 +1,7 @@
-"""Vector instructions in LLVM's terms, with which the kernels' intrinsics are written.
+"""Vector instructions as LLVM code, from which the kernels' intrinsics are made.
 
-Every function emits code at the builder's position; none runs anything. The intrinsics at the end, `transposed` and
-`add_up`, are two of which several kernels are made.
+Every function emits code at the builder's position; none runs anything. Two shared intrinsics, `transposed` and
+`add_up`, are at the end.
 """
 
 from __future__ import annotations
@@ -90,11 +90,10 @@ def counted(builder: ir.IRBuilder, count: ir.Value, start: list[ir.Value]):  # t
 
 
 def opaque(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:
-    """A loop's index, or a sum of strides that a loop carries, (int64) as a number of which LLVM knows nothing.
+    """Loop's index, or a loop's sum of strides, as an int64 that LLVM cannot analyse.
 
-    LLVM knows that `row + index * stride` of a loop's index is a pointer that advances, and for AMD's cores it has one
-    for each of a tile's rows: more than there are registers, so that most are read, advanced and written in memory at
-    every step.
+    Otherwise LLVM makes of `row + index * stride` an advancing pointer, on AMD's cores one for each row of a tile: more
+    than there are registers, so that most are read, advanced and written in memory at every step.
     """
     return builder.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [index], False)
 
@@ -154,10 +153,10 @@ class Rows(NamedTuple):
 
 
 def emitted(result: Any = types.void) -> Callable[[Callable[..., Any]], Any]:
-    """Decorator: an intrinsic of a function (builder, *arguments) that emits its code; result : its type.
+    """Decorator for an intrinsic with result type `result`: a function (builder, *arguments) that emits its code.
 
-    1-D arrays come as pointers to their data, 2-D arrays as `Rows`, whole numbers as int64, tuples as lists of these.
-    The function returns the result, as a list if it is a tuple.
+    1-D arrays come as pointers, 2-D arrays as `Rows`, whole numbers as int64, tuples as lists; a tuple is returned as a
+    list.
     """
 
     def decorated(emit: Callable[..., Any]) -> Any:

@@ -1,7 +1,7 @@
-"""Functions that compiled code alone calls: operations, each compiled by itself and called by address, and their parts.
+"""Functions that only compiled code calls: operations, each compiled by itself and called by address, and their parts.
 
-None can be called from Python as it is: unpacking Python objects would take longer to compile than the work itself.
-None makes an array, so none counts references.
+None can be called from Python: unpacking Python objects takes longer to compile than the work itself. None makes an
+array, so none counts references.
 """
 
 from __future__ import annotations
@@ -61,10 +61,7 @@ def inner(function: Callable) -> Any:
 
 
 def compile_now(function: CompiledFunction) -> MachineCode:
-    """Machine code of a function.
-
-    Raises RuntimeError: a file .numba_config.yaml makes numba compile for another processor than the plan was made for.
-    """
+    """Machine code of a function; `RuntimeError` if .numba_config.yaml names another processor than the plan's."""
     if cpu_target.target_context.codegen().magic_tuple()[1:] != target():
         raise RuntimeError(
             "numba compiles for another processor than this one: say which in NUMBA_CPU_NAME, not in .numba_config.yaml"
@@ -81,10 +78,7 @@ def compile_now(function: CompiledFunction) -> MachineCode:
 
 
 def loop_address(loop: Callable) -> int:
-    """Address of the machine code of an optimizer's loop, which is compiled if need be.
-
-    Raises ConfigError: the loop returns something: one of a user's own optimizer may be wrong.
-    """
+    """Address of an optimizer's compiled loop; `ConfigError` if the loop, which may be a user's, returns something."""
     loop.compile(LOOP)  # type: ignore[attr-defined]
     found = loop.overloads[LOOP]  # type: ignore[attr-defined]
     if found.signature.return_type != types.none:

@@ -1,4 +1,4 @@
-"""Machine code on disk: object files that LLVM loads without numba, whose import and tables take most of a second.
+"""Machine code on disk: object files that LLVM loads without importing numba, which takes most of a second.
 
 Files are in the folder of this state of the sources (ops/jit/cache.py), so that a function's name is key enough.
 """
@@ -105,9 +105,7 @@ def _compiled(function: CompiledFunction) -> MachineCode:
 
 
 def _load(code: MachineCode) -> tuple[int, Any]:
-    """A function's address, and the engine that owns its memory. Each has its own engine: several object files may
-    define the same of numba's own functions.
-    """
+    """Address of a function, and its own LLVM engine: object files may define equal functions of numba."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()

@@ -1,6 +1,4 @@
-"""Precompilation on several cores: numba compiles one function at a time in a process, so other processes compile some
-of them and store them on disk.
-"""
+"""Precompilation on several cores by processes, since numba compiles one function at a time in each."""
 
 from __future__ import annotations
 
@@ -25,10 +23,7 @@ LONGEST = (
 
 
 def precompile(functions: Iterable[CompiledFunction]) -> None:
-    """Compile functions with the help of other processes, but for those on disk.
-
-    If a process ends early or cannot be started, the first call of `address` compiles its function.
-    """
+    """Compile missing functions in several processes; `address` compiles those whose process fails."""
     missing = [function for function in dict.fromkeys(functions) if not is_stored(function)]
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     left = deque(sorted(missing, key=lambda function: ranks.get(function.name, len(LONGEST))))

@@ -1,9 +1,9 @@
-"""Convolution as a matrix product that never stores its patches (implicit GEMM). A Linear layer is one of 1 x 1.
+"""Convolution as a matrix product that never stores its patches (implicit GEMM). A Linear layer is one of 1 x 1, on an
+image of one row whose pixels are the samples.
 
 Pixels are a product's rows, output channels its columns, and k runs over (kernel row, kernel column, input channel). A
 tile is ROWS pixels by TOGETHER panels. Weights are stored in panels of WIDTH output channels, (panel, kernel row,
-kernel column, input channel, WIDTH), so that a tile reads its weights as one stream. A Linear layer is the convolution
-of an image of one row whose pixels are the samples.
+kernel column, input channel, WIDTH), so that a tile reads its weights as one stream.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ read_convolve, _read_transpose = reader(ConvolveOperands), reader(TransposeOpera
 
 @inner
 def broad_rows(rows):  # type: ignore[no-untyped-def]
-    """Number of `rows` rows for broad tiles, such that whole tiles of ROWS take the others.
+    """Number of `rows` rows for broad tiles, such that whole tiles of ROWS take the others, and only the last may be
+    padded.
 
-    Only the last of these may then have rows that do not count. rows : rows that count; 0 or less if a thread's range
-    is empty and begins after the last row.
+    rows : 0 or less if a thread's range is empty and begins after the last row.
     """
     count = max(0, rows) // BROAD_ROWS
     while count > 0 and ((rows + ROWS - 1) // ROWS * ROWS - count * BROAD_ROWS) % ROWS != 0:
@@ -39,10 +39,7 @@ def broad_rows(rows):  # type: ignore[no-untyped-def]
 
 @inner
 def in_broad(rows, panel, panel_range):  # type: ignore[no-untyped-def]
-    """Rows of a panel that broad tiles take, `rows` or 0, and True if their BROAD panels begin with this one.
-
-    The last panels of a range may be fewer than BROAD.
-    """
+    """Rows of a panel for broad tiles, `rows` or 0, and True if BROAD panels (fewer at the end) begin here."""
     which = (panel - panel_range[0]) % BROAD
     if TOGETHER == 1 or panel - which + BROAD > panel_range[1]:
         return 0, False
@@ -75,9 +72,7 @@ def _fill_offsets(at, first_pixel, pixels, it, width):  # type: ignore[no-untype
 
 @inner
 def convolve_block(it, memory, work, pixels, panel_range):  # type: ignore[no-untyped-def]
-    """y = finish(bias + x * weights) for the first `pixels` entries of the offset table, at most BLOCK, and a range of
-    panels.
-    """
+    """y = finish(bias + x * weights) for the offset table's first `pixels` <= BLOCK entries and a range of panels."""
     at, a = offsets_of(memory, work), activations_of(memory, work)
     weights, biases = floats(memory, it.array, 0), floats(memory, WEIGHTS, 0)
     channels = it.x.channels
@@ -138,8 +133,8 @@ def convolve(operands, memory, work):  # type: ignore[no-untyped-def]
 def transpose_weights(operands, memory, work):  # type: ignore[no-untyped-def]
     """Weights for the input gradient: panels of input channels, taps in reverse, k over (tap, output channel).
 
-    (outputs / WIDTH, taps, inputs, WIDTH) to (inputs / WIDTH, taps, outputs, WIDTH); both multiples of WIDTH. A block
-    is WIDTH x WIDTH weights of one tap.
+    (outputs / WIDTH, taps, inputs, WIDTH) to (inputs / WIDTH, taps, outputs, WIDTH), in blocks of WIDTH x WIDTH of one
+    tap.
     """
     it, weights, packed = _read_transpose(operands), floats(memory, WEIGHTS, 0), floats(memory, PACKED, 0)
     columns, taps = it.inputs // WIDTH, it.taps

@@ -33,10 +33,7 @@ _read, _read_bias = reader(WeightGradientOperands), reader(BiasGradientOperands)
 
 @inner
 def patch_offsets(at, x, kernel, w_at):  # type: ignore[no-untyped-def]
-    """Offset tables of the elements of a patch: in x, counted from the patch, and in a panel of weights.
-
-    kernel : kernel rows and columns.
-    """
+    """Offsets of a patch's elements in x, from its first, and in a panel of weights; kernel : (rows, columns)."""
     span = at.shape[0] // KINDS
     m = 0
     for row in range(kernel[0]):
@@ -85,7 +82,7 @@ def _add_chunk(it, memory, work, left, right, extent, bounds):  # type: ignore[n
 
 def weight_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
     """dw (panel, kernel row, kernel column, input channel, WIDTH) = sum over pixels of patch^T dy, CHUNK pixels at a
-    time; or a step of SGD by it, of one chunk only, and no gradient is stored.
+    time; or a step of SGD by the gradient of a single chunk, which is then not stored.
     """
     it, a = _read(operands), activations_of(memory, work)
     x, dy, flat = it.x, it.dy, it.samples_as_pixels != 0

@@ -7,8 +7,7 @@ An output is then a vector of sums, whose lanes must be added up. That is done f
     c    ...               by
     d    ...              side
 
-so that two shuffles and one addition an output do the work of log2(LANES) of each, in the same order, and outputs end
-as neighbours.
+so that an output takes two shuffles and one addition, not log2(LANES) of each, and outputs end as neighbours.
 """
 
 from __future__ import annotations
@@ -57,10 +56,10 @@ def row_of_floats(builder: ir.IRBuilder, array: ir.Value, at: ir.Value) -> ir.Va
 def make_dot(
     rows: int, columns: int, row: Callable[..., ir.Value] = row_of_floats, read: Callable[..., ir.Value] = load
 ) -> Any:
-    """An intrinsic: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] + bias[n]).
+    """Intrinsic: y[m, n] = max(floor, scale * sum over k < length of a_m[k] * b[at[rows + n] + k] + bias[n]).
 
-    a_m : the row of a that `row` finds at at[m]; `read` loads LANES numbers of it as floats.
-    length : a multiple of LANES. bias : (array, index). limits : (scale, floor); floor is -inf for none; a NaN stays.
+    a_m : row of a that `row` finds at at[m]; `read` loads LANES numbers of it as floats. length : multiple of LANES.
+    bias : (array, index). limits : (scale, floor), -inf for no floor; a NaN stays.
     result : (array, index, count). y[m, 0] is array[index + at[rows + columns + m]]; n < count.
     """
 

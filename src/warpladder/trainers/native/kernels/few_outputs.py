@@ -1,8 +1,7 @@
 """Linear layers with few outputs, where panels of WIDTH columns would be mostly padding.
 
-Shapes: x (samples, inputs), weights (outputs, pitch) as PyTorch stores them, with rows padded by zeros to `pitch`, a
-multiple of WIDTH; y (samples, outputs) inside rows of WIDTH. The products run their vectors along the inputs, so that
-nothing is ever transposed.
+Shapes: x (samples, inputs), weights (outputs, pitch) as PyTorch stores them, rows padded by zeros to a multiple of
+WIDTH; y (samples, outputs) inside rows of WIDTH. Vectors run along the inputs, so that nothing is transposed.
 """
 
 from __future__ import annotations

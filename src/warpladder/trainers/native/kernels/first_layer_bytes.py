@@ -1,8 +1,8 @@
-"""A first layer with few outputs on the data set's own bytes: no gathered copy, and a fourth of the bytes to read.
+"""First layer with few outputs on the data set's own bytes: no gathered copy, and a fourth of the bytes to read.
 
 Shapes: pixels (all samples, features) uint8 where they lie in the data set, indices (samples,) of the batch in it;
-weights (outputs, pitch), y and dy (samples, WIDTH) as in few_outputs.py. The bytes become floats in registers, on units
-that the multiplications leave idle; the scale is applied to sums. features is a multiple of LANES.
+weights (outputs, pitch), y and dy (samples, WIDTH) as in few_outputs.py. Idle units turn the bytes into floats, in
+registers; the scale is applied to sums. features is a multiple of LANES.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def _floats(builder: ir.IRBuilder, row: ir.Value, at: ir.Value) -> ir.Value:
 
 
 def _make_tile(vectors: int) -> Any:
-    """An intrinsic of OUTPUTS rows of the weight gradient.
+    """Intrinsic of OUTPUTS rows of the weight gradient.
 
     sums[m, n] = start + scale * sum over k < samples of dy[at[m] + k * dy_sample] * pixels[indices[k], column + n]
 
-    for m < OUTPUTS and n < vectors * LANES; the result goes to target[at[OUTPUTS + m] + n].
-    start : ZERO, or ADD (what target holds). finish : STORE, or STEP, one of SGD. step : rate, clip and decay.
+    for m < OUTPUTS and n < vectors * LANES, to target[at[OUTPUTS + m] + n]. start : ZERO, or ADD (to target). finish :
+    STORE, or STEP, one of SGD. step : rate, clip and decay.
     """
 
     @emitted()

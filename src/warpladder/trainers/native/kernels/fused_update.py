@@ -1,8 +1,7 @@
-"""Fused weight gradient and update of a Linear layer: an optimizer's loop steps weights whose gradient is still in the
-first-level cache.
+"""Fused weight gradient and update of a Linear layer: an optimizer's loop steps weights while their gradient is in the
+first-level cache. The update calls the same loop, so both end in the same bits.
 
-Plain SGD needs less: it steps the weights inside the tile, in registers (matmul_tile.py, STEP). An optimizer that has
-slots has its own loop for any number of weights, which the update calls as well, so that both end in the same bits.
+Plain SGD steps the weights inside the tile, in registers (matmul_tile.py, STEP).
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ _read = reader(WeightStepOperands)
 
 @inner
 def _step_rows(it, memory, work, panel, rows, lone):  # type: ignore[no-untyped-def]
-    """Step the weights of a range of inputs and of TOGETHER panels, or of the last one.
-
-    The gradient goes to the thread's scratch, (TOGETHER * UPDATED,) float32.
-    """
+    """Step a range of inputs of TOGETHER panels, or of the last; the gradient is in scratch, (TOGETHER * UPDATED,)."""
     at, a, total = offsets_of(memory, work), activations_of(memory, work), floats(memory, SCRATCH, work.thread)
     depth, span = it.x.channels, at.shape[0] // KINDS
     left = (a, it.x.offset, it.x.pixel, 0)

@@ -18,10 +18,7 @@ _read, _read_squared = reader(CrossEntropyOperands), reader(SquaredErrorOperands
 
 
 def cross_entropy(operands, memory, work):  # type: ignore[no-untyped-def]
-    """Sum over samples of -log softmax(x)[label], and the number of correct predictions.
-
-    dx = (softmax - onehot) * work.inverse.
-    """
+    """Sum of -log softmax(x)[label], and number of correct samples; dx = (softmax - onehot) * work.inverse."""
     it, a = _read(operands), activations_of(memory, work)
     labels, indices = int32s(memory, LABELS, 0), indices_of(memory, work)
     loss = 0.0

@@ -1,11 +1,8 @@
-"""The matrix product's register tile, on which linear layers and convolutions stand.
+"""Register tile of the matrix product, for linear layers and convolutions.
 
-numba compiles Python loops well but leaves register tiling to chance. So a tile is an intrinsic: it emits its LLVM
-vector code itself (emit.py) and then reads like a function call inside compiled code.
-
-A tile is rows x vectors of sums that stay in registers while k runs. With 6 rows of 2 vectors it has 12 sums, enough to
-hide the latency of two FMA units, in the 16 vector registers of AVX2; with 8 rows 16 sums, in the 32 of AVX-512, and
-with 6 rows and 4 vectors 24.
+numba leaves register tiling to chance, so a tile is an intrinsic that emits its own vector code (emit.py). A tile is
+rows x vectors of sums that stay in registers while k runs. 6 rows of 2 vectors are 12 sums, enough to hide the latency
+of two FMA units, in the 16 registers of AVX2; 8 x 2 or 6 x 4 sums fit the 32 of AVX-512.
 """
 
 from __future__ import annotations
@@ -72,11 +69,11 @@ def make_tile(
     finishes: tuple[int, ...] = (STORE,),
     strided: bool = False,
 ) -> Any:
-    """An intrinsic that multiplies and adds one tile; its arguments are those of `TileArguments`, in tuples.
+    """Intrinsic that multiplies and adds one tile; its arguments are those of `TileArguments`, in tuples.
 
-    starts, finishes : what `start` and `finish` may be. A branch that a tile takes once costs nothing next to its sums,
-    and a tile for each pair would be compiled as often.
-    strided : True if a_k or b_k is known only when the tile runs; see `emit.opaque`.
+    starts, finishes : possible values of `start` and `finish`. One branch a tile costs nothing next to its sums, and
+    saves compiling a tile for each pair. strided : True if a_k or b_k is known only when the tile runs; see
+    `emit.opaque`.
     """
 
     @emitted()

@@ -1,7 +1,4 @@
-"""Max-pooling in vector registers: the argmax index of a window, and its gradient, for LANES neighbouring channels.
-
-A window of 2 x 2 pixels has code of its own: a loop took longer than the work inside it.
-"""
+"""Max-pooling of LANES channels in a vector register, with argmax index and gradient; 2 x 2 windows are unrolled."""
 
 from __future__ import annotations
 
@@ -32,8 +29,8 @@ def _indices_at(builder: ir.IRBuilder, argmax: ir.Value, at: ir.Value) -> ir.Val
 
 @emitted()
 def _max(builder, window, result):  # type: ignore[no-untyped-def]
-    """The largest of size x size pixels, for LANES channels, and its number in the window: the first among equals, or
-    the first NaN.
+    """Largest of size x size pixels, for LANES channels, and its number in the window: of equal ones the first, or the
+    first NaN.
 
     window : (array, start, row stride, pixel stride, size). result : (array, index, argmax array, index).
     """
@@ -70,9 +67,8 @@ def _max_of_four(builder, window, result):  # type: ignore[no-untyped-def]
 
 @emitted()
 def _to_argmax(builder, gradient, index, mask, target, adds):  # type: ignore[no-untyped-def]
-    """target = adds * target + gradient where the window's argmax is `number` and the mask is above floor, else + 0.
-
-    For LANES channels; adds is False or True.
+    """target = adds * target + gradient where the argmax is `number` and the mask above floor, else + 0, for LANES
+    channels.
 
     gradient, target : (array, index). index : (argmax array, index, number). mask : (array, index, floor).
     """
@@ -87,10 +83,7 @@ def _to_argmax(builder, gradient, index, mask, target, adds):  # type: ignore[no
 
 @emitted()
 def _to_one_of_four(builder, gradient, index, mask, window):  # type: ignore[no-untyped-def]
-    """`_to_argmax` of all pixels of a window of 2 x 2 that no other window overlaps.
-
-    index : (argmax array, index). window : (array, start, row stride, pixel stride).
-    """
+    """`_to_argmax` for separate 2 x 2 windows; index : (array, index), window : (array, start, row, pixel stride)."""
     (dy, dy_at), (argmax, argmax_at), (y, y_at, floor), (target, *steps) = gradient, index, mask, window
     which = builder.load(_indices_at(builder, argmax, argmax_at), align=4)
     passes = builder.fcmp_ordered(">", load(builder, y, y_at), splat(builder, floor))
@@ -133,11 +126,7 @@ def max_pool(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def max_pool_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
-    """dx = dy at each window's argmax, summed where windows overlap, else 0; with a ReLU before the pool, 0 where the
-    largest is not above 0.
-
-    Channels are padded: a pool that has a gradient follows a layer that is trained.
-    """
+    """dx = sum of dy at each window's argmax, else 0; with a ReLU before, 0 where the largest is not above 0."""
     it, a, argmax_of = _read_gradient(operands), activations_of(memory, work), int32s(memory, ARGMAX, work.slot)
     dy, dx, size, stride = it.dy, it.dx, it.size, it.stride
     overlaps = size != stride

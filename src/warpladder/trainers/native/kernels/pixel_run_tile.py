@@ -1,8 +1,8 @@
 """Register tiles of a pixel run: neighbouring pixels of one row, for kernels of three columns and stride 1.
 
-The matrix product's tile (matmul_tile.py) with one vector of columns needs a load for each multiplication, and a core
-begins two of each in a cycle, so that every other load makes it wait; and it reads a table of offsets. Neighbouring
-pixels share most of their patches, and need no table: each number that is read serves all taps of a kernel row::
+The matrix product's tile (matmul_tile.py) with one vector of columns needs a load for each multiplication, where a core
+begins as many loads as multiplications, and reads a table of offsets. Neighbouring pixels share their patches: each
+number that is read serves all taps of a kernel row, without a table::
 
     pixels that are read     0   1   2   3   4  ...  14        15 broadcasts and 3 vectors of weights
                               \\  |  /|\\ ...                    for 3 x 13 multiplications
@@ -61,10 +61,9 @@ class RunArguments(NamedTuple):
 
 
 def make_run_tile(taps: int, left: int = 0, right: int = 0, length: int = RUN, vectors: int = 1) -> Any:
-    """An intrinsic that multiplies and adds `length` neighbouring pixels by panels of `vectors` vectors.
+    """Intrinsic that multiplies and adds `length` neighbouring pixels by `vectors` vectors; see `RunArguments`.
 
-    Its arguments are those of `RunArguments`, in tuples. left, right : number of the first and of the last pixels that
-    are known to be zeros, and are not read.
+    left, right : numbers of first and last pixels that are known to be zeros, and are not read.
     """
 
     @emitted()
@@ -153,14 +152,13 @@ class _RunCode:
 
 @emitted()
 def gradient_tile(builder, left, right, extent, result, bias, fresh):  # type: ignore[no-untyped-def]
-    """The gradients of one input channel's TAPS x TAPS weights to a panel of one vector, and of the panel's bias.
+    """Gradients of one input channel's TAPS x TAPS weights to a panel of one vector, and of the panel's bias.
 
     sums[i, j, n] = start + sum over row < rows, m < pixels of
                     a[a_at + (row + i) * a_row + (m + j) * a_pixel] * b[b_at + row * b_row + m * b_pixel + n]
 
     for i, j < TAPS and n < LANES, to c[c_at + (i * TAPS + j) * c_tap + n], and start + sum of b alone to d[d_at + n],
-    if `wanted`. start : what is there, or 0 if `fresh`. Numbers of a are read once a row of the kernel, and stay in
-    registers for its taps.
+    if `wanted`. start : old content, or 0 if `fresh`. Numbers of a are read once a kernel row, and stay in registers.
     """
 
     (a, a_at, a_row, a_pixel), (b, b_at, b_row, b_pixel), (pixels, rows) = left, right, extent

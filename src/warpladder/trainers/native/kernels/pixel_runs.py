@@ -56,7 +56,7 @@ def _convolve_line(it, memory, work, panel, line):  # type: ignore[no-untyped-de
 
 
 def convolve_pixel_runs(operands, memory, work):  # type: ignore[no-untyped-def]
-    """As `convolution.convolve`, for kernels of TAPS x TAPS, stride 1, and rows of a run's pixels or more."""
+    """Convolution for kernels of TAPS x TAPS with stride 1, and rows of at least one pixel run."""
     it = _read(operands)
     first, last = share(work.n * it.y.height, work.part, work.parts)
     for panel in range(it.first_panel, it.last_panel, 2 if TOGETHER > 1 and it.in_pairs != 0 else 1):
@@ -66,7 +66,7 @@ def convolve_pixel_runs(operands, memory, work):  # type: ignore[no-untyped-def]
 
 
 def multiply(operands, memory, work):  # type: ignore[no-untyped-def]
-    """As `convolution.convolve`, for a Linear layer of one panel: runs of samples where there are RUN or more."""
+    """Product of a Linear layer of one panel, in runs of samples where there are at least RUN."""
     it = read_convolve(operands)
     first, last = own_samples(work)
     if last - first < RUN:

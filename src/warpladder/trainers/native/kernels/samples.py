@@ -1,7 +1,7 @@
 """Samples of the data set, copied and scaled to activations, and predictions.
 
-Shuffled samples lie at addresses that no hardware prefetcher expects. A core loads some dozen cache lines at once, each
-in a hundred nanoseconds or more. So a sample is prefetched AHEAD samples before it is copied.
+No hardware prefetcher expects shuffled samples, and a cache line takes a hundred nanoseconds or more. So a sample is
+prefetched AHEAD samples before it is copied.
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ LOWEST = ir.Constant(VECTOR, [float("-inf")] * LANES)
 
 @inner
 def softmax(source, at, count, label, share, target, to):  # type: ignore[no-untyped-def]
-    """target[to + i] = (softmax of source[at : at + count] - (i == label)) * share, for i < count.
+    """target[to + i] = (softmax of source[at : at + count] - (i == label)) * share, for i < count; then zeros, or NaN
+    if the row has one, up to a whole vector.
 
-    After them, up to a whole vector, it writes zeros, or NaN if the row has one. Returns the sum of exp(source[at + i]
-    - largest), the largest, and the index of its first occurrence, or `count` if all are NaN.
+    Returns the sum of exp(source[at + i] - largest), the largest, and its first index, or `count` if all are NaN.
     """
     if count <= LANES:
         return _in_a_vector(source, at, count, label, share, target, to)
@@ -119,10 +119,10 @@ def _vectors(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
 
 
 def _exponential(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """exp(x), within 2 units in the last place for x in -87..88.
+    """exp(x), within 2 units in the last place for x in -87..88; 0 or nearly so below.
 
-    exp(x) = 2^n e^r with n = round(x / ln 2) and |r| <= ln 2 / 2; e^r by its Taylor polynomial of
-    degree 7, whose remainder is 1e-8; ln 2 in two parts so that r stays exact. Below -87 the result is 0 or nearly so.
+    exp(x) = 2^n e^r with n = round(x / ln 2) and |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7, whose
+    remainder is 1e-8; ln 2 in two parts so that r stays exact.
     """
 
     def constant(value: float) -> ir.Constant:

@@ -25,10 +25,7 @@ def clip_all(g, clip):  # type: ignore[no-untyped-def]
 
 @inner
 def call_optimizer(memory, work, g, start, stop):  # type: ignore[no-untyped-def]
-    """Step weights[start:stop] by g with the optimizer's loop.
-
-    Slots are stored one after the other; the loop is given an empty slice for a slot that the optimizer does not have.
-    """
+    """Step weights[start:stop] by g with the optimizer's loop; a slot that the optimizer lacks is an empty slice."""
     weights, slots, numbers = floats(memory, WEIGHTS, 0), floats(memory, SLOTS, 0), floats(memory, NUMBERS, work.step)
     second = weights.shape[0]
     call_loop(

@@ -1,9 +1,8 @@
 """Nearest upsampling, alone and folded into the convolution after it.
 
-Upsampling by 2 and a 3x3 convolution with padding 1 become one operation on the small image. Each output pixel
-(2y + p, 2x + q) sees only 2x2 small pixels, because neighbours among its nine are copies of each other. So each of the
-four parities (p, q) is a 2x2 convolution whose weights are sums of the 3x3 kernel's: 16 instead of 36 products for 2x2
-pixels of the large image, that is 4/9 of the FLOPs, for the output and both gradients alike.
+Upsampling by 2 and a 3x3 convolution with padding 1 become one operation on the small image. Output pixel (2y + p, 2x +
+q) sees only 2x2 small pixels, as neighbours among its nine are copies of each other. So each parity (p, q) is a 2x2
+convolution whose weights are sums of the 3x3 kernel's: 4/9 of the FLOPs, for the output and both gradients.
 
 Kernel row r of parity p falls on tap t(p, r): rows 0 | 1, 2 for p = 0, rows 0, 1 | 2 for p = 1.
 Folded weights: (parity p * 2 + q, panel, tap row, tap column, input channel, WIDTH).

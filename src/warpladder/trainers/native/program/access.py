@@ -104,10 +104,7 @@ def numbers_at(typing, address, length):  # type: ignore[no-untyped-def]
 
 
 def reader(operands: type) -> Any:
-    """An intrinsic (row): an instruction's operands as the NamedTuple that `operands` is, see operands.py.
-
-    row : the numbers of `Instruction.numbers`, int64.
-    """
+    """Intrinsic (row) that returns an instruction's int64 row as the NamedTuple `operands`, see operands.py."""
     fields = [VIEW if hint is ActivationView else types.int64 for hint in get_type_hints(operands).values()]
     result = types.BaseTuple.from_types(fields, operands)
 

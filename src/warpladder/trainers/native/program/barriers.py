@@ -41,15 +41,14 @@ def barriers(rows: list[Instruction], sections: Sections, samples: Tensor) -> li
 
 
 def _divided_by(row: Instruction) -> str | None:
-    """What threads divide: "samples" or "panels"; None if the next instruction must wait."""
+    """Division of work among threads, "samples" or "panels"; None if the next instruction must wait."""
     if row.operation == "few_outputs_input_gradient" and row.operands.by_panel:
         return "panels"
     return "samples" if row.operation in BY_SAMPLE else "panels" if row.operation in BY_PANEL else None
 
 
 def _ends_alone(rows: list[Instruction], flags: list[int], sections: Sections, samples: Tensor) -> bool:
-    """True if a thread may begin its next step while others are still in this one: no other thread reads what it then
-    writes before it waits.
+    """True if a thread may begin its next step while others are still in this one: no other reads what it then writes.
 
     That holds for a wide layer on private copies of the samples and a layer with few outputs after it: after the last
     wait each thread reads its own panels between the two, which its next product overwrites. The gradient of any other
@@ -69,7 +68,7 @@ def _ends_alone(rows: list[Instruction], flags: list[int], sections: Sections, s
 
 
 def rows_of_thread(thread: int, rows: list[Instruction], samples: Tensor) -> list[Instruction]:
-    """A thread's rows: those given, with its own copy of the samples where each thread has one."""
+    """Rows of a thread, with its own copy of the samples if each thread has one."""
     if not samples.copy_stride:
         return rows
     shared = (samples.view, samples.samples_as_pixels())

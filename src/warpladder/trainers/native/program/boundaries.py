@@ -39,7 +39,7 @@ class ActivationBoundaries:
     def tensor(
         self, shape: Shape, at: int, borders: tuple[int, int, int] = NO_BORDERS, spare: Tensor | None = None
     ) -> Tensor:
-        """A tensor for boundary `at`. spare : a tensor whose memory is reused if it is large enough."""
+        """Tensor for boundary `at`; the memory of `spare` is reused if it is large enough."""
         if len(shape) == 1:
             return self.arena.flat(shape[0])
         # channels that no trained layer has made are not padded
@@ -57,17 +57,13 @@ class ActivationBoundaries:
         return self.tensor(self.net.shapes[producer.y], producer.y, borders, spare)
 
     def _read_before(self, at: int) -> Tensor | None:
-        """The output of the convolution after a boundary, if a pool follows it: its last reader runs before the
-        boundary's gradient is written.
-        """
+        """Output of the convolution after a boundary, if its last reader is a pool before the gradient is written."""
         layer = self._consumers.get(at)
         after = self._consumers.get(layer.y) if layer is not None and isinstance(layer.layer, Conv2d) else None
         return self.values[after.x] if after is not None and isinstance(after.layer, MaxPool2d) else None
 
     def _gradient_border(self, producer: FusedLayer) -> tuple[int, int, int]:
-        """Zeros around (and between) a convolution's output gradients, so that its input gradient is a plain
-        convolution of them.
-        """
+        """Zeros around and between output gradients that make the input gradient a plain convolution of them."""
         layer = producer.layer
         if not isinstance(layer, Conv2d) or not self._has_gradient(producer.x):
             return NO_BORDERS

@@ -1,8 +1,7 @@
-"""A program's instructions and what compiled code is called with: numbers in rows, and the names of their places.
+"""Instructions of a program and arguments of compiled code: numbers in rows, and the names of their places.
 
-A range of steps runs inside compiled code: no Python between layers, nor between steps. So that one compiled loop
-(threads/run.py) serves every net, a net becomes a table with a row for each instruction: the address of an operation
-(operands.py) and its operands. plan.py writes the table. The loop calls operations by address, so that each is compiled
+One compiled loop (threads/run.py) runs a range of steps of any net, without Python: a net becomes a table with a row
+for each instruction, an operation's address (operands.py) and operands, written by plan.py. Each operation is compiled
 and cached by itself, when a net first needs it.
 """
 
@@ -23,10 +22,7 @@ SUMMED = 16  # blocks whose gradients one accumulator adds; the sums of such gro
 
 
 class Instruction(NamedTuple):
-    """One instruction: an operation, and its operands (a NamedTuple of operands.py).
-
-    layers : the layers that it is for; empty for samples, loss and update.
-    """
+    """Operation with its operands (a NamedTuple of operands.py) and layers; no layers for samples, loss and update."""
 
     operation: str
     operands: Any

@@ -24,14 +24,12 @@ def padded(count: int) -> int:
 
 
 def has_few_outputs(inputs: int, outputs: int) -> bool:
-    """True if panels would waste more than vectors along the inputs, whose sums across lanes need many inputs."""
+    """True if panels waste more than vectors along the inputs, whose sums across lanes need many inputs."""
     return inputs >= 128 and outputs <= 32 and 4 * outputs <= 3 * padded(outputs)
 
 
 def stays_in_place(net: Net, index: int) -> bool:
-    """True if layer `index` is a Flatten that costs nothing: the Linear layer after it reads a pool's pixels in place,
-    and its weights are stored in that order.
-    """
+    """True if layer `index` is a Flatten whose input the next Linear layer reads in place, by reordered weights."""
     layers = net.layers
     if not 0 < index < len(layers) - 1 or not isinstance(layers[index], Flatten):
         return False

@@ -1,8 +1,8 @@
-"""A program's memory: arrays for Python, one table of their addresses for compiled code, and the pages they lie on.
+"""Memory of a program: arrays for Python, one table of their addresses for compiled code, and the pages they lie on.
 
-An operation that took the arrays themselves would have more than a hundred arguments, because an array is seven numbers
-to the compiler, and half of the time of compiling would go to passing them. So it takes the table, and makes the arrays
-that it needs from it (access.py).
+An array is seven numbers to the compiler: operations with all arrays as arguments would have more than a hundred, and
+passing them would be half of the time of compiling. From the table an operation makes the arrays that it needs
+(access.py).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 
 
 class NativeMemory(NamedTuple):
-    """Everything a program reads and writes.
+    """Arrays that a program reads and writes.
 
-    activations, gradients, subtotals, argmax : a row for each share of the batch; threads that work together share
-    row 0. packed : weights transposed and folded for this step. offsets, scratch : a row for each thread.
-    u8, f32 : the samples' pixels; one of the two is empty. indices : samples of the steps that run, in their order.
+    activations, gradients, subtotals, argmax : a row for each share of the batch; threads that work together share row
+    0. packed : weights transposed and folded for this step. offsets, scratch : a row for each thread.
+    u8, f32 : pixels of the samples; one of the two is empty. indices : samples of the steps that run, in their order.
     """
 
     activations: np.ndarray  # (shares, floats) float32
@@ -68,11 +68,11 @@ LINE = 64  # bytes of a cache line
 
 
 class Pages:
-    """Hands out zeroed arrays from one block of `size` bytes on large pages.
+    """Zeroed arrays from one block of `size` bytes on large pages.
 
-    A gradient's sums read a column of activations, a row a sample: on pages of 4 KB every row costs an entry of the
-    address cache, which holds 64. Large pages make the whole working set a few. The memory is private to the process:
-    Linux gives large pages to memory that could be shared only if an administrator has allowed it.
+    A gradient's sums read a column of activations, a row a sample: each row costs an entry of the address cache, which
+    holds 64 pages, of 4 KB or large. The memory is private: Linux gives shared memory large pages only if an
+    administrator allows it.
     """
 
     def __init__(self, size: int) -> None:

@@ -1,9 +1,8 @@
-"""The instruction set: which operations there are, and the operands of each by name.
+"""Instruction set: the operations, and the operands of each by name.
 
-A program is a table of whole numbers with a row for each instruction, so that one compiled loop serves every net. An
-operation's operands are a NamedTuple here. `Instruction.numbers` flattens them into the row; `access.reader` makes the
-same NamedTuple of the row inside compiled code, by the same fields. All offsets and strides count elements. Flags are 0
-or 1. "Weights", "bias", "gradient" without more are offsets into the arrays of memory.py.
+An operation's operands are a NamedTuple here. `Instruction.numbers` flattens them into a row of whole numbers, so that
+one compiled loop serves every net; `access.reader` restores the NamedTuple in compiled code. Offsets and strides count
+elements. Flags are 0 or 1. "Weights", "bias", "gradient" alone are offsets into the arrays of memory.py.
 """
 
 from __future__ import annotations
@@ -57,10 +56,7 @@ class GatherOperands(NamedTuple):
 
 
 class ConvolveOperands(NamedTuple):
-    """convolve, multiply: y = finish(bias + weights * x) as a matrix product of pixels and panels of output channels.
-
-    A Linear layer is a convolution of 1 x 1 on one row whose pixels are the samples.
-    """
+    """convolve, multiply: y = finish(bias + weights * x) by pixels and panels; a Linear layer's pixels are samples."""
 
     x: ActivationView  # begins in its border of zeros
     y: ActivationView
@@ -290,7 +286,7 @@ class SquaredErrorOperands(NamedTuple):
 
 
 class UpdateOperands(NamedTuple):
-    """sgd, optimizer_loop: step `lines` neighbouring ranges of weights, of which the first is given."""
+    """sgd, optimizer_loop: step `lines` neighbouring ranges of weights, from the range in these operands on."""
 
     first: int
     last: int  # the weight after the last

@@ -1,9 +1,8 @@
-"""From a net to its program: its tensors, their places in memory, and the instructions in their order.
+"""From a net to its program: tensors, their places in memory, and instructions in order.
 
-A `NativePlan` is made for a number of threads and a batch size. It decides three things on which speed depends: the
-fusion of layers (a ReLU into the layer before it, upsampling into the convolution after it, the update into a weight
-gradient), the sharing of work among threads, and the number of samples that go through the layers at once, so that
-their activations stay in the cache.
+A `NativePlan`, for a number of threads and a batch size, decides the fusion of layers (a ReLU into the layer before it,
+upsampling into the convolution after it, the update into a weight gradient), the sharing of work among threads, and how
+many samples pass the layers together, so that their activations stay in the cache.
 """
 
 from __future__ import annotations

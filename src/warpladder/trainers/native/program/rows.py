@@ -24,7 +24,7 @@ SEPARATE, IN_REGISTERS, BY_LOOP = range(3)
 
 
 class WorkSharing(NamedTuple):
-    """How threads share the work, see threads/run.py.
+    """Sharing of the work among threads, see threads/run.py.
 
     together : True if every instruction is divided among the threads; False if each trains a share of the batch.
     block : samples that go through the layers at once. steps_weights : SEPARATE, IN_REGISTERS or BY_LOOP.

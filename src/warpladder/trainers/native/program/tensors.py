@@ -30,10 +30,7 @@ class ActivationView(NamedTuple):
     channels: int  # with padding
 
     def moved(self, rows: int, columns: int | None = None) -> ActivationView:
-        """The view that begins `rows` rows and `columns` columns (by default as many) further on.
-
-        Negative numbers let it begin in the border.
-        """
+        """View that begins `rows` rows and `columns` columns (default: as many) further on; negative: in the border."""
         columns = rows if columns is None else columns
         return self._replace(offset=self.offset + rows * self.row + columns * self.pixel)
 
@@ -49,12 +46,10 @@ NO_VIEW = ActivationView(0, 0, 0, 0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Tensor:
-    """One block of samples of a layer's activations, or of their gradients.
+    """Block of samples of a layer's activations, or of their gradients.
 
-    shape : (channels, height, width) or (features,), as in the net.
-    view : sample by sample; a flat sample is an image of one pixel.
-    pitch : elements from pixel to pixel.
-    copy_stride : elements between the private copies of the threads; 0 for one tensor that all threads share.
+    shape : (channels, height, width) or (features,). view : of a sample; a flat one is an image of one pixel.
+    pitch : elements from pixel to pixel. copy_stride : elements between threads' private copies; 0 if they share one.
     """
 
     shape: Shape
@@ -86,10 +81,7 @@ class Arena:
         self.size = 0
 
     def flat(self, features: int, copies: int = 1) -> Tensor:
-        """(samples, features) float32, rows padded to whole panels and to an odd number of cache lines.
-
-        copies : number of private copies, one for each thread, or 1.
-        """
+        """(samples, features) float32 in `copies` copies; rows have whole panels and an odd number of cache lines."""
         channels = padded(features)
         # rows a power of two apart fall into the same few sets of the first-level cache
         pitch = channels + 16 if channels >= 128 and channels // 16 % 2 == 0 else channels
@@ -103,9 +95,9 @@ class Arena:
         """(samples, height, width, channels) inside a border of zeros.
 
         channels : with padding. before, after : zeros above and left, below and right.
-        step : 2 leaves a zero pixel between two pixels, as the input gradient of a strided convolution needs it.
-        spare : a tensor that is free by then. Its memory is reused if it is large enough. Neither may have a border,
-        because nothing else writes the border's zeros.
+        step : 2 leaves a zero pixel between two pixels, for the input gradient of a strided convolution.
+        spare : free tensor whose memory is reused if it is large enough. Neither may have a border, whose zeros nothing
+        writes.
         """
         _, height, width = shape
         pitch = channels + 16 if channels >= GAPS_FROM else channels

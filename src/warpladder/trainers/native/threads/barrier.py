@@ -1,9 +1,8 @@
-"""The barrier of threads inside compiled code, which spins and then sleeps; the atomics and clocks that it needs.
+"""Barrier of threads inside compiled code, which spins and then sleeps, with its atomics and clocks.
 
-A barrier of the operating system costs several microseconds, a step of a small net a few dozen: so threads spin. A
-thread that waits for longer than any share of a step takes waits for one that has no core, and by spinning keeps a core
-from it: with more threads than cores, all would wait for those that spin. So it sleeps. The time that threads waited
-for a core is added up, so that fewer of them run where cores are short (workers.py).
+An operating system's barrier costs several microseconds, a step of a small net a few dozen: so threads spin. A thread
+that waits longer than a share of a step waits for one without a core, and by spinning keeps a core from it. So it
+sleeps. The time without a core is added up, so that fewer threads run where cores are short (workers.py).
 """
 
 from __future__ import annotations
@@ -87,10 +86,7 @@ wall_clock, own_clock = _clock(WALL), _clock(ON_CORE)
 
 @emitted()
 def sleep(builder, array, index, value):  # type: ignore[no-untyped-def]
-    """Sleep while array[index] (int64) is `value`, until `wake` or for a millisecond.
-
-    On other systems than Linux it sleeps for less, and on Windows not at all.
-    """
+    """Sleep while array[index] (int64) is `value`, until `wake` or a millisecond has passed; less beyond Linux."""
     if number := _futex():
         seconds = ir.Constant(ir.ArrayType(I64, 2), [0, NAP])  # and nanoseconds
         length = cgutils.alloca_once_value(builder, seconds)

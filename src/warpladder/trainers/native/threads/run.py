@@ -2,9 +2,9 @@
 
 The plan divides the work into parts. *Separate*: each part trains its own share of the batch block by block, through
 all layers, without waiting; the gradients meet once a step. Gradients of up to SUMMED blocks are added in one
-accumulator, and such subtotals to each other: a sum of millions of like terms, of images whose pixels are mostly the
-same, is off by far more than one of thousands. *Together*: every instruction is divided, and followed by a barrier if
-the next one needs the work of other threads, which suits weights too large for a gradient of each part.
+accumulator, and such subtotals to each other: a sum of millions of like terms is off by far more than one of thousands.
+*Together*: every instruction is divided, with a barrier if the next one needs other threads' work, which suits weights
+too large for a gradient of each part.
 
 There are as many parts as the trainer has threads, and a step's bits depend on nothing else: where cores are short,
 fewer threads do the parts, some of them one after the other (workers.py).
@@ -31,11 +31,10 @@ _read_view = reader(ActivationView)
 
 @shared
 def run(it, sections, work, end, workers):  # type: ignore[no-untyped-def]
-    """Run the rows of a range of sections for the parts from `work.part` to before `end`.
+    """Run the rows of sections first and last, and those between, for the parts `work.part` to before `end`.
 
-    it : an `opened` job. sections : the first and the last.
-    `workers` threads wait for each other after the last row, unless it goes on to the next step, and after each other
-    row whose barrier is WAIT. Loss and correct predictions are added to those of the work's step, part by part.
+    `workers` threads wait for each other after rows whose barrier is WAIT, and after the last, unless it goes on to the
+    next step. Loss and correct predictions are added to those of the work's step, part by part. it : an `opened` job.
     """
     job, program, memory, _ = it
     sync = int64s(memory, SYNC, 0)
@@ -65,7 +64,7 @@ def run(it, sections, work, end, workers):  # type: ignore[no-untyped-def]
 
 
 def clocked(operands, memory, work):  # type: ignore[no-untyped-def]
-    """The operation at operands[CLOCKED_ADDRESS - 1], whose nanoseconds and calls are counted; see clocks.py."""
+    """Call the operation at operands[CLOCKED_ADDRESS - 1], and count its nanoseconds and calls; see clocks.py."""
     began = wall_clock()
     result = call_at(operands[at.CLOCKED_ADDRESS - 1], operands, memory, work)
     operands[at.SPENT - 1] += wall_clock() - began
@@ -139,8 +138,8 @@ def steps(worker, job_at):  # type: ignore[no-untyped-def]
     """Do the steps of a `StepsJob`, or its predictions; every thread calls this with its number and the job's address.
 
     A step trains on a batch of `NativeMemory.indices`, or each on all of them. Predictions, in PyTorch's order of
-    features, are a step of one batch that ends after the last layer. If threads had to wait for each other too often,
-    the steps end early, before the one of number `sync[STOPPED]`.
+    features, are a step of one batch that ends after the last layer. If threads wait for each other too often, the
+    steps end before number `sync[STOPPED]`.
     """
     it = opened(worker, job_at)
     job, _, memory, settings = it

@@ -1,11 +1,8 @@
-"""The threads that do a trainer's parts: one for each part, or fewer while the system has no core for each.
+"""Threads that do a trainer's parts: one for each part, or fewer while the system has no core for each.
 
-If thirty processes of two threads share two cores, a thread at a barrier waits for another that has no core. The same
-steps on one thread of each process never wait. So compiled code adds up the time that its threads waited for cores
-(barrier.py), and if it is long, fewer threads do the parts, some of them one after the other. A step's bits depend on
-the parts alone.
-
-::
+If thirty processes of two threads share two cores, a thread at a barrier waits for one without a core. So compiled code
+adds up the time that its threads waited for cores (barrier.py), and if it is long, fewer threads do the parts, some of
+them one after the other. A step's bits depend on the parts alone::
 
     parts        0  1  2  3            0  1  2  3            0  1  2  3
     threads      a  b  c  d            a  a  b  b            a  a  a  a
@@ -51,10 +48,9 @@ class Workers:
         self._ran = self._waited = 0.0  # seconds on cores and waiting for one, since the last judgement
 
     def train(self, call: Callable[[int, int], None], job: np.ndarray, sync: np.ndarray, steps: int) -> None:
-        """Do `steps` steps of a job on as many threads as there are cores for.
+        """Do `steps` steps of a job, (JOB,) int64, on as many threads as there are cores for.
 
-        call : the compiled function; its arguments are a thread's number and the job's address. job : (JOB,) int64, see
-        job.py. sync : (16,) int64.
+        call : compiled function of a thread's number and the job's address. sync : (16,) int64.
         """
         done = 0
         if self.parts == 1 and steps:  # one part never waits
@@ -132,9 +128,7 @@ class Workers:
 
 
 def _pinned(call: Callable[[int, int], None], count: int, turn: int) -> Callable[[int, int], None]:
-    """`call`, pinned to one of the processors that the thread may use, as far as possible from those of the other
-    threads, which are `count` together.
-    """
+    """`call`, pinned to a processor of the thread's, as far as possible from those of the other `count` threads."""
 
     def pinned(worker: int, at: int) -> None:
         here = os.sched_getaffinity(0)
