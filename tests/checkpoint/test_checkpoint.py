@@ -516,7 +516,7 @@ def test_a_file_without_them_is_as_it_always_was():
         ({"class_names": ["a", "a"]}, "names of 2 classes that do not fit"),
         ({"class_names": ["a", "b", "c", "d"]}, "names of 4 classes that do not fit a net of 3 outputs"),
         ({"class_names": "abc"}, "no lists"),
-        ({"class_names": [1, 2]}, "no lists"),
+        ({"class_names": [1, "b"]}, "all names or all numbers of one type"),
         ({"class_names": None}, "no lists"),
         ({"mean": [0.5]}, "means and deviations do not fit"),
         ({"mean": [0.5, 0.5], "std": [1.0, 1.0]}, "means and deviations do not fit"),

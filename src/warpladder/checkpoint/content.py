@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..config import TrainConfig
+from ..data.labels import ClassValue
 from ..nets import Net, Shape
 from .plan import NetPlan
 
@@ -77,7 +78,7 @@ class DataMark:
 
     samples : number of training samples. scale : factor of pixels.
     parts : type, shape and CRC-32 of each array ("train_x", ...).
-    class_names : names of label 0, 1, ...; empty if labels are numbers.
+    class_names : what label 0, 1, ... stands for: names, numbers or bool; empty if labels are those numbers.
     mean, std : of the training part, for each feature or channel, if samples were standardised; else empty.
     """
 
@@ -85,7 +86,7 @@ class DataMark:
     samples: int
     scale: float
     parts: Mapping[str, str]
-    class_names: tuple[str, ...] = ()
+    class_names: tuple[ClassValue, ...] = ()
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
 

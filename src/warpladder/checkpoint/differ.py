@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..config import TrainConfig
+from ..data.labels import ClassValue
 from ..nets import Net
 from .content import Checkpoint, DataMark
 
@@ -96,5 +97,5 @@ def _data(there: DataMark, here: DataMark) -> list[str]:
     return out
 
 
-def _short(names: tuple[str, ...]) -> str:
-    return f"{', '.join(names)!r:.60}" if names else "numbers"
+def _short(names: tuple[ClassValue, ...]) -> str:
+    return f"{', '.join(map(str, names))!r:.60}" if names else "numbers"

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..config import SHORT, TrainConfig
+from ..data.labels import unknown_classes
 from ..errors import CheckpointError
 from ..nets import CrossEntropyLoss, Net
 from ..nets.describe import net_from_json, net_to_json
@@ -154,13 +155,11 @@ def _data(value: Any, net: Net) -> DataMark:
     if not all(isinstance(part, str) for part in value["parts"].values()):
         refuse("is damaged: its description of the data set is incomplete")
     names, mean, std = (value.get(key, []) for key in _DATA_OPTIONAL)
-    if not all(isinstance(each, list) for each in (names, mean, std)) or not all(
-        isinstance(name, str) for name in names
-    ):
+    if not all(isinstance(each, list) for each in (names, mean, std)):
         refuse("is damaged: its names of classes, means or deviations are no lists")
     outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else len(names)
-    if len(names) > outputs or sorted(set(names)) != names:
-        refuse(f"has names of {len(names)} classes that do not fit a net of {outputs} outputs")
+    if reason := unknown_classes(names, outputs):
+        refuse(reason)
     if (
         not all(_is(number, float) for number in (*mean, *std))
         or len(mean) != len(std)

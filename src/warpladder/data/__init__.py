@@ -88,7 +88,7 @@ def load(
 def label_names(dataset: Dataset) -> tuple[str, ...]:
     """Names of class 0, 1, ... in tables: the data set's own, else those of its authors; empty if there are none."""
     source = next((source for source in SOURCES if source.name == dataset.name), None)
-    return dataset.class_names or (() if source is None else source.label_names)
+    return tuple(map(str, dataset.class_names)) or (() if source is None else source.label_names)
 
 
 def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progress: bool = True) -> list[Path]:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from .convert import looks_nhwc, names_in, numbered, to_numpy
+from .convert import check_finite, looks_nhwc, to_numbers
 from .dataset import Dataset
+from .labels import numbered_parts
 from .standard import Standard
 
 
@@ -31,10 +32,10 @@ def arrays(
     ----------
     train_x, test_x, valid_x : array
         (samples, features), (samples, height, width) or (samples, channels, height, width). uint8 stays, floats become
-        float32, other integers must be 0 to 255 and become uint8.
+        float32, other integers uint8 where all of them are 0 to 255, else float32.
     train_y, test_y, valid_y : array or None
-        (samples,) integers from 0, names of classes, or None. Names become numbers in sorted order, and the data set's
-        `class_names`: a checkpoint stores them, and predictions are returned as names.
+        (samples,) labels of any kind, as scikit-learn takes them, or None: whole numbers, bool, floats, names, bytes.
+        The sorted distinct values are the classes; a checkpoint stores them, and predictions are these values.
     scale : float or None
         The input of a net is x * scale; None is 1/255 for bytes and 1 for floats.
     standardize : bool
@@ -65,27 +66,21 @@ def arrays(
         scale = 1 / 255 if pixels["train"].dtype == np.uint8 else 1.0
     if not isinstance(scale, (int, float, np.number)) or not (np.isfinite(scale) and scale > 0):
         raise DataError(f"{name}: scale must be a finite number above 0, got {scale!r:.40}")
-    labels, names = _labels(name, {"train": train_y, "test": test_y, "valid": valid_y})
+    labels, classes = numbered_parts(name, {"train": train_y, "test": test_y, "valid": valid_y})
     for part in labels:
         if pixels[part] is None:
             raise DataError(f"{name}: there are {part} labels, but no {part} samples")
     train_y, test_y, valid_y = (labels.get(part) for part in parts)
     made = Dataset(
-        name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, names
+        name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, classes
     )
     return made.but(standard=Standard.fit(made.train_x)) if standardize else made
 
 
-def _labels(name: str, given: dict[str, Any]) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Labels of each labelled part as numbers, and the names of classes."""
-    found = {part: to_numpy(y, f"{name}: {part} labels") for part, y in given.items() if y is not None}
-    names = names_in(found["train"]) if "train" in found else ()
-    return {part: numbered(y, names, f"{name}: {part} labels") for part, y in found.items()}, names
-
-
 def _pixels(name: str, part: str, values: Any, layout: str | None, standardize: bool) -> np.ndarray:
     """Samples of a part as uint8 or float32, channels first."""
-    x = to_numpy(values, f"{name}: {part} samples")
+    what = f"{name}: {part} samples"
+    x = to_numbers(values, what)
     if x.ndim == 3:
         x = x[:, np.newaxis]
     elif layout is None and looks_nhwc(x.shape):
@@ -97,17 +92,13 @@ def _pixels(name: str, part: str, values: Any, layout: str | None, standardize: 
         x = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
     if x.dtype == np.uint8 or (not x.size and not np.issubdtype(x.dtype, np.floating)):
         return x
-    if np.issubdtype(x.dtype, np.floating) or (standardize and np.issubdtype(x.dtype, np.integer)):
+    if np.issubdtype(x.dtype, np.floating) or (
+        np.issubdtype(x.dtype, np.integer) and (standardize or x.min() < 0 or x.max() > 255)
+    ):
         with np.errstate(over="ignore"):
             x = x.astype(np.float32, copy=False)
-        if not np.isfinite(x).all():
-            raise DataError(f"{name}: {part} samples hold values that are not finite in float32: clean them first")
+        check_finite(x, values, what)
         return x
     if np.issubdtype(x.dtype, np.integer):
-        if x.min() < 0 or x.max() > 255:
-            raise DataError(
-                f"{name}: {part} samples hold whole numbers outside 0 to 255 ({x.min()} to {x.max()}): "
-                "give bytes or floats"
-            )
         return x.astype(np.uint8)
     raise DataError(f"{name}: {part} samples must be numbers, got {x.dtype}")

@@ -1,11 +1,10 @@
-"""Conversion of a user's samples and labels: arrays of other libraries, the axis of channels, names of classes.
+"""Conversion of a user's arrays to NumPy's, and the axis of channels.
 
 PyTorch's tensors, tables of pandas and lists are taken; none of these libraries is imported here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -57,58 +56,44 @@ def nhwc_hint(shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     return ""
 
 
-def names_in(labels: np.ndarray) -> tuple[str, ...]:
-    """Distinct names among labels (samples,) that are text, sorted as by `numpy.unique`; empty for numbers."""
-    if not is_text(labels):
-        return ()
-    return tuple(np.unique(labels.astype(str)).tolist())
-
-
-def is_text(labels: np.ndarray) -> bool:
-    """True if labels are names: strings, in an array of strings or of objects."""
-    return labels.dtype.kind == "U" or (
-        labels.dtype == object and labels.size > 0 and all(isinstance(label, str) for label in labels.flat)
-    )
-
-
-def numbered(labels: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
-    """Labels as numbers of classes.
-
-    Parameters
-    ----------
-    labels : ndarray
-        (samples,) names, or numbers, which stay.
-    names : sequence of str
-        Names of classes, sorted: a label's number is the index of its name. Empty if classes are numbers.
-    what : str
-        Name of the labels in error messages.
-
-    Returns
-    -------
-    ndarray
-        (samples,) int32, or the given numbers.
+def to_numbers(values: Any, what: str) -> np.ndarray:
+    """NumPy array of numbers: `to_numpy`, where objects and bool become float64.
 
     Raises
     ------
     DataError
-        A sample has more than one label, or a name is unknown.
+        A value is no number: the message names its column, of a data frame by its heading.
     """
-    if labels.ndim != 1:
-        hint = ": give class numbers, not one-hot rows" if labels.ndim == 2 else ""
-        raise DataError(f"{what} must have shape (samples,), got {labels.shape}{hint}")
-    if not is_text(labels):
-        return labels
-    if not names:
+    x = to_numpy(values, what)
+    if x.dtype == bool:
+        return x.astype(np.float64)
+    if x.dtype != object:
+        return x
+    try:
+        return x.astype(np.float64)
+    except (TypeError, ValueError):
+        for place in np.ndindex(x.shape):
+            try:
+                float(x[place])
+            except (TypeError, ValueError):
+                raise DataError(f"{what}: {_where(values, place)} holds {x[place]!r:.40}, which is no number") from None
+        raise DataError(f"{what} must be numbers, got objects") from None
+
+
+def check_finite(x: np.ndarray, values: Any, what: str) -> None:
+    """Raise `DataError` at the first number of x that is NaN or infinite; `values` is what the user gave."""
+    if not np.isfinite(x).all():
+        place = tuple(int(at) for at in np.argwhere(~np.isfinite(x))[0])
         raise DataError(
-            f"{what} are names, {str(labels[0])!r:.40} first, but the classes are numbers: give whole numbers from 0"
+            f"{what} hold values that are not finite in float32: {x[place]} in {_where(values, place)}; fill it in, "
+            "leave it out, or give a table to wl.data.table, which fills gaps"
         )
-    text = labels.astype(str)
-    index = np.minimum(np.searchsorted(np.asarray(names), text), len(names) - 1)
-    unknown = np.asarray(names)[index] != text
-    if unknown.any():
-        at = int(np.argmax(unknown))
-        raise DataError(
-            f"{what}: {str(text[at])!r:.40}, the label of sample {at}, "
-            f"is none of the classes: {', '.join(names)!r:.200}"
-        )
-    return index.astype(np.int32)
+
+
+def _where(values: Any, place: tuple[int, ...]) -> str:
+    """Row and column of a value; the column by its heading, where a data frame has one."""
+    if len(place) != 2:
+        return f"sample {place[0]}"
+    columns = getattr(values, "columns", None)
+    heading = None if columns is None or callable(columns) else list(columns)[place[1]]
+    return f"row {place[0]}, column {place[1] if heading is None else repr(heading)}"

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..files.atomic import write_atomically
-from .convert import is_text, names_in, numbered
+from .labels import ClassValue, classes_of, is_text, numbered
 from .dataset import Dataset
 from .local import find_all
 from .reader import opened
@@ -82,7 +82,7 @@ def read(train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers:
             f"{test}: column 1 holds names, {str(test_table.names[0])!r:.40} first, "
             f"where {features} columns of numbers are wanted"
         )
-    names = () if train_table.names is None else names_in(train_table.names)
+    names = () if train_table.names is None else classes_of(train_table.names)
 
     def samples(table: CsvTable) -> np.ndarray:
         cells = table.cells[:, table.cells.shape[1] - features :]
@@ -101,7 +101,7 @@ def read(train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers:
     )
 
 
-def _labels(path: Path, table: CsvTable, names: tuple[str, ...]) -> np.ndarray:
+def _labels(path: Path, table: CsvTable, names: tuple[ClassValue, ...]) -> np.ndarray:
     """Labels (rows,) int32: the first column."""
     if table.names is not None:
         return numbered(table.names, names, f"{path}: labels")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..show import as_html, as_text, dims
+from .labels import ClassValue
 from .standard import Standard
 
 
@@ -26,8 +27,8 @@ class Dataset:
         The input of a net is x * scale in float32: 1/255 for bytes, 1/16 for digits, 1 for floats.
     valid_x, valid_y : ndarray or None
         Validation part, split off the training set.
-    class_names : tuple of str
-        Names of label 0, 1, ...; empty if labels are numbers.
+    class_names : tuple
+        What label 0, 1, ... stands for: names, or numbers or bool of the user's; empty if labels are those numbers.
     standard : Standard or None
         Means and deviations that `standardized` applies: `train` and `climb` call it, and a checkpoint stores them.
     """
@@ -40,7 +41,7 @@ class Dataset:
     scale: float = 1.0
     valid_x: np.ndarray | None = None
     valid_y: np.ndarray | None = None
-    class_names: tuple[str, ...] = ()
+    class_names: tuple[ClassValue, ...] = ()
     standard: Standard | None = None
 
     def __post_init__(self) -> None:
@@ -91,7 +92,7 @@ class Dataset:
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
         """Table that shows the data set: title, heads, and a row for each part."""
         sees = f"x * {self.scale:.4g}" if self.standard is None else "(x - mean) / std"
-        named = f" ({', '.join(self.class_names)!r:.60})" if self.class_names else ""
+        named = f" ({', '.join(map(str, self.class_names))!r:.60})" if self.class_names else ""
         title = (
             f"Dataset {self.name!r}: samples of {dims(self.in_shape)} {self.train_x.dtype}, "
             f"{self.classes} classes{named}, a net sees {sees}"

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..checkpoint import Checkpoint, DataMark, flat_weights, save
 from ..config import TrainConfig
-from ..data.convert import numbered, to_numpy
+from ..data.convert import to_numpy
 from ..data.dataset import Dataset, pixels
+from ..data.labels import numbered
 from ..data.standard import Standard
 from ..errors import ArgumentError, DataError
 from ..errors.arguments import wanted
@@ -72,15 +73,17 @@ class Model:
 
     @cached_property
     def classes_(self) -> np.ndarray:
-        """(outputs,) answers of `predict` by output of the net: names, or the numbers from 0; empty for a net with
-        MSELoss.
+        """(outputs,) what `predict` answers for each output of the net: the distinct labels of the training data, or the
+        numbers from 0; empty for a net with MSELoss.
 
         Outputs beyond the names that the training data had are called by their numbers.
         """
         if not isinstance(self.net.loss, CrossEntropyLoss):
             return np.arange(0)
         names, outputs = self.checkpoint.data.class_names, self.net.out_shape[0]
-        return np.array([*names, *map(str, range(len(names), outputs))]) if names else np.arange(outputs)
+        if names and isinstance(names[0], str):
+            return np.array([*names, *map(str, range(len(names), outputs))])
+        return np.array([*names, *range(len(names), outputs)])
 
     def outputs(self, x: Any) -> np.ndarray:
         """Outputs of the net's last layer.

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import DataMark
-from ..data.convert import is_text, nhwc_hint, numbered, to_numpy
+from ..data.convert import nhwc_hint, to_numpy
 from ..data.dataset import Dataset
+from ..data.labels import label_array, numbered
 from ..errors import ArgumentError, DataError
 from ..nets import Net
 
@@ -54,14 +55,11 @@ def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarra
     """
     if y is None:
         raise DataError(f"net {net.name!r}: scoring needs labels")
-    labels = to_numpy(y, "y")
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]  # a data frame of one column
-    if labels.ndim == 1 and len(labels) != samples:
+    labels = label_array(y, "y")
+    if len(labels) != samples:
         raise DataError(f"there are {samples:,} samples, but {len(labels):,} labels")
-    named = is_text(labels)
     numbers = numbered(labels, mark.class_names, "y")
-    if not named and (numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all()):
+    if numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all():
         raise DataError(f"y holds {labels.dtype} where labels are wanted: {', '.join(map(str, classes))!r:.80}")
     if not (numbers.min() >= 0 and numbers.max() < net.out_shape[0]):
         raise DataError(

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...data import label_names
-from ...data.convert import names_in, numbered, to_numpy
+from ...data.convert import to_numpy
+from ...data.labels import names_in, numbered
 from ...errors import DataError
 from ..features import Extraction, FeatureFile
 

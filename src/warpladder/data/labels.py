@@ -1,0 +1,175 @@
+"""Labels of any kind as numbers of classes: names, bytes, bool, whole numbers, floats. The classes are the sorted
+distinct values of the training labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from .convert import to_numpy
+
+#: Value that a user calls a class by.
+ClassValue = str | bool | int | float
+
+
+def is_text(labels: np.ndarray) -> bool:
+    """True if labels are names: strings, in an array of strings or of objects."""
+    return labels.dtype.kind == "U" or (
+        labels.dtype == object and labels.size > 0 and all(isinstance(label, str) for label in labels.flat)
+    )
+
+
+def names_in(labels: np.ndarray) -> tuple[str, ...]:
+    """Distinct names among labels (samples,) that are text, sorted as by `numpy.unique`; empty for numbers."""
+    if not is_text(labels):
+        return ()
+    return tuple(np.unique(labels.astype(str)).tolist())
+
+
+def label_array(values: Any, what: str) -> np.ndarray:
+    """Labels (samples,) as an array of names (U), bool, int64 or float64; a column (samples, 1) is taken as one.
+
+    Parameters
+    ----------
+    values : array_like
+        Bytes are read as UTF-8.
+    what : str
+        Name in error messages.
+
+    Raises
+    ------
+    DataError
+        A sample has several labels, a label is missing, or names and numbers are mixed.
+    """
+    plain = list(values) if isinstance(values, (list, tuple)) else None
+    found = to_numpy(values, what)
+    if plain and found.dtype.kind == "U" and not all(isinstance(each, str) for each in plain):
+        found = np.array(plain, object)  # NumPy has made names of numbers
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim != 1:
+        hint = ": give class numbers, not one-hot rows" if found.ndim == 2 else ""
+        raise DataError(f"{what} must have shape (samples,), got {found.shape}{hint}")
+    if found.dtype.kind == "S":
+        found = found.astype(object)
+    if found.dtype == object:
+        found = _from_objects(found, what)
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        at = int(np.argmin(np.isfinite(found)))
+        raise DataError(f"{what}: the label of sample {at} is {found[at]}: leave out the samples without a label")
+    if found.dtype.kind not in "Ubiuf" and found.size:
+        raise DataError(f"{what} must be names or numbers, got {found.dtype}")
+    return found
+
+
+def _from_objects(found: np.ndarray, what: str) -> np.ndarray:
+    """Labels of an array of objects, in an array of their type."""
+    each = [label.decode("utf-8", "replace") if isinstance(label, bytes) else label for label in found.tolist()]
+    for at, label in enumerate(each):
+        if label is None or not (isinstance(label, (str, bool, int, float, np.generic)) and label == label):
+            raise DataError(f"{what}: the label of sample {at} is {label!r:.40}: leave out the samples without a label")
+    text = [isinstance(label, str) for label in each]
+    if any(text) and not all(text):
+        name, number = each[text.index(True)], each[text.index(False)]
+        raise DataError(f"{what} mix names and numbers, {name!r:.40} and {number!r:.40}: give all in one type")
+    return np.array(each) if each else found
+
+
+def classes_of(labels: np.ndarray, others: Sequence[np.ndarray] = ()) -> tuple[ClassValue, ...]:
+    """Classes of training labels: their sorted distinct values, as Python's own; empty for whole numbers that already
+    count classes from 0.
+
+    Parameters
+    ----------
+    labels : ndarray
+        (samples,), as `label_array` makes it.
+    others : sequence of ndarray
+        Labels of further parts. Whole numbers count classes if all parts together have every number from 0.
+    """
+    values = np.unique(labels)
+    if values.dtype.kind in "iu":
+        every = np.unique(np.concatenate([values, *(each for each in others if each.dtype.kind in "iu")]))
+        if np.array_equal(every, np.arange(len(every))):
+            return ()
+    return tuple(values.tolist())
+
+
+def numbered(labels: np.ndarray, classes: Sequence[ClassValue], what: str) -> np.ndarray:
+    """Labels as numbers of classes.
+
+    Parameters
+    ----------
+    labels : ndarray
+        (samples,) entries of `classes`. Numbers stay where there are no classes, or these are names.
+    classes : sequence
+        Sorted: a label's number is its index. Empty if labels are numbers.
+    what : str
+        Name of the labels in error messages.
+
+    Returns
+    -------
+    ndarray
+        (samples,) int32, or the given numbers.
+
+    Raises
+    ------
+    DataError
+        A label is no class.
+    """
+    labels = label_array(labels, what)
+    if not classes:
+        if not is_text(labels):
+            return labels
+        raise DataError(
+            f"{what} are names, {str(labels[0])!r:.40} first, but the classes are numbers: give whole numbers from 0"
+        )
+    text = isinstance(classes[0], str)
+    if text and not is_text(labels):
+        return labels
+    if is_text(labels) != text:
+        raise DataError(f"{what} are names, {str(labels[0])!r:.40} first, but the classes are numbers")
+    given, known = (labels.astype(str) if text else labels), np.asarray(classes)
+    index = np.minimum(np.searchsorted(known, given), len(known) - 1)
+    unknown = known[index] != given
+    if unknown.any():
+        at = int(np.argmax(unknown))
+        raise DataError(
+            f"{what}: {given[at].item()!r:.40}, the label of sample {at}, "
+            f"is none of the classes: {', '.join(map(str, classes))!r:.200}"
+        )
+    return index.astype(np.int32)
+
+
+def numbered_parts(name: str, given: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], tuple[ClassValue, ...]]:
+    """Labels of each labelled part of a data set as numbers, and the classes.
+
+    given : labels by part, "train" first; None for a part without.
+    """
+    found = {part: label_array(y, f"{name}: {part} labels") for part, y in given.items() if y is not None}
+    if "train" not in found:
+        return found, ()
+    train = found["train"]
+    if train.dtype.kind == "f" and not (train == np.floor(train)).all():
+        raise DataError(
+            f"{name}: train labels must be whole numbers or names, got {train[train != np.floor(train)][0]:g}: "
+            "a regression's targets are no labels"
+        )
+    if odd := [part for part, y in found.items() if y.size and is_text(y) != is_text(train)]:
+        kinds = ("names", "numbers") if is_text(train) else ("numbers", "names")
+        raise DataError(f"{name}: train labels are {kinds[0]}, {odd[0]} labels are {kinds[1]}")
+    classes = classes_of(train, [y for part, y in found.items() if part != "train"])
+    return {part: numbered(y, classes, f"{name}: {part} labels") for part, y in found.items()}, classes
+
+
+def unknown_classes(classes: Sequence[Any], most: int) -> str | None:
+    """Reason why a list cannot be the classes of a net with `most` outputs; None if it can."""
+    kinds = {type(value) for value in classes}
+    if len(kinds) > 1 or not kinds <= {str, bool, int, float}:
+        return "its classes are not all names or all numbers of one type"
+    if len(classes) > most or sorted(set(classes)) != list(classes):
+        return f"has names of {len(classes)} classes that do not fit a net of {most} outputs"
+    return None
