@@ -168,7 +168,7 @@ Y = np.zeros(4, int)
     ("arguments", "words"),
     [
         ((X, Y[:3], X, Y), "4 train images but 3 labels"),
-        ((X, [0, 1, 2, 3], X, Y + 1.5), "1.5, the label of sample 0, is none of the classes"),
+        ((X, [0, 1, 2, 3], X, Y + 1.5), "test labels must be whole numbers, got float64"),
         ((X, Y + 0.5, X, Y), "labels must be whole numbers"),
         ((X, np.eye(4, dtype=int), X, Y), "give class numbers, not one-hot rows"),
         ((X, Y, None, None), "a training and a test set are wanted"),

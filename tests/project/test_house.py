@@ -20,7 +20,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 MOST_LINES, MOST_FUNCTION, MOST_PARAMETERS, MOST_FILES, COLUMNS = 350, 60, 8, 24, 120
 
 #: Functions that users call, or commands of the command line, where each option is a parameter.
-PUBLIC = ("train/loop.py:train", "timing/__init__.py:climb", "proof/__init__.py:verify", "data/arrays.py:arrays")
+PUBLIC = ("train/loop.py:train", "timing/__init__.py:climb", "proof/__init__.py:verify", "data/arrays.py:arrays",
+          "data/__init__.py:load", "data/tables/load.py:table")  # fmt: skip
 
 #: Words that have a plain one in the field, and the word to use. Laboratory notes and the list of changes keep theirs.
 WORDS = {

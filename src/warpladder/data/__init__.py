@@ -40,6 +40,7 @@ def load(
     progress: bool = True,
     shape: tuple[int, ...] | None = None,
     standardize: bool = False,
+    label: str | None = None,
 ) -> Dataset:
     """Load a data set: from files at hand, else from the cache, else by download.
 
@@ -62,6 +63,8 @@ def load(
     standardize : bool
         Train on (x - mean) / std of each feature, or of each channel of an image, of the training rows. Cells of a csv
         may then be any finite numbers. A checkpoint stores mean and std, so that predictions take raw samples.
+    label : str or None
+        Heading of the column with the labels, for csv only.
 
     Raises
     ------
@@ -79,8 +82,10 @@ def load(
         raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shape!r:.40}")
     if shape is not None and not source.takes_shape:
         raise DataError(f"{name}: the shape of its samples is known, so none can be stated")
+    if label is not None and not source.takes_shape:
+        raise DataError(f"{name}: its labels are known, so no column can be named")
     folder = root(data_dir) if name != "digits" else None
-    dataset = source.load(Request(folder, data_dir is not None, progress, shape, standardize))
+    dataset = source.load(Request(folder, data_dir is not None, progress, shape, standardize, label))
     chosen = split(dataset, limit=limit, validation=validation, seed=seed)
     return chosen.but(standard=Standard.fit(chosen.train_x)) if standardize else chosen
 

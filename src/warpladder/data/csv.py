@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..files.atomic import write_atomically
-from .labels import ClassValue, classes_of, is_text, numbered
+from .labels import is_text, numbered_parts
 from .dataset import Dataset
 from .local import find_all
 from .reader import opened
@@ -28,7 +28,9 @@ _NAMES = (
     ("test.csv", "mnist_test.csv", "fashion-mnist_test.csv"),
 )
 _LIMIT = 2**32  # bytes of text, unpacked
-_MOST_CLASSES = 2**20
+_LARGEST_LABEL = 2**24  # which float32 holds exactly
+#: Headings, in small letters, that call the first column a label.
+LABELS = ("label", "labels", "class", "target", "y", "digit", "category", "kind", "species")
 
 
 def load(request: Request) -> Dataset:
@@ -44,77 +46,71 @@ def load(request: Request) -> Dataset:
             f"{request.root}: holds no train.csv and test.csv (plain or .gz), nor does digit-recognizer or csv below it"
         )
     train, test = paths
-    return read(train, test, request.shape, request.numbers)
+    return read(train, test, request.shape, request.numbers, request.label)
 
 
-def read(train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers: bool = False) -> Dataset:
+def read(
+    train: Path, test: Path, shape: tuple[int, ...] | None = None, numbers: bool = False, label: str | None = None
+) -> Dataset:
     """Read a labelled training table and a test table, labelled or not.
 
     Parameters
     ----------
     train, test : Path
         Cells are whole numbers 0 to 255. A first line is a header if its first cell is no number. Labels may be names.
+        Columns of the test table are found by their headings, where both tables have them.
     shape : tuple of int or None
         Shape of one sample: (features,) or (channels, height, width). None makes square images
         (1, side, side) where the pixels of a row allow it, and (features,) otherwise.
     numbers : bool
         True if cells are features of any finite numbers: float32 of scale 1, and no pictures unless shape is given.
+    label : str or None
+        Heading of the column with the labels. None takes the first column if it holds names, has no heading, or one
+        that says label.
     """
-    train_table = _table(train, numbers)
+    train_table = _label_first(train, _table(train, numbers), label)
     features = train_table.columns - 1
     if features < 1:
         raise DataError(f"{train}: has a single column where a label and pixels are wanted")
-    _check_label_first(train, train_table)
+    _check_label(train, train_table, label)
     shape = (features,) if numbers and shape is None else _shape(train, features, shape)
-    test_table = _table(test, numbers)
+    test_table = _same_columns(test, _label_first(test, _table(test, numbers), label), train_table)
     if test_table.columns not in (features, features + 1):
         raise DataError(
             f"{test}: has {test_table.columns} columns, {train} has {features + 1}: "
             "want as many, or one less without labels"
         )
     labelled = test_table.columns == features + 1
-    if labelled:
-        _check_label_first(test, test_table)
-    elif test_table.header and "label" in _lower(test_table.header):
-        raise DataError(f"{test}: has a label and {test_table.columns - 1} pixels, but {train} has {features} pixels")
-    elif test_table.names is not None:
+    if not labelled and test_table.names is not None:
         raise DataError(
             f"{test}: column 1 holds names, {str(test_table.names[0])!r:.40} first, "
             f"where {features} columns of numbers are wanted"
         )
-    names = () if train_table.names is None else classes_of(train_table.names)
 
     def samples(table: CsvTable) -> np.ndarray:
         cells = table.cells[:, table.cells.shape[1] - features :]
         return np.ascontiguousarray(cells).reshape(len(cells), *shape)
 
-    train_y = _labels(train, train_table, names)
-    test_y = _labels(test, test_table, names) if labelled else None
-    return Dataset(
-        "csv",
-        samples(train_table),
-        train_y,
-        samples(test_table),
-        test_y,
-        1.0 if numbers else 1 / 255,
-        class_names=names,
-    )
+    given = {"train": _labels(train, train_table), "test": _labels(test, test_table) if labelled else None}
+    if labelled and (train_table.names is None) != (test_table.names is None):
+        kinds = [f"names, {str(table.names[0])!r:.40} first" if table.names is not None else "numbers"
+                 for table in (test_table, train_table)]  # fmt: skip
+        raise DataError(f"{test}: labels are {kinds[0]}, but in the training table they are {kinds[1]}")
+    labels, classes = numbered_parts("csv", given)
+    x, test_x, scale = samples(train_table), samples(test_table), 1.0 if numbers else 1 / 255
+    return Dataset("csv", x, labels["train"], test_x, labels.get("test"), scale, class_names=classes)
 
 
-def _labels(path: Path, table: CsvTable, names: tuple[ClassValue, ...]) -> np.ndarray:
-    """Labels (rows,) int32: the first column."""
+def _labels(path: Path, table: CsvTable) -> np.ndarray:
+    """Labels (rows,): the first column, names or whole numbers."""
     if table.names is not None:
-        return numbered(table.names, names, f"{path}: labels")
-    if names:
-        raise DataError(
-            f"{path}: labels are numbers, but in the training table they are names, {names[0]!r:.40} among them"
-        )
+        return table.names
     column = table.cells[:, 0]
-    is_label = (column >= 0) & (column <= _MOST_CLASSES) & (column == np.floor(column))
+    is_label = (np.abs(column) <= _LARGEST_LABEL) & (column == np.floor(column))
     if not is_label.all():
         odd = column[~is_label][0]
-        raise DataError(f"{path}: the first column is the label: whole numbers from 0, or names; it holds {odd:g}")
-    return column.astype(np.int32)
+        raise DataError(f"{path}: the label column holds {odd:g}: labels are whole numbers, or names")
+    return column.astype(np.int64)
 
 
 def write_submission(path: str | os.PathLike[str], labels: np.ndarray) -> None:
@@ -147,15 +143,59 @@ def _table(path: Path, numbers: bool) -> CsvTable:
         return read_table(reader, names=True, numbers=numbers)
 
 
-def _lower(header: tuple[str, ...]) -> list[str]:
-    return [name.lower() for name in header]
+def _label_first(path: Path, table: CsvTable, label: str | None) -> CsvTable:
+    """The table with the column of labels in front, if the heading of another one says so."""
+    if label is None and table.header is None:
+        return table
+    if table.header is None:
+        raise DataError(f"{path}: has no headings, so no column can be called {label!r:.60}")
+    names = [name.lower() for name in table.header]
+    wanted = "label" if label is None else label.lower()
+    if wanted not in names:
+        return table
+    at = names.index(wanted)
+    if at == 0 or table.names is not None:
+        if at:
+            raise DataError(
+                f"{path}: column {at + 1} is the label, and column 1 holds text: give --data {path} --label "
+                f"{table.header[at]}, which takes such tables"
+            )
+        return table
+    order = [at, *(each for each in range(len(names)) if each != at)]
+    return CsvTable(tuple(table.header[each] for each in order), table.cells[:, order])
 
 
-def _check_label_first(path: Path, table: CsvTable) -> None:
-    if table.header and "label" in _lower(table.header)[1:]:
+def _check_label(path: Path, table: CsvTable, label: str | None) -> None:
+    """Raise `DataError` where nothing says that the first column is the label."""
+    if table.header is None or table.names is not None:
+        return
+    first, last = table.header[0], table.header[-1]
+    if label is not None and first.lower() != label.lower():
+        raise DataError(f"{path}: has no column {label!r:.60}; it has {', '.join(table.header)!r:.200}")
+    if label is None and first.lower() not in LABELS:
         raise DataError(
-            f"{path}: column {_lower(table.header).index('label') + 1} is the label where the first column is wanted"
+            f"{path}: nothing says which column is the label, the first is {first!r:.40}, the last {last!r:.40}: "
+            "name it, --label NAME, in Python label=NAME"
         )
+
+
+def _same_columns(path: Path, table: CsvTable, train: CsvTable) -> CsvTable:
+    """The test table with its columns in the order of the training table, as the headings say."""
+    if table.header is None or train.header is None or table.header == train.header:
+        return table
+    skipped = table.names is not None  # the first column is not among the cells
+    if skipped and table.header[0] != train.header[0]:
+        raise DataError(f"{path}: its first column is {table.header[0]!r:.40}, in training {train.header[0]!r:.40}")
+    wanted = train.header if train.header[0] in table.header else train.header[1:]
+    if sorted(wanted) != sorted(table.header):
+        odd = [name for name in table.header if name not in train.header]
+        lacks = [name for name in wanted if name not in table.header]
+        raise DataError(
+            f"{path}: its columns are not those of the training table: it lacks {', '.join(lacks)!r:.100} "
+            f"and has {', '.join(odd)!r:.100}"
+        )
+    order = [table.header.index(name) - skipped for name in wanted[skipped:]]
+    return CsvTable(tuple(wanted), table.cells[:, order], table.names)
 
 
 def _shape(path: Path, features: int, shape: tuple[int, ...] | None) -> tuple[int, ...]:

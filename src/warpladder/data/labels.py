@@ -4,6 +4,7 @@ distinct values of the training labels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -168,7 +169,8 @@ def numbered_parts(name: str, given: Mapping[str, Any]) -> tuple[dict[str, np.nd
 def unknown_classes(classes: Sequence[Any], most: int) -> str | None:
     """Reason why a list cannot be the classes of a net with `most` outputs; None if it can."""
     kinds = {type(value) for value in classes}
-    if len(kinds) > 1 or not kinds <= {str, bool, int, float}:
+    finite = all(math.isfinite(value) for value in classes if isinstance(value, float))
+    if len(kinds) > 1 or not kinds <= {str, bool, int, float} or not finite:
         return "its classes are not all names or all numbers of one type"
     if len(classes) > most or sorted(set(classes)) != list(classes):
         return f"has names of {len(classes)} classes that do not fit a net of {most} outputs"

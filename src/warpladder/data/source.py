@@ -30,6 +30,8 @@ class Request:
         Shape of one sample, if the files do not state it.
     numbers : bool
         True if samples are features of any finite numbers, to be standardised: a table is then no picture.
+    label : str or None
+        Heading of the column with the labels.
     """
 
     root: Path | None = None
@@ -37,6 +39,7 @@ class Request:
     progress: bool = True
     shape: tuple[int, ...] | None = None
     numbers: bool = False
+    label: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,161 @@
+"""Text of a table as columns of cells. pyarrow reads it: quotes, line ends and rows of different lengths are its work."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..reader import Reader
+from ..sniff import looks_like
+
+_LIMIT = 2**32  # bytes of text
+_LONGEST_LINE = 2**20
+#: A number as tables write it.
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_ROW = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)", re.DOTALL)
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """Cells of a file, the first line among them.
+
+    columns : an Arrow array of strings (rows,) for each column, without spaces around a cell.
+    separator : character between cells.
+    """
+
+    name: str
+    columns: list[Any]
+    separator: str
+    content: memoryview
+
+    def row(self, number: int) -> list[str]:
+        """Cells of a row, counted from 0."""
+        return [column[number].as_py() for column in self.columns]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.columns[0])
+
+    def line(self, row: int) -> int:
+        """Line of a row in the file, from 1: blank lines count."""
+        return _line(self.content, row)
+
+
+    def numbers(self, column: int) -> np.ndarray:
+        """Cells of a column as float64 (rows,); NaN where a cell is no finite number.
+
+        Where cells are not separated by commas, a number may have a decimal comma.
+        """
+        import pyarrow
+        import pyarrow.compute as compute
+
+        cells = self.columns[column]
+        try:
+            found = compute.cast(cells, pyarrow.float64()).to_numpy(zero_copy_only=False)
+            return np.where(np.isfinite(found), found, np.nan)
+        except pyarrow.ArrowInvalid:
+            coded = cells.dictionary_encode()
+            each = np.array([self._number(cell) for cell in coded.dictionary.to_pylist()])
+            return each[coded.indices.to_numpy(zero_copy_only=False)]
+
+    def _number(self, cell: str) -> float:
+        if self.separator != "," and cell.count(",") == 1:
+            cell = cell.replace(",", ".")
+        value = float(cell) if NUMBER.fullmatch(cell) else math.nan
+        return value if math.isfinite(value) else math.nan
+
+
+def read_text(reader: Reader) -> Text:
+    """Read a table's text; `DataError` names the file and the line.
+
+    Cells are separated by commas, semicolons, tabs or bars: the first line decides.
+    """
+    content = reader.rest()
+    head = bytes(content[:300])
+    if not bytes(content[: 2**20]).strip(b"\xef\xbb\xbf \t\r\n") and not bytes(content).strip(b"\xef\xbb\xbf \t\r\n"):
+        reader.fail("is empty where a CSV table is wanted")
+    kind = looks_like(head)
+    if b"\0" in head or (kind not in ("plain text", "JSON text") and not kind.startswith("unknown")):
+        reader.fail(f"looks like {kind} where a CSV table is wanted")
+    first = _first_line(reader, content)
+    try:
+        line = first.decode("utf-8")
+        cells = next(csv.reader([line], delimiter=(separator := _separator(line))))
+    except (UnicodeDecodeError, csv.Error) as error:
+        what = "is not UTF-8: save the table as UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        reader.fail(f"line {_line(content, 0)}: {what}")
+    return Text(reader.name, _columns(reader, content, len(cells), separator), separator, content)
+
+
+def _columns(reader: Reader, content: memoryview, count: int, separator: str) -> list[Any]:
+    import pyarrow
+    import pyarrow.compute as compute
+    from pyarrow import csv as arrow
+
+    names = [str(number) for number in range(count)]
+    if count == 1:  # where a blank line would be a row
+        content = memoryview(b"\n".join(line for line in _LINE_END.split(bytes(content)) if line.strip()))
+    try:
+        table = arrow.read_csv(
+            pyarrow.py_buffer(content),
+            read_options=arrow.ReadOptions(column_names=names, block_size=2**26, use_threads=False),
+            parse_options=arrow.ParseOptions(delimiter=separator, newlines_in_values=b'"' in bytes(content)),
+            convert_options=arrow.ConvertOptions(
+                column_types=dict.fromkeys(names, pyarrow.string()), strings_can_be_null=False, check_utf8=True
+            ),
+        )
+    except pyarrow.ArrowInvalid as error:
+        _refuse(reader, content, str(error), count)
+    return [compute.utf8_trim_whitespace(table[name].combine_chunks()) for name in names]
+
+
+def _refuse(reader: Reader, content: memoryview, reason: str, count: int) -> None:
+    """Raise `DataError` with the line of a row that pyarrow could not read."""
+    if found := _ROW.search(reason):
+        row, wanted, cells = map(int, found.groups())
+        if '"' not in reason.partition("columns, got")[2]:
+            line = _line(content, row - 1) if row else 1
+            reader.fail(f"line {line} has {cells} cells where the lines before it have {wanted}")
+        reader.fail(f"row {row} has {cells} cells where {wanted} are wanted: a quote may lack its end")
+    if "invalid UTF8" in reason:
+        for number, line in enumerate(_LINE_END.split(bytes(content)), 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                reader.fail(f"line {number}: {line[:40]!r} is not UTF-8: save the table as UTF-8")
+    reader.fail(f"cannot be read as a table of {count} columns: {' '.join(reason.split())[:160]}")
+
+
+def _first_line(reader: Reader, content: memoryview) -> bytes:
+    """First line that is not blank."""
+    text = bytes(content).removeprefix(b"\xef\xbb\xbf").lstrip()
+    found = _LINE_END.search(text)
+    end = found.start() if found else len(text)
+    if end >= _LONGEST_LINE:
+        reader.fail(f"line {_line(content, 0)} is longer than {_LONGEST_LINE:,} bytes: this is no CSV table")
+    return text[:end].rstrip()
+
+
+def _separator(line: str) -> str:
+    """Separator of a line: a tab or semicolon that is not quoted, since numbers may have a comma; else a bar or comma."""
+    bare = re.sub(r'"[^"]*"', "", line)
+    if mark := next((mark for mark in "\t;" if mark in bare), None):
+        return mark
+    return "|" if "|" in bare and "," not in bare else ","
+
+
+def _line(content: memoryview, row: int) -> int:
+    """Line, from 1, of a row, from 0: rows are the lines that are not blank."""
+    for number, line in enumerate(_LINE_END.split(bytes(content).removeprefix(b"\xef\xbb\xbf")), 1):
+        if line.strip():
+            if row == 0:
+                return number
+            row -= 1
+    return 0
