@@ -37,7 +37,17 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
     (
         "Data",
         "warpladder.data.",
-        (data.load, data.arrays, data.Dataset, data.Standard, data.split, data.download, data.write_submission, pixels),
+        (
+            data.load,
+            data.table,
+            data.arrays,
+            data.Dataset,
+            data.Standard,
+            data.split,
+            data.download,
+            data.write_submission,
+            pixels,
+        ),
     ),
     ("Optimizers and schedules", "warpladder.", (wl.SGD, wl.Adam, wl.AdamW, wl.Constant, wl.StepDecay, wl.Cosine)),
     ("Training", "warpladder.", (wl.TrainConfig, wl.train, wl.Model, wl.Run, wl.load)),

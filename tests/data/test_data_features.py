@@ -118,7 +118,12 @@ BAD = {
         True,
         "line 2, column 2 ('a'): the cell is empty where a finite number is wanted",
     ),
-    "a label with a fraction": ("label,a,b\n1.5,1,2\n", None, True, "the label column holds 1.5: labels are whole numbers, or names"),
+    "a label with a fraction": (
+        "label,a,b\n1.5,1,2\n",
+        None,
+        True,
+        "the label column holds 1.5: labels are whole numbers, or names",
+    ),
     "a name that training never saw": (
         "cat,1,2\n",
         "dog,1,2\n",

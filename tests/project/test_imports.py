@@ -42,7 +42,7 @@ LEAVES = {
 }
 
 HEAVY = (
-    "click", "cuda", "cudnn", "cupy", "jax", "llvmlite", "matplotlib", "numba", "numpy", "nvmath", "pooch", "rich", "safetensors", "scipy", "sklearn",
+    "click", "cuda", "cudnn", "cupy", "jax", "llvmlite", "matplotlib", "narwhals", "numba", "numpy", "nvmath", "pandas", "polars", "pooch", "pyarrow", "rich", "safetensors", "scipy", "sklearn",
     "tensorboard", "torch",
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..data.labels import ClassValue
+from ..data.tables.encoding import TableEncoding
 from ..nets import Net, Shape
 from .plan import NetPlan
 
@@ -80,6 +81,7 @@ class DataMark:
     parts : type, shape and CRC-32 of each array ("train_x", ...).
     class_names : what label 0, 1, ... stands for: names, numbers or bool; empty if labels are those numbers.
     mean, std : of the training part, for each feature or channel, if samples were standardised; else empty.
+    table : encoding of a table's columns; None if samples are no rows of a table.
     """
 
     name: str
@@ -89,6 +91,7 @@ class DataMark:
     class_names: tuple[ClassValue, ...] = ()
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    table: TableEncoding | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,6 +89,8 @@ def _data(there: DataMark, here: DataMark) -> list[str]:
     if (there.mean, there.std) != (here.mean, here.std):
         forms = ["standardised by other numbers" if mark.mean else "not standardised" for mark in (there, here)]
         out.append(f"samples are {forms[0]} there and {forms[1]} here")
+    if there.table != here.table:
+        out.append("columns of the table are encoded by other numbers there and here")
     for part in dict.fromkeys([*there.parts, *here.parts]):
         a, b = there.parts.get(part, "missing"), here.parts.get(part, "missing")
         if a != b:

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..config import SHORT, TrainConfig
 from ..data.labels import unknown_classes
-from ..errors import CheckpointError
+from ..data.tables.encoding import TableEncoding
+from ..errors import CheckpointError, DataError
 from ..nets import CrossEntropyLoss, Net
 from ..nets.describe import net_from_json, net_to_json
 from .content import Checkpoint, DataMark, EpochLog, EpochSums, Score, param_shapes
@@ -20,7 +21,7 @@ FIELDS = {"net", "config", "data", "rung", "epoch", "step", "sums", "history", "
 OPTIONAL = {"tuned", "updates"}
 
 #: Optional fields of a data set.
-_DATA_OPTIONAL = ("class_names", "mean", "std")
+_DATA_OPTIONAL = ("class_names", "mean", "std", "table")
 
 
 def to_document(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -154,7 +155,7 @@ def _data(value: Any, net: Net) -> DataMark:
         refuse("is damaged: its description of the data set is incomplete")
     if not all(isinstance(part, str) for part in value["parts"].values()):
         refuse("is damaged: its description of the data set is incomplete")
-    names, mean, std = (value.get(key, []) for key in _DATA_OPTIONAL)
+    names, mean, std = (value.get(key, []) for key in _DATA_OPTIONAL[:3])
     if not all(isinstance(each, list) for each in (names, mean, std)):
         refuse("is damaged: its names of classes, means or deviations are no lists")
     outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else len(names)
@@ -168,7 +169,15 @@ def _data(value: Any, net: Net) -> DataMark:
         refuse("is damaged: its means and deviations do not fit its net")
     if not min(std, default=1.0) > 0:
         refuse("is damaged: a deviation is not above 0")
-    return DataMark(**plain, class_names=tuple(names), mean=tuple(mean), std=tuple(std))
+    table = None
+    if "table" in value:
+        try:
+            table = TableEncoding.from_dict(value["table"])
+        except DataError as error:
+            refuse(str(error))
+        if (len(table.features),) != net.in_shape:
+            refuse(f"encodes a table as {len(table.features)} numbers, its net takes {net.in_shape}")
+    return DataMark(**plain, class_names=tuple(names), mean=tuple(mean), std=tuple(std), table=table)
 
 
 def _sums(value: Any) -> EpochSums:

@@ -42,7 +42,7 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
 
     bring(net_file)
     trained = load(checkpoint)
-    data = Run(trained).fit_to(load_requested(options, standardize=bool(trained.data.mean)))
+    data = Run(trained).fit_to(load_requested(options, trained.data, trained.config.seed))
     check_fit(trained.net, data)
     if per_class and not isinstance(trained.net.loss, CrossEntropyLoss):
         raise ConfigError(

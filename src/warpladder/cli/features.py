@@ -73,7 +73,7 @@ def features(
             check_place(labels_path(out), overwrite, checkpoint)
     trained = load(checkpoint)
     layer_shape(trained.net, layer)
-    data = load_requested(options, standardize=bool(trained.data.mean))
+    data = load_requested(options, trained.data, trained.config.seed)
     parts = parts_of(split, data)
     with (
         stoppable(),

@@ -5,12 +5,18 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .shared.files import check_place, write
 from .shared.net_argument import bring, net_file_option
 from .shared.options import computing_rung_option, overwrite_option
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..train import Run
 
 
 @click.command()
@@ -28,6 +34,7 @@ from .shared.options import computing_rung_option, overwrite_option
     type=click.Path(path_type=Path),
     help="Write the net's outputs, logits or images, as a NumPy .npy file.",
 )
+@click.option("--proba", is_flag=True, help="Print the probability of each class, in columns with their names.")
 @overwrite_option
 @computing_rung_option
 @net_file_option
@@ -36,6 +43,7 @@ def predict(
     input_file: Path,
     submission: Path | None,
     save: Path | None,
+    proba: bool,
     overwrite: bool,
     rung: str | None,
     net_file: str | None,
@@ -43,18 +51,19 @@ def predict(
     """Predict the samples in INPUT: a CSV table with or without labels, IDX images or a CIFAR-10 batch, gzipped or not.
 
     Without --submission or --save the labels are printed, one a line: by name, where the training table had names.
-    Features are scaled as they were in training.
+    Features are scaled as they were in training, and the columns of a table found by their names.
 
     \b
     Examples:
       warpladder predict mlp.safetensors test.csv --submission submission.csv
+      warpladder predict mlp.safetensors people.csv --proba
       warpladder predict autoencoder.safetensors test_batch.bin --save images.npy
     """
     import numpy as np
 
     from ..checkpoint import load
     from ..data import write_submission
-    from ..data.samples import load_samples
+    from ..errors import ConfigError
     from ..nets import CrossEntropyLoss
     from ..train import Run, restore
     from ..train.scoring import slices
@@ -72,7 +81,9 @@ def predict(
             click.get_current_context(),
         )
     model = Run(trained)
-    x, scale = model.seen(load_samples(input_file, trained.net.in_shape, numbers=bool(trained.data.mean)))
+    if proba and not labels_wanted:
+        raise ConfigError(f"net {trained.net.name!r} has no classes, so there are no probabilities: leave --proba out")
+    x, scale = _samples(model, input_file)
     with restore(trained, rung) as trainer:
         outputs = np.concatenate([trainer.predict(x[first:last], scale) for first, last in slices(trained.net, len(x))])
     labels = model.classes_[outputs.argmax(axis=1)] if labels_wanted else None
@@ -82,8 +93,32 @@ def predict(
         write(save, content.getvalue())
     if submission is not None and labels is not None:
         write_submission(submission, labels)
-    if save is None and submission is None and labels is not None:
+    if proba:
+        _print_probabilities(model, outputs)
+    elif save is None and submission is None and labels is not None:
         sys.stdout.write("".join(f"{label}\n" for label in labels.tolist()))
     for path in (save, submission):
         if path is not None:
             click.echo(f"{len(x):,} samples: {path}")
+
+
+def _samples(model: Run, path: Path) -> tuple[np.ndarray, float]:
+    """Samples of a file as the net takes them, and their scale."""
+    from ..data.samples import load_samples
+    from ..data.tables.load import samples_of
+
+    mark = model.checkpoint.data
+    if mark.table is not None:
+        return samples_of(path, mark.table), mark.scale
+    return model.seen(load_samples(path, model.net.in_shape, numbers=bool(mark.mean)))
+
+
+def _print_probabilities(model: Run, outputs: np.ndarray) -> None:
+    """Print a table in CSV: a column for each class, a row for each sample."""
+    import csv
+
+    from ..train.scoring import probabilities
+
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(model.classes_.tolist())
+    table.writerows([f"{share:.6g}" for share in row] for row in probabilities(outputs).tolist())

@@ -155,7 +155,7 @@ def _parts(
         raise click.UsageError(f"name a file of features, or {', '.join(lacking)}", ctx)
     trained = load(options["checkpoint"])
     layer_shape(trained.net, options["layer"])
-    data = load_requested(options, standardize=bool(trained.data.mean))
+    data = load_requested(options, trained.data, trained.config.seed)
     source = stack.enter_context(extract(trained, options["layer"], data, options["rung"]))
     return of_extraction(source, "train"), of_extraction(source, "test")
 

@@ -27,7 +27,7 @@ from .shared.options import (
     rung_options,
     split_options,
 )
-from .shared.request import SHARED, report_defaults, run_request
+from .shared.request import DATA, SHARED, report_defaults, run_request
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -101,6 +101,7 @@ def train(
       warpladder train cnn --data digits --resume cnn.safetensors --epochs 30
       warpladder train cnn --data digits --from cnn.safetensors --lr 0.001
       warpladder train mlp --data mnist --optimizer adam --schedule cosine
+      warpladder train mlp --data bank.csv --label answer
     """
     from ..ops.jit.compile_time import compiling
     from ..train.loop import train_run
@@ -124,7 +125,7 @@ def train(
         except Stopped as stop:
             if place is None:
                 raise
-            words = again(ctx, "data_name", "data_dir", "shape", "limit", "validation", "rung", "keep_epochs", *SHARED)
+            words = again(ctx, *DATA, "rung", "keep_epochs", *SHARED)
             raise Stopped(
                 f"{stop}: {command('train', net_name, *words, '--resume', str(place))}", stop.exit_code
             ) from None

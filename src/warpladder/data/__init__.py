@@ -20,13 +20,14 @@ from .local import root
 from .source import Request, Source, read_source
 from .standard import Standard
 from .subset import split
+from .tables.load import is_table, table
 
 SOURCES: tuple[Source, ...] = (digits.SOURCE, mnist.MNIST, mnist.FASHION, cifar10.SOURCE, csv.SOURCE)
 NAMES: tuple[str, ...] = tuple(source.name for source in SOURCES)
 
 __all__ = [
     "NAMES", "SOURCES", "Dataset", "Request", "Source", "Standard",
-    "arrays", "download", "label_names", "load", "pixels", "split", "write_submission",
+    "arrays", "download", "label_names", "load", "pixels", "split", "table", "write_submission",
 ]  # fmt: skip
 
 
@@ -47,7 +48,8 @@ def load(
     Parameters
     ----------
     name : str
-        One of `NAMES`, or a Python file that defines a `SOURCE`, for instance "./mine.py".
+        One of `NAMES`, the file of a table, which `table` takes with more options, or a Python file that defines a
+        `SOURCE`, for instance "./mine.py".
     data_dir : path or None
         Folder of the files, gzipped or not, in any usual layout; missing files are an error. None looks into the
         folder that WARPLADDER_DATA names, if any, then downloads.
@@ -64,13 +66,17 @@ def load(
         Train on (x - mean) / std of each feature, or of each channel of an image, of the training rows. Cells of a csv
         may then be any finite numbers. A checkpoint stores mean and std, so that predictions take raw samples.
     label : str or None
-        Heading of the column with the labels, for csv only.
+        Heading of the column with the labels, for csv and tables only.
 
     Raises
     ------
     DataError
         Files are missing, damaged or of the wrong kind. The message is one line and names the remedy.
     """
+    if is_table(os.fspath(name)):
+        if data_dir is not None or shape is not None or standardize:
+            raise DataError(f"{name}: a table is loaded by its path alone: leave out data_dir, shape and standardize")
+        return table(name, label, validation=validation or None, limit=limit, seed=seed)
     source = _source(name)
     if source is None:
         near = get_close_matches(str(name).lower(), NAMES)

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..errors import DataError
 from ..files.atomic import write_atomically
-from .labels import is_text, numbered_parts
 from .dataset import Dataset
+from .labels import is_text, numbered_parts
 from .local import find_all
 from .reader import opened
 from .source import Request, Source

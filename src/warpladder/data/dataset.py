@@ -10,6 +10,7 @@ from ..errors import DataError
 from ..show import as_html, as_text, dims
 from .labels import ClassValue
 from .standard import Standard
+from .tables.encoding import TableEncoding
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,6 +32,8 @@ class Dataset:
         What label 0, 1, ... stands for: names, or numbers or bool of the user's; empty if labels are those numbers.
     standard : Standard or None
         Means and deviations that `standardized` applies: `train` and `climb` call it, and a checkpoint stores them.
+    table : TableEncoding or None
+        How the columns of a table became these samples; a checkpoint stores it.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Dataset:
     valid_y: np.ndarray | None = None
     class_names: tuple[ClassValue, ...] = ()
     standard: Standard | None = None
+    table: TableEncoding | None = None
 
     def __post_init__(self) -> None:
         for part in ("train", "valid", "test"):
@@ -92,6 +96,7 @@ class Dataset:
     def _table(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
         """Table that shows the data set: title, heads, and a row for each part."""
         sees = f"x * {self.scale:.4g}" if self.standard is None else "(x - mean) / std"
+        sees = sees if self.table is None else f"{len(self.table.columns)} columns as numbers"
         named = f" ({', '.join(map(str, self.class_names))!r:.60})" if self.class_names else ""
         title = (
             f"Dataset {self.name!r}: samples of {dims(self.in_shape)} {self.train_x.dtype}, "

@@ -74,13 +74,11 @@ class _Rows:
         if not cells[0] or whole.fullmatch(cells[0]):
             return False
         second = self.text.row(1) if self.text.rows > 1 else None
-        named = (
-            may_name and len(cells) > 1 and (second is None or bool(second[0] and not NUMBER.fullmatch(second[0])))
-        )
+        named = may_name and len(cells) > 1 and (second is None or bool(second[0] and not NUMBER.fullmatch(second[0])))
         is_header = not named or _is_header(cells, second)
         if not is_header and _counts_columns(cells) and self.text.rows > 1:
             others = self.text.columns[0][1:]
-            is_header = not cells[0] in others.unique().to_pylist()
+            is_header = cells[0] not in others.unique().to_pylist()
         if is_header:
             self.header, self.first = tuple(cells), 1
         return named
@@ -160,6 +158,4 @@ def _is_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
 def _counts_columns(first: Sequence[str]) -> bool:
     """True if the cells after the first are 0, 1, 2, ... or 1, 2, 3, ..., as pandas names the columns of an array."""
     others = list(first[1:])
-    return len(others) > 1 and others in [
-        [f"{number + start}" for number in range(len(others))] for start in (0, 1)
-    ]
+    return len(others) > 1 and others in [[f"{number + start}" for number in range(len(others))] for start in (0, 1)]

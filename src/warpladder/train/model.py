@@ -25,7 +25,7 @@ from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
 from .restore import restore
 from .samples import as_labels, as_samples
-from .scoring import slices, squared_errors
+from .scoring import probabilities, slices, squared_errors
 
 #: Rung that predicts, by the type of the weights: it needs no compiler or GPU, and starts at once.
 RUNGS = {"float32": "numpy", "float64": "numpy:precision=fp64"}
@@ -73,7 +73,7 @@ class Model:
 
     @cached_property
     def classes_(self) -> np.ndarray:
-        """(outputs,) what `predict` answers for each output of the net: the distinct labels of the training data, or the
+        """(outputs,) what `predict` answers for each output of the net: the distinct labels of the training data, or
         numbers from 0; empty for a net with MSELoss.
 
         Outputs beyond the names that the training data had are called by their numbers.
@@ -177,9 +177,7 @@ class Model:
             raise ArgumentError(
                 f"net {self.net.name!r} has no classes, so predictions have no probabilities: predict gives its images"
             )
-        logits = self.outputs(x).astype(np.float64)
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
+        return probabilities(self.outputs(x))
 
     def score(self, x: Any, y: Any = None) -> float:
         """Accuracy or loss on samples.

@@ -12,8 +12,9 @@ from typing import Any
 from ..checkpoint import Checkpoint, load
 from ..config import TrainConfig, recipe
 from ..config.spelling import configured
-from ..data import Dataset
+from ..data import Dataset, table
 from ..data import load as load_data
+from ..data.tables.load import is_table
 from ..errors import ArgumentError, ConfigError, OutOfMemoryError, RungError
 from ..errors.arguments import kind_of
 from ..machine.memory import memory
@@ -123,6 +124,8 @@ def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset
     if isinstance(data, str):
         return load_data(data)
     if isinstance(data, DataRequest):
+        if is_table(data.name):
+            return table(data.name, seed=seed, **_table_options(data))
         options: dict[str, Any] = {"standardize": True, **data.options} if standardize else dict(data.options)
         return load_data(data.name, seed=seed, **options)
     if not isinstance(data, Dataset):
@@ -130,6 +133,14 @@ def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset
             f"data wants a Dataset or a name such as 'digits', got {kind_of(data)}: make one with wl.data.arrays(...)"
         )
     return data
+
+
+def _table_options(data: DataRequest) -> dict[str, Any]:
+    """Options for the file of a table; those that are for other data sets are refused."""
+    for name in ("data_dir", "shape"):
+        if data.options.get(name) is not None:
+            raise ConfigError(f"{data.name} is a table of its own: leave out {name}")
+    return {name: value for name, value in data.options.items() if name != "standardize"}
 
 
 def resolve_net(net: Any, in_shape: Shape, classes: int) -> Net:

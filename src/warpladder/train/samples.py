@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from ..checkpoint import DataMark
 from ..data.convert import nhwc_hint, to_numpy
 from ..data.dataset import Dataset
 from ..data.labels import label_array, numbered
+from ..data.tables.frame import is_data_frame
+from ..data.tables.load import samples_of
 from ..errors import ArgumentError, DataError
 from ..nets import Net
 
@@ -18,12 +21,30 @@ from ..nets import Net
 def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
     """(samples, *in_shape) uint8 or float32, C-contiguous.
 
+<<<<<<< HEAD
     values : (samples, *in_shape), (samples, features), or for one channel (samples, height, width).
     mark : of the data that trained the net, whose units the values must have.
     Raises DataError: the values have another shape or other units, or are not finite in float32.
+=======
+    Parameters
+    ----------
+    values : array_like
+        (samples, *in_shape), (samples, features), or for one channel (samples, height, width).
+        Where a table was trained on, also a data frame, or the path of a table.
+    net : Net
+    mark : DataMark
+        Of the data that trained the net: values have to be in the same units.
+
+    Raises
+    ------
+    DataError
+        The values have another shape, are not finite in float32, or are in other units.
+>>>>>>> 735f18bb (Train on tables as they are, and predict them in the user's own words)
     """
     if isinstance(values, Dataset):
         raise ArgumentError("x wants an array of samples, got a Dataset: give data.test_x")
+    if mark.table is not None and (is_data_frame(values) or isinstance(values, (str, os.PathLike))):
+        values = samples_of(values, mark.table)
     x = _shaped(to_numpy(values, "x"), net)
     if x.dtype == np.uint8:
         return np.ascontiguousarray(x)

@@ -70,6 +70,13 @@ def cross_entropies(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
 
 
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """(n, classes) float64: the softmax of each row of logits."""
+    wide = logits.astype(np.float64)
+    powers = np.exp(wide - wide.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
 def squared_errors(out: np.ndarray, target: np.ndarray) -> np.ndarray:
     """(n,) float64: each sample's mean of (out - target)^2 over the elements; target may have another shape."""
     with np.errstate(invalid="ignore"):

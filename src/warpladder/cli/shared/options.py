@@ -46,8 +46,9 @@ data_options = together(
         "data_name",
         metavar="D",
         required=True,
-        help="Data set: digits, mnist, fashion, cifar10, csv, or a .py file of your own.",
+        help="Data set: digits, mnist, fashion, cifar10, csv; a table, FILE.csv; or a .py file of your own.",
     ),
+    click.option("--label", metavar="NAME", help="Column of a table with the labels."),
     place_options,
 )
 
@@ -59,6 +60,14 @@ split_options = together(
         "--scale-features",
         is_flag=True,
         help="Give features, or channels, mean 0 and deviation 1; cells of a csv may then be any numbers.",
+    ),
+    click.option("--test", metavar="FILE.csv", help="Table to test with; a fifth of the rows if not given."),
+    click.option("--drop", metavar="NAME", multiple=True, help="Column of a table to leave out; may be repeated."),
+    click.option(
+        "--category",
+        metavar="NAME",
+        multiple=True,
+        help="Column of numbers that stand for categories; may be repeated.",
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,11 +12,15 @@ from ...config.spelling import OWN
 from ...nets import is_net_file
 
 if TYPE_CHECKING:
+    from ...checkpoint import DataMark
     from ...data.dataset import Dataset
     from ...train.request import DataRequest, RunRequest
 
 #: Options of rungs that hold for every rung that is named and has them.
 SHARED = ("threads", "device", "block_size")
+
+#: Options that name a data set, and the part and place of it.
+DATA = ("data_name", "data_dir", "shape", "limit", "validation", "label", "test", "drop", "category", "scale_features")
 
 #: Options that are settings of training.
 SETTINGS = (*(field.name for field in fields(TrainConfig)), *OWN)
@@ -35,16 +39,27 @@ def data_request(options: dict[str, Any]) -> DataRequest:
     """The request for a data set: its name, part and place."""
     from ...train.request import DataRequest
 
-    names = ("data_dir", "limit", "shape", "validation")
-    given = {name: options[name] for name in names if options.get(name) is not None}
+    given = {name: options[name] for name in DATA[1:-1] if options.get(name) not in (None, ())}
     return DataRequest(options["data_name"], given | ({"standardize": True} if options.get("scale_features") else {}))
 
 
-def load_requested(options: dict[str, Any], standardize: bool = False) -> Dataset:
-    """The data set that the options name, for a trained net; `standardize` is True for one of standardised samples."""
-    from ...train.resolve import resolve_data
+def load_requested(options: dict[str, Any], mark: DataMark | None = None, seed: int = 0) -> Dataset:
+    """The data set that the options name.
 
-    return resolve_data(data_request(options), options.get("seed") or 0, standardize)
+    mark, seed : data of a trained net and its seed: the set is standardised or encoded as they were. A table that is
+    not the one that trained is all test part.
+    """
+    from ...train.resolve import resolve_data
+    from ...train.start import data_mark
+
+    request = data_request(options)
+    if mark is None or mark.table is None:
+        return resolve_data(request, options.get("seed") or 0, mark is not None and bool(mark.mean))
+    request = replace(request, options={**request.options, "encoding": mark.table, "label": None})
+    found = resolve_data(request, seed)
+    if data_mark(found).parts["train_x"] == mark.parts.get("train_x"):
+        return found
+    return resolve_data(replace(request, options={**request.options, "whole": True}), seed)
 
 
 def report_defaults(net_name: str, config: TrainConfig, options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Text of a table as columns of cells. pyarrow reads it: quotes, line ends and rows of different lengths are its work."""
+"""Text of a table as columns of cells, read by pyarrow: quotes, line ends, rows of different lengths."""
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ class Text:
         """Line of a row in the file, from 1: blank lines count."""
         return _line(self.content, row)
 
+    def lines(self) -> np.ndarray:
+        """(rows,) line of each row, from 1."""
+        text = bytes(self.content).removeprefix(b"\xef\xbb\xbf")
+        found = [number for number, line in enumerate(_LINE_END.split(text), 1) if line.strip()]
+        return np.array(found[: self.rows] if len(found) >= self.rows else range(1, self.rows + 1))
 
     def numbers(self, column: int) -> np.ndarray:
         """Cells of a column as float64 (rows,); NaN where a cell is no finite number.
@@ -144,7 +149,7 @@ def _first_line(reader: Reader, content: memoryview) -> bytes:
 
 
 def _separator(line: str) -> str:
-    """Separator of a line: a tab or semicolon that is not quoted, since numbers may have a comma; else a bar or comma."""
+    """Separator of a line: an unquoted tab or semicolon, since numbers may have a comma; else a bar or comma."""
     bare = re.sub(r'"[^"]*"', "", line)
     if mark := next((mark for mark in "\t;" if mark in bare), None):
         return mark

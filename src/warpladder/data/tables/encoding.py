@@ -1,0 +1,213 @@
+"""`TableEncoding`: how a table's columns become the numbers that a net sees, as plain data that a checkpoint stores.
+
+A column of numbers: gaps are filled with the median, numbers standardised, and a second number is 1 where a gap was. A
+column of text: a number for each text, 1 where the row has it, and one for gaps. scikit-learn's transformers work them
+out from the training rows.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import DataError
+from .frame import Frame, TableColumn, same_columns
+
+MOST_CATEGORIES = 100  # of a column of text whose values mostly differ
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A column of numbers: the net sees (x - mean) / std, and 1 for a gap if training rows had gaps."""
+
+    name: str
+    fill: float
+    has_gaps: bool
+    mean: float
+    std: float
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the numbers that the net sees."""
+        return [self.name, f"{self.name} missing"] if self.has_gaps else [self.name]
+
+    def apply(self, column: TableColumn, frame: Frame) -> np.ndarray:
+        """(rows, features) float64."""
+        if column.odd.any():
+            row = int(np.argmax(column.odd))
+            raise DataError(f"{frame.place(row, self.name)}: {column.texts[row]!r:.60} is no finite number")
+        values = (np.where(column.missing, self.fill, column.numbers) - self.mean) / self.std
+        return np.column_stack([values, column.missing] if self.has_gaps else [values])
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """A column of text: the net sees 1 for the row's category, and 0 for the others; only 0 for an unknown text."""
+
+    name: str
+    categories: tuple[str, ...]
+    has_gaps: bool
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the numbers that the net sees."""
+        return [f"{self.name}={each}" for each in self.categories] + [f"{self.name} missing"] * self.has_gaps
+
+    def apply(self, column: TableColumn, frame: Frame) -> np.ndarray:
+        """(rows, features) float64."""
+        number = {text: index for index, text in enumerate(self.categories)}
+        if self.has_gaps:
+            number[None] = len(self.categories)  # type: ignore[index]
+        out = np.zeros((len(column.texts), len(self.features)))
+        unknown = []
+        for row, text in enumerate(column.texts):
+            if (at := number.get(text)) is not None:
+                out[row, at] = 1.0
+            elif text is not None:
+                unknown.append(row)
+        if unknown:
+            warnings.warn(
+                f"{frame.place(unknown[0], self.name)}: training had no {column.texts[unknown[0]]!r:.60}; it counts as "
+                f"none of the column's texts, in {len(unknown)} row{'s' * (len(unknown) > 1)}",
+                stacklevel=2,
+            )
+        return out
+
+
+@dataclass(frozen=True)
+class TableEncoding:
+    """Encoding of a table.
+
+    label : name of the column with the labels.
+    columns : of the features, in the order of the training table.
+    dropped : names of columns that are left out.
+    """
+
+    label: str
+    columns: tuple[NumberColumn | TextColumn, ...]
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the numbers that the net sees."""
+        return [name for column in self.columns for name in column.features]
+
+    @classmethod
+    def fit(cls, frame: Frame, label: str, dropped: Collection[str], categories: Collection[str]) -> TableEncoding:
+        """Encoding of a training table, which holds features alone.
+
+        categories : names of columns that hold categories though they look like numbers.
+
+        Raises
+        ------
+        DataError
+            A column is empty, holds dates, mixes numbers with text, or has a text of its own in most rows.
+        """
+        free = [name for name, column in frame.columns.items() if _is_free_text(column)]
+        if free:
+            options = " ".join(f"--drop {name!r}" if " " in name else f"--drop {name}" for name in free)
+            raise DataError(
+                f"{frame.source}: nearly every row has a text of its own in {', '.join(map(repr, free))}: leave "
+                f"{'it' if len(free) == 1 else 'them'} out, {options}, in Python drop=[...]"
+            )
+        columns = tuple(_fitted(frame, column, column.name in categories) for column in frame.columns.values())
+        return cls(label, columns, tuple(dropped))
+
+    def apply(self, frame: Frame) -> np.ndarray:
+        """(rows, features) float32 of a table with the columns of the training table, in any order; the label and
+        dropped columns may be missing.
+
+        Raises
+        ------
+        DataError
+            Columns are missing or there are others, or a value is no number where numbers were trained on.
+        """
+        names = [column.name for column in self.columns]
+        found = same_columns(frame, names, optional=(self.label, *self.dropped))
+        return np.concatenate(
+            [column.apply(found.columns[column.name], found) for column in self.columns], axis=1
+        ).astype(np.float32)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The encoding as plain values, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, value: Any) -> TableEncoding:
+        """The encoding of `as_dict`; `DataError` if the value is damaged."""
+        try:
+            columns = tuple(_column(each) for each in value["columns"])
+            made = cls(_text(value["label"]), columns, tuple(_text(name) for name in value["dropped"]))
+            if not columns or value.keys() != made.as_dict().keys():
+                raise ValueError
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise DataError("its encoding of a table is damaged") from None
+        return made
+
+
+def _is_free_text(column: TableColumn) -> bool:
+    there = column.texts[~column.missing]
+    if column.holds_numbers or not len(there):
+        return False
+    kinds = len(set(there.tolist()))
+    return kinds > MOST_CATEGORIES and kinds > len(there) / 2
+
+
+def _fitted(frame: Frame, column: TableColumn, is_category: bool) -> NumberColumn | TextColumn:
+    """Encoding of a column."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    name, there = column.name, ~column.missing
+    has_gaps = bool(column.missing.any())
+    if not there.any():
+        raise DataError(f"{frame.source}: column {name!r:.60} has no value in the training rows: leave it out (drop)")
+    if column.holds_dates and not column.is_number:
+        raise DataError(
+            f"{frame.place(int(np.argmax(there)), name)}: {column.texts[there][0]!r:.40} is a date: make numbers of "
+            "dates, or leave the column out (drop)"
+        )
+    odd = column.odd
+    if (column.holds_numbers or column.is_number) and not is_category:
+        if odd.any():
+            row = int(np.argmax(odd))
+            raise DataError(f"{frame.place(row, name)}: {column.texts[row]!r:.60} is no finite number")
+        filled = SimpleImputer(strategy="median").fit(column.numbers[:, None])
+        fill = float(filled.statistics_[0])
+        scaler = StandardScaler().fit(np.where(column.missing, fill, column.numbers)[:, None])
+        return NumberColumn(name, fill, has_gaps, float(scaler.mean_[0]), float(scaler.scale_[0]))
+    if not is_category and 2 * int(odd.sum()) < int(there.sum()):
+        row = int(np.argmax(odd))
+        raise DataError(
+            f"{frame.place(row, name)}: {column.texts[row]!r:.60} is no number where most rows have one: mend it, or "
+            f"call the column's values categories (category), --category {name}"
+        )
+    found = OneHotEncoder().fit(column.texts[there][:, None]).categories_[0]
+    return TextColumn(name, tuple(map(str, found)), has_gaps)
+
+
+def _column(value: Mapping[str, Any]) -> NumberColumn | TextColumn:
+    name, has_gaps = _text(value["name"]), value["has_gaps"]
+    if not isinstance(has_gaps, bool):
+        raise ValueError
+    if "categories" in value:
+        texts = [_text(each) for each in value["categories"]]
+        if len(value) != 3 or sorted(set(texts)) != texts or not texts:
+            raise ValueError
+        return TextColumn(name, tuple(texts), has_gaps)
+    numbers = [value[key] for key in ("fill", "mean", "std")]
+    good = all(isinstance(each, float) and math.isfinite(each) for each in numbers)
+    if len(value) != 5 or not good or not numbers[2] > 0:
+        raise ValueError
+    return NumberColumn(name, numbers[0], has_gaps, numbers[1], numbers[2])
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value

@@ -1,0 +1,217 @@
+"""`Frame`: named columns of a table, from a file's text or from a data frame of any library that narwhals reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...errors import DataError
+from .text import Text
+
+#: Texts, in small letters, that stand for a missing value.
+MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "<na>")
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}.*")
+
+
+@dataclass(frozen=True, eq=False)
+class TableColumn:
+    """Values of a column.
+
+    numbers : (rows,) float64; NaN where a value is missing or no number.
+    texts : (rows,) objects: each value as text, or None where it is missing.
+    where : position of row 0, for messages, as "line 2".
+    """
+
+    name: str
+    numbers: np.ndarray
+    texts: np.ndarray
+    is_number: bool = False
+
+    @cached_property
+    def missing(self) -> np.ndarray:
+        """(rows,) True where a value is missing."""
+        return np.array([text is None for text in self.texts], bool)
+
+    @property
+    def odd(self) -> np.ndarray:
+        """(rows,) True where a value is there, but is no finite number."""
+        return np.isnan(self.numbers) & ~self.missing
+
+    @property
+    def holds_numbers(self) -> bool:
+        """True if a value is there, and every one is a number."""
+        return not self.odd.any() and not self.missing.all()
+
+    @property
+    def holds_dates(self) -> bool:
+        """True if every value that is there looks like a date."""
+        there = self.texts[~self.missing]
+        return len(there) > 0 and all(_DATE.fullmatch(text) for text in there)
+
+    def take(self, rows: np.ndarray) -> TableColumn:
+        """The column's values in these rows."""
+        return TableColumn(self.name, self.numbers[rows], self.texts[rows], self.is_number)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Columns of equal length by name.
+
+    source : name of the table in messages.
+    lines : (rows,) line of each row in its file, from 1, or None where rows are counted from 0.
+    """
+
+    source: str
+    columns: dict[str, TableColumn]
+    lines: np.ndarray | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns, in order."""
+        return list(self.columns)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values())).numbers)
+
+    def place(self, row: int, name: str) -> str:
+        """Row and column for a message."""
+        at = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
+        return f"{self.source}: {at}, column {name!r:.60}"
+
+    def take(self, rows: np.ndarray) -> Frame:
+        """The frame of these rows."""
+        columns = {name: column.take(rows) for name, column in self.columns.items()}
+        return Frame(self.source, columns, None if self.lines is None else self.lines[rows])
+
+    def without(self, names: Sequence[str]) -> Frame:
+        """The frame without these columns."""
+        return Frame(self.source, {n: c for n, c in self.columns.items() if n not in names}, self.lines)
+
+
+def from_text(text: Text) -> Frame:
+    """Frame of a file whose first line names the columns.
+
+    Raises
+    ------
+    DataError
+        There are no rows, or headings are missing or occur twice.
+    """
+    names = text.row(0)
+    if text.rows < 2:
+        raise DataError(f"{text.name}: has a header but no rows")
+    if all(name and _is_number(name) for name in names):
+        raise DataError(
+            f"{text.name}: line {text.line(0)} holds numbers where the names of the columns are wanted: write them "
+            "into the first line"
+        )
+    names = [name or f"Unnamed: {number}" for number, name in enumerate(names)]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DataError(f"{text.name}: two columns are called {twice[0]!r:.60}")
+    columns = {}
+    for number, name in enumerate(names):
+        cells = np.array(text.columns[number][1:].to_pylist(), object)
+        texts = np.array([None if cell.lower() in MISSING else cell for cell in cells], object)
+        columns[name] = TableColumn(name, text.numbers(number)[1:], texts)
+    return Frame(text.name, columns, text.lines()[1:])
+
+
+def from_data_frame(data: Any, name: str) -> Frame:
+    """Frame of a data frame of pandas, polars or another library that narwhals reads.
+
+    Raises
+    ------
+    DataError
+        There are no rows or columns, a name occurs twice, or a column holds dates or nested values.
+    """
+    import narwhals.stable.v2 as narwhals
+
+    table = narwhals.from_native(data, eager_only=True)
+    if not table.columns or not len(table):
+        raise DataError(f"{name}: the data frame has no {'columns' if not table.columns else 'rows'}")
+    columns = {}
+    for heading in table.columns:
+        series = table[heading]
+        dtype = series.dtype
+        if dtype.is_temporal() or dtype.is_nested():
+            raise DataError(f"{name}: column {heading!r:.60} holds {dtype}: make numbers of it, or drop it")
+        values = series.to_list()
+        gone = series.is_null().to_list()
+        missing = [
+            null or (isinstance(value, float) and value != value) for value, null in zip(values, gone, strict=True)
+        ]
+        texts = np.array([None if null else _as_text(v) for v, null in zip(values, missing, strict=True)], object)
+        is_number = dtype.is_numeric() or dtype == narwhals.Boolean
+        numbers = np.array([np.nan if text is None else _as_number(v) for v, text in zip(values, texts, strict=True)])
+        columns[str(heading)] = TableColumn(str(heading), numbers.astype(np.float64), texts, is_number)
+    return Frame(name, columns)
+
+
+def is_data_frame(data: Any) -> bool:
+    """True for a data frame that narwhals may read: it has columns and a shape of two axes, and is no array."""
+    return hasattr(data, "columns") and not isinstance(data, np.ndarray) and len(getattr(data, "shape", ())) == 2
+
+
+def joined(frames: Sequence[Frame], source: str) -> Frame:
+    """Rows of several frames with the same columns, in the order of the first.
+
+    Raises
+    ------
+    DataError
+        Columns differ in name.
+    """
+    first = frames[0]
+    parts = [first, *(same_columns(frame, first.names) for frame in frames[1:])]
+    if len(parts) == 1:
+        return first
+    columns = {
+        name: TableColumn(
+            name,
+            np.concatenate([part.columns[name].numbers for part in parts]),
+            np.concatenate([part.columns[name].texts for part in parts]),
+        )
+        for name in first.names
+    }
+    return Frame(source, columns)
+
+
+def same_columns(frame: Frame, names: Sequence[str], optional: Sequence[str] = ()) -> Frame:
+    """The frame with its columns in this order.
+
+    optional : names that may be missing, and others that may be there in addition.
+
+    Raises
+    ------
+    DataError
+        Columns are missing, or there are others: the message names them.
+    """
+    lacks = [name for name in names if name not in frame.columns and name not in optional]
+    odd = [name for name in frame.names if name not in names and name not in optional]
+    if lacks or odd:
+        what = [f"it lacks {', '.join(lacks)!r:.150}"] * bool(lacks) + [f"it has {', '.join(odd)!r:.150}"] * bool(odd)
+        raise DataError(f"{frame.source}: its columns are not those of the training table: {' and '.join(what)}")
+    return Frame(frame.source, {name: frame.columns[name] for name in names if name in frame.columns}, frame.lines)
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return f"{value:g}" if isinstance(value, float) and value == int(value) else str(value)
+
+
+def _as_number(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+    return number if np.isfinite(number) else float("nan")
+
+
+def _is_number(text: str) -> bool:
+    return _as_number(text) == _as_number(text)

@@ -1,0 +1,206 @@
+"""`table`: a data set of a table as people have it, from files or a data frame."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import DataError
+from ..dataset import Dataset
+from ..labels import classes_of, label_array, numbered
+from ..reader import opened
+from ..subset import permutation
+from .encoding import TableEncoding
+from .frame import Frame, TableColumn, from_data_frame, from_text, is_data_frame, joined
+from .text import read_text
+
+_LIMIT = 2**32  # bytes of text
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+SHARES = (0.2, 0.1)  # of the rows: test part, validation part
+
+
+def is_table(name: str) -> bool:
+    """True if the name of a data set is that of a table's file, or of several with commas between."""
+    return all(part.lower().endswith(SUFFIXES) for part in name.split(","))
+
+
+def table(
+    source: Any,
+    label: str | None = None,
+    *,
+    test: Any = None,
+    drop: Sequence[str] = (),
+    category: Sequence[str] = (),
+    validation: int | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    encoding: TableEncoding | None = None,
+    whole: bool = False,
+) -> Dataset:
+    """Data set of a table: columns of text, gaps, numbers in any unit, and the label by its name.
+
+    Text becomes a number for each category, gaps are filled and marked, numbers are standardised, as the training rows
+    say; a checkpoint stores how, so that `predict` takes such a table again. A seed splits the rows, each class in the
+    same shares: a fifth to test with, a tenth to validate with.
+
+    Parameters
+    ----------
+    source : path, list of paths, or data frame
+        Text with the columns' names in the first line; gzipped or not; or a data frame of pandas or polars.
+    label : str
+        Name of the column with the labels: texts, whole numbers or bool.
+    test : as source, optional
+        Table to test with, with or without the label; the source's rows then train and validate.
+    drop, category : sequences of str
+        Columns to leave out; columns of numbers that stand for categories.
+    validation, limit : int, optional
+        Rows to validate with; at most this many rows that train.
+    seed : int
+    encoding : TableEncoding, optional
+        That of a trained net, in place of one that is worked out here.
+    whole : bool
+        True to have all rows in the test part, to score a trained net with.
+
+    Raises
+    ------
+    DataError
+        One line with file, line, column and remedy.
+    """
+    frame = read_frame(source)
+    label = _check_names(frame, label if encoding is None else encoding.label, drop, category)
+    dropped = tuple(drop) if encoding is None else encoding.dropped
+    if encoding is None:
+        dropped += _counting(frame.without([label, *drop]))
+    tested = None if test is None else read_frame(test)
+    y = label_of(frame, label)
+    train, valid, held = _split(y, seed, validation, test is None)
+    if limit is not None:
+        train = _limited(train, limit, seed)
+    features = frame.without([label, *dropped])
+    if not features.columns:
+        raise DataError(f"{frame.source}: has no column but the label {label!r:.60}")
+    if encoding is None:
+        encoding = TableEncoding.fit(features.take(train), label, dropped, category)
+    classes = classes_of(y[train])
+    if len(np.unique(y[train])) == 1 and not whole:
+        warnings.warn(f"{frame.source}: all labels are {y[0]!s:.40}: there is nothing to learn", stacklevel=2)
+    x = encoding.apply(features)
+    test_x, test_y = (x, y) if whole else (x[held], y[held])
+    if tested is not None:
+        test_x = encoding.apply(tested)
+        test_y = label_of(tested, label) if label in tested.columns else None
+    name = frame.source if len(frame.source) < 60 else Path(frame.source).name
+    parts = [None if part is None else numbered(part, classes, name) for part in (y[train], test_y, y[valid])]
+    return Dataset(
+        name, x[train], parts[0], test_x, parts[1],
+        valid_x=x[valid] if len(valid) else None, valid_y=parts[2] if len(valid) else None,
+        class_names=classes, table=encoding,
+    )  # fmt: skip
+
+
+def read_frame(source: Any) -> Frame:
+    """Frame of a path, several paths (a list, or with commas between), or a data frame."""
+    if is_data_frame(source):
+        return from_data_frame(source, "data frame")
+    if isinstance(source, str):
+        source = source.split(",")
+    paths = [Path(each) for each in (source if isinstance(source, (list, tuple)) else [source])]
+    frames = []
+    for path in paths:
+        with opened(path, _LIMIT) as reader:
+            frames.append(from_text(read_text(reader)))
+    return joined(frames, ",".join(map(os.fspath, paths)))
+
+
+def label_of(frame: Frame, name: str) -> np.ndarray:
+    """Labels (rows,) of a column: int64, float64 or text."""
+    column = frame.columns[name]
+    if column.missing.any():
+        raise DataError(f"{frame.place(int(np.argmax(column.missing)), name)}: the label is missing: leave the row out")
+    if not column.holds_numbers:
+        return label_array(column.texts, f"{frame.source}: labels")
+    if column.is_number and set(column.texts) <= {"True", "False"}:
+        return column.numbers.astype(bool)
+    whole = column.numbers == np.floor(column.numbers)
+    if not whole.all():
+        row = int(np.argmin(whole))
+        raise DataError(
+            f"{frame.place(row, name)}: {column.texts[row]} is no label: labels are names or whole numbers, and a "
+            "target in decimals is a regression's"
+        )
+    if len(np.unique(column.numbers)) == len(whole) > 2:
+        raise DataError(f"{frame.source}: every row has another value of {name!r:.60}: this is no label")
+    return column.numbers.astype(np.int64)
+
+
+def _check_names(frame: Frame, label: str | None, drop: Sequence[str], category: Sequence[str]) -> str:
+    """The label's name, if all names are those of columns."""
+    if label is None:
+        likely = [name for name in (frame.names[-1], frame.names[0]) if not _counts(frame.columns[name])]
+        hint = f"; perhaps {likely[0]!r:.60}" if likely else ""
+        raise DataError(
+            f"{frame.source}: which column is the label? Name it, --label NAME, in Python label=NAME{hint}; the "
+            f"columns are {', '.join(frame.names)!r:.200}"
+        )
+    for what, names in (("label", [label]), ("drop", drop), ("category", category)):
+        for name in [names] if isinstance(names, str) else names:
+            if name not in frame.columns:
+                near = get_close_matches(str(name), frame.names, 1)
+                meant = f": did you mean {near[0]!r}?" if near else ""
+                raise DataError(
+                    f"{frame.source}: {what} names {name!r:.60}, which is no column{meant}; the columns are "
+                    f"{', '.join(frame.names)!r:.200}"
+                )
+    return label
+
+
+def _counts(column: TableColumn) -> bool:
+    """True if a column counts its rows, as an index does."""
+    numbers = column.numbers
+    return len(numbers) > 2 and bool((np.diff(numbers) == 1).all())
+
+
+def _counting(frame: Frame) -> tuple[str, ...]:
+    """Names of columns that only count the rows, with a warning: they are left out."""
+    found = tuple(name for name, column in frame.columns.items() if _counts(column))
+    if found:
+        warnings.warn(f"{frame.source}: {', '.join(map(repr, found))} counts the rows, and is left out", stacklevel=3)
+    return found
+
+
+def _split(y: np.ndarray, seed: int, validation: int | None, tests: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows that train, validate and test, in their stored order, each class in the same shares."""
+    if not 0 <= seed < 2**32:
+        raise DataError(f"seed must be 0 to 2^32 - 1, got {seed}")
+    if validation is not None and validation < 0:
+        raise DataError(f"validation must be 0 rows or more, got {validation}")
+    order = permutation(len(y), seed)
+    place = np.empty(len(y))  # of a row among those of its class, 0 to 1
+    for value in np.unique(y):
+        rows = order[y[order] == value]
+        place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
+    chosen = order[np.argsort(place[order], kind="stable")]
+    first = round(SHARES[0] * len(y)) if tests else 0
+    last = first + (round(SHARES[1] * len(y)) if validation is None else validation)
+    if last >= len(y):
+        raise DataError(f"{last:,} of {len(y):,} rows to test and validate with leave none to train with")
+    train, valid, test = (np.sort(rows) for rows in (chosen[last:], chosen[first:last], chosen[:first]))
+    return train, valid, test
+
+
+def _limited(train: np.ndarray, limit: int, seed: int) -> np.ndarray:
+    if not 1 <= limit <= len(train):
+        raise DataError(f"limit must be 1 to {len(train):,} (the training rows), got {limit:,}")
+    return np.sort(train[permutation(len(train), seed)[:limit]])
+
+
+def samples_of(source: Any, encoding: TableEncoding) -> np.ndarray:
+    """(rows, features) float32 of a table to predict: a path, a data frame, or a mapping of columns."""
+    frame = read_frame(source)
+    return encoding.apply(frame)

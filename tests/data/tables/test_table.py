@@ -1,0 +1,287 @@
+"""Tables as they are: text, gaps, the label by name; what `predict` takes is what the user has."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import warpladder as wl
+from warpladder.cli import main
+from warpladder.data import Dataset, table
+from warpladder.data.tables.encoding import NumberColumn, TableEncoding, TextColumn
+from warpladder.data.tables.load import read_frame
+from warpladder.errors import DataError
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*scale the samples")
+
+
+def rows(count: int = 120, seed: int = 0) -> list[list[str]]:
+    """Rows of age, job, height and answer, with gaps and a rare class."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for number in range(count):
+        age, job, tall = rng.integers(18, 80), rng.choice(["nurse", "cook, head", "baker"]), rng.normal(170, 10)
+        answer = "maybe" if number % 20 == 0 else "yes" if (age > 45) != (job == "nurse") else "no"
+        out.append(["" if rng.random() < 0.1 else str(age), job if rng.random() > 0.1 else "", f"{tall:.1f}", answer])
+    return out
+
+
+HEADING = ["age", "job", "height", "answer"]
+
+
+def write(path: Path, lines: list[list[str]], heading: list[str] | None = None) -> Path:
+    quoted = [[f'"{cell}"' if "," in cell else cell for cell in line] for line in [heading or HEADING, *lines]]
+    path.write_text("\n".join(map(",".join, quoted)) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def people(tmp_path):
+    return write(tmp_path / "people.csv", rows())
+
+
+def test_a_split_has_each_class_in_each_part(people):
+    data = table(people, "answer")
+    assert data.class_names == ("maybe", "no", "yes") and data.valid_x is not None
+    assert (len(data.train_x), len(data.valid_x), len(data.test_x)) == (84, 12, 24)
+    every = np.concatenate([y for y in (data.train_y, data.valid_y, data.test_y) if y is not None])
+    assert data.test_y is not None
+    shares = np.bincount(every) * len(data.test_y) / len(every)
+    assert (abs(np.bincount(data.test_y, minlength=3) - shares) < 1).all()
+    again, other = table(people, "answer"), table(people, "answer", seed=1)
+    assert np.array_equal(again.train_x, data.train_x) and not np.array_equal(other.train_x, data.train_x)
+    sized = table(people, "answer", validation=30, limit=40)
+    assert sized.valid_x is not None and (len(sized.valid_x), len(sized.train_x)) == (30, 40)
+
+
+def test_the_encoding_is_scikit_learns(people):
+    data = table(people, "answer")
+    assert data.table is not None
+    frame = read_frame(people)
+    numbers = np.column_stack([frame.columns[name].numbers for name in ("age", "height")])
+    jobs = np.array(["zz" if text is None else text for text in frame.columns["job"].texts])[:, None]
+    answers = frame.columns["answer"].texts
+    chosen = [
+        at for at in range(len(answers)) if any(np.array_equal(data.table.apply(frame)[at], x) for x in data.train_x)
+    ]
+    pipe = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    fitted = pipe.fit(numbers[chosen]).transform(numbers)
+    found = data.table.apply(frame)
+    names = data.table.features
+    assert names == ["age", "age missing", "job=baker", "job=cook, head", "job=nurse", "job missing", "height"]
+    assert np.allclose(found[:, [0, 6]], fitted, atol=1e-6)
+    assert np.array_equal(found[:, 1], np.isnan(numbers[:, 0]))
+    hot = OneHotEncoder(sparse_output=False).fit(jobs).transform(jobs)
+    assert np.array_equal(found[:, 2:6], hot)
+
+
+def test_a_table_is_trained_kept_and_predicted(people, tmp_path):
+    data = table(people, "answer")
+    run = wl.train(
+        "mlp", data, wl.TrainConfig(epochs=25, optimizer=wl.Adam(0.01)), checkpoint=tmp_path / "p.safetensors"
+    )
+    assert run.test_accuracy is not None and run.test_accuracy > 0.75
+    same = wl.load(tmp_path / "p.safetensors")
+    assert same.checkpoint.data.table == data.table
+    mixed = [[height, answer, job, age] for age, job, height, answer in rows()]
+    other = write(tmp_path / "other.csv", mixed, ["height", "answer", "job", "age"])
+    bare = write(tmp_path / "bare.csv", [line[:3] for line in rows()], HEADING[:3])
+    wanted = run.predict(people)
+    for path in (other, bare, str(bare)):
+        assert same.predict(path).tolist() == wanted.tolist()
+    assert same.predict_proba(bare).shape == (120, 3) and set(wanted) <= {"maybe", "no", "yes"}
+
+
+def test_a_resumed_run_repeats_its_bits(people, tmp_path):
+    config = wl.TrainConfig(epochs=4, learning_rate=0.05)
+    whole = wl.train("mlp", table(people, "answer"), config)
+    wl.train("mlp", table(people, "answer"), config.but(epochs=2), checkpoint=tmp_path / "p.safetensors")
+    rest = wl.train("mlp", table(people, "answer"), config, resume=tmp_path / "p.safetensors")
+    assert all(np.array_equal(whole.params[name], rest.params[name]) for name in whole.params)
+    with pytest.raises(wl.WarpladderError, match="belongs to another run"):
+        wl.train("mlp", table(people, "answer", drop=["job"]), config, resume=tmp_path / "p.safetensors")
+
+
+def frames(path: Path) -> list[object]:
+    out: list[object] = []
+    for library in ("pandas", "polars"):
+        module = pytest.importorskip(library)
+        out.append(module.read_csv(path))
+    return out
+
+
+def test_data_frames_give_the_same_numbers(people):
+    from_file = table(people, "answer")
+    for frame in frames(people):
+        data = table(frame, "answer")
+        assert data.class_names == from_file.class_names and data.table == from_file.table
+        assert np.array_equal(data.train_x, from_file.train_x) and np.array_equal(data.test_x, from_file.test_x)
+    run = wl.train("mlp", from_file, wl.TrainConfig(epochs=1))
+    for frame in frames(people):
+        assert run.predict(frame).tolist() == run.predict(people).tolist()
+
+
+def test_categories_bool_and_nullable_columns_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "kind": pandas.Categorical(["a", "b", None, "a"] * 10),
+            "seen": [True, False, True, True] * 10,
+            "count": pandas.array([1, None, 3, 5] * 10, dtype="Int64"),
+            "y": [True, False, True, False] * 10,
+        }
+    )
+    data = table(frame, "y")
+    assert data.class_names == (False, True) and data.table is not None
+    assert data.table.features == ["kind=a", "kind=b", "kind missing", "seen", "count", "count missing"]
+    dated = frame.assign(when=pandas.Timestamp("2026-01-01"))
+    with pytest.raises(DataError, match=r"column 'when' holds Datetime.*: make numbers of it, or drop it"):
+        table(dated, "y")
+
+
+def test_several_files_gzip_and_other_separators(people, tmp_path):
+    lines = rows()
+    first, second = write(tmp_path / "a.csv", lines[:50]), tmp_path / "b.csv.gz"
+    mixed = write(tmp_path / "m.csv", [[line[3], *line[:3]] for line in lines[50:]], ["answer", *HEADING[:3]])
+    second.write_bytes(gzip.compress(mixed.read_bytes()))
+    wanted = table(people, "answer")
+    for source in ([first, second], f"{first},{second}"):
+        assert np.array_equal(table(source, "answer").train_x, wanted.train_x)
+    german = tmp_path / "g.csv"
+    german.write_text("age;job;height;answer\n" + "".join(
+        f"{age};{job};{height.replace('.', ',')};{answer}\n" for age, job, height, answer in lines
+    ))  # fmt: skip
+    assert np.array_equal(table(german, "answer").train_x, wanted.train_x)
+
+
+def test_a_table_to_test_with(people, tmp_path):
+    bare = write(tmp_path / "bare.csv", [line[:3] for line in rows(9)], HEADING[:3])
+    data = table(people, "answer", test=bare)
+    assert data.test_y is None and len(data.test_x) == 9 and len(data.train_x) == 108
+    labelled = table(people, "answer", test=write(tmp_path / "t.csv", rows(9)))
+    assert labelled.test_y is not None and np.array_equal(labelled.test_x, data.test_x)
+
+
+def test_columns_that_count_rows_are_left_out(tmp_path):
+    counted = [[str(number), str(number + 7), *line] for number, line in enumerate(rows())]
+    path = write(tmp_path / "c.csv", counted, ["", "PassengerId", *HEADING])
+    with pytest.warns(UserWarning, match="'Unnamed: 0', 'PassengerId' counts the rows, and is left out"):
+        data = table(path, "answer")
+    assert data.table is not None and data.table.dropped == ("Unnamed: 0", "PassengerId")
+    assert len(data.table.columns) == 3
+    with pytest.raises(DataError, match="every row has another value of 'PassengerId': this is no label"):
+        table(path, "PassengerId")
+
+
+def test_texts_that_training_lacked_are_said(people, tmp_path):
+    data = table(people, "answer")
+    assert data.table is not None
+    strange = read_frame(write(tmp_path / "s.csv", [["30", "judge", "170", "no"]]))
+    with pytest.warns(UserWarning, match="line 2, column 'job': training had no 'judge'; it counts as none"):
+        found = data.table.apply(strange)
+    assert found[0, 2:6].tolist() == [0, 0, 0, 0]
+
+
+def broken(name: str, text: str) -> list[list[str]]:
+    lines = rows()
+    lines[4][HEADING.index(name)] = text
+    return lines
+
+
+BAD = {
+    "no label named": (rows(), None, {}, "which column is the label. Name it, --label NAME.*perhaps 'answer'"),
+    "a label that is not there": (rows(), "anser", {}, "label names 'anser', which is no column: did you mean 'answer'"),
+    "a column to drop": (rows(), "answer", {"drop": ["jobs"]}, "drop names 'jobs', which is no column: did you mean 'job'"),
+    "a missing label": (broken("answer", ""), "answer", {}, "line 6, column 'answer': the label is missing"),
+    "text among numbers": (broken("height", "tall"), "answer", {}, "line 6, column 'height': 'tall' is no number where"),
+    "infinity": (broken("height", "inf"), "answer", {}, "line 6, column 'height': 'inf' is no number where"),
+    "a regression": (rows(), "height", {}, "column 'height': .* is no label: .*a regression's"),
+    "a row too short": ([*rows(), ["1", "2"]], "answer", {}, "line 122 has 2 cells where the lines before it have 4"),
+    "dates": ([[*line[:1], "2026-01-02", *line[2:]] for line in rows()], "answer", {}, "'2026-01-02' is a date"),
+    "free text": ([[str(n), f"name {n}", *line[2:]] for n, line in enumerate(rows(150))], "answer", {"drop": ["age"]},
+                  "nearly every row has a text of its own in 'job': leave it out, --drop job"),
+    "an empty column": ([["", *line[1:]] for line in rows()], "answer", {}, "'age' has no value in the training rows"),
+    "only a label": ([[line[3]] for line in rows()], "answer", {"drop": []}, "no column but the label"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_tables_that_cannot_be(tmp_path, case):
+    lines, label, options, words = BAD[case]
+    path = write(tmp_path / "t.csv", lines, ["answer"] if case == "only a label" else None)
+    with pytest.raises(DataError, match=words) as caught:
+        table(path, label, **options)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 500
+
+
+def test_columns_of_another_table_are_refused_by_name(people, tmp_path):
+    run = wl.train("mlp", table(people, "answer"), wl.TrainConfig(epochs=1))
+    other = write(tmp_path / "o.csv", [line[:3] for line in rows()], ["age", "work", "height"])
+    with pytest.raises(DataError, match="it lacks 'job' and it has 'work'"):
+        run.predict(other)
+
+
+def test_all_labels_alike(people, tmp_path):
+    path = write(tmp_path / "t.csv", [[*line[:3], "yes"] for line in rows()])
+    with pytest.warns(UserWarning, match="all labels are yes: there is nothing to learn"):
+        assert table(path, "answer").classes == 1
+
+
+def test_numbers_as_categories(people):
+    data = table(people, "answer", category=["age"], drop=["job"])
+    assert isinstance(data, Dataset) and data.table is not None
+    assert isinstance(data.table.columns[0], TextColumn) and isinstance(data.table.columns[1], NumberColumn)
+
+
+def test_a_damaged_encoding_is_refused(people):
+    encoding = table(people, "answer").table
+    assert (
+        encoding is not None
+        and TableEncoding.from_dict(encoding.as_dict() | {"columns": list(encoding.as_dict()["columns"])}) == encoding
+    )
+    good = encoding.as_dict()
+    first = good["columns"][0]
+    for change in (
+        {"columns": []}, {"label": 3}, {"more": 1}, {"columns": [first | {"std": 0.0}]}, {"columns": [first | {"x": 1}]},
+        {"columns": [first | {"mean": float("nan")}]}, {"columns": [{"name": "a", "has_gaps": True, "categories": ["b", "a"]}]},
+        {"columns": 3}, {"columns": [{"name": "a", "has_gaps": 1, "categories": ["a"]}]},
+    ):  # fmt: skip
+        with pytest.raises(DataError, match="encoding of a table is damaged"):
+            TableEncoding.from_dict(good | change)
+
+
+def test_the_command_line_takes_and_returns_what_the_user_has(people, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    call = [
+        "train",
+        "mlp",
+        "--data",
+        "people.csv",
+        "--label",
+        "answer",
+        "--epochs",
+        "3",
+        "--checkpoint",
+        "p.safetensors",
+    ]
+    assert main(call) == 0
+    assert main(["evaluate", "p.safetensors", "--data", "people.csv"]) == 0
+    assert "24 samples" in capsys.readouterr().out
+    write(tmp_path / "more.csv", rows(50, seed=1))
+    assert main(["evaluate", "p.safetensors", "--data", "more.csv"]) == 0
+    assert "50 samples" in capsys.readouterr().out
+    assert main(["predict", "p.safetensors", "more.csv"]) == 0
+    labels = capsys.readouterr().out.split()
+    assert len(labels) == 50 and set(labels) <= {"maybe", "no", "yes"}
+    assert main(["predict", "p.safetensors", "more.csv", "--proba"]) == 0
+    heading, *shares = capsys.readouterr().out.splitlines()
+    assert heading == "maybe,no,yes" and len(shares) == 50
+    assert all(abs(sum(map(float, line.split(","))) - 1) < 1e-4 for line in shares)
+    assert main(["train", "mlp", "--data", "people.csv", "--no-checkpoint"]) != 0
+    assert "which column is the label" in capsys.readouterr().err
