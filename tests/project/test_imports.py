@@ -42,8 +42,8 @@ LEAVES = {
 }
 
 HEAVY = (
-    "click", "cuda", "cudnn", "cupy", "jax", "llvmlite", "matplotlib", "narwhals", "numba", "numpy", "nvmath", "pandas", "polars", "pooch", "pyarrow", "rich", "safetensors", "scipy", "sklearn",
-    "tensorboard", "torch",
+    "click", "cuda", "cudnn", "cupy", "jax", "llvmlite", "matplotlib", "narwhals", "numba", "numpy", "nvmath", "pandas",
+    "polars", "pooch", "pyarrow", "rich", "safetensors", "scipy", "sklearn", "tensorboard", "torch",
 )  # fmt: skip
 
 

@@ -88,9 +88,7 @@ def predict(
         outputs = np.concatenate([trainer.predict(x[first:last], scale) for first, last in slices(trained.net, len(x))])
     labels = model.classes_[outputs.argmax(axis=1)] if labels_wanted else None
     if save is not None:
-        content = io.BytesIO()
-        np.save(content, outputs, allow_pickle=False)
-        write(save, content.getvalue())
+        _write_outputs(save, outputs)
     if submission is not None and labels is not None:
         write_submission(submission, labels)
     if proba:
@@ -111,6 +109,15 @@ def _samples(model: Run, path: Path) -> tuple[np.ndarray, float]:
     if mark.table is not None:
         return samples_of(path, mark.table), mark.scale
     return model.seen(load_samples(path, model.net.in_shape, numbers=bool(mark.mean)))
+
+
+def _write_outputs(path: Path, outputs: np.ndarray) -> None:
+    """Write a net's outputs as a NumPy file."""
+    import numpy as np
+
+    content = io.BytesIO()
+    np.save(content, outputs, allow_pickle=False)
+    write(path, content.getvalue())
 
 
 def _print_probabilities(model: Run, outputs: np.ndarray) -> None:

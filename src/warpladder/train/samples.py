@@ -21,25 +21,10 @@ from ..nets import Net
 def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
     """(samples, *in_shape) uint8 or float32, C-contiguous.
 
-<<<<<<< HEAD
-    values : (samples, *in_shape), (samples, features), or for one channel (samples, height, width).
+    values : (samples, *in_shape), (samples, features), or for one channel (samples, height, width); a data
+    frame or the path of a table, where a table was trained on.
     mark : of the data that trained the net, whose units the values must have.
     Raises DataError: the values have another shape or other units, or are not finite in float32.
-=======
-    Parameters
-    ----------
-    values : array_like
-        (samples, *in_shape), (samples, features), or for one channel (samples, height, width).
-        Where a table was trained on, also a data frame, or the path of a table.
-    net : Net
-    mark : DataMark
-        Of the data that trained the net: values have to be in the same units.
-
-    Raises
-    ------
-    DataError
-        The values have another shape, are not finite in float32, or are in other units.
->>>>>>> 735f18bb (Train on tables as they are, and predict them in the user's own words)
     """
     if isinstance(values, Dataset):
         raise ArgumentError("x wants an array of samples, got a Dataset: give data.test_x")
