@@ -11,8 +11,8 @@ import pytest
 
 from warpladder.appendix.reproduce import definition as real
 from warpladder.appendix.reproduce.definition import parse
+from warpladder.appendix.reproduce.kinds.trained import Trainings
 from warpladder.appendix.reproduce.results import Reproduction
-from warpladder.appendix.reproduce.trained import Trainings
 from warpladder.cli import main
 from warpladder.machine import facts as machine
 from warpladder.train import train
@@ -84,7 +84,7 @@ def stopping(monkeypatch, at, stop):
             stop()
         return train(*arguments, **settings)
 
-    monkeypatch.setattr("warpladder.appendix.reproduce.trainings.train", counted)
+    monkeypatch.setattr("warpladder.appendix.reproduce.kinds.trainings.train", counted)
     return made
 
 

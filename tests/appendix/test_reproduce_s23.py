@@ -15,16 +15,16 @@ import pytest
 
 from warpladder import data, nets
 from warpladder.appendix.reproduce import Reproducer, Watcher, definition
-from warpladder.appendix.reproduce.climbed import Climbed
 from warpladder.appendix.reproduce.definition import parse
 from warpladder.appendix.reproduce.experiments import Bench
-from warpladder.appendix.reproduce.facts import Facts
-from warpladder.appendix.reproduce.footprints import Footprints, MeasuredMemory, ProcessMemory, measure_memory
-from warpladder.appendix.reproduce.operations import NAMES, RATE, Operations
-from warpladder.appendix.reproduce.profiles import Profiled
+from warpladder.appendix.reproduce.kinds.climbed import Climbed
+from warpladder.appendix.reproduce.kinds.facts import Facts
+from warpladder.appendix.reproduce.kinds.footprints import Footprints, MeasuredMemory, ProcessMemory, measure_memory
+from warpladder.appendix.reproduce.kinds.operations import NAMES, RATE, Operations
+from warpladder.appendix.reproduce.kinds.profiles import Profiled
+from warpladder.appendix.reproduce.kinds.submissions import Submission, score, write_tables
+from warpladder.appendix.reproduce.kinds.trainings import Train
 from warpladder.appendix.reproduce.resolve import measure_of, places
-from warpladder.appendix.reproduce.submissions import Submission, score, write_tables
-from warpladder.appendix.reproduce.trainings import Train
 from warpladder.errors import ConfigError, DataError, NetError, ResultsError
 from warpladder.results.profiled import Floor, KernelTime, Part, Profile
 

@@ -15,11 +15,11 @@ from reproduced_reports import WRITTEN, reproduced
 
 from warpladder.appendix.reproduce import Watcher, definition, svms
 from warpladder.appendix.reproduce.definition import parse
-from warpladder.appendix.reproduce.kept import kept_by
-from warpladder.appendix.reproduce.photos import drawn, of_classes
-from warpladder.appendix.reproduce.profiles import Profiled
+from warpladder.appendix.reproduce.kinds.kept import kept_by
+from warpladder.appendix.reproduce.kinds.photos import drawn, of_classes
+from warpladder.appendix.reproduce.kinds.profiles import Profiled
+from warpladder.appendix.reproduce.kinds.trainings import Train, checkpoint_of
 from warpladder.appendix.reproduce.results import Reproduction
-from warpladder.appendix.reproduce.trainings import Train, checkpoint_of
 from warpladder.checkpoint import load
 from warpladder.data.dataset import Dataset
 from warpladder.errors import ConfigError, DataError, DeviceError

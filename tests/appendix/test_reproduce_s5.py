@@ -11,9 +11,9 @@ import pytest
 from climbs import example, timed
 
 from warpladder.appendix.reproduce import Reproducer, Watcher, definition, launches
-from warpladder.appendix.reproduce.averages import later_epoch, total
 from warpladder.appendix.reproduce.definition import parse
-from warpladder.appendix.reproduce.launched import Launched, Launches
+from warpladder.appendix.reproduce.kinds.averages import later_epoch, total
+from warpladder.appendix.reproduce.kinds.launched import Launched, Launches
 from warpladder.appendix.reproduce.report.pictures import lines
 from warpladder.appendix.reproduce.results import Series
 from warpladder.device.emulator.toolchain import why_not as why_not_emulated

@@ -13,18 +13,18 @@ from typing import Any
 
 from ...errors import ConfigError, ResultsError
 from ...results.reader import DIRECTION, read
-from .climbs import Climb
 from .experiments import Experiment, TrainingTask
-from .facts import Facts
-from .footprints import Footprints
-from .launches import Launching
-from .operations import Operations
-from .photos import Pictures
-from .profiles import Profiling
+from .kinds.climbs import Climb
+from .kinds.facts import Facts
+from .kinds.footprints import Footprints
+from .kinds.launches import Launching
+from .kinds.operations import Operations
+from .kinds.photos import Pictures
+from .kinds.profiles import Profiling
+from .kinds.submissions import Submission
+from .kinds.svms import Svm
+from .kinds.trainings import Train
 from .results import Section
-from .submissions import Submission
-from .svms import Svm
-from .trainings import Train
 
 #: Kinds of experiments, in the order in which they are made.
 KINDS: tuple[type[Experiment], ...] = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from .definition import Definition
 from .experiments import NOT_HERE, NOT_QUICK, NOT_YET, Found
-from .launches import launch_table
+from .kinds.launches import launch_table
 from .results import UNITS, UNMEASURED, Bars, Column, Lines, ReportRow, ReportTable, Section, Series, Value
 
 #: What is measured of each experiment, by its name.

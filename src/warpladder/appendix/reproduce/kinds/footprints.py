@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...checkpoint import net_from_json, net_to_json
-from ...config import TrainConfig
-from ...errors import ResultsError
-from ...ladder import find
-from .experiments import Bench, Found, TrainingTask, canonical, keep, kept, no_measure
-from .results import Value
+from ....checkpoint import net_from_json, net_to_json
+from ....config import TrainConfig
+from ....errors import ResultsError
+from ....ladder import find
+from ..experiments import Bench, Found, TrainingTask, canonical, keep, kept, no_measure
+from ..results import Value
 
 #: What a process is made of, from the interpreter on: each stage contains those before.
 STAGES = ("interpreter", "built", "trained")
@@ -77,7 +77,7 @@ class Footprints(TrainingTask):
 
 def _gpu_memory() -> Callable[[], int] | None:
     """A function that returns the free bytes of the GPU's memory, of all processes; None without a GPU."""
-    from ...trainers.kernelwise.where import open_device, why_not
+    from ....trainers.kernelwise.where import open_device, why_not
 
     return None if why_not(None) else open_device(None).free_memory
 
@@ -109,7 +109,7 @@ def measure_memory(order: dict[str, Any], free: Callable[[], int] | None) -> Pro
     ResultsError
         The process ended early; the last line of its error.
     """
-    package = str(Path(__file__).parents[3])
+    package = str(Path(__file__).parents[4])
     # before anything is imported the process measures itself: this is the interpreter alone
     begin = (
         f"import sys; sys.path.insert(0, {package!r}); r = [l for l in open('/proc/self/status') if "
@@ -118,7 +118,7 @@ def measure_memory(order: dict[str, Any], free: Callable[[], int] | None) -> Pro
     command = [
         sys.executable,
         "-c",
-        f"{begin}; from warpladder.appendix.reproduce.footprints import child; child(int(r[0].split()[1]) * 1024)",
+        f"{begin}; from warpladder.appendix.reproduce.kinds.footprints import child; child(int(r[0].split()[1]) * 1024)",
     ]
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     host: dict[str, int] = {}
@@ -147,12 +147,12 @@ def measure_memory(order: dict[str, Any], free: Callable[[], int] | None) -> Pro
 
 def child(interpreter: int) -> None:
     """Train a step as a line of standard input requires, and wait for another line at each stage."""
-    from ...data import arrays
-    from ...data.order import Order
-    from ...nets import CrossEntropyLoss
-    from ...nets.params import initial
-    from ...timing.profile import resident
-    from ...trainers.base import State
+    from ....data import arrays
+    from ....data.order import Order
+    from ....nets import CrossEntropyLoss
+    from ....nets.params import initial
+    from ....timing.profile import resident
+    from ....trainers.base import State
 
     order = json.loads(sys.stdin.readline())
     net, config = net_from_json(order["net"]), TrainConfig.from_dict(order["config"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...results import DataFacts, History, NetFacts, Setting
-from ...results.stored import ResultsFile
+from ....results import DataFacts, History, NetFacts, Setting
+from ....results.stored import ResultsFile
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ...ladder import find
-from ...results.profiled import KernelTime, Part, Profile
-from ...timing.profile import profile
-from .experiments import Bench, Found, TrainingTask, canonical, file_of, keep, no_measure
-from .results import Value
+from ....ladder import find
+from ....results.profiled import KernelTime, Part, Profile
+from ....timing.profile import profile
+from ..experiments import Bench, Found, TrainingTask, canonical, file_of, keep, no_measure
+from ..results import Value
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ...errors import ResultsError
-from .experiments import Lacking, canonical, file_of
+from ....errors import ResultsError
+from ..experiments import Lacking, canonical, file_of
 from .trained import Trainings
 from .trainings import checkpoint_of
 

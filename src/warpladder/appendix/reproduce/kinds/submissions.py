@@ -13,13 +13,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...data import load, write_submission
-from ...data.dataset import Dataset
-from ...errors import ConfigError, DataError
-from ...ladder import find
-from ...train import train
-from .experiments import Bench, Found, TrainingTask, canonical, keep, kept, no_measure
-from .results import Value
+from ....data import load, write_submission
+from ....data.dataset import Dataset
+from ....errors import ConfigError, DataError
+from ....ladder import find
+from ....train import train
+from ..experiments import Bench, Found, TrainingTask, canonical, keep, kept, no_measure
+from ..results import Value
 
 #: Lines that are written at a time.
 LINES = 2000

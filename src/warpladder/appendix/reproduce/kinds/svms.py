@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ...checkpoint import load
-from ...errors import DeviceError
-from ..features import extract
-from ..svm import SvmSettings, classify, of_extraction
-from ..svm.kernel import gpu_library
-from ..svm.results import SvmResults
-from .experiments import Bench, Experiment, Found, file_of, keep, no_measure, with_tests
+from ....checkpoint import load
+from ....errors import DeviceError
+from ...features import extract
+from ...svm import SvmSettings, classify, of_extraction
+from ...svm.kernel import gpu_library
+from ...svm.results import SvmResults
+from ..experiments import Bench, Experiment, Found, file_of, keep, no_measure, with_tests
+from ..results import Classified, Value
 from .kept import absent, kept_by
-from .results import Classified, Value
 
 #: What rows of a report's file call the machine: "EXPERIMENT/svm".
 NAME = "svm"

@@ -10,20 +10,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from ...data.dataset import Dataset
-from ...device import Device
-from ...device.gpu import why_not
-from ...errors import WarpladderError
-from ...ladder import find
-from ...nets import Net
-from ...nets.params import initial
-from ...rungs.base import Rung
-from ...timing.profile.kernels import shape
-from ...trainers.base import State
-from ...trainers.kernelwise.trainer import KernelTrainer
-from .experiments import NOT_QUICK, NOT_YET, Bench, Found, TrainingTask, canonical, file_of, no_measure
+from ....data.dataset import Dataset
+from ....device import Device
+from ....device.gpu import why_not
+from ....errors import WarpladderError
+from ....ladder import find
+from ....nets import Net
+from ....nets.params import initial
+from ....rungs.base import Rung
+from ....timing.profile.kernels import shape
+from ....trainers.base import State
+from ....trainers.kernelwise.trainer import KernelTrainer
+from ..experiments import NOT_QUICK, NOT_YET, Bench, Found, TrainingTask, canonical, file_of, no_measure
+from ..results import Column, LaunchList, ReportRow, ReportTable, Value
 from .launched import Launched, Launches
-from .results import Column, LaunchList, ReportRow, ReportTable, Value
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Launching(TrainingTask):
 def _offline() -> Device:
     """A GPU of the data centre that is not here."""
     try:
-        from ...device.gpu import OfflineDevice
+        from ....device.gpu import OfflineDevice
 
         return OfflineDevice("sm_90")
     except ImportError:

@@ -4,8 +4,8 @@ wall with set-up left out.
 
 from __future__ import annotations
 
-from ...results import Results, RungResult
-from .results import Value
+from ....results import Results, RungResult
+from ..results import Value
 
 
 def later_epoch(results: Results, result: RungResult) -> Value | None:

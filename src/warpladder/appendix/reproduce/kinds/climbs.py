@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...errors import WarpladderError
-from ...ladder import find
-from ...nets import with_hidden
-from ...proof import verify
-from ...results import SCHEMA, Checked, Results, RungResult
-from ...results.sweep import Sweep
-from ...rungs.base import Rung
-from ...timing import climb
-from ...timing.entry import finite
+from ....errors import WarpladderError
+from ....ladder import find
+from ....nets import with_hidden
+from ....proof import verify
+from ....results import SCHEMA, Checked, Results, RungResult
+from ....results.sweep import Sweep
+from ....rungs.base import Rung
+from ....timing import climb
+from ....timing.entry import finite
+from ..experiments import Bench, TrainingTask, canonical, file_of, no_measure
 from .climbed import BY_EPOCH, COUNTED, MEASURES, Climbed, is_counted
-from .experiments import Bench, TrainingTask, canonical, file_of, no_measure
 
 #: Status of rungs that are not measured again, besides those whose bits were compared.
 _WHOLE = "failed", "refused", "unjudged"

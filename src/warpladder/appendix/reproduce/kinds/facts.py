@@ -13,20 +13,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...config import TrainConfig
-from ...data import arrays
-from ...device import Launch
-from ...device.dry_run import IdleStream, RecordingDevice
-from ...device.limits import Limits
-from ...errors import ConfigError
-from ...machine.peaks import Peaks
-from ...nets import Net, Shape
-from ...timing.profile import floor, transfers
-from ...train.resolve import resolve_config
-from ...trainers.base import State
-from ...trainers.kernelwise.trainer import KernelTrainer
-from .experiments import Bench, Experiment, Found, keep, kept, no_measure
-from .results import Value
+from ....config import TrainConfig
+from ....data import arrays
+from ....device import Launch
+from ....device.dry_run import IdleStream, RecordingDevice
+from ....device.limits import Limits
+from ....errors import ConfigError
+from ....machine.peaks import Peaks
+from ....nets import Net, Shape
+from ....timing.profile import floor, transfers
+from ....train.resolve import resolve_config
+from ....trainers.base import State
+from ....trainers.kernelwise.trainer import KernelTrainer
+from ..experiments import Bench, Experiment, Found, keep, kept, no_measure
+from ..results import Value
 
 #: Rungs whose launches are counted: they choose nothing by measuring, so that their launches are the same on every GPU.
 RUNGS = ("naive", "tiled")
@@ -164,7 +164,7 @@ class Noting(RecordingDevice):
 
 def bound(name: str, net: Net, config: TrainConfig, batch: int) -> CountedRung:
     """The launches of a rung's full step, what it holds, and what goes between host and device."""
-    from ...ops.tables import naive, tiled
+    from ....ops.tables import naive, tiled
 
     tables = {"naive": (naive.TABLE, "sync"), "tiled": (tiled.TABLE, "resident")}
     if name not in tables:

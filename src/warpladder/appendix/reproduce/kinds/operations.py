@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .experiments import Bench, Experiment, Found, keep, kept, no_measure
-from .results import Value
+from ..experiments import Bench, Experiment, Found, keep, kept, no_measure
+from ..results import Value
 
 #: Whose arrays compute: on one processor core, on every core, and on the GPU.
 LIBRARIES = ("numpy:threads=1", "numpy", "cupy")
@@ -41,7 +41,7 @@ class Operations(Experiment):
     libraries: tuple[str, ...] = LIBRARIES
 
     def measure(self, name: str, bench: Bench) -> None:
-        from ...trainers.kernelwise.where import why_not_cupy
+        from ....trainers.kernelwise.where import why_not_cupy
 
         seconds: dict[str, dict[str, float]] = {}
         reasons: dict[str, str] = {}

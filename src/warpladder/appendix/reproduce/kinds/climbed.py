@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from ...results import History, Results, RungResult
-from ...results.sweep import Sweep
+from ....results import History, Results, RungResult
+from ....results.sweep import Sweep
+from ..experiments import NOT_QUICK, Found, canonical, no_measure
+from ..results import Value
 from . import averages
-from .experiments import NOT_QUICK, Found, canonical, no_measure
-from .results import Value
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from glob import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...errors import WarpladderError
-from ...ladder import find, is_peer
-from ...nets import Net
-from ...results import DataFacts, History, NetFacts
-from ...train import EpochLog, Run, train
+from ....errors import WarpladderError
+from ....ladder import find, is_peer
+from ....nets import Net
+from ....results import DataFacts, History, NetFacts
+from ....train import EpochLog, Run, train
+from ..experiments import Bench, Found, TrainingTask, canonical, file_of, no_measure
+from ..results import Value
 from .climbed import points_of, scaled
-from .experiments import Bench, Found, TrainingTask, canonical, file_of, no_measure
-from .results import Value
 from .trained import Trained, Trainings
 
 

@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...data import label_names
-from ...data.dataset import Dataset, pixels
-from ...errors import DataError
-from ...results.stored import to_tree
-from ...train import load
-from .experiments import Bench, Experiment, Found, file_of, keep, kept, no_measure
+from ....data import label_names
+from ....data.dataset import Dataset, pixels
+from ....errors import DataError
+from ....results.stored import to_tree
+from ....train import load
+from ..experiments import Bench, Experiment, Found, file_of, keep, kept, no_measure
+from ..results import Photo, Value
 from .kept import absent, kept_by
-from .results import Photo, Value
 
 
 @dataclass(frozen=True)

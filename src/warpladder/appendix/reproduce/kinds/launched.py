@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...results.profiled import LaunchShape
-from ...results.stored import ResultsFile
+from ....results.profiled import LaunchShape
+from ....results.stored import ResultsFile
 
 
 @dataclass(frozen=True)
