@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 from climbs import example, timed
 
-from warpladder.appendix.reproduce import Reproducer, Watcher, definition, launches
+from warpladder.appendix.reproduce import Reproducer, Watcher, definition
 from warpladder.appendix.reproduce.definition import parse
+from warpladder.appendix.reproduce.kinds import launches
 from warpladder.appendix.reproduce.kinds.averages import later_epoch, total
 from warpladder.appendix.reproduce.kinds.launched import Launched, Launches
 from warpladder.appendix.reproduce.report.pictures import lines

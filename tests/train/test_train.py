@@ -9,6 +9,7 @@ import sys
 import time
 import tracemalloc
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -252,6 +253,22 @@ def test_rows_at_once_are_odd_and_keep_activations_small():
         rows = scoring.rows_at_once(net)
         assert rows % 2 == 1
         assert rows * max(map(math.prod, net.shapes)) * 4 <= 10 * 2**20
+
+
+def test_a_trainer_that_prepares_each_call_anew_is_called_a_few_times():
+    class Counting:
+        net, has_cheap_calls = wl.nets.cnn(), False
+        calls: ClassVar[list[int]] = []
+
+        def predict(self, x, scale):
+            self.calls.append(len(x))
+            return np.zeros((len(x), 10), np.float32)
+
+    x, y = np.zeros((10_000, 1, 28, 28), np.uint8), np.zeros(10_000, np.int32)
+    assert scoring.score(Counting(), x, y, 1.0).accuracy == 1.0
+    assert Counting.calls == [10_000]
+    autoencoder = wl.nets.autoencoder()
+    assert scoring.rows_at_once(autoencoder, Counting()) * 3072 * 4 <= 65 * 2**20
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def _show_classes(trainer: Trainer, data: Dataset) -> None:
         raise DataError(f"{data.name}: has no test samples with labels, which scores of each class need")
     taken = [
         trainer.predict(data.test_x[first:last], data.scale).argmax(axis=1)
-        for first, last in slices(net, len(data.test_x))
+        for first, last in slices(net, len(data.test_x), trainer)
     ]
     scores = class_scores(data.test_y, np.concatenate(taken), label_names(data)[: net.out_shape[0]], data.classes)
     out = console()

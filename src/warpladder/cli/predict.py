@@ -85,7 +85,8 @@ def predict(
         raise ConfigError(f"net {trained.net.name!r} has no classes, so there are no probabilities: leave --proba out")
     x, scale = _samples(model, input_file)
     with restore(trained, rung) as trainer:
-        outputs = np.concatenate([trainer.predict(x[first:last], scale) for first, last in slices(trained.net, len(x))])
+        parts = slices(trained.net, len(x), trainer)
+        outputs = np.concatenate([trainer.predict(x[first:last], scale) for first, last in parts])
     labels = model.classes_[outputs.argmax(axis=1)] if labels_wanted else None
     if save is not None:
         _write_outputs(save, outputs)

@@ -13,13 +13,18 @@ from ..errors import DataError
 from ..nets import CrossEntropyLoss, Net
 from ..trainers.base import Trainer
 
-#: Numbers in the widest activation of a slice: 8 MB of float32.
-SLICE_NUMBERS = 2**21
+#: Numbers in the widest activation of a slice: 8 MB of float32. Numbers in the widest array that a trainer which cuts
+#: samples itself is given or returns: 64 MB.
+SLICE_NUMBERS, PASSED_NUMBERS = 2**21, 2**24
 
 
-def rows_at_once(net: Net) -> int:
-    """Samples in one call of `predict`: few, for small activations, and an odd number, unlike a training batch."""
-    return SLICE_NUMBERS // max(math.prod(shape) for shape in net.shapes) | 1
+def rows_at_once(net: Net, trainer: Trainer | None = None) -> int:
+    """Samples in one call of `predict`: few enough to keep activations small, and an odd number, unlike a training
+    batch. A trainer whose calls are not cheap gets more: it keeps activations small itself.
+    """
+    if trainer is None or trainer.has_cheap_calls:
+        return SLICE_NUMBERS // max(math.prod(shape) for shape in net.shapes) | 1
+    return PASSED_NUMBERS // max(math.prod(net.in_shape), math.prod(net.out_shape)) | 1
 
 
 def score(
@@ -43,7 +48,7 @@ def score(
                 f"net {net.name!r} has {net.out_shape[0]} outputs, but there are labels from {y.min()} to {y.max()}"
             )
     loss, correct = 0.0, 0
-    for first, last in slices(net, len(x)):
+    for first, last in slices(net, len(x), trainer):
         if between is not None:
             between()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -57,9 +62,9 @@ def score(
     return Score(loss / len(x), correct / len(x) if isinstance(net.loss, CrossEntropyLoss) else None)
 
 
-def slices(net: Net, samples: int) -> Iterator[tuple[int, int]]:
-    """(first, last) of the slices in which samples are predicted."""
-    rows = rows_at_once(net)
+def slices(net: Net, samples: int, trainer: Trainer | None = None) -> Iterator[tuple[int, int]]:
+    """(first, last) of the slices in which samples are predicted, by a trainer if one is given."""
+    rows = rows_at_once(net, trainer)
     return ((first, min(first + rows, samples)) for first in range(0, samples, rows))
 
 

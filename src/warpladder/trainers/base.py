@@ -116,12 +116,16 @@ class Trainer(ABC):
     nothing. If set before `load`, they are followed instead of measured.
     say : callable or None
         Called with a line about each long part of `load`.
+    has_cheap_calls : bool
+        False if each call of `predict` prepares anew: then few calls with many samples are made. Such a trainer cuts
+        the samples itself, so that its activations stay small.
     """
 
     net: Net
     config: TrainConfig
     tuned: NetPlan | None = None
     say: Callable[[str], None] | None = None
+    has_cheap_calls: bool = True
 
     @abstractmethod
     def load(self, dataset: Dataset) -> None:

@@ -51,6 +51,7 @@ class KernelTrainer(Trainer):
         block_size: int | None = None, precision: str = "fp32",
     ) -> None:  # fmt: skip
         self.net, self.config, self.device, self.precision = net, config, device, precision
+        self.has_cheap_calls = device.hardware is None  # on an emulator a long call could not be interrupted
         self.table = table.with_files(net)
         self.feed_name, self.feed_type = feed, FEEDS[feed]
         self.block_size = block_size or BLOCK_SIZE

@@ -1,0 +1,155 @@
+"""Arithmetic on named figures, as texts and claims of a report use it: "cpu / gpu > 2".
+
+A report's table `figures` gives each name a place and a measure, "EXPERIMENT/RUNG MEASURE", or several with | between
+them, of which the first that was measured counts.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import ConfigError
+from .report.figures import shown
+from .results import UNITS, Value
+
+#: A figure's value by its name; None where it was not measured.
+Lookup = Callable[[str], Value | None]
+
+_OPERATORS: dict[type, Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.USub: operator.neg, ast.Not: operator.not_,
+}  # fmt: skip
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
+
+
+class Unmeasured(Exception):
+    """A figure of an expression was not measured. name : of the figure."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass
+class Expression:
+    """An expression that is checked when it is made.
+
+    text : as the report's file has it. known : names that it may use, each with its places.
+    """
+
+    text: str
+    known: Mapping[str, str]
+    names: tuple[str, ...] = field(default=(), init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            self.tree = ast.parse(self.text.strip(), mode="eval").body
+        except (SyntaxError, ValueError):
+            raise ConfigError(f"{self.text!r:.60} is no expression") from None
+        self.names = tuple(dict.fromkeys(self._check(self.tree)))
+
+    def _check(self, node: ast.AST) -> list[str]:
+        """Names of the figures below a node."""
+        if isinstance(node, ast.Name):
+            if node.id not in self.known:
+                raise ConfigError(f"{self.text!r:.60}: there is no figure {node.id!r}")
+            return [node.id]
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return []
+        parts: list[ast.AST] = []
+        if isinstance(node, ast.BinOp):
+            parts = [node.left, node.right]
+        elif isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.BoolOp):
+            parts = list(node.values)
+        elif isinstance(node, ast.UnaryOp):
+            parts = [node.operand]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            ends = node.func.id in ("least", "most") and len(node.args) == 1 and isinstance(node.args[0], ast.Name)
+            if ends or node.func.id in _FUNCTIONS:
+                parts = list(node.args)
+        if not parts or any(type(op) not in _OPERATORS for op in _operators(node)):
+            raise ConfigError(f"{self.text!r:.60}: {ast.unparse(node)!r:.40} is no arithmetic on figures")
+        return [name for part in parts for name in self._check(part)]
+
+    def value(self, lookup: Lookup) -> Any:
+        """Its number, or True or False.
+
+        Raises
+        ------
+        Unmeasured
+            A figure was not measured.
+        ArithmeticError
+            As by a division by zero.
+        """
+        return self._of(self.tree, lookup)
+
+    def _of(self, node: Any, lookup: Lookup) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return _figure(node.id, "here", lookup)
+        if isinstance(node, ast.Call):
+            if node.func.id in ("least", "most"):  # type: ignore[attr-defined]
+                return _figure(node.args[0].id, node.func.id, lookup)  # type: ignore[attr-defined]
+            return _FUNCTIONS[node.func.id](*(self._of(each, lookup) for each in node.args))  # type: ignore[attr-defined]
+        if isinstance(node, ast.BoolOp):
+            parts = [self._of(each, lookup) for each in node.values]
+            return all(parts) if isinstance(node.op, ast.And) else any(parts)
+        if isinstance(node, ast.Compare):
+            ends = [self._of(each, lookup) for each in (node.left, *node.comparators)]
+            return all(_OPERATORS[type(op)](a, b) for op, a, b in zip(node.ops, ends, ends[1:], strict=False))
+        if isinstance(node, ast.UnaryOp):
+            return _OPERATORS[type(node.op)](self._of(node.operand, lookup))
+        return _OPERATORS[type(node.op)](self._of(node.left, lookup), self._of(node.right, lookup))
+
+
+def _operators(node: ast.AST) -> list[ast.AST]:
+    if isinstance(node, ast.Compare):
+        return list(node.ops)
+    return [node.op] if isinstance(node, (ast.BinOp, ast.UnaryOp)) else []
+
+
+def _figure(name: str, which: str, lookup: Lookup) -> float:
+    value = lookup(name)
+    found = None if value is None else getattr(value, which)
+    if found is None and value is not None:
+        found = value.here
+    if found is None:
+        raise Unmeasured(name)
+    return float(found)
+
+
+#: A figure in a text: {cpu / gpu | x}, an expression and the unit that it is shown in.
+PLACE = re.compile(r"\{([^{}|]+)\|([^{}|]*)\}")
+
+
+def expressions(text: str, known: Mapping[str, str]) -> list[Expression]:
+    """Expressions of a text; `ConfigError` names the first that is wrong."""
+    out = []
+    for found in PLACE.finditer(text):
+        if found[2].strip() not in UNITS:
+            raise ConfigError(f"{found[0]!r}: there is no unit {found[2].strip()!r}")
+        out.append(Expression(found[1], known))
+    if "{" in PLACE.sub("", text):
+        raise ConfigError(f"{text!r:.60}: a figure is written {{EXPRESSION|UNIT}}")
+    return out
+
+
+def filled(text: str, known: Mapping[str, str], lookup: Lookup) -> str:
+    """A text with its figures; `Unmeasured` where one was not measured."""
+
+    def figure(found: re.Match[str]) -> str:
+        unit = found[2].strip()
+        number = shown(Expression(found[1], known).value(lookup), unit)
+        return f"{number} {unit}" if unit not in ("", "x") else number
+
+    return PLACE.sub(figure, text)
