@@ -16,7 +16,11 @@ from .speed import bandwidth, llvm_host
 from .speed import fma_peak as fma_peak
 
 #: Packages whose versions affect times.
-PACKAGES = ("warpladder", "numpy", "numba", "llvmlite", "scikit-learn", "scipy", "torch", "jax")
+PACKAGES = (
+    "warpladder", "numpy", "numba", "llvmlite", "scikit-learn", "scipy", "torch", "jax", "cupy-cuda13x", "cupy-cuda12x",
+    "cuda-core", "cuda-bindings", "nvmath-python", "nvidia-cublas", "nvidia-cublas-cu12", "nvidia-cudnn-cu13",
+    "nvidia-cudnn-cu12", "nvidia-cudnn-frontend", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12",
+)  # fmt: skip
 
 #: Instruction sets that are reported, by LLVM's names.
 FEATURES = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bf16", "amx-tile", "neon", "dotprod", "sve", "sve2")
@@ -59,6 +63,25 @@ def busy_seconds() -> float | None:
     except (OSError, ValueError):
         return None
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def own_seconds() -> float:
+    """Processor seconds of this process and of all its children, the living ones and those that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system + _living(os.getpid())
+
+
+def _living(parent: int) -> float:
+    """Processor seconds of a process's living descendants; 0 where the system does not list them."""
+    total = 0.0
+    try:
+        for task in os.listdir(f"/proc/{parent}/task"):
+            for child in map(int, Path(f"/proc/{parent}/task/{task}/children").read_text().split()):
+                fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+                total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + _living(child)
+    except (OSError, ValueError, IndexError):  # it has ended meanwhile, or this is no Linux
+        return total
+    return total
 
 
 def _cpu() -> str:

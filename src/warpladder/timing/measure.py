@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..ladder import is_peer
-from ..machine.facts import busy_seconds
+from ..machine.facts import busy_seconds, own_seconds
 from ..proof import verify
 from ..results import Checked
 from ..trainers.base import State, StepLog, Trainer
@@ -100,7 +100,7 @@ def repeat(entry: TimedEntry, number: int) -> None:
     trainer = entry.trainer
     assert trainer is not None
     with entry.guarded("timed steps"):
-        busy, cpu, start = busy_seconds(), process_time(), perf_counter()
+        busy, own, cpu, start = busy_seconds(), own_seconds(), process_time(), perf_counter()
         logs = repetition(entry, trainer, number)
         state = trainer.state()
         seconds, cpu, after = perf_counter() - start, process_time() - cpu, busy_seconds()
@@ -108,7 +108,7 @@ def repeat(entry: TimedEntry, number: int) -> None:
         entry.seconds.append(seconds)
         entry.cpu_seconds.append(cpu)
         if busy is not None and after is not None:
-            entry.other_seconds.append(max(0.0, after - busy - cpu))
+            entry.other_seconds.append(max(0.0, after - busy - max(cpu, own_seconds() - own)))
         note_epochs(entry, number * entry.plan.epochs, logs, seconds)
         entry.logs.append(log_bits(logs))
         entry.ends.append(state.copied())

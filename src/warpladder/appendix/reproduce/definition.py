@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 import tomllib
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError, ResultsError
 from ...results.reader import DIRECTION, read
 from .experiments import Experiment, TrainingTask
+from .expressions import Expression, expressions
 from .kinds.climbs import Climb
 from .kinds.facts import Facts
 from .kinds.footprints import Footprints
@@ -25,6 +28,7 @@ from .kinds.submissions import Submission
 from .kinds.svms import Svm
 from .kinds.trainings import Train
 from .results import Section
+from .shorthand import expanded
 
 #: Kinds of experiments, in the order in which they are made.
 KINDS: tuple[type[Experiment], ...] = (
@@ -52,6 +56,7 @@ class Definition:
     headline : the figure that stands for the report on the page of all reports, as the title of a table, a row's first
     text and a column's head.
     quick : True if experiments are cut. skipped : names of experiments that a first look leaves out.
+    figures : those that texts and claims use, by name: "EXPERIMENT/RUNG MEASURE", alternatives with | between them.
     """
 
     name: str
@@ -63,6 +68,7 @@ class Definition:
     headline: tuple[str, ...] = ()
     quick: bool = False
     skipped: tuple[str, ...] = ()
+    figures: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,26 +78,45 @@ class _Head:
     sections: tuple[Section, ...]
     nets: dict[str, Any] = field(default_factory=dict)
     headline: tuple[str, ...] = ()
+    figures: dict[str, str] = field(default_factory=dict)
 
 
 def definition(name: str, *, quick: bool = False) -> Definition:
-    """Read the file of a report that comes with warpladder.
+    """Read the file of a report that comes with warpladder, or one of your own.
 
     Parameters
     ----------
     name : str
-        One of `NAMES`.
+        One of `NAMES`, or the path of a file that ends in .toml; its name is then the report's.
     quick : bool
         True if each experiment is cut to the settings of its table `quick`.
 
     Raises
     ------
     ConfigError
-        There is no such report.
+        There is no such report, or its file is wrong.
     """
-    if name not in NAMES:
-        raise ConfigError(f"there is no report {name!r:.40}; there are {', '.join(NAMES)}")
-    return parse((files(__package__) / "reports" / f"{name}.toml").read_text(encoding="utf-8"), name, quick=quick)
+    if name in NAMES:
+        return parse((files(__package__) / "reports" / f"{name}.toml").read_text(encoding="utf-8"), name, quick=quick)
+    if not name.endswith(".toml"):
+        raise ConfigError(
+            f"there is no report {name!r:.40}; there are {', '.join(NAMES)}, and a file of your own: FILE.toml, which "
+            "'warpladder reproduce --template FILE.toml' begins"
+        )
+    path = Path(name)
+    if path.stem in NAMES:
+        raise ConfigError(f"{name}: a report called {path.stem} comes with warpladder: give the file another name")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise ConfigError(f"{name}: {reason}") from None
+    return replace(parse(text, name, quick=quick), name=path.stem)
+
+
+def template() -> str:
+    """Text of a report's file to begin with: a small one that runs anywhere."""
+    return (files(__package__) / "reports" / "template.toml").read_text(encoding="utf-8")
 
 
 def parse(text: str, name: str, *, quick: bool = False) -> Definition:
@@ -106,10 +131,10 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{name}: is not TOML: {error}") from None
-    tree = _without_nan(tree)
     experiments: dict[str, Experiment] = {}
     skipped: list[str] = []
     try:
+        tree = expanded(_without_nan(tree))
         for kind in KINDS:
             for called, keys in tree.pop(kind.kind, {}).items():
                 if called in experiments:
@@ -127,11 +152,32 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
                         keys["full"] = whole.size
                 experiments[called] = read(kind, keys, called, DIRECTION) if quick else whole
         head: _Head = read(_Head, tree, "", DIRECTION)
+        _check_texts(head, [*experiments, *skipped])
     except (ResultsError, ConfigError) as error:
         raise ConfigError(f"{name}: {error}") from None
+    except (AttributeError, KeyError, TypeError) as error:  # a list where a table must be, or the other way round
+        raise ConfigError(f"{name}: a table has another form than docs/reproduce.md states: {error}") from None
     return Definition(
-        name, head.title, head.about, experiments, head.nets, head.sections, head.headline, quick, tuple(skipped)
-    )
+        name, head.title, head.about, experiments, head.nets, head.sections, head.headline, quick, tuple(skipped),
+        head.figures,
+    )  # fmt: skip
+
+
+def _check_texts(head: _Head, experiments: Sequence[str]) -> None:
+    """Raise `ConfigError` for a text or a claim with a figure that is not there."""
+    for name, text in head.figures.items():
+        for place in text.split(" | "):
+            experiment, slash, _ = place.strip().partition("/")
+            if not slash or " " not in place.strip() or experiment not in experiments:
+                raise ConfigError(f"figure {name!r:.40}: wants EXPERIMENT/RUNG MEASURE, got {place!r:.80}")
+    for section in head.sections:
+        for finding in section.findings:
+            expressions(finding if isinstance(finding, str) else finding.text, head.figures)
+            if not isinstance(finding, str):
+                Expression(finding.when, head.figures)
+        for claim in section.claims:
+            if claim.figure:
+                Expression(claim.figure, head.figures)
 
 
 def _without_nan(value: Any) -> Any:

@@ -76,7 +76,7 @@ class Bench:
     """Where experiments are made: their folder, where data sets are, and who watches.
 
     nets : the report's own nets, by name, as tables of a net's file.
-    written : called when there is something new on the disk.
+    written : called when there is something new on the disk. loading : called with a data set that was loaded whole.
     """
 
     folder: Path
@@ -84,6 +84,7 @@ class Bench:
     nets: dict[str, dict[str, Any]]
     watcher: Watcher
     written: Callable[[], None] = lambda: None
+    loading: Callable[[str, Dataset], None] = lambda name, data: None
     loaded: dict[tuple[Any, ...], Dataset] = field(default_factory=dict)
     lacking: dict[str, DataError] = field(default_factory=dict)
 
@@ -111,6 +112,10 @@ class Bench:
             except DataError as error:
                 self.lacking[name] = error
                 raise
+            if (limit, validation, standardize) == (None, 0, False):
+                self.loading(name, self.loaded[key])
+            elif (name, None, 0, False) not in self.loaded and name != "csv":
+                self.data(name)  # whole, for its checksum
         return self.loaded[key]
 
     def net(self, name: str, data: Dataset) -> Net:
@@ -136,6 +141,26 @@ class Experiment(ABC):
     def measure(self, name: str, bench: Bench) -> None:
         """Measure what of it is missing, and write it to `bench.folder` as it comes, under this name."""
 
+    def again(self, name: str, bench: Bench, others: Callable[[], float]) -> None:
+        """Measure a disturbed experiment once more, and keep the measurement that was disturbed less.
+
+        others : processors that other processes kept busy during the last measurement.
+        """
+        before, first = self.files(name, bench.folder), others()
+        try:
+            for path in before:
+                path.unlink()
+            self.measure(name, bench)
+        except BaseException:
+            _restore(before)
+            raise
+        if not others() < first:
+            _restore(before)
+
+    def files(self, name: str, folder: Path) -> dict[Path, bytes]:
+        """Content of the files that it has written."""
+        return {path: path.read_bytes() for path in folder.glob(f"{name}.*json")}
+
     @abstractmethod
     def found(self, name: str, folder: Path) -> Found | None:
         """What is there of it on the disk; None where nothing is."""
@@ -147,6 +172,11 @@ class Experiment(ABC):
     @abstractmethod
     def check(self, rung: str, measure: str) -> None:
         """Raise `ConfigError` if it does not measure this rung or figure; "curve:loss" is a curve."""
+
+
+def _restore(files: dict[Path, bytes]) -> None:
+    for path, content in files.items():
+        path.write_bytes(content)
 
 
 class Found(ABC):
@@ -165,6 +195,10 @@ class Found(ABC):
         ConfigError
             There is no measure of this name.
         """
+
+    def is_time(self, measure: str) -> bool:
+        """True if a measure is a time or follows from times, which other processes disturb."""
+        return "seconds" in measure
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
         """Points (x, y) of a rung, by the name of what is measured; None where there are none."""

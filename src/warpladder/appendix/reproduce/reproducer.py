@@ -10,10 +10,13 @@ from time import perf_counter
 from ...device.gpu.support import found_gpu
 from ...errors import ConfigError, DataError, ResultsError, WarpladderError
 from ...machine import facts as machine
-from ...results import Machine
+from ...results import DISTURBED, Machine
+from .claims import Made
 from .definition import Definition
 from .experiments import NOT_QUICK, Bench, Lacking, Watcher
-from .resolve import Measured, sections
+from .kinds.climbed import Climbed
+from .provenance import Provenance
+from .resolve import FAULTS, Measured, sections
 from .results import Reproduction
 
 #: Folder of measured figures in the folder of a reproduction, and the file with all results.
@@ -60,30 +63,63 @@ class Reproducer:
             self.watcher.written(self.write())
 
         bench = Bench(self.folder / MEASURED, self.data_dir, self.report.nets, self.watcher, written)
+        bench.loading = self.provenance.note_data
         try:
             for at, name in enumerate(names, 1):
-                experiment = self.report.experiments[name]
-                found = experiment.found(name, bench.folder)
-                if found is not None and found.whole:
+                if self._is_whole(name):
                     continue
                 self.watcher.begin(name, at, len(names))
                 try:
-                    experiment.measure(name, bench)
-                except WarpladderError as error:
-                    self.failed[name] = str(error)
+                    self._make(name, bench)
+                except (WarpladderError, *FAULTS) as error:
+                    self.failed[name] = _reason(error)
                     if isinstance(error, DataError) and len(self.failed) == len(names):  # nothing at all can be made
                         raise
-                    bench.watcher.news(f"{name} cannot be made: {error}")
+                    bench.watcher.news(f"{name} cannot be made: {self.failed[name]}")
                 written()
         finally:
             whole = self.write()
         return whole
+
+    def _is_whole(self, name: str) -> bool:
+        """True if everything of an experiment is measured. What its file holds may be damaged: it is measured anew."""
+        try:
+            found = self.report.experiments[name].found(name, self.folder / MEASURED)
+        except WarpladderError as error:
+            self.watcher.news(f"{error}: it is set aside as {name}.damaged, and {name} is measured anew")
+            for path in (self.folder / MEASURED).glob(f"{name}.*json"):
+                path.replace(path.with_suffix(".damaged"))
+            return False
+        return found is not None and found.whole
+
+    def _make(self, name: str, bench: Bench) -> None:
+        """Make one experiment; once more if other processes disturbed it, but for a first look."""
+        experiment, record = self.report.experiments[name], self.provenance
+        with record.making(name):
+            experiment.measure(name, bench)
+        self._note(name)
+        made = record.experiments[name]
+        if not made.disturbed or self.quick or made.times > 1:
+            return
+        bench.watcher.news(f"{name} is disturbed: other processes kept {_others(made)} processors busy: once more")
+        with record.making(name):
+            experiment.again(name, bench, lambda: record.experiments[name].others or 0.0)
+        self._note(name)
+
+    def _note(self, name: str) -> None:
+        """Note whether an experiment is disturbed: a climb by what its clock saw, any other by its whole time."""
+        found = self.report.experiments[name].found(name, self.folder / MEASURED)
+        made = self.provenance.experiments[name]
+        others = found.others if isinstance(found, Climbed) else made.others
+        limit = DISTURBED * self.machine.cores
+        self.provenance.note(name, others=others, disturbed=others is not None and not others <= limit)
 
     def _begin(self) -> None:
         """Take up what the folder holds, or begin anew."""
         (self.folder / MEASURED).mkdir(parents=True, exist_ok=True)
         self.began, self.before = perf_counter(), 0.0
         self.machine = Machine(**machine.facts(), gpu=found_gpu())
+        self.provenance = Provenance(self.folder / MEASURED, self.machine.commit)
         stored = self.folder / RESULTS
         if stored.exists():
             self._check(Reproduction.load(stored))
@@ -107,9 +143,15 @@ class Reproducer:
 
     def measured(self) -> Measured:
         """What there is of each experiment; or why there is nothing."""
-        found: Measured = {name: Lacking(NOT_QUICK) for name in self.report.skipped}
+        found = Measured({name: Lacking(NOT_QUICK) for name in self.report.skipped})
+        found.disturbed = frozenset(name for name, made in self.provenance.experiments.items() if made.disturbed)
         for name, experiment in self.report.experiments.items():
-            found[name] = experiment.found(name, self.folder / MEASURED)
+            try:
+                found[name] = experiment.found(name, self.folder / MEASURED)
+            except WarpladderError as error:
+                found[name] = Lacking(str(error))
+            if isinstance(found[name], Climbed):  # it knows which of its rungs were disturbed
+                found.disturbed -= {name}
             if found[name] is None and name in self.failed:
                 found[name] = Lacking(self.failed[name])
         return found
@@ -119,6 +161,8 @@ class Reproducer:
         found = self.measured()
         whole = [name for name, each in found.items() if each is not None and each.whole]
         missing = [name for name in self.report.experiments if name not in whole]
+        faults: list[str] = []
+        made = sections(self.report, found, faults)
         return Reproduction(
             schema=Reproduction.SCHEMA,
             report=self.report.name,
@@ -128,12 +172,14 @@ class Reproducer:
             quick=self.quick,
             command=self.command,
             machine=self.machine,
-            sections=sections(self.report, found),
+            sections=made,
             measured=tuple(whole),
             missing=tuple(missing),
             seconds=self.before + perf_counter() - self.began,
             headline=self.report.headline,
-            notes=tuple(f"{', '.join(names)}: {reason}" for reason, names in self._reasons().items()),
+            notes=(*(f"{', '.join(names)}: {reason}" for reason, names in self._reasons().items()), *faults),
+            experiments=dict(self.provenance.experiments),
+            data=dict(self.provenance.data),
         )
 
     def _reasons(self) -> dict[str, list[str]]:
@@ -148,6 +194,16 @@ class Reproducer:
         found = self.results()
         found.save(self.folder / RESULTS)
         return found
+
+
+def _reason(error: Exception) -> str:
+    """An error in a line; one that is no message for people is named by its kind."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, WarpladderError) else f"{type(error).__name__}: {text}"
+
+
+def _others(made: Made) -> str:
+    return f"{made.others or 0.0:.2g}"
 
 
 def _place(found: Machine) -> str:

@@ -4,22 +4,41 @@ why there is none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ...errors import WarpladderError
 from .definition import Definition
 from .experiments import NOT_HERE, NOT_QUICK, NOT_YET, Found
 from .kinds.launches import launch_table
 from .results import UNITS, UNMEASURED, Bars, Column, Lines, ReportRow, ReportTable, Section, Series, Value
-
-#: What is measured of each experiment, by its name.
-Measured = dict[str, Found | None]
+from .texts import Figures
 
 
-def sections(report: Definition, found: Measured) -> tuple[Section, ...]:
-    """Each section with what is known."""
-    return tuple(_section(each, found, NOT_QUICK if report.quick else NOT_HERE) for each in report.sections)
+class Measured(dict[str, Found | None]):
+    """What is measured of each experiment, by its name. disturbed : names of experiments whose times are disturbed."""
+
+    disturbed: frozenset[str] = frozenset()
+
+
+def sections(report: Definition, found: Measured, failed: list[str] | None = None) -> tuple[Section, ...]:
+    """Each section with what is known. A part that cannot be made is left out, and noted in `failed`."""
+    made = _Maker(report, found, NOT_QUICK if report.quick else NOT_HERE, [] if failed is None else failed)
+    return tuple(map(made.section, report.sections))
+
+
+#: Errors of a part of a page, which must not cost the other parts.
+FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    WarpladderError,
+)
 
 
 def places(row: ReportRow, column: Column) -> tuple[str, ...]:
@@ -46,25 +65,61 @@ def measure_of(row: ReportRow, column: Column) -> str:
     return column.measure + row.measure if row.measure.startswith(":") else row.measure or column.measure
 
 
-def _section(planned: Section, found: Measured, missing: str) -> Section:
-    wanted = [(each.title, *each.here.partition("/")[::2]) for each in planned.photos]
-    wanted += [(each.title, *each.here.partition("/")[::2]) for each in planned.classified]
-    lacking = dict.fromkeys(
-        f"{title}: {why}."
-        for title, name, which in wanted
-        if (experiment := found.get(name)) is not None and (why := experiment.reason(which))
-    )
-    tables = [table(each, found, missing) for each in planned.tables]
-    bars_made = [bars(each, found) for each in planned.bars]
-    return replace(
-        planned,
-        text=" ".join((*[planned.text] * bool(planned.text), *lacking)),
-        tables=(*tables, *(launch_table(each, found) for each in planned.launches)),
-        lines=tuple(curves for each in planned.lines if (curves := lines(each, found)).series),
-        bars=tuple(made for made in bars_made if any(value.here is not None for value in made.values)),
-        photos=_pictures(planned.photos, found, "photo"),
-        classified=_pictures(planned.classified, found, "classified"),
-    )
+@dataclass
+class _Maker:
+    """Makes the parts of sections, each by itself, so that one that fails costs no other."""
+
+    report: Definition
+    found: Measured
+    missing: str
+    failed: list[str]
+
+    def __post_init__(self) -> None:
+        report = self.report
+        self.figures = Figures(
+            report.figures, lambda place, measure: _measured(place, measure, self.found), self.found, report.name,
+            report.quick,
+        )  # fmt: skip
+
+    def each(self, planned: Sequence[Any], make: Callable[[Any], Any]) -> list[Any]:
+        """What `make` makes of each, but for what fails and for None."""
+        out = []
+        for one in planned:
+            try:
+                made = make(one)
+            except FAULTS as error:
+                name = getattr(one, "title", None) or getattr(one, "claim", None) or getattr(one, "text", one)
+                self.failed.append(
+                    f"left out, since it could not be made: {name!r:.80}: {type(error).__name__}: {error}"
+                )
+                continue
+            if made is not None:
+                out.append(made)
+        return out
+
+    def section(self, planned: Section) -> Section:
+        found = self.found
+        wanted = [(each.title, *each.here.partition("/")[::2]) for each in (*planned.photos, *planned.classified)]
+        lacking = dict.fromkeys(
+            f"{title}: {why}."
+            for title, name, which in wanted
+            if (experiment := found.get(name)) is not None and (why := experiment.reason(which))
+        )
+        tables = self.each(planned.tables, lambda each: table(each, found, self.missing))
+        launched = self.each(planned.launches, lambda each: launch_table(each, found))
+        bars_made = self.each(planned.bars, lambda each: bars(each, found))
+        lines_made = self.each(planned.lines, lambda each: lines(each, found))
+        return replace(
+            planned,
+            text=" ".join((*[planned.text] * bool(planned.text), *lacking)),
+            claims=tuple(self.each(planned.claims, self.figures.judged)),
+            findings=tuple(self.each(planned.findings, self.figures.says)),
+            tables=(*tables, *launched),
+            lines=tuple(made for made in lines_made if any(each.source == "here" for each in made.series)),
+            bars=tuple(made for made in bars_made if any(value.here is not None for value in made.values)),
+            photos=_pictures(planned.photos, found, "photo"),
+            classified=_pictures(planned.classified, found, "classified"),
+        )
 
 
 def _pictures(planned: Sequence[Any], found: Measured, kind: str) -> tuple[Any, ...]:
@@ -106,8 +161,10 @@ def _ratios(rows: list[ReportRow], at: int, column: Column, planned: ReportTable
     over, under = (heads.index(head) for head in column.measure.split(":")[1:])
     out = []
     for row in rows:
-        a, b = row.values[over].here, row.values[under].here
-        out.append(_put(row, at, replace(row.values[at], here=a / b if a is not None and b else None)))
+        a, b = row.values[over], row.values[under]
+        ratio = a.here / b.here if a.here is not None and b.here else None
+        disturbed = ratio is not None and (a.disturbed or b.disturbed)
+        out.append(_put(row, at, replace(row.values[at], here=ratio, disturbed=disturbed)))
     return out
 
 
@@ -138,7 +195,8 @@ def _measured(here: str | tuple[str, ...], measure: str, found: Measured) -> Val
         name, _, rung = place.partition("/")
         experiment = found.get(name)
         if experiment is not None and measure and (value := experiment.value(rung, measure)) is not None:
-            return value
+            disturbed = name in getattr(found, "disturbed", ()) and experiment.is_time(measure)
+            return replace(value, disturbed=True) if disturbed else value
     return None
 
 
@@ -184,7 +242,7 @@ def _speedups(rows: list[ReportRow], at: int, column: Column, planned: ReportTab
         stated = [_against(*pair, what) for pair in zip(reported, before(reported, over), strict=True)]
     out = []
     for row, own, worked_out in zip(rows, here, stated, strict=True):
-        value = replace(row.values[at], here=own)
+        value = replace(own or Value(), reported=row.values[at].reported, theirs=row.values[at].theirs)
         if value.reported is None and worked_out is not None:
             value = replace(value, reported=float(f"{worked_out:.3g}"))
         out.append(_put(row, at, value))
@@ -198,28 +256,26 @@ def parts_of(measure: str) -> tuple[str, str, str]:
     return what, name, over
 
 
-def compared(rows: Sequence[ReportRow], measure: str, found: Measured) -> list[float | None]:
+def compared(rows: Sequence[ReportRow], measure: str, found: Measured) -> list[Value | None]:
     """Measured figure of each row against that of another row, as "speedup:MEASURE:first" requires; None where either
     is not known.
     """
     what, name, over = parts_of(measure)
-    here = [_here(row.here, name, found) for row in rows]
-    others = [_here(row.over, name, found) for row in rows] if over == "over" else before(here, over)
-    return [_against(own, other, what) for own, other in zip(here, others, strict=True)]
-
-
-def _here(place: str | tuple[str, ...], measure: str, found: Measured) -> float | None:
-    value = _measured(place, measure, found)
-    return None if value is None else value.here
-
-
-def before(figures: list[float | None], which: str) -> list[float | None]:
-    """For each figure the "first" one that is known above it, or the last; None where nothing is."""
-    out: list[float | None] = []
-    for number in range(len(figures)):
-        known = [figure for figure in figures[:number] if figure is not None]
-        out.append(None if not known else known[0] if which == "first" else known[-1])
+    here = [_measured(row.here, name, found) for row in rows]
+    others = [_measured(row.over, name, found) for row in rows] if over == "over" else before(here, over)
+    out: list[Value | None] = []
+    for own, other in zip(here, others, strict=True):
+        gain = None if own is None or other is None else _against(own.here, other.here, what)
+        disturbed = own is not None and other is not None and (own.disturbed or other.disturbed)
+        out.append(None if gain is None else Value(here=gain, disturbed=disturbed))
     return out
+
+
+def before(figures: list[Any], which: str) -> list[Any]:
+    """For each figure that of the "first" row, or of the row above; None where that row has none."""
+    if which == "first":
+        return [figures[0] if number else None for number in range(len(figures))]
+    return [None, *figures[:-1]] if figures else []
 
 
 def _against(own: float | None, other: float | None, what: str) -> float | None:
@@ -256,6 +312,7 @@ def bars(planned: Bars, found: Measured) -> Bars:
     if planned.column.measure.startswith("speedup:"):
         faster = compared(planned.rows, planned.column.measure, found)
         values = [
-            value if over is None else replace(value, here=over) for value, over in zip(values, faster, strict=True)
+            value if over is None else replace(over, reported=value.reported, theirs=value.theirs)
+            for value, over in zip(values, faster, strict=True)
         ]
     return replace(planned, labels=tuple(row.label[0] for row in planned.rows), values=tuple(values))

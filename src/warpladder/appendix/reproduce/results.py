@@ -9,65 +9,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...errors import ResultsError
+from ...results import DISTURBED as DISTURBED
 from ...results import Machine
 from ...results.classes import ClassScores
-from ...results.reader import DIRECTION, RESULT
+from ...results.reader import RESULT
 from ...results.stored import ResultsFile
-
-
-def place(default: Any = "") -> Any:
-    """A field that only a TOML file has: it directs where and what to measure, and is not stored."""
-    return field(default=default, compare=False, metadata={"only": DIRECTION})
-
-
-def filled(default: Any = ()) -> Any:
-    """A field that a TOML file lacks and a results file must have."""
-    return field(default=default, metadata={"only": RESULT})
-
-
-#: The place of a row that nothing is measured for, where its columns have places.
-UNMEASURED = "-"
-
-#: Units that figures are shown in, each with its size in the base unit.
-UNITS = {
-    "": 1.0,
-    "s": 1.0,
-    "ms": 1e-3,
-    "us": 1e-6,
-    "days": 86_400.0,
-    "%": 1e-2,
-    "x": 1.0,
-    "MB": 1e6,
-    "kB": 1e3,
-    "B": 1.0,
-    "MiB": 2.0**20,
-    "GFLOP": 1e9,
-    "MFLOP": 1e6,
-    "GFLOP/s": 1e9,
-    "TFLOP/s": 1e12,
-    "GB/s": 1e9,
-}
-
-
-@dataclass(frozen=True)
-class Value:
-    """One figure of a table, in base units.
-
-    reported : as the report states it. theirs : of the authors' own program, run on an H200. here : measured by this
-    reproduction.
-    least, most : the range of what was measured: of repetitions, or of seeds.
-    scaled : True if a part of the work was measured, and scaled up.
-    """
-
-    reported: float | None = None
-    theirs: float | None = None
-    here: float | None = None
-    least: float | None = None
-    most: float | None = None
-    scaled: bool = False
+from .claims import VERDICTS as VERDICTS
+from .claims import Claim, Finding, Made
+from .figure import UNITS as UNITS
+from .figure import UNMEASURED as UNMEASURED
+from .figure import Column, Value, filled, place
 
 
 @dataclass(frozen=True)
@@ -94,28 +48,6 @@ class ReportRow:
     here: str | tuple[str, ...] = place()
     measure: str = place()
     over: str = place()
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of figures, or an axis: its head, and its unit, one of `UNITS`.
-
-    measure, here : what is measured, and where, for rows that do not state it themselves.
-    worked_out : of a column "speedup:MEASURE:...", True if ratios that the report does not state are worked out from
-    its own figures of that measure.
-    """
-
-    head: str
-    unit: str = ""
-    measure: str = place()
-    here: str = place()
-    worked_out: bool = place(False)
-
-    def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise ResultsError(
-                f"column {self.head!r}: there is no unit {self.unit!r}; there are {', '.join(map(repr, UNITS))}"
-            )
 
 
 @dataclass(frozen=True)
@@ -149,7 +81,7 @@ class Series:
     """One curve.
 
     x, y : its points, in base units. source : "here", "reported" or "theirs", as in `Value`.
-    marks : a text next to each point, or none.
+    marks : a text next to each point, or none. of : label of the measured curve whose colour it has.
     here, curve : where a measured curve comes from. Without them a TOML file states x and y, in the axes' units, and
     the source is "reported" unless it is "theirs".
     """
@@ -159,6 +91,7 @@ class Series:
     y: tuple[float, ...] = ()
     source: str = "here"
     marks: tuple[str, ...] = ()
+    of: str = ""
     here: str = place()
     curve: str = place()
 
@@ -236,14 +169,15 @@ class LaunchList:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: tables, then pictures. findings : what explains a difference, a sentence or two each.
+    """A part of a report: claims, tables, then pictures. findings : what explains a difference, a sentence or two each.
 
     launches : they become tables.
     """
 
     title: str
     text: str = ""
-    findings: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    findings: tuple[Finding | str, ...] = ()
     tables: tuple[ReportTable, ...] = ()
     lines: tuple[Lines, ...] = ()
     bars: tuple[Bars, ...] = ()
@@ -263,6 +197,7 @@ class Reproduction(ResultsFile):
     seconds : how long measuring took, in all.
     headline : the figure that stands for the report, as the title of a table, a row's first text and a column's head;
     the first one that the report states too if empty.
+    experiments : how each was made, by name. data : SHA-256 of the arrays of each data set, by name.
     """
 
     KIND: ClassVar[str] = "a results file of 'warpladder reproduce'"
@@ -283,6 +218,8 @@ class Reproduction(ResultsFile):
     seconds: float
     notes: tuple[str, ...] = ()
     headline: tuple[str, ...] = ()
+    experiments: dict[str, Made] = field(default_factory=dict)
+    data: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for table, row in self.rows:
@@ -299,3 +236,8 @@ class Reproduction(ResultsFile):
     def values(self) -> list[Value]:
         """Every figure of every table."""
         return [value for _, row in self.rows for value in row.values]
+
+    @property
+    def claims(self) -> list[Claim]:
+        """Every claim."""
+        return [claim for section in self.sections for claim in section.claims]

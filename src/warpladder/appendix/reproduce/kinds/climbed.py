@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from ....results import History, Results, RungResult
+from ....results import DISTURBED, History, Results, RungResult
 from ....results.sweep import Sweep
 from ..experiments import NOT_QUICK, Found, canonical, no_measure
 from ..results import Value
@@ -39,6 +39,16 @@ class Climbed(Found):
         found = None if task is None else next((each for each in task.rungs if each.name == name), None)
         return None if found is None or task is None else (task, found)
 
+    @property
+    def others(self) -> float:
+        """Processors that other processes kept busy while the rung that suffered most was timed."""
+        return max((task.disturbance for task in self.sweep.tasks), default=0.0)
+
+    @property
+    def disturbed(self) -> bool:
+        """True if a rung is disturbed."""
+        return any(task.disturbed for task in self.sweep.tasks)
+
     def value(self, rung: str, measure: str) -> Value | None:
         """A measure of `MEASURES`, or one of `COUNTED`; a rung of a sweep is named with its value, as
         "naive@batch_size=32".
@@ -54,13 +64,19 @@ class Climbed(Found):
         if measure.startswith("held:"):
             held = (result.held_bytes or {}).get(measure.removeprefix("held:"))
             return None if held is None else Value(here=float(held))
+        value: Value | None
         if measure.startswith("seconds_of:"):
             samples = float(measure.removeprefix("seconds_of:"))
-            timed = _timed(result, samples / results.data.train)
-            return timed and replace(timed, scaled=samples != results.data.train or timed.scaled)
-        value: Value | None = MEASURES[measure](results, result)
-        factor = self._factor(measure, results)
-        return value if value is None or factor == 1 else scaled(value, factor)
+            value = _timed(result, samples / results.data.train)
+            value = value and replace(value, scaled=samples != results.data.train or value.scaled)
+        else:
+            value = MEASURES[measure](results, result)
+            factor = self._factor(measure, results)
+            value = value if value is None or factor == 1 else scaled(value, factor)
+        return value and replace(value, disturbed=self.is_time(measure) and is_disturbed(results, result))
+
+    def is_time(self, measure: str) -> bool:
+        return "seconds" in measure.replace("floor_seconds", "") or measure in ("floor_share", "flops_per_second")
 
     def _crossing(self, rung: str, measure: str, other: str) -> Value | None:
         own, others = (dict(zip(*(self.curve(each, measure) or ((), ())), strict=True)) for each in (rung, other))
@@ -137,6 +153,11 @@ class Climbed(Found):
         return canonical(rung) if found is None else found[1].name
 
 
+def is_disturbed(results: Results, result: RungResult) -> bool:
+    """True if other processes kept more than `DISTURBED` of the cores busy while a rung was timed."""
+    return result.timing is not None and not result.timing.disturbance <= DISTURBED * results.machine.cores
+
+
 #: Measures that name their object after a colon: bytes of a component, seconds of so many training samples, and the
 #: least value of a sweep from which on the rung's measure is always below that of another rung.
 COUNTED = ("held:COMPONENT", "seconds_of:SAMPLES", "from:MEASURE:RUNG")
@@ -197,7 +218,10 @@ def _plain(name: str) -> Any:
 
 def _of_history(name: str, at: int) -> Any:
     def value(results: Results, result: RungResult) -> Value | None:
-        points = None if result.history is None else points_of(result.history, name, results.epochs)
+        history = result.history
+        if history is None or (at < 0 and len(history.seconds) < results.epochs):  # no last epoch yet
+            return None
+        points = points_of(history, name, results.epochs)
         return None if points is None else Value(here=points[1][at])
 
     return value

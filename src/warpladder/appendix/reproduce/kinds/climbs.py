@@ -4,6 +4,7 @@ task or on one for each value of a setting.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from ....rungs.base import Rung
 from ....timing import climb
 from ....timing.entry import finite
 from ..experiments import Bench, TrainingTask, canonical, file_of, no_measure
-from .climbed import BY_EPOCH, COUNTED, MEASURES, Climbed, is_counted
+from .climbed import BY_EPOCH, COUNTED, MEASURES, Climbed, is_counted, is_disturbed
 
 #: Status of rungs that are not measured again, besides those whose bits were compared.
 _WHOLE = "failed", "refused", "unjudged"
@@ -98,6 +99,22 @@ class Climb(TrainingTask):
             )
         keep(results)
 
+    def again(self, name: str, bench: Bench, others: Callable[[], float]) -> None:
+        """Measure the disturbed rungs once more; each keeps the measurement that was disturbed less."""
+        path = file_of(name, bench.folder)
+        before = Sweep.load(path)
+        calm = [
+            replace(task, rungs=tuple(rung for rung in task.rungs if not is_disturbed(task, rung)))
+            for task in before.tasks
+        ]
+        replace(before, tasks=tuple(calm)).save(path)
+        try:
+            self.measure(name, bench)
+        finally:
+            after = self._stored(name, bench.folder) or before
+            tasks = [calmer(old, new) for old, new in zip(before.tasks, after.tasks, strict=False)]
+            replace(before, tasks=tuple(tasks)).save(path)
+
     def _task(self, heading: str) -> TrainingTask:
         key, _, value = heading.partition("=")
         if key == "limit":
@@ -152,6 +169,17 @@ def merged(before: Results | None, now: Results, order: list[str]) -> Results:
     rungs = [*now.rungs, *(rung for rung in before.rungs if rung.name in kept and rung.name not in here)]
     rungs.sort(key=lambda rung: order.index(rung.name) if rung.name in order else len(order))
     return replace(now, rungs=tuple(rungs), sources={**before.sources, **now.sources})
+
+
+def calmer(before: Results, after: Results) -> Results:
+    """A climb, each rung as it was disturbed less: before, or when it was measured once more."""
+    new = {rung.name: rung for rung in after.rungs}
+    rungs = []
+    for old in before.rungs:
+        now = new.get(old.name, old)
+        better = old.timing and not (now.timing and now.timing.disturbance < old.timing.disturbance)
+        rungs.append(old if better else now)
+    return replace(before, rungs=tuple(rungs))
 
 
 def on_emulator(rung: RungResult, net: Any, task: TrainingTask, data: Any, bench: Bench) -> RungResult:

@@ -161,5 +161,8 @@ class OperationsFound(Found):
         found = self.seconds.get(rung, {}).get(measure)
         return None if found is None else Value(here=found)
 
+    def is_time(self, measure: str) -> bool:
+        return True
+
     def reason(self, rung: str) -> str:
         return self.reasons.get(rung, "")

@@ -128,6 +128,10 @@ class Profiled(Found):
         )
         return Value(here=own.here / every)
 
+    def is_time(self, measure: str) -> bool:
+        kinds = {kind for kind, _ in _asked(measure.removeprefix("share:"))}
+        return bool(kinds - {"host_bytes", "flops", "launches", "memory", "transfers", "intensity"})
+
     def reason(self, rung: str) -> str:
         return self.reasons.get(canonical(rung), "")
 

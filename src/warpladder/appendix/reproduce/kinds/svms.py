@@ -104,6 +104,9 @@ class Machined(Found):
             return Value(here=scores.recall[scores.names.index(rest)]) if rest in scores.names else None
         return Value(here=float(getattr(self.results, what)))
 
+    def is_time(self, measure: str) -> bool:
+        return measure.startswith("stage:") or "seconds" in measure
+
     def classified(self, which: str) -> Classified | None:
         """Scores of each class, and the confusion matrix."""
         return Classified("", self.results.scores)

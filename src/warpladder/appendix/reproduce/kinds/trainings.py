@@ -84,6 +84,9 @@ class Train(TrainingTask):
             "resume": place if place.exists() else None,
         }
 
+    def files(self, name: str, folder: Path) -> dict[Path, bytes]:
+        return super().files(name, folder) | {path: path.read_bytes() for path in folder.glob(f"{name}.*safetensors")}
+
     def check_measure(self, measure: str) -> None:
         known = (
             *_MEASURES,

@@ -1,0 +1,119 @@
+"""Texts and verdicts of a report from measured figures, so that no sentence can contradict a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .claims import Claim, Finding
+from .experiments import NOT_HERE, NOT_QUICK, Found
+from .expressions import Expression, Unmeasured, filled
+from .figure import UNITS, Value
+from .report.figures import shown
+
+#: Measures of how well a net has learnt, which a first look says nothing of.
+LEARNT = ("accuracy", "loss")
+
+
+@dataclass
+class Figures:
+    """The named figures of a report.
+
+    known : places and measures by name, as the report's file has them. value_of : a figure by place and measure.
+    found : experiments by name. report : its name. quick : True for a first look.
+    """
+
+    known: Mapping[str, str]
+    value_of: Callable[[str, str], Value | None]
+    found: Mapping[str, Found | None]
+    report: str
+    quick: bool
+
+    def places(self, name: str) -> list[tuple[str, str]]:
+        """(place, measure) of each alternative of a figure."""
+        return [each.strip().partition(" ")[::2] for each in self.known[name].split(" | ")]  # type: ignore[misc]
+
+    def lookup(self, name: str) -> Value | None:
+        """A figure by its name; None where none of its places has it."""
+        return next((value for each in self.places(name) if (value := self.value_of(*each)) is not None), None)
+
+    def says(self, finding: Finding | str) -> str | None:
+        """A finding's text with its figures; None where they are not all measured, or its condition is not met."""
+        try:
+            if isinstance(finding, str):
+                return filled(finding, self.known, self.lookup)
+            met = Expression(finding.when, self.known).value(self.lookup)
+            return filled(finding.text, self.known, self.lookup) if met else None
+        except Unmeasured:
+            return None
+
+    def judged(self, claim: Claim) -> Claim:
+        """A claim with its verdict."""
+        unit = UNITS[claim.unit]
+        reported = None if claim.reported is None else claim.reported * unit
+        least, most = (None if end is None else end * unit for end in (claim.least, claim.most))
+        claim = replace(claim, reported=reported, least=least, most=most)
+        if not claim.figure:
+            return replace(claim, verdict="cannot be judged", reason=claim.because)
+        expression = Expression(claim.figure, self.known)
+        command = self.command(expression.names)
+        values = {name: value for name in expression.names if (value := self.lookup(name)) is not None}
+        try:
+            here = expression.value(self.lookup)
+        except Unmeasured as error:
+            return replace(claim, verdict="cannot be judged", reason=self.why(error.name), command=command)
+        value = Value(
+            here=float(here),
+            scaled=any(each.scaled for each in values.values()),
+            disturbed=any(each.disturbed for each in values.values()),
+        )
+        claim = replace(claim, value=value, command=command)
+        measures = [measure for name in expression.names for _, measure in self.places(name)]
+        if self.quick and any(each in measure for measure in measures for each in LEARNT):
+            return replace(claim, verdict="cannot be judged", reason="a first look trains too little for it")
+        if value.disturbed:
+            return replace(claim, verdict="cannot be judged", reason="it was measured while other processes ran")
+        if not math.isfinite(float(here)) or not _within(float(here), least, most):
+            return replace(claim, verdict="does not hold", reason=claim.because)
+        own = None if claim.own is None else claim.own * unit
+        if own is not None and not _within(own, least, most):
+            theirs = f"the report's own figures or program give {shown(own, claim.unit)} {claim.unit}".rstrip(" x")
+            return replace(claim, verdict="holds here only", reason=". ".join(filter(None, (theirs, claim.because))))
+        return replace(claim, verdict="holds", reason=claim.because)
+
+    def command(self, names: Sequence[str]) -> str:
+        """The command that measures figures."""
+        used = dict.fromkeys(place.partition("/")[0] for name in names for place, _ in self.places(name))
+        return f"warpladder reproduce {self.report} --only {','.join(used)}"
+
+    def why(self, name: str) -> str:
+        """Why a figure was not measured."""
+        for place, measure in self.places(name):
+            experiment, _, rung = place.partition("/")
+            found = self.found.get(experiment)
+            if found is not None and (reason := found.without(rung, measure)):
+                return reason
+        return NOT_QUICK if self.quick else NOT_HERE
+
+
+def _within(value: float, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
+
+
+def counted(claims: Sequence[Claim]) -> str:
+    """How many claims have which verdict, in a sentence; empty without claims."""
+    if not claims:
+        return ""
+    number = {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in VERBS}
+    parts = [f"{count} {VERBS[verdict][count != 1]}" for verdict, count in number.items() if count]
+    return f"{len(claims)} claim{'s' * (len(claims) != 1)} of the report: {', '.join(parts)}."
+
+
+#: Each verdict on one claim and on several.
+VERBS = {
+    "holds": ("holds", "hold"),
+    "holds here only": ("holds here only", "hold here only"),
+    "does not hold": ("does not hold", "do not hold"),
+    "cannot be judged": ("cannot be judged", "cannot be judged"),
+}
