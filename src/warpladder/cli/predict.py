@@ -85,8 +85,7 @@ def predict(
         raise ConfigError(f"net {trained.net.name!r} has no classes, so there are no probabilities: leave --proba out")
     x, scale = _samples(model, input_file)
     with restore(trained, rung) as trainer:
-        parts = slices(trained.net, len(x), trainer)
-        outputs = np.concatenate([trainer.predict(x[first:last], scale) for first, last in parts])
+        outputs = np.concatenate([trainer.predict(x[a:b], scale) for a, b in slices(trained.net, len(x), trainer)])
     labels = model.classes_[outputs.argmax(axis=1)] if labels_wanted else None
     if save is not None:
         _write_outputs(save, outputs)

@@ -1,4 +1,4 @@
-"""Claims of a report with their verdicts, texts that depend on figures, and how experiments were made, as frozen data."""
+"""Claims of a report with verdicts, texts that depend on figures, and how experiments were made, as frozen data."""
 
 from __future__ import annotations
 

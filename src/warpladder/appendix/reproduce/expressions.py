@@ -98,9 +98,10 @@ class Expression:
         if isinstance(node, ast.Name):
             return _figure(node.id, "here", lookup)
         if isinstance(node, ast.Call):
-            if node.func.id in ("least", "most"):  # type: ignore[attr-defined]
-                return _figure(node.args[0].id, node.func.id, lookup)  # type: ignore[attr-defined]
-            return _FUNCTIONS[node.func.id](*(self._of(each, lookup) for each in node.args))  # type: ignore[attr-defined]
+            called: str = node.func.id  # type: ignore[attr-defined]
+            if called in ("least", "most"):
+                return _figure(node.args[0].id, called, lookup)  # type: ignore[attr-defined]
+            return _FUNCTIONS[called](*(self._of(each, lookup) for each in node.args))
         if isinstance(node, ast.BoolOp):
             parts = [self._of(each, lookup) for each in node.values]
             return all(parts) if isinstance(node.op, ast.And) else any(parts)

@@ -1,4 +1,4 @@
-"""One figure of a report, with its units; and the fields that only a file of directions or only a file of results has."""
+"""One figure of a report, with its unit; and fields that only a file of directions or only a file of results has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short forms of a report's file, and what they stand for: rungs and columns by a name of their own, bars of a table."""
+"""Short forms of a report's file, and what they stand for: named rungs and columns, bars of a table."""
 
 from __future__ import annotations
 

@@ -115,11 +115,7 @@ def measure_memory(order: dict[str, Any], free: Callable[[], int] | None) -> Pro
         f"import sys; sys.path.insert(0, {package!r}); r = [l for l in open('/proc/self/status') if "
         "l.startswith('VmRSS')]"
     )
-    command = [
-        sys.executable,
-        "-c",
-        f"{begin}; from warpladder.appendix.reproduce.kinds.footprints import child; child(int(r[0].split()[1]) * 1024)",
-    ]
+    command = [sys.executable, "-c", f"{begin}; from {__name__} import child; child(int(r[0].split()[1]) * 1024)"]
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     host: dict[str, int] = {}
     gpu: dict[str, int] = {}
