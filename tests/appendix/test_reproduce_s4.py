@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from reproduced_reports import WRITTEN, reproduced
 
-from warpladder.appendix.reproduce import Watcher, definition, svms
+from warpladder.appendix.reproduce import Watcher, definition
 from warpladder.appendix.reproduce.definition import parse
+from warpladder.appendix.reproduce.kinds import svms
 from warpladder.appendix.reproduce.kinds.kept import kept_by
 from warpladder.appendix.reproduce.kinds.photos import drawn, of_classes
 from warpladder.appendix.reproduce.kinds.profiles import Profiled
