@@ -53,8 +53,7 @@ struct SmallSums {
 template <int PARTS>
 __device__ void sum_log(
     const double* __restrict__ lost, const int* __restrict__ hits, int many, int* step, double* log_loss,
-    long long* log_correct, int batch,
-    int first, int last
+    long long* log_correct, int batch, int first, int last
 ) {
     __shared__ double held_loss[PARTS];
     __shared__ long long held_hits[PARTS];

@@ -52,8 +52,7 @@ struct PixelPanels {
         left = end - pixel - lane();
         outputs = size.outputs - output - number();
         dy = gradients + (static_cast<long long>(at.image) * size.outputs + output + number()) * (size.high * size.wide)
-            +
-             (at.row * size.wide + at.column);
+            + (at.row * size.wide + at.column);
         x = images + static_cast<long long>(at.image) * size.channels * plane + (row * size.width + column);
 #pragma unroll
         for (int g = 0; g < GROUPS; ++g) {

@@ -81,9 +81,8 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
                 const unsigned exponent = shared_exponent<1, 8>(largest);
                 by = power_of_two(exponent);
                 if (t == 0)
-                    to.along_inverse_scale[static_cast<long long>(column0 / 32) * to.along_lines
-                        + line] = power_of_two(254u
-                    - exponent);
+                    to.along_inverse_scale[static_cast<long long>(column0 / 32) * to.along_lines + line]
+                        = power_of_two(254u - exponent);
             }
             if constexpr (P::WIDE) {
                 *reinterpret_cast<uint4*>(record + P::place(line, chunk)) =

@@ -16,8 +16,7 @@ struct Verdict {
 template <int HIDDEN, int OUT>
 __device__ __forceinline__ Verdict judge(
     const float (&z)[Chain<HIDDEN, OUT>::WIDTH], const float (&second)[OUT][Chain<HIDDEN, OUT>::WIDTH],
-    const float (&bias2)[OUT], int label, bool there,
-    float mean, bool has_loss, float (&out)[OUT]
+    const float (&bias2)[OUT], int label, bool there, float mean, bool has_loss, float (&out)[OUT]
 ) {
 #pragma unroll
     for (int o = 0; o < OUT; ++o) {
@@ -45,8 +44,7 @@ __device__ __forceinline__ Verdict judge(
 template <int HIDDEN, int OUT>
 __device__ __forceinline__ void through_second(
     const float (&z)[Chain<HIDDEN, OUT>::WIDTH], const float (&second)[OUT][Chain<HIDDEN, OUT>::WIDTH],
-    const float (&out)[OUT],
-    float (&back)[Chain<HIDDEN, OUT>::WIDTH]
+    const float (&out)[OUT], float (&back)[Chain<HIDDEN, OUT>::WIDTH]
 ) {
 #pragma unroll
     for (int i = 0; i < Chain<HIDDEN, OUT>::WIDTH; ++i) {

@@ -119,8 +119,7 @@ __device__ __forceinline__ void more_registers() {
 __device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride,
     unsigned swizzle = 1) {
     return (address_in_shared(tile) >> 4 & 0x3fff) | static_cast<unsigned long long>(leading >> 4) << 16
-        | static_cast<unsigned long long>(stride >> 4) << 32 |
-           static_cast<unsigned long long>(swizzle) << 62;
+        | static_cast<unsigned long long>(stride >> 4) << 32 | static_cast<unsigned long long>(swizzle) << 62;
 }
 // Terms go along the rows of 128 bytes, or of 64 bytes.
 __device__ __forceinline__ unsigned long long terms_along(const void* tile) { return descriptor(tile, 16, 1024); }

@@ -21,8 +21,7 @@ enum { PLAIN = 0, RELU = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 template <class T>
 __device__ __forceinline__ void store_pixels(
     float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* relu_mask, int o0, int o,
-    int pixel, int pixels,
-    int oh, int ow, const Axis& down, const Axis& along, bool has_relu
+    int pixel, int pixels, int oh, int ow, const Axis& down, const Axis& along, bool has_relu
 ) {
     const int plane = oh * ow;
     const bool wide = plane % 4 == 0 && down.step == 1 && along.step == 1;  // four neighbours are four neighbours in y
@@ -33,10 +32,8 @@ __device__ __forceinline__ void store_pixels(
         for (int e = 0; e < 4; ++e) {
             const int x = pixel + at.column(j) + e;
             const Place2d to = place2d<false>(x, down.count, along.count);
-            where[e] = x < pixels
-                ? static_cast<long long>(to.image) * o * plane + (down.begin + to.row * down.step) * ow
-                    + (along.begin + to.column * along.step)
-                : -1;
+            where[e] = x < pixels ? static_cast<long long>(to.image) * o * plane
+                + (down.begin + to.row * down.step) * ow + (along.begin + to.column * along.step) : -1;
         }
 #pragma unroll
         for (int i = 0; i < T::TM; ++i) {
@@ -71,8 +68,7 @@ __device__ __forceinline__ void store_pixels(
 template <class T>
 __device__ __forceinline__ void store_windows(
     float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, unsigned char* argmax, const float* bias, int o0, int o,
-    int pixel, int pixels,
-    int plane
+    int pixel, int pixels, int plane
 ) {
 #pragma unroll
     for (int j = 0; j < T::TN / 4; ++j) {
@@ -95,9 +91,8 @@ __device__ __forceinline__ void store_windows(
 template <class T>
 __device__ __forceinline__ void store_merged(
     float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* relu_mask, int row0,
-    int o,
-    int pixel, int pixels,
-    int oh, int ow, int k, int stride, int padding, const Axis& down, const Axis& along, bool has_relu
+    int o, int pixel, int pixels, int oh, int ow, int k, int stride, int padding, const Axis& down, const Axis& along,
+    bool has_relu
 ) {
 #pragma unroll
     for (int i = 0; i < T::TM; ++i) {
@@ -147,10 +142,8 @@ template <int BM, int BN, int BK, int TM, int TN, int STAGES, int DIRECTION, boo
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
 convolve(
     const float* __restrict__ x, const float* __restrict__ packed, const float* __restrict__ bias,
-    const float* __restrict__ relu_mask,
-    float* __restrict__ y, unsigned char* __restrict__ argmax, int n, int c, int h, int w, int o, int oh, int ow, int k,
-    int stride, int padding,
-    int class_size, int depth, int part_pitch
+    const float* __restrict__ relu_mask, float* __restrict__ y, unsigned char* __restrict__ argmax, int n, int c, int h,
+    int w, int o, int oh, int ow, int k, int stride, int padding, int class_size, int depth, int part_pitch
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
     extern __shared__ float4 shared4[];

@@ -14,8 +14,7 @@ template <int BM, int BN, int BK, int TM, int TN, int STAGES, bool FEW>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::ROOMY)
 correlate(
     const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h, int w,
-    int o, int oh, int ow,
-    int k, int stride, int padding, int depth
+    int o, int oh, int ow, int k, int stride, int padding, int depth
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
     extern __shared__ float4 shared4[];
@@ -53,10 +52,8 @@ constexpr int THREADS = 256;
 template <int FOLD>
 __global__ void __launch_bounds__(THREADS, 2) finish_weights(
     const float4* __restrict__ part, float* __restrict__ dw, const float* __restrict__ db_part, float* __restrict__ db,
-    int parts, int db_parts,
-    int o, int c, int k, int outputs, float* grads, float* params, float* momentum_buffer, float rate, float momentum,
-    int nesterov, float decay,
-    float limit
+    int parts, int db_parts, int o, int c, int k, int outputs, float* grads, float* params, float* momentum_buffer,
+    float rate, float momentum, int nesterov, float decay, float limit
 ) {
     __shared__ float4 sums[THREADS];
     const Flat flat = {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit};

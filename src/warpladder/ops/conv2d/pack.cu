@@ -40,8 +40,7 @@ __device__ inline Entry entry_of(const Packing& to, int phase, int tap, int pitc
     else if (to.direction != FORWARD)
         i = phase / stride + stride * (down.taps - 1 - i), j = phase % stride + stride * (along.taps - 1 - j);
     const long long row = to.block ? static_cast<long long>(input0 / to.block * taps + tap) * to.block
-        + input0 % to.block
-                                   : static_cast<long long>(input0) * taps + tap;
+        + input0 % to.block : static_cast<long long>(input0) * taps + tap;
     const long long begin = to.direction == TRANSPOSED ? static_cast<long long>(phase) * to.class_size : 0;
     return {begin + row * pitch, to.block ? pitch : taps * pitch, to.direction == MERGED ? phase * to.outputs : 0, i,
         j};
@@ -94,8 +93,7 @@ extern "C" __global__ void __launch_bounds__(32 * INPUTS) pack_weights(
     from += warp * by_input + lane * by_output;
 
     const int longest = (k + stride - 1) / stride, reach = to.direction == MERGED
-        ? merged_axis(0, k, stride, padding).taps
-        : longest;
+        ? merged_axis(0, k, stride, padding).taps : longest;
     const int most = to.direction == FORWARD ? k * k : reach * reach;  // taps of a phase
     const bool there = input < to.inputs && output < to.outputs;
     const bool written = input < (to.block ? (to.inputs + to.block - 1) / to.block * to.block : to.inputs)

@@ -26,8 +26,7 @@
 // place and takes it from every channel.
 __device__ __forceinline__ void stage_image(
     float* tile, const float* image, const float* relu_mask, int now, int height, int width, int spread, int top,
-    int left,
-        int rows, int columns, int pitch
+    int left, int rows, int columns, int pitch
 ) {
     for (int place = threadIdx.x; place < rows * columns; place += blockDim.x) {
         const int r = place / columns, c = place % columns;
@@ -107,10 +106,9 @@ __device__ __forceinline__ void stage_weights(
 template <int K, int F, bool BACKWARD>
 __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
     const float* __restrict__ source, const float* __restrict__ relu_mask, const float* __restrict__ weight,
-    const float* __restrict__ bias,
-    float* __restrict__ out, int channels, int height, int width, int filters, int out_height, int out_width,
-    int kernel, int step, int spread,
-    int pad, int tile_height, int tile_width, int groups, int stage_channels, int stage_rows, int pitch, int has_relu
+    const float* __restrict__ bias, float* __restrict__ out, int channels, int height, int width, int filters,
+    int out_height, int out_width, int kernel, int step, int spread, int pad, int tile_height, int tile_width,
+    int groups, int stage_channels, int stage_rows, int pitch, int has_relu
 ) {
     extern __shared__ float4 shared4[];
     const int k = K > 0 ? K : kernel;
@@ -137,8 +135,7 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
             const long long from = static_cast<long long>(c0) * height * width;
             __syncthreads();  // all threads are done with the stage before
             stage_image(image, source + from, relu_mask != nullptr ? relu_mask + from : nullptr, now, height, width,
-                spread,
-                top * step + i0 - pad, left * step - pad, rows, columns, pitch);
+                spread, top * step + i0 - pad, left * step - pad, rows, columns, pitch);
             stage_weights<K, F, BACKWARD>(weights, weight, channels, filters, first, count, c0, now, k, i0, high,
                 apart);
             __syncthreads();
@@ -191,10 +188,9 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
 template <int PATCH, int F>
 __global__ void __launch_bounds__(512, 1) weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ relu_mask,
-    float* __restrict__ dweight, float* __restrict__ dbias,
-    long long apart, int tiles, int channels, int height, int width, int filters, int out_height, int out_width,
-    int kernel, int stride, int padding,
-    int tile_height, int tile_width, int pitch
+    float* __restrict__ dweight, float* __restrict__ dbias, long long apart, int tiles, int channels, int height,
+    int width, int filters, int out_height, int out_width, int kernel, int stride, int padding, int tile_height,
+    int tile_width, int pitch
 ) {
     constexpr int PLACES = PATCH * PATCH;
     extern __shared__ float4 shared4[];

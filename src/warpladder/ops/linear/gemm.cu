@@ -23,8 +23,7 @@ template <int BM, int BN, int BK, int TM, int TN, int STAGES, int HOW_A, int HOW
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
 gemm(
     const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ bias, float* __restrict__ c,
-    int m, int n, int k,
-    int depth, int fused_relu
+    int m, int n, int k, int depth, int fused_relu
 ) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
     extern __shared__ float4 shared4[];

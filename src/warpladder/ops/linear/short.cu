@@ -53,10 +53,9 @@ static_assert(COLUMNS == WARPS, "a warp brings the weights of one output");
 template <int WIDE, class Pixel>
 __global__ void __launch_bounds__(THREADS, 2) short_forward(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ labels, const unsigned* __restrict__ order,
-    const int* __restrict__ step,
-    const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ x, int* __restrict__ target,
-    float* __restrict__ y, int n,
-    int inputs, int outputs, int depth, int batch, int offset, int fused_relu
+    const int* __restrict__ step, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ x,
+    int* __restrict__ target, float* __restrict__ y, int n, int inputs, int outputs, int depth, int batch, int offset,
+    int fused_relu
 ) {
     constexpr int STEP = WIDE ? 4 : 1;                 // numbers of a sample that are read at a time
     // such reads of each sample by a lane that are under way together
@@ -179,8 +178,7 @@ constexpr int LOADS = SAMPLES * OUTPUTS / 4 / THREADS;  // of four gradients by 
 template <int WIDE>
 __global__ void __launch_bounds__(THREADS) short_weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ dw,
-    float* __restrict__ db,
-    int n, int inputs, int outputs
+    float* __restrict__ db, int n, int inputs, int outputs
 ) {
     __shared__ float4 memory[SAMPLES * (PITCH_G + PITCH_X) / 4];
     float *g = reinterpret_cast<float*>(memory), *some = g + SAMPLES * PITCH_G;
@@ -214,8 +212,7 @@ __global__ void __launch_bounds__(THREADS) short_weight_gradient(
             const int t = threadIdx.x + k * THREADS;
             *reinterpret_cast<float4*>(g + t / (OUTPUTS / 4) * PITCH_G + t % (OUTPUTS / 4) * 4) = make_float4(
                 mask[k].x > 0.0f ? value[k].x : 0.0f, mask[k].y > 0.0f ? value[k].y : 0.0f, mask[k].z > 0.0f
-                ? value[k].z : 0.0f,
-                mask[k].w > 0.0f ? value[k].w : 0.0f
+                ? value[k].z : 0.0f, mask[k].w > 0.0f ? value[k].w : 0.0f
             );
         }
         wait_for_copies<0>();

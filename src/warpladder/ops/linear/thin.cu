@@ -40,11 +40,9 @@ __device__ __forceinline__ void scatter_sums(float (&value)[COUNT], int& first, 
 // WARPS warps share ROWS samples and take turns at the inputs, four or one (WIDE 0) at a time; blockDim.x is a multiple
 // of 32 WARPS.
 template <int OUT, int ROWS, int WARPS, int WIDE>
-__global__ void __launch_bounds__(256, 2)
-thin_forward(
+__global__ void __launch_bounds__(256, 2) thin_forward(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, int n,
-    int inputs,
-    int fused_relu
+    int inputs, int fused_relu
 ) {
     __shared__ float shared[8 * ROWS * OUT];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -111,11 +109,9 @@ constexpr int CHUNK = 128;  // samples whose dy stands in shared memory
 // part: (partials, OUT * inputs + OUT), dw and then db of each partial; with one partial they go to dw and db, and part
 // is null.
 template <int OUT, int WARPS, int WIDE>
-__global__ void __launch_bounds__(32 * WARPS)
-thin_weight_gradient(
+__global__ void __launch_bounds__(32 * WARPS) thin_weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ part,
-    float* __restrict__ dw,
-    float* __restrict__ db, int n, int inputs, int partial
+    float* __restrict__ dw, float* __restrict__ db, int n, int inputs, int partial
 ) {
     constexpr int STEP = WIDE ? 4 : 1, PITCH = (OUT + 3) / 4 * 4;
     // outputs that are added up at a time
@@ -181,10 +177,9 @@ thin_weight_gradient(
 
 // dx[n, i] = sum over o of g[n, o] w[o, i], g as above. A thread for every four inputs (one with WIDE 0) of a sample.
 template <int OUT, int WIDE>
-__global__ void __launch_bounds__(256)
-thin_input_gradient(
+__global__ void __launch_bounds__(256) thin_input_gradient(
     const float* __restrict__ dy, const float* __restrict__ y, const float* __restrict__ w, float* __restrict__ dx,
-        int n, int inputs
+    int n, int inputs
 ) {
     constexpr int STEP = WIDE ? 4 : 1;
     const int across = (inputs + STEP - 1) / STEP;

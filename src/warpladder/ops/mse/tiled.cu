@@ -22,8 +22,7 @@ __device__ __forceinline__ double square(float4 a) { return (square(a.x) + squar
 template <typename Some>
 __global__ void mse_by_warps(
     const Some* __restrict__ x, const Some* __restrict__ target, Some* __restrict__ dx, double* parts,
-    unsigned* arrived, long long count,
-    long long all, int* step, double* loss, long long* correct, int first, int last
+    unsigned* arrived, long long count, long long all, int* step, double* loss, long long* correct, int first, int last
 ) {
     __shared__ double shared[32];
     const float scale = static_cast<float>(2.0 / all);

@@ -25,12 +25,10 @@ constexpr int THREADS = HIDDEN > 0 || OUT > 12 ? 384 : 768;
 template <int HIDDEN, int OUT, int WIDE, int BACK, class Pixel>
 __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order,
-    const int* __restrict__ step,
-    const float* __restrict__ w1, const float* __restrict__ b1, const float* __restrict__ w2,
-    const float* __restrict__ b2, Pixel* __restrict__ x,
-    float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits,
-    float* __restrict__ dx, int inputs, int whole, int offset,
-    int batch
+    const int* __restrict__ step, const float* __restrict__ w1, const float* __restrict__ b1,
+    const float* __restrict__ w2, const float* __restrict__ b2, Pixel* __restrict__ x, float* __restrict__ g,
+    float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, float* __restrict__ dx, int inputs,
+    int whole, int offset, int batch
 ) {
     using C = Chain<HIDDEN, OUT>;
     static_assert(!BACK || HIDDEN == 0, "a whole net has no dx");

@@ -18,12 +18,10 @@ constexpr int AHEAD = 2;  // samples that a lane asks for at once
 template <int WIDTH, int WIDE, class Pixel>
 __global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
     const Pixel* __restrict__ x, float scale, const float* __restrict__ g, int n, int inputs,
-    const float* __restrict__ small, int pitch, int count,
-    int out, const double* __restrict__ lost, const int* __restrict__ hits, float* dw1, float* db1, float* dw2,
-    float* db2, float* grads,
-    float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit,
-    int* step, double* log_loss,
-    long long* log_correct, int batch, int first, int last
+    const float* __restrict__ small, int pitch, int count, int out, const double* __restrict__ lost,
+    const int* __restrict__ hits, float* dw1, float* db1, float* dw2, float* db2, float* grads, float* params,
+    float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit, int* step,
+    double* log_loss, long long* log_correct, int batch, int first, int last
 ) {
     constexpr int ACROSS = TILE / WIDE, EACH = 32 / ACROSS, QUADS = (WIDTH + 3) / 4, SUMS = WIDTH * WIDE;
     static_assert(WIDTH * TILE <= THREADS, "a thread for each sum");

@@ -30,12 +30,10 @@ template <int HIDDEN, int OUT, class Pixel>
 __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HIDDEN + OUT > 24 ? 1 : 2)
     chain_forward_many(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order,
-    const int* __restrict__ step,
-    const float* __restrict__ w1, const float* __restrict__ b1, const float* __restrict__ w2,
-    const float* __restrict__ b2, int* __restrict__ rows,
-    float* __restrict__ g, float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, int n,
-    int inputs, int whole, int offset,
-    int batch
+    const int* __restrict__ step, const float* __restrict__ w1, const float* __restrict__ b1,
+    const float* __restrict__ w2, const float* __restrict__ b2, int* __restrict__ rows, float* __restrict__ g,
+    float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, int n, int inputs, int whole,
+    int offset, int batch
 ) {
     using C = Chain<HIDDEN, OUT>;
     // a stage's inputs

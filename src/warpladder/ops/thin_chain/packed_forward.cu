@@ -26,10 +26,9 @@ static_assert(EACH == 8, "two loads of four samples");
 template <int HIDDEN, int OUT>
 __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
     const unsigned* __restrict__ packed, float scale, const int* __restrict__ label, const float* __restrict__ w1,
-    const float* __restrict__ b1,
-    const float* __restrict__ w2, const float* __restrict__ b2, float* __restrict__ g, float* __restrict__ small,
-    double* __restrict__ lost,
-    int* __restrict__ hits, int n, int inputs, int words, int batch
+    const float* __restrict__ b1, const float* __restrict__ w2, const float* __restrict__ b2, float* __restrict__ g,
+    float* __restrict__ small, double* __restrict__ lost, int* __restrict__ hits, int n, int inputs, int words,
+    int batch
 ) {
     using C = Chain<HIDDEN, OUT>;
     using Bytes = Pixels<unsigned char, 4>;

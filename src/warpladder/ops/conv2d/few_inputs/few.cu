@@ -10,8 +10,7 @@
 // outputs, whose weights stand in shared memory: 4 C K K multiply-adds for C K K / 4 loads. Block: (windows of 2 x 2,
 // chunk of outputs). With POOL y and argmax (pooled.cuh) are (n, o, oh / 2, ow / 2).
 template <int C, int K, int AFTER>
-__global__ void __launch_bounds__(128)
-convolve_few(
+__global__ void __launch_bounds__(128) convolve_few(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
     unsigned char* __restrict__ argmax, int n, int h, int width, int o, int oh, int ow, int padding, int chunk
 ) {
@@ -49,8 +48,7 @@ constexpr int THREADS = 256;
 // db_part: (parts, o), those of g. Block (output, part): threads take turns at the pixels, and each has all of the
 // output's weights.
 template <int C, int K>
-__global__ void __launch_bounds__(THREADS)
-correlate_few(
+__global__ void __launch_bounds__(THREADS) correlate_few(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ part,
     float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int stride, int padding, int part_images
 ) {

@@ -17,10 +17,9 @@ constexpr int THREADS = 256, OUTPUTS = 2;  // of a block
 template <int C, int K>
 __global__ void __launch_bounds__(THREADS) correlate_few_images(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
-    float* __restrict__ dw, float* __restrict__ db,
-    int n, int h, int w, int o, int oh, int ow, int padding, float* grads, float* params, float* momentum_buffer,
-    float rate, float momentum,
-    int nesterov, float decay, float limit
+    float* __restrict__ dw, float* __restrict__ db, int n, int h, int w, int o, int oh, int ow, int padding,
+    float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay,
+    float limit
 ) {
     constexpr int WEIGHTS = C * K * K, SUMS = OUTPUTS * (WEIGHTS + 1), LEFT = left_of(SUMS);
     extern __shared__ float4 shared4[];
@@ -68,9 +67,8 @@ __global__ void __launch_bounds__(THREADS) correlate_few_images(
 #pragma unroll
             for (int e = 0; e < OUTPUTS; ++e) {
                 if (pool_argmax[e] >= 4) continue;
-                const float* corner = image + (2 * (window / across) + pool_argmax[e] / 2) * wide + 2
-                    * (window % across)
-                    + pool_argmax[e] % 2;
+                const float* corner = image + (2 * (window / across) + pool_argmax[e] / 2) * wide
+                    + 2 * (window % across) + pool_argmax[e] % 2;
 #pragma unroll
                 for (int t = 0; t < WEIGHTS; ++t) {
                     const float seen = corner[(t / (K * K) * high + t / K % K) * wide + t % K];

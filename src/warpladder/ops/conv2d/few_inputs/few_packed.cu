@@ -12,11 +12,10 @@ constexpr int EACH = 8;  // outputs that a thread writes at once, 16 bytes; `chu
 // written all the same: the layer after sets its dx to 0 where they are not above 0, and rounding may make 0 of a
 // number that is.
 template <int C, int K, int AFTER>
-__global__ void __launch_bounds__(128)
-convolve_few_packed(
+__global__ void __launch_bounds__(128) convolve_few_packed(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
     unsigned char* __restrict__ argmax, unsigned short* __restrict__ packed, int n, int h, int width, int o, int oh,
-        int ow, int padding, int chunk
+    int ow, int padding, int chunk
 ) {
     constexpr int PIXELS = AFTER == POOL ? 1 : 4;
     __shared__ FewWeights<C, K> weights;
@@ -55,8 +54,7 @@ convolve_few_packed(
         for (int e = 0; e < PIXELS; ++e) {
             const uint4 eight = make_uint4(
                 two_bf16(value[e][0], value[e][1]), two_bf16(value[e][2], value[e][3]),
-                two_bf16(value[e][4], value[e][5]),
-                two_bf16(value[e][6], value[e][7])
+                two_bf16(value[e][4], value[e][5]), two_bf16(value[e][6], value[e][7])
             );
             const long long to = (static_cast<long long>(at.image) * rows * columns + pixel(e)) * o + first + output;
             if (inside(e)) *reinterpret_cast<uint4*>(packed + to) = eight;

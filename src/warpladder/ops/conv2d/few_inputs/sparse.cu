@@ -16,12 +16,10 @@ constexpr int WINDOWS = 32;  // whose dy a warp keeps in shared memory, by as ma
 // range blockIdx.x % ranges. Shared memory: of the image with its padding the `lines` lines, of each channel, that a
 // range may see; then 32 x 33 floats and bytes for each warp.
 template <int C, int K>
-__global__ void __launch_bounds__(256, 2)
-correlate_argmax(
+__global__ void __launch_bounds__(256, 2) correlate_argmax(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
-    float* __restrict__ part,
-    float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int padding, int part_images, int ranges,
-        int range, int lines
+    float* __restrict__ part, float* __restrict__ db_part, int n, int h, int w, int o, int oh, int ow, int padding,
+    int part_images, int ranges, int range, int lines
 ) {
     extern __shared__ float4 shared4[];
     float* image = reinterpret_cast<float*>(shared4);
@@ -29,8 +27,7 @@ correlate_argmax(
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     float* gradient = image + C * lines * wide + warp * WINDOWS * 33;
     unsigned char* pool_argmax = reinterpret_cast<unsigned char*>(image + C * lines * wide + warps * WINDOWS * 33)
-        + warp
-        * WINDOWS * 33;
+        + warp * WINDOWS * 33;
     const int output = (blockIdx.y * warps + warp) * 32 + lane;
     const int across = ow / 2, windows = (oh / 2) * across;
     const int begin = blockIdx.x % ranges * range, end = min(windows, begin + range);

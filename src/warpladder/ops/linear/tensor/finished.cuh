@@ -75,8 +75,7 @@ __device__ __forceinline__ void put_sums(const float (&sum)[ACROSS_M][ACROSS_N][
 #pragma unroll
             for (int half = 0; half < 2; ++half)
                 *reinterpret_cast<float2*>(tile + (rows + 16 * i + g + 8 * half) * PITCH<BN> + columns + 8 * j + 2 * t)
-                    =
-                    make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
+                    = make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
 }
 
 // The tile at m0 and n0 is of gradients: they go to c, their parameters are updated, and the tile becomes the

@@ -19,10 +19,8 @@ __device__ __forceinline__ int column_of_block() { return (blockIdx.x * WARPS + 
 template <int FORMAT>
 __global__ void __launch_bounds__(32 * WARPS) pack(
     const float* __restrict__ x, const float* __restrict__ y, unsigned* __restrict__ along,
-    float* __restrict__ along_inverse_scale, int along_lines,
-    unsigned* __restrict__ across, float* __restrict__ across_inverse_scale, int across_lines, float* __restrict__ db,
-    int rows,
-        int columns
+    float* __restrict__ along_inverse_scale, int along_lines, unsigned* __restrict__ across,
+    float* __restrict__ across_inverse_scale, int across_lines, float* __restrict__ db, int rows, int columns
 ) {
     const int row0 = row_of_block(), column0 = column_of_block(), first = row0 + threadIdx.x % 32 / 8 * 8,
         column = column0 + threadIdx.x % 8 * 4;
@@ -39,8 +37,7 @@ __global__ void __launch_bounds__(32 * WARPS) pack(
         v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
     }
     pack_block<FORMAT>(v, {along, along_inverse_scale, along_lines, across, across_inverse_scale, across_lines, db},
-        row0, column0, rows,
-        columns);
+        row0, column0, rows, columns);
 }
 
 // Four neighbouring bytes from `source` on as floats, of which `count` are there; 0 for the others. wide: all four are,
@@ -65,12 +62,10 @@ __device__ __forceinline__ float4 load_four(const unsigned char* source, int cou
 template <int FORMAT, typename T>
 __global__ void __launch_bounds__(32 * WARPS) pack_samples(
     const T* __restrict__ source, float scale, float* __restrict__ x, const int* __restrict__ labels,
-    int* __restrict__ target,
-    const unsigned* __restrict__ order, const int* __restrict__ step, unsigned* __restrict__ along,
-    float* __restrict__ along_inverse_scale, int along_lines,
+    int* __restrict__ target, const unsigned* __restrict__ order, const int* __restrict__ step,
+    unsigned* __restrict__ along, float* __restrict__ along_inverse_scale, int along_lines,
     unsigned* __restrict__ across, float* __restrict__ across_inverse_scale, int across_lines, int rows, int columns,
-    int batch,
-        int offset
+    int batch, int offset
 ) {
     const int row0 = row_of_block(), column0 = column_of_block(), lane = threadIdx.x % 32,
         column = column0 + lane % 8 * 4;
@@ -96,6 +91,5 @@ __global__ void __launch_bounds__(32 * WARPS) pack_samples(
             store_four(x + static_cast<long long>(row) * columns + column, scaled, count, columns % 4 == 0);
     }
     pack_block<FORMAT>(v, {along, along_inverse_scale, along_lines, across, across_inverse_scale, across_lines,
-        nullptr}, row0, column0,
-        rows, columns);
+        nullptr}, row0, column0, rows, columns);
 }

@@ -44,17 +44,12 @@ __device__ __forceinline__ void bring(unsigned blocks, void* to, const void* fro
 template <int FORMAT, int A, int B, int BM, int BN, int SHARES, int STAGES, int CM, int CN>
 __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARES <= 2 ? 2 : 1) multiply(
     const unsigned* __restrict__ a, const float* __restrict__ a_inverse_scale, int a_lines,
-    const unsigned* __restrict__ b,
-    const float* __restrict__ b_inverse_scale,
-    int b_lines, const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c,
-    unsigned* __restrict__ along,
+    const unsigned* __restrict__ b, const float* __restrict__ b_inverse_scale, int b_lines,
+    const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
     float* __restrict__ along_inverse_scale, int along_lines, unsigned* __restrict__ across,
-    float* __restrict__ across_inverse_scale,
-    int across_lines,
-    float* __restrict__ db, float* __restrict__ parts, unsigned* __restrict__ arrived, int m, int n, int records,
-    int depth, int fused_relu,
-    float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay,
-        float limit
+    float* __restrict__ across_inverse_scale, int across_lines, float* __restrict__ db, float* __restrict__ parts,
+    unsigned* __restrict__ arrived, int m, int n, int records, int depth, int fused_relu, float* grads, float* params,
+    float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit
 ) {
     using P = Packed<FORMAT>;
     using PA = Packed<A>;
@@ -121,9 +116,8 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
                     LINES_B * PB::RECORD, full);
 #pragma unroll
                 for (int s = 0; s < SCALES; ++s) {
-                    bring<CN>(of_row, inverse_scale + s * (BM + BN) + first_a,
-                        a_inverse_scale + (record * SCALES + s) * a_lines + a0,
-                        LINES_A, full);
+                    bring<CN>(of_row, inverse_scale + s * (BM + BN) + first_a, a_inverse_scale
+                        + (record * SCALES + s) * a_lines + a0, LINES_A, full);
                     bring<CM>(of_column, inverse_scale + s * (BM + BN) + BM + first_b,
                         b_inverse_scale + (record * SCALES + s) * b_lines + b0, LINES_B, full);
                 }
@@ -228,10 +222,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     if (holds) put_sums<BN>(sum, tile, row * 64 + warp % 4 * 16, 0);
     __syncthreads();
     write_tile<FORMAT, BM, BN, THREADS / 32>(
-        tile,
-        {bias, gate, c, {along, along_inverse_scale, along_lines, across, across_inverse_scale, across_lines, db}, m, n,
-        fused_relu,
-         {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit}},
-        m0, n0
+        tile, {bias, gate, c, {along, along_inverse_scale, along_lines, across, across_inverse_scale, across_lines, db},
+        m, n, fused_relu, {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit}}, m0, n0
     );
 }

@@ -35,13 +35,10 @@ constexpr int PITCH = PIXELS + 4;
 template <int FORMAT, int KIND, int TILES, bool POOLED>
 __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
     const float* __restrict__ x, const unsigned char* __restrict__ pool_argmax, const float* __restrict__ w,
-    const float* __restrict__ bias,
-    const float* __restrict__ relu_mask, const float* __restrict__ target, float* __restrict__ y,
-    float* __restrict__ dy,
-    unsigned char* __restrict__ argmax,
-    float rate, int c, int h, int wide, int o, int oh, int ow, int rows,
-    int columns, int tiles, int across, int backwards, int has_relu, int pool, unsigned by_tiles, unsigned by_across,
-        unsigned by_columns, unsigned by_wide
+    const float* __restrict__ bias, const float* __restrict__ relu_mask, const float* __restrict__ target,
+    float* __restrict__ y, float* __restrict__ dy, unsigned char* __restrict__ argmax, float rate, int c, int h,
+    int wide, int o, int oh, int ow, int rows, int columns, int tiles, int across, int backwards, int has_relu,
+    int pool, unsigned by_tiles, unsigned by_across, unsigned by_columns, unsigned by_wide
 ) {
     using Row = Lines<FORMAT, CHANNELS>;
     constexpr int CLASSES = KIND == UPSAMPLED ? 4 : 1, NUMBERS = TwoKernels<KIND>::NUMBERS, SIDE = KIND == WINDOW ? 3
@@ -242,8 +239,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
             const int row = row0 + at.x, col = column0 + at.y;
             to[e] = number + e >= rows * columns || row >= high || col >= broad ? -1
                     : pool                                                          ? row / 2 * (ow / 2) + col / 2
-                    : CLASSES == 4 ? (2 * row + of_class / 2) * ow + 2 * col + of_class % 2
-                                   : row * ow + col;
+                    : CLASSES == 4 ? (2 * row + of_class / 2) * ow + 2 * col + of_class % 2 : row * ow + col;
             under[e] = relu_mask != nullptr && to[e] >= 0 ? relu_mask[from + to[e]] : 1.0f;
             wanted[e] = target != nullptr && to[e] >= 0 ? target[from + to[e]] : 0.0f;
         }

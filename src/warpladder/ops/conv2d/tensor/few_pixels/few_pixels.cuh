@@ -36,9 +36,7 @@ struct Source {
     int high, wide, plane;  // plane: numbers of a channel as they lie
 
     __device__ __forceinline__ Source(const float* numbers, const unsigned char* pool_argmax, int image, int channels,
-        int high,
-        int wide)
-        : high(high), wide(wide), plane(POOLED ? (high / 2) * (wide / 2) : high * wide) {
+        int high, int wide) : high(high), wide(wide), plane(POOLED ? (high / 2) * (wide / 2) : high * wide) {
         const long long from = static_cast<long long>(image) * channels * plane;
         this->numbers = numbers + from, this->pool_argmax = POOLED ? pool_argmax + from : nullptr;
     }

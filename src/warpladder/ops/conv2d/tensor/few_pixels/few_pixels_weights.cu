@@ -79,11 +79,10 @@ __device__ __forceinline__ float channel_sum(const float* dy, const unsigned cha
 template <int FORMAT, int KIND, bool POOLED>
 __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
     const float* __restrict__ still, const unsigned char* __restrict__ pool_argmax, const float* __restrict__ seen,
-    float* __restrict__ dw, float* __restrict__ db,
-    int n, int m, int c, int high, int wide, int rows, int columns, int tiles, int across, unsigned by_tiles,
-    unsigned by_across, unsigned by_columns,
-    unsigned by_wide, int keep_from, float* grads, float* params, float* momentum_buffer, float rate, float momentum,
-        int nesterov, float decay, float limit
+    float* __restrict__ dw, float* __restrict__ db, int n, int m, int c, int high, int wide, int rows, int columns,
+    int tiles, int across, unsigned by_tiles, unsigned by_across, unsigned by_columns, unsigned by_wide, int keep_from,
+    float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay,
+    float limit
 ) {
     using OfStill = Lines<FORMAT, STILL>;
     using OfSeen = Lines<FORMAT, SEEN>;
@@ -188,8 +187,7 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
         __syncthreads();
 
         const float down[2] = {SCALED<FORMAT> ? inverse_scale[first_m + g] : 1.0f, SCALED<FORMAT>
-            ? inverse_scale[first_m + g + 8]
-            : 1.0f};
+            ? inverse_scale[first_m + g + 8] : 1.0f};
         const float up[2] = {SCALED<FORMAT> ? inverse_scale[STILL + first_c + 2 * t] : 1.0f, SCALED<FORMAT>
             ? inverse_scale[STILL + first_c + 2 * t + 1] : 1.0f};
 #pragma unroll 1

@@ -31,10 +31,8 @@ constexpr int EACH = FORMAT == SPLIT ? 2 : 4;
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS, 2) convolve_first(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
-    unsigned char* __restrict__ argmax,
-    unsigned short* __restrict__ packed, int n, int c, int h, int width, int o, int oh, int ow, int k, int padding,
-    int images, int ranges, int lines,
-    int chunk
+    unsigned char* __restrict__ argmax, unsigned short* __restrict__ packed, int n, int c, int h, int width, int o,
+    int oh, int ow, int k, int padding, int images, int ranges, int lines, int chunk
 ) {
     constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, OF_LANE = EACH<FORMAT>, OF_WARP = 8 * OF_LANE;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;

@@ -2,13 +2,12 @@
 // it.
 // Launched by `FirstGradient` of first.py.
 //
-// dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at its argmax pixel, and 0 at
-// the other three, times what the window of the term sees there. A lane has a pool's window along the sums of a
-// fragment, so its two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the gradient goes to one of
-// four places, and the large gradient is never written down. The picture lies in shared memory as pairs of neighbours,
-// each number twice, so that a pixel and the next one are one word for every tap. Formats as in first.cu. Scales: of an
-// output's gradients by 16 windows, and of what a block sees of a picture. Sums leave the tensor cores after 16
-// windows.
+// dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at its argmax pixel, and 0 at the other
+// three, times what the window of the term sees there. A lane has a pool's window along the sums of a fragment, so its
+// two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the gradient goes to one of four places, and
+// the large gradient is never written down. The picture lies in shared memory as pairs of neighbours, each number
+// twice, so that a pixel and the next one are one word for every tap. Formats as in first.cu. Scales: of an output's
+// gradients by 16 windows, and of what a block sees of a picture. Sums leave the tensor cores after 16 windows.
 // arch: sm_80, sm_90, sm_100
 // instance: correlate_first<SPLIT, 3>
 // instance: correlate_first<SPLIT, 2>
@@ -38,10 +37,8 @@ __device__ __forceinline__ void one_number(float x, unsigned& high, unsigned& lo
 template <int FORMAT, int STAGES>
 __global__ void __launch_bounds__(THREADS, 1) correlate_first(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
-    float* __restrict__ part,
-    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int k, int padding, int part_images,
-    int ranges, int range, int lines,
-    int pitch, int plane, int groups
+    float* __restrict__ part, float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int k,
+    int padding, int part_images, int ranges, int range, int lines, int pitch, int plane, int groups
 ) {
     constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, ROWS = 2 * SIXTEENS;  // of outputs, that a lane has gradients of
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;

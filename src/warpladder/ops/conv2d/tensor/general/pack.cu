@@ -76,15 +76,12 @@ __device__ void pack(const Direction& to, int number, const float* w, int k, int
 template <int FORMAT>
 __global__ void __launch_bounds__(32 * WARPS) pack_weights(
     const float* __restrict__ w, int o, int c, int k, int fold, int stride, int padding, uint4* __restrict__ forward,
-    int forward_direction,
-    int forward_few, int forward_bn, int forward_panels, uint4* __restrict__ backward, int backward_direction,
-    int backward_few, int backward_bn,
-    int backward_panels, int half
+    int forward_direction, int forward_few, int forward_bn, int forward_panels, uint4* __restrict__ backward,
+    int backward_direction, int backward_few, int backward_bn, int backward_panels, int half
 ) {
     if (blockIdx.x < half)
         pack<FORMAT>(Direction{forward, o, c, forward_direction, forward_few, 0, forward_bn, forward_panels},
-            blockIdx.x, w,
-            k, fold, stride, padding);
+            blockIdx.x, w, k, fold, stride, padding);
     else
         pack<FORMAT>(Direction{backward, c, o, backward_direction, backward_few, 1, backward_bn, backward_panels},
             blockIdx.x - half, w, k, fold, stride, padding);

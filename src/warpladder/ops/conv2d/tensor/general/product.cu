@@ -151,9 +151,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                         const bool wanted = there && term0 + i < left;
                         const Tap tap = terms[wanted ? channel + term0 + i : 0];
                         const bool inside = wanted
-                            && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
-                                            static_cast<unsigned>(column + (tap.where & 0xffff))
-                                                < static_cast<unsigned>(w);
+                            && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h)
+                            && static_cast<unsigned>(column + (tap.where & 0xffff)) < static_cast<unsigned>(w);
                         held[round][i] = inside ? source[tap.offset] : 0.0f;
                     }
                 } else {
@@ -299,9 +298,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
                 if (!there[e]) continue;
-                const int pixel = windows
-                    ? ((at[e].image * (high / 2) + at[e].row / 2) * (wide / 2) + at[e].column / 2) * 4 + e
-                                          : (at[e].image * high + at[e].row) * wide + at[e].column;
+                const int pixel = windows ? ((at[e].image * (high / 2) + at[e].row / 2) * (wide / 2)
+                    + at[e].column / 2) * 4 + e : (at[e].image * high + at[e].row) * wide + at[e].column;
                 part[pixel] = four[e];
                 const int all = n * high * wide;
                 if (pixel == all - 1)  // add_parts reads four at a time

@@ -20,8 +20,7 @@ constexpr int ROUNDS = 6;
 // way together, and stay in registers; of a larger tile the first ones are read again.
 template <int FORMAT, class To, class Read>
 __device__ __forceinline__ void bring_eight(const To& to, float* inverse_scale, float by, int first, int pixels,
-    int halo_pixels,
-    Read read) {
+    int halo_pixels, Read read) {
     const int lane = threadIdx.x % 32, chunks = (halo_pixels + 32 * ROUNDS - 1) / (32 * ROUNDS);
     float held[ROUNDS][8], scale[8];
     unsigned largest[8] = {};
@@ -168,9 +167,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
                         for (int i = 0; i < 8; ++i) {
                             const Tap tap = terms[number + i];
                             const bool inside = place >= 0 && tap.offset >= 0
-                                && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h) &&
-                                                static_cast<unsigned>(column + (tap.where & 0xffff))
-                                                    < static_cast<unsigned>(w);
+                                && static_cast<unsigned>(row + (tap.where >> 16)) < static_cast<unsigned>(h)
+                                && static_cast<unsigned>(column + (tap.where & 0xffff)) < static_cast<unsigned>(w);
                             held[i] = inside ? source[tap.offset] : 0.0f;
                         }
                     } else {

@@ -24,10 +24,9 @@ constexpr int ROUNDS = 2;                           // in which a thread's loads
 template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
 __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const float* __restrict__ x, const unsigned char* __restrict__ pool_argmax, const uint4* __restrict__ packed,
-    const float* __restrict__ bias,
-    const float* __restrict__ relu_mask, float* __restrict__ y, unsigned char* __restrict__ argmax, int c, int h, int w,
-    int o, int oh, int ow, int k,
-    int padding, int rows, int has_relu, unsigned by_columns, unsigned by_across
+    const float* __restrict__ bias, const float* __restrict__ relu_mask, float* __restrict__ y,
+    unsigned char* __restrict__ argmax, int c, int h, int w, int o, int oh, int ow, int k, int padding, int rows,
+    int has_relu, unsigned by_columns, unsigned by_across
 ) {
     using Tile = Lines<FORMAT, CHANNELS>;
     constexpr int COPIES = Tile::COPIES, CHUNKS = Tile::CHUNKS, STRIDE = Tile::STRIDE, STEPS = CHANNELS / 16,

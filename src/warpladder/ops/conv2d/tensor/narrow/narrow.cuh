@@ -109,8 +109,7 @@ struct WindowGradient {
     __device__ __forceinline__ int pixel(const Halo& halo, int place) const {
         const int at = row + place / 2, col = column + place % 2;
         return static_cast<unsigned>(at) < static_cast<unsigned>(halo.rows)
-            && static_cast<unsigned>(col) < static_cast<unsigned>(halo.columns)
-                   ? at * halo.columns + col : -1;
+            && static_cast<unsigned>(col) < static_cast<unsigned>(halo.columns) ? at * halo.columns + col : -1;
     }
     // Which of the eight numbers are that pixel's, as masks of two 16 bits each.
     __device__ __forceinline__ void of_pixel(unsigned (&wanted)[4], int place) const {

@@ -69,10 +69,8 @@ struct Scales {
 template <int FORMAT, int K, int WIDTH, bool POOLED>
 __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ pool_argmax,
-    float* __restrict__ part,
-    float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow, int padding, int rows, int depth,
-    int bands,
-    unsigned by_wide, unsigned by_ow, unsigned by_windows
+    float* __restrict__ part, float* __restrict__ db_part, int n, int c, int h, int w, int o, int oh, int ow,
+    int padding, int rows, int depth, int bands, unsigned by_wide, unsigned by_ow, unsigned by_windows
 ) {
     using OfX = Lines<FORMAT, CHANNELS>;
     using OfY = Lines<FORMAT, WIDTH>;

@@ -27,8 +27,7 @@ constexpr int PITCH = 64 * PIECES + 8;
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
     const float* __restrict__ x, const uint4* __restrict__ weights, const float* __restrict__ w_inverse,
-    const float* __restrict__ bias,
-    float* __restrict__ y, int n, int c, int h, int w, int o
+    const float* __restrict__ bias, float* __restrict__ y, int n, int c, int h, int w, int o
 ) {
     constexpr int OF_WEIGHTS = COPIES<FORMAT> * PIECE;
     extern __shared__ uint4 shared[];

@@ -112,9 +112,8 @@ constexpr int SLICE = 4;  // chunks of 64 channels whose sums of dw a block keep
 template <int FORMAT, bool PACKS>
 __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
     const float* __restrict__ x, const float* __restrict__ dy, const uint4* __restrict__ weights,
-    const float* __restrict__ w_inverse,
-    float* __restrict__ dx, unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ inverse_scale,
-    float* __restrict__ dx_sums,
+    const float* __restrict__ w_inverse, float* __restrict__ dx, unsigned* __restrict__ high,
+    unsigned* __restrict__ low, float* __restrict__ inverse_scale, float* __restrict__ dx_sums,
     float* __restrict__ part, float* __restrict__ db_part, int n, int c, int h, int w, int o, int masks_dx, int apart
 ) {
     constexpr int LOW = PIECES * PIECE, OF_WEIGHTS = COPIES<FORMAT> * PIECE;
@@ -282,8 +281,7 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
             for (int j = 0; j < 8; ++j) {
                 const int channel = 64 * (first + group) + 16 * warp + g + 8 * i;
                 *reinterpret_cast<float2*>(part + (static_cast<long long>(blockIdx.x) * c + channel) * COLUMNS + 8 * j
-                    + 2 * t) =
-                    make_float2(kept[4 * j + 2 * i], kept[4 * j + 2 * i + 1]);
+                    + 2 * t) = make_float2(kept[4 * j + 2 * i], kept[4 * j + 2 * i + 1]);
             }
     if (blockIdx.y > 0) return;
     if (threadIdx.x < o)

@@ -30,8 +30,7 @@ __device__ __forceinline__ float weight(const float* __restrict__ w, int output,
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_shifted(
     const float* __restrict__ w, unsigned* __restrict__ forward, float* __restrict__ inverse_scale,
-    unsigned* __restrict__ backward, float* __restrict__ back_inverse, int o,
-    int c, int dealt
+    unsigned* __restrict__ backward, float* __restrict__ back_inverse, int o, int c, int dealt
 ) {
     constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
     __shared__ unsigned warps[WARPS];

@@ -77,8 +77,7 @@ __device__ __forceinline__ float4 staged_four(const float* staging, int output, 
 // of every eighth output, 16 bytes.
 template <int FORMAT>
 __device__ __forceinline__ void write_rows(const float* staging, const Out& to, int image, int row, int column,
-    int first)
-    {
+    int first) {
     const int lane = threadIdx.x % 32, down = lane / 2 % 2, along = lane % 2 * 4, output = first + lane / 4;
     if (row + down >= to.h || column + along >= to.w) return;
     const long long plane = to.h * to.w, at = (static_cast<long long>(image) * to.o + output) * plane + (row + down)

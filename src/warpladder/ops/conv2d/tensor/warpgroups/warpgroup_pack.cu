@@ -102,9 +102,8 @@ __device__ __forceinline__ void add_up(float* __restrict__ sums, const float (&p
 template <int FORMAT, bool BY_FOUR>
 __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
     const float* __restrict__ x, const float* __restrict__ y, const unsigned char* __restrict__ argmax,
-    unsigned* __restrict__ high,
-    unsigned* __restrict__ low, float* __restrict__ inverse_scale, float* __restrict__ sums, int c, int h, int w,
-        int by_classes
+    unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ inverse_scale,
+    float* __restrict__ sums, int c, int h, int w, int by_classes
 ) {
     const Given given{x, y, argmax, h, w};
     const int lane = threadIdx.x % 32, blocks = c / 64, image = blockIdx.x / blocks, block = blockIdx.x % blocks,
@@ -158,9 +157,8 @@ __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_weights(
     const float* __restrict__ w, unsigned* __restrict__ high, unsigned* __restrict__ low,
-    float* __restrict__ inverse_scale,
-    unsigned* __restrict__ back_high,
-    unsigned* __restrict__ back_low, float* __restrict__ back_inverse, int o, int c, int upsampled
+    float* __restrict__ inverse_scale, unsigned* __restrict__ back_high, unsigned* __restrict__ back_low,
+    float* __restrict__ back_inverse, int o, int c, int upsampled
 ) {
     // of a term's columns; with a word between, lanes that write one after the other meet other banks
     constexpr int WORDS = AT_ONCE / 2, ROOM = WORDS + 1;

@@ -17,11 +17,9 @@
 template <int FORMAT, int PIECES>
 __global__ void __launch_bounds__(THREADS, 1) correlate(
     const __grid_constant__ TensorMap gradient, const __grid_constant__ TensorMap gradient_low,
-    const __grid_constant__ TensorMap pixels,
-    const __grid_constant__ TensorMap pixels_low, const float* __restrict__ dy_inverse,
-    const float* __restrict__ x_inverse,
-    float* __restrict__ part, int n,
-    int c, int h, int w, int o, int depth, int kind
+    const __grid_constant__ TensorMap pixels, const __grid_constant__ TensorMap pixels_low,
+    const float* __restrict__ dy_inverse, const float* __restrict__ x_inverse, float* __restrict__ part, int n, int c,
+    int h, int w, int o, int depth, int kind
 ) {
     constexpr int FIRST = GROUPS, WIDE = COLUMNS / 64, SECOND = PIECES * WIDE;
     using Stages = Ring<FORMAT, FIRST, SECOND>;
@@ -64,8 +62,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate(
                     const int at = piece / WIDE;
                     copy_pixels(
                         to + (FIRST + piece) * PIECE, copy ? pixels_low : pixels, channel[at] + piece % WIDE * 64,
-                        column + taps.far(j[at], 0),
-                        row + taps.far(i[at], 0), taps.image(image, i[at], j[at]), arrived
+                        column + taps.far(j[at], 0), row + taps.far(i[at], 0), taps.image(image, i[at], j[at]), arrived
                     );
                 }
             }

@@ -24,13 +24,10 @@
 template <int FORMAT, int PIECES>
 __global__ void __launch_bounds__(THREADS, 1) convolve(
     const __grid_constant__ TensorMap pixels, const __grid_constant__ TensorMap pixels_low,
-    const __grid_constant__ TensorMap weights,
-    const __grid_constant__ TensorMap weights_low, const float* __restrict__ x_inverse,
-    const float* __restrict__ w_inverse,
-    const float* __restrict__ bias,
+    const __grid_constant__ TensorMap weights, const __grid_constant__ TensorMap weights_low,
+    const float* __restrict__ x_inverse, const float* __restrict__ w_inverse, const float* __restrict__ bias,
     const float* __restrict__ relu_mask, float* __restrict__ y, unsigned char* __restrict__ argmax,
-    unsigned short* __restrict__ packed, int n, int c,
-    int h, int w, int o, int after, int kind
+    unsigned short* __restrict__ packed, int n, int c, int h, int w, int o, int after, int kind
 ) {
     constexpr int FIRST = GROUPS * PIECES, SECOND = COLUMNS / 64;
     // registers of a thread that asks: the places of more squares are more numbers; the three warpgroups have 504
