@@ -341,5 +341,5 @@ def test_partials_are_what_every_batch_needs() -> None:
     for n in range(1, 101):
         plan = planner(n)
         assert plan.parts == 1 or plan.parts * 128 * 64 * n <= planner.partials
-    with_every_sum = Planner(lambda n: gemm((32, 144, 576 * n), H200, whole=False), 64)
+    with_every_sum = Planner(lambda n: gemm((32, 144, 576 * n), H200, is_whole=False), 64)
     assert all(with_every_sum(n).parts * 32 * 144 <= with_every_sum.partials for n in range(1, 65))

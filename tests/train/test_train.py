@@ -486,7 +486,7 @@ def test_compiling_is_said_and_no_epoch_counts_it(capsys):
         and "compiled in 1.0 s, which no epoch counts" in err
     )
     assert 0 < run.history[0].seconds < 0.9
-    assert compiling.say is None
+    assert compiling.announce is None
 
 
 def test_numba_tells_when_it_compiles():

@@ -109,9 +109,9 @@ def test_a_batch_in_slices_is_updated_once_after_the_last(device: Device, monkey
     drawn, table = case(NET, CONFIG.but(batch_size=6), seed=1, samples=15), updating(2)
     with loaded(device, drawn, table) as trainer:
         parts = [part for size in (6, 3) for part in trainer._slices(size)]
-        assert trainer.capacity < 6 and not parts[0].whole and any(part.whole for part in parts)
+        assert trainer.capacity < 6 and not parts[0].is_whole and any(part.is_whole for part in parts)
         phases = [
-            (part.last, part.whole, [len(s.launches) for s in trainer.stages(part) if s.phase == "update"])
+            (part.is_last, part.is_whole, [len(s.launches) for s in trainer.stages(part) if s.phase == "update"])
             for part in parts
         ]
         assert all(found == ([] if not last else [2] if one else [1]) for last, one, found in phases)

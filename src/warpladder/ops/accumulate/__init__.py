@@ -1,4 +1,4 @@
-"""The gradients of a batch that comes in slices, added up.
+"""Sum of the gradients of a batch in slices.
 
 It imports ops/engine. Begin with naive.cu.
 """

@@ -1,4 +1,4 @@
-"""Adding up the gradients of slices as kernels."""
+"""Sum of the gradients of slices as kernels."""
 
 from __future__ import annotations
 

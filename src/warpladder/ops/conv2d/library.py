@@ -36,15 +36,15 @@ class LibraryConv2d(PlannedOp):
             self.bias_gradient = ConvBiasGradient(device, buffers.dy.shape, block_size)
             self.workspace += self.bias_gradient.workspace
 
-    def plan(self, name: str, n: int, room: int) -> LibraryPlan:
+    def plan(self, name: str, n: int, workspace: int) -> LibraryPlan:
         layer = self.layers[0]
         assert isinstance(layer, Conv2d)
         t, library, window = self.buffers, cudnn(self.device), Window(layer.stride, layer.padding)
         if name == "y":
-            return CudnnConvolution(library, name, window.forward, [t.x[:n], t.w], t.y[:n], room)
+            return CudnnConvolution(library, name, window.forward, [t.x[:n], t.w], t.y[:n], workspace)
         if name == "dw":
-            return CudnnConvolution(library, name, window.weight_gradient, [t.x[:n], t.dy[:n]], t.dw, room)
-        return CudnnConvolution(library, name, window.input_gradient, [t.dy[:n], t.w], t.dx[:n], room)
+            return CudnnConvolution(library, name, window.weight_gradient, [t.x[:n], t.dy[:n]], t.dw, workspace)
+        return CudnnConvolution(library, name, window.input_gradient, [t.dy[:n], t.w], t.dx[:n], workspace)
 
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n

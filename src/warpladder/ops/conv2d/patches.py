@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..engine.base import Array, Bound, module_of, near
+from ..engine.base import Array, Bound, chunk_bytes, module_of
 
 
 class Patches(Bound):
@@ -84,4 +84,4 @@ def block_size(x: Array, numbers: int) -> int:
     """How many samples of x go through at a time, so that their patches, so many numbers each, stay in the cache
     between copy and product.
     """
-    return max(1, min(len(x), near(x) // (numbers * x.dtype.itemsize)))
+    return max(1, min(len(x), chunk_bytes(x) // (numbers * x.dtype.itemsize)))

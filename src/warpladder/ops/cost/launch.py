@@ -1,4 +1,4 @@
-"""Time of a launch: the arithmetic that all cost models share, and the model of a kernel without tensor cores."""
+"""Time of a launch: arithmetic that all cost models share, and the model of a kernel without tensor cores."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from ..engine.kernels import ceil_div
 #: Instructions that a multiprocessor issues in a cycle, one for each of its four schedulers.
 ISSUED = 4
 
-#: Cycles between two instructions of a warp where no other warp fills the gap.
+#: Cycles between two instructions of a warp if no other warp fills the gap.
 DEPENDENT = 3
 
-#: Cycles of a launch besides its work; bytes a cycle that the device's memory writes and reads back.
+#: Cycles of a launch besides its work; bytes a cycle that the device writes to memory and reads back.
 LAUNCH, BYTES = 3000, 2000
 
-#: Parts of a sum at most.
+#: Most parts of a sum.
 MOST_PARTS = 256
 
 
 def blocks_each(blocks: int, limits: Limits) -> int:
-    """Blocks of the multiprocessor that has most."""
+    """Blocks of the multiprocessor with most of them."""
     return ceil_div(blocks, limits.multiprocessors)
 
 
 def blocks_by_shared(shared: int, capacity: int) -> int:
-    """Blocks of so many bytes of shared memory that fit a multiprocessor of this capacity, which may be none."""
+    """Blocks with so many bytes of shared memory that fit a multiprocessor of this capacity; may be 0."""
     return capacity // (shared + SHARED_PER_BLOCK)
 
 
 def overlapped(first: float, second: float) -> float:
-    """Cycles of two kinds of work at the same time, neither of which quite hides the other."""
+    """Cycles of two kinds of concurrent work, neither of which hides the other completely."""
     return max(first, second) + min(first, second) / 4
 
 
 def adding_partials(parts: int, numbers: int) -> float:
-    """Cycles of a second launch that reads the partials of so many sums, as they were written, and writes the sums."""
+    """Cycles of a second launch that reads the partials of so many sums and writes the sums."""
     return LAUNCH + 4 * (2 * parts + 1) * numbers / BYTES
 
 
 def launch_cycles(blocks: int, resident: int, warps: int, instructions: float, waits: float, limits: Limits) -> float:
-    """Cycles until the last block of a launch is done.
+    """Cycles until the last block of a launch ends.
 
-    blocks, warps : of the launch, and of each block.
+    blocks, warps : blocks of the launch, and warps of a block.
     resident : blocks that a multiprocessor holds at once.
-    instructions, waits : of each warp, and cycles that it waits for memory; other blocks can be busy meanwhile.
+    instructions, waits : of a warp, and cycles that it waits for memory while other blocks may be busy.
     """
     each = blocks_each(blocks, limits)
     issuing = each * warps * instructions / ISSUED
@@ -60,10 +60,10 @@ def parts_of_sums(
 ) -> int:  # fmt: skip
     """Number of parts into which each sum is split, so that more blocks share it; a second launch adds the parts.
 
-    blocks : of the launch while sums are whole.
-    most : parts, at most.
+    blocks : of the launch with whole sums.
+    most : most parts.
     size : number of sums.
-    work : instructions and waits of a warp, as `launch_cycles` takes them, with this many parts.
+    work : instructions and waits of a warp with this many parts, as `launch_cycles` takes them.
     """
 
     def total(count: int) -> float:

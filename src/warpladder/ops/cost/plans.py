@@ -1,7 +1,7 @@
-"""The interface of every cost model: a problem lists its plans, and estimates the cycles of each.
+"""Interface of every cost model: a problem lists its plans, and estimates the cycles of each.
 
-A model does not have to be right, only to rank the plans: where a choice matters, the graph rung's tuner times the
-first of them (trainers/tuning/tuner.py).
+A model has to rank plans, not to predict times: the graph rung's tuner times the first of them
+(trainers/tuning/tuner.py).
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ Plan = TypeVar("Plan", bound=Hashable)
 
 
 class CostProblem(ABC, Generic[Plan]):
-    """Work of fixed size on a device of fixed limits. Equal problems are equal keys of a dict, so that each is ranked
-    once.
-    """
+    """Work of fixed size on a device of fixed limits. It is hashable: equal problems are ranked once."""
 
     @abstractmethod
     def plans(self) -> Iterable[Plan]:
@@ -30,51 +28,39 @@ class CostProblem(ABC, Generic[Plan]):
         """Estimated cycles from the start of the first launch to the end of the last block."""
 
     def partials(self, plan: Plan) -> int:
-        """float32 numbers of split-K partials that the plan leaves in scratch memory; 0 where sums are whole."""
+        """float32 numbers of split-K partials of the plan in scratch memory; 0 if sums are whole."""
         return 0
-
-    def work(self, plan: Plan) -> int:
-        """Multiply-adds with this plan."""
-        raise NotImplementedError
 
 
 @lru_cache(maxsize=4096)
 def ranked(problem: CostProblem[Plan]) -> dict[Plan, float]:
-    """The plans of a problem with their cycles, the fastest first; of equals the one that is listed first."""
+    """Plans of a problem with their cycles, the fastest first; of equals the one that is listed first."""
     cycles = {plan: problem.cycles(plan) for plan in problem.plans()}
     return dict(sorted(cycles.items(), key=lambda item: item[1]))
 
 
 def best(problem: CostProblem[Plan]) -> Plan:
-    """The plan that is fastest by the model."""
+    """The fastest plan by the model."""
     return next(iter(ranked(problem)))
 
 
 def depths(steps: int, parts: Iterable[int], unit: int = 1) -> Iterator[int]:
-    """Steps of each part of a sum, a multiple of `unit`, where the sum of `steps` is split into about so many parts."""
+    """Steps of each part of a sum, multiples of `unit`, for a sum of `steps` in about so many parts."""
     return iter(dict.fromkeys(ceil_div(ceil_div(steps, count), unit) * unit for count in parts))
 
 
 def batch_sizes(capacity: int) -> set[int]:
-    """Numbers of samples for which scratch memory is sized: the powers of two below the capacity, and the capacity."""
+    """Numbers of samples for which scratch memory is sized: powers of two below the capacity, and the capacity."""
     return {capacity, *(2**power for power in range(capacity.bit_length()) if 2**power < capacity)}
 
 
 class Planner(Generic[Plan]):
-    """The plan of one product for any number of samples: the model's first, or the one that a tuner has chosen.
+    """Plan of one product for any number of samples: the first of the model, or the choice of a tuner.
 
-    Parameters
-    ----------
-    problem : callable
-        The problem for a number of samples. It must not refer to the op that holds the planner: a reference cycle
-        keeps the op's device memory until the garbage collector runs.
-    capacity : int
-        Samples at most.
-
-    Attributes
-    ----------
-    partials : int
-        float32 numbers of split-K partials that scratch memory must hold. Plans that need more are left out.
+    problem : the problem for a number of samples. It must not refer to the op that owns the planner: a reference cycle
+    holds device memory until the garbage collector runs.
+    capacity : most samples.
+    partials : float32 numbers of split-K partials that scratch memory must hold. Plans that need more are left out.
     """
 
     def __init__(self, problem: Callable[[int], CostProblem[Plan]], capacity: int) -> None:
@@ -92,7 +78,7 @@ class Planner(Generic[Plan]):
         return problem.partials(plan) <= self.partials
 
     def options(self, n: int) -> list[Plan]:
-        """The plans for n samples that fit scratch memory, the fastest by the model first."""
+        """Plans for n samples that fit scratch memory, the fastest by the model first."""
         problem = self.problem(n)
         return [plan for plan in ranked(problem) if self.fits(problem, plan)]
 
@@ -101,11 +87,11 @@ class Planner(Generic[Plan]):
         return ranked(self.problem(n))[plan]
 
     def use(self, n: int, plan: Plan) -> None:
-        """Compute n samples by this one of `options(n)` from now on."""
+        """Compute n samples by this plan, one of `options(n)`, from now on."""
         self.chosen[n] = plan
 
     def mark(self, calls: Launches) -> Launches:
-        """The same calls, marked as this product's: a tuner times them."""
+        """The same calls, marked as this product's, so that a tuner times them."""
         for call in calls:
             call.product = self
         return calls

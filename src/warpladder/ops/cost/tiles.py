@@ -1,7 +1,8 @@
-"""Tiles of a matrix product: the shapes there are, and the cycles that a product takes with each."""
+"""Tiles of a matrix product: their shapes, and the cycles that a product takes with each."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +36,12 @@ class Tile:
 
     @property
     def kind(self) -> str:
-        """Kind of the kernel, for products that have several kinds: a tuner times at least one tile of each."""
+        """Kind of the kernel, for products of several kinds: a tuner times at least one tile of each."""
         return ""
 
     @property
     def source(self) -> Path | None:
-        """File of the kernel, for products whose tiles have kernels in several files; else None."""
+        """File of the kernel, for products with kernels in several files; else None."""
         return None
 
     @property
@@ -62,8 +63,8 @@ class Tile:
 
     @property
     def efficiency(self) -> float:
-        """Share of the issued instructions that are multiply-adds, about: a thread with more sums loads less for each,
-        a flat tile copies more.
+        """Share of multiply-adds among the issued instructions: more sums of a thread save loads, a flat tile copies
+        more.
         """
         flat = 0.8 if self.bn > 2 * self.threads else 1.0
         return {128: 0.88, 64: 0.84, 48: 0.8, 32: 0.75, 16: 0.6}[self.tm * self.tn] * flat
@@ -74,48 +75,37 @@ class Tile:
 
 #: All tiles of a product in fp32.
 CANDIDATES = (
-    Tile(128, 256, 8, 8, 16),
-    Tile(128, 128, 8, 8, 16),
-    Tile(128, 128, 8, 8, 8),
-    Tile(128, 128, 16, 8, 8),
-    Tile(128, 64, 8, 8, 8),
-    Tile(64, 128, 8, 8, 8),
-    Tile(64, 64, 16, 8, 8),
-    Tile(32, 256, 8, 8, 8),
-    Tile(16, 256, 8, 8, 8),
-    Tile(64, 64, 16, 8, 4),
-    Tile(32, 128, 16, 8, 4),
-    Tile(64, 32, 16, 4, 4),
-    Tile(32, 64, 16, 4, 4),
-    Tile(32, 32, 16, 4, 4),
-    Tile(16, 128, 16, 4, 4),
-)
+    Tile(128, 256, 8, 8, 16), Tile(128, 128, 8, 8, 16), Tile(128, 128, 8, 8, 8), Tile(128, 128, 16, 8, 8),
+    Tile(128, 64, 8, 8, 8), Tile(64, 128, 8, 8, 8), Tile(64, 64, 16, 8, 8), Tile(32, 256, 8, 8, 8),
+    Tile(16, 256, 8, 8, 8), Tile(64, 64, 16, 8, 4), Tile(32, 128, 16, 8, 4), Tile(64, 32, 16, 4, 4),
+    Tile(32, 64, 16, 4, 4), Tile(32, 32, 16, 4, 4), Tile(16, 128, 16, 4, 4),
+)  # fmt: skip
 
-#: Numbers of parts into which a sum may be split, where there are too few tiles to fill the device.
+#: Numbers of parts of a sum, for products with too few tiles to fill the device.
 PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256)
 
-#: Cycles that a block takes to fill its first stages, and that a number takes to come from shared memory.
+#: Cycles that a block takes to fill its first stages; cycles that a number takes from shared memory.
 FILLING, WAIT = 1500, 32
 
-#: Cycles of a multiprocessor's shared memory to bring one number there: 16 bytes a thread; neighbours in an image, 4
-#: bytes a thread; transposed, where a warp's 32 numbers come from four lines. And cycles of a warp to read four numbers
-#: a thread.
+#: Cycles of a multiprocessor's shared memory for each number that is copied there: 16 bytes a thread; neighbours in an
+#: image, 4 bytes a thread; transposed, a warp's 32 numbers from four lines. Cycles of a warp to read four numbers a
+#: thread.
 ACROSS, PATCHES, ALONG, READ = 1 / 20, 1 / 10, 1 / 5, 3
 
 #: Cycles to copy a number of A, and one of B.
 Copies = tuple[float, float]
 
-#: Bytes a cycle: that a multiprocessor gets from the second-level cache, and that all of them together read and write.
+#: Bytes a cycle that a multiprocessor gets from the second-level cache, and that all of them together read and write.
 LOADED, ADDED = 16, 1500
 
 
 @dataclass(frozen=True)
 class TilePlan:
-    """How one product is computed.
+    """Plan of one product.
 
     tile : the tile of C that a block computes.
     depth : terms of each part of the sums, a multiple of tile.bk.
-    parts : number of parts; with more than one a second launch adds the partials.
+    parts : number of parts; if more than one, a second launch adds the partials.
     """
 
     tile: Tile
@@ -123,13 +113,21 @@ class TilePlan:
     parts: int
 
 
+class TileProblem(CostProblem[TilePlan]):
+    """A matrix product by tiles, which a tuner may choose."""
+
+    @abstractmethod
+    def work(self, plan: TilePlan) -> int:
+        """Multiply-adds with this plan."""
+
+
 @dataclass(frozen=True)
-class GemmProblem(CostProblem[TilePlan]):
+class GemmProblem(TileProblem):
     """C (m, n) = A B in fp32 on a device.
 
-    terms : each tile that fits the device, and the terms of a sum with it: they may be padded to the tile's bk.
+    terms : each tile that fits the device, and the terms of a sum with it, which may be padded to the tile's bk.
     multiprocessors : of the device.
-    whole : False if even a sum in one part is written as a partial, and a second launch follows in any case.
+    is_whole : False if a second launch follows even if sums have one part.
     copies : cycles to copy a number of A, and one of B.
     """
 
@@ -137,7 +135,7 @@ class GemmProblem(CostProblem[TilePlan]):
     n: int
     terms: tuple[tuple[Tile, int], ...]
     multiprocessors: int
-    whole: bool = True
+    is_whole: bool = True
     copies: Copies = (ACROSS, ACROSS)
 
     def plans(self) -> Iterator[TilePlan]:
@@ -146,13 +144,13 @@ class GemmProblem(CostProblem[TilePlan]):
                 yield TilePlan(tile, depth, ceil_div(count, depth))
 
     def partials(self, plan: TilePlan) -> int:
-        return plan.parts * self.m * self.n if plan.parts > 1 or not self.whole else 0
+        return plan.parts * self.m * self.n if plan.parts > 1 or not self.is_whole else 0
 
     def work(self, plan: TilePlan) -> int:
         return self.m * self.n * dict(self.terms)[plan.tile]
 
     def cycles(self, plan: TilePlan) -> float:
-        """The busiest multiprocessor's multiply-adds or loads, the start of a launch, the addition of the partials."""
+        """Multiply-adds or loads of the busiest multiprocessor, the start of a launch, the addition of the partials."""
         tile, processors = plan.tile, self.multiprocessors
         blocks = ceil_div(self.m, tile.bm) * ceil_div(self.n, tile.bn) * plan.parts
         each = ceil_div(blocks, processors) if blocks < 8 * processors else blocks / processors + 0.5
@@ -165,7 +163,7 @@ class GemmProblem(CostProblem[TilePlan]):
         copying, reading = self.copies, tile.threads / 32 * (tile.tm + tile.tn) / 4 * READ
         sharing = together * (tile.bm * copying[0] + tile.bn * copying[1] + reading)
         busy = each / together * (plan.depth * max(multiplying, loading, sharing) + FILLING / together)
-        if plan.parts == 1 and self.whole:
+        if plan.parts == 1 and self.is_whole:
             return LAUNCH + busy
         return LAUNCH + busy + LAUNCH + 40 * plan.parts + 4 * (2 * plan.parts + 1) * self.m * self.n / ADDED
 
@@ -175,10 +173,10 @@ Sizes = tuple[int, int, int | Callable[[Tile], int]]
 
 
 def gemm(
-    sizes: Sizes, limits: Limits, whole: bool = True, tiles: tuple[Tile, ...] = CANDIDATES,
+    sizes: Sizes, limits: Limits, is_whole: bool = True, tiles: tuple[Tile, ...] = CANDIDATES,
     copies: Copies = (ACROSS, ACROSS)
 ) -> GemmProblem:  # fmt: skip
-    """The problem of a product with those of the tiles whose shared memory fits the device."""
+    """Problem of a product with those of the tiles whose shared memory fits the device."""
     m, n, k = sizes
     terms = tuple((tile, k(tile) if callable(k) else k) for tile in tiles if tile.shared <= limits.shared_opt_in)
-    return GemmProblem(m, n, terms, limits.multiprocessors, whole, copies)
+    return GemmProblem(m, n, terms, limits.multiprocessors, is_whole, copies)

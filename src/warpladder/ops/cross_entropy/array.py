@@ -16,9 +16,7 @@ class ArrayCrossEntropy(LossOp):
     def __init__(self, x: Array, target: Array, dx: Array) -> None:
         super().__init__(x, target, dx)
         capacity, classes = x.shape
-        self.row = module_of(x).arange(
-            0, capacity * classes, classes, dtype=np.int64
-        )  # where each row starts in the flat array
+        self.row = module_of(x).arange(0, capacity * classes, classes, dtype=np.int64)  # starts of rows, flat
         self.workspace += self.row.nbytes
         self.at_best, self.at_label = (self.scratch(x, (capacity,), np.int64) for _ in range(2))
         self.best, self.total, self.lost = (self.scratch(x, (capacity,)) for _ in range(3))

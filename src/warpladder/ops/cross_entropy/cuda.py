@@ -30,11 +30,10 @@ class NaiveCrossEntropy(LossSegment):
     def forward(self, part: Slice) -> Launches:
         n, batch, size = part.n, part.batch, self.block_size
         losses = (self.losses, self.hits) if part.has_loss else (None, None)
-        log = *self.log.entry(part.has_loss), part.first, part.last
         return [
             flat(self.softmax, n, size, self.x, self.target, self.dx, *losses, n, self.classes),
             flat(self.gradient, n * self.classes, size, self.target, self.dx, n, self.classes, batch),
-            self.logging.bind(1, size, *losses, n if part.has_loss else 0, batch, *log),
+            self.logging.bind(1, size, *losses, n if part.has_loss else 0, batch, *self.entry(part)),
         ]
 
 
@@ -47,16 +46,14 @@ class FusedCrossEntropy(LossSegment):
         super().__init__(device, subgraph, operands, block_size)
         capacity, self.classes = self.x.shape
         self.kernel = device.kernel(self.source, self.name)
-        blocks = ceil_div(capacity, block_size)
-        self.parts = self.scratch((blocks,), np.float64)
-        self.counts = self.scratch((blocks,), np.int64)
-        self.arrived = self.scratch((1,), np.uint32)
-        device.fill(self.arrived, 0)
+        most = self.blocks(capacity)
+        self.scratched = self.scratch((most,), np.float64), self.scratch((most,), np.int64), self.counters()
+
+    def blocks(self, n: int) -> int:
+        """Blocks of the launch for n samples."""
+        return ceil_div(n, self.block_size)
 
     def forward(self, part: Slice) -> Launches:
-        n, batch = part.n, part.batch
-        log = *self.log.entry(part.has_loss), part.first, part.last
-        scratch = self.parts, self.counts, self.arrived
-        return [
-            flat(self.kernel, n, self.block_size, self.x, self.target, self.dx, *scratch, n, self.classes, batch, *log)
-        ]
+        arrays = self.x, self.target, self.dx, *self.scratched
+        numbers = part.n, self.classes, part.batch
+        return [self.kernel.bind(self.blocks(part.n), self.block_size, *arrays, *numbers, *self.entry(part))]

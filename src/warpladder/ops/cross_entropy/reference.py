@@ -6,7 +6,7 @@ import numpy as np
 
 
 def forward(x: np.ndarray, label: np.ndarray) -> float:
-    """The mean over the batch of log(sum over c of exp(x[n, c])) - x[n, label[n]]."""
+    """Mean over the batch of log(sum over c of exp(x[n, c])) - x[n, label[n]]."""
     shifted = x - x.max(axis=1, keepdims=True)
     return float(np.mean(np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(x)), label]))
 
@@ -20,5 +20,5 @@ def backward(x: np.ndarray, label: np.ndarray) -> np.ndarray:
 
 
 def correct(x: np.ndarray, label: np.ndarray) -> int:
-    """How many samples have their largest logit, the first among equals, at their label."""
+    """Number of samples whose largest logit, the first of equals, is that of their label."""
     return int(np.count_nonzero(x.argmax(axis=1) == label))

@@ -1,9 +1,7 @@
-"""`Op`: one implementation of one layer, bound once to shapes and buffers.
+"""`Op`: one implementation of one layer, bound once to shapes and buffers; likewise losses, updates and gathers.
 
-After binding it allocates nothing, so that it can be captured in a graph. The arrays may be
-NumPy's or CuPy's; the first axis of activations is the batch's capacity, and every call says
-how many of its rows are in use. A loss, the update and the gathering of a batch are bound the
-same way, and an `OpTable` names one implementation of each.
+A bound op allocates nothing, so that a graph can capture it. Its arrays are NumPy's or CuPy's. The first axis of an
+activation is the capacity of a batch, and each call gives the number of rows in use.
 """
 
 from __future__ import annotations
@@ -24,19 +22,17 @@ Array = Any  # numpy.ndarray or cupy.ndarray
 
 
 def module_of(array: Array) -> Any:
-    """The module, numpy or cupy, that an array belongs to."""
+    """Module of an array: numpy or cupy."""
     return np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__.partition(".")[0]]
 
 
 def host(array: Array) -> np.ndarray:
-    """An array as NumPy's: itself, or a copy of CuPy's."""
+    """An array as NumPy array: itself, or a copy of a CuPy array."""
     return array if isinstance(array, np.ndarray) else array.get()
 
 
-def near(array: Array) -> int:
-    """Bytes that work in pieces should take at a time: what a core's cache holds, or, on a GPU, enough to fill it with
-    one launch.
-    """
+def chunk_bytes(array: Array) -> int:
+    """Bytes to process at a time: those that a core's cache holds, or on a GPU those that fill it with one launch."""
     return 1 << 20 if isinstance(array, np.ndarray) else 1 << 29
 
 
@@ -45,11 +41,9 @@ class Buffers:
     """Arrays that one op reads and writes.
 
     x, y : (capacity, *in_shape) and (capacity, *out_shape), input and output.
-    dx, dy : gradients of the loss by x and y; dx is None where no layer needs it. Where the op trains nothing either,
-    both are None.
-    w, b, dw, db : parameters and their gradients, views into flat buffers; None without parameters. Where dw and db are
-    float64 and all else is float32,
-        the gradients of a batch's samples are to be added in float64.
+    dx, dy : gradients of the loss by x and y. dx is None if no layer needs it; both are None if nothing is trained.
+    w, b, dw, db : parameters and their gradients, views into flat buffers; None without parameters. float64 dw and db
+    next to float32 arrays mean that gradients of samples are added in float64.
     """
 
     x: Array
@@ -63,12 +57,12 @@ class Buffers:
 
 
 class Bound:
-    """Base of classes bound to buffers once: it counts their scratch memory in bytes."""
+    """Base of classes bound to buffers once; `workspace` counts the bytes of their scratch memory."""
 
     workspace: int = 0
 
     def scratch(self, like: Array, shape: Shape, dtype: Any = None) -> Array:
-        """Uninitialised array in the memory of `like`, by default of its dtype; its bytes are added to `workspace`."""
+        """Uninitialised array in the memory of `like`, by default of its dtype, counted in `workspace`."""
         out = module_of(like).empty(shape, like.dtype if dtype is None else dtype)
         self.workspace += out.nbytes
         return out
@@ -78,7 +72,7 @@ class Op(Bound, ABC):
     """One layer's arithmetic on bound buffers."""
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
-        self.layer: Any = layer  # of the kind that the op computes
+        self.layer: Any = layer  # of the class that the op computes
         self.buffers = buffers
 
     @abstractmethod
@@ -87,15 +81,14 @@ class Op(Bound, ABC):
 
     @abstractmethod
     def backward(self, n: int) -> None:
-        """Fill dw and db (overwriting) and, where it is bound, dx[:n] from dy[:n]; follows a forward of the same n."""
+        """Fill dw and db, and dx[:n] unless dx is None, from dy[:n]; follows a forward of the same n."""
 
 
 class LossOp(Bound, ABC):
-    """A loss over a batch, its gradient, and the count of correct samples.
+    """A loss over a batch, its gradient, and the number of correct samples.
 
-    x : (capacity, *out_shape), the net's output.
-    target : (capacity,) int32 labels, or (capacity, *in_shape), the images to reproduce.
-    dx : as x, the gradient of the mean loss by x.
+    x, dx : (capacity, *out_shape), output of the net, and gradient of the mean loss by it.
+    target : (capacity,) int32 labels, or (capacity, *in_shape) images to reproduce.
     loss, correct : (1,) float64 and (1,) int64, which `forward` writes.
     """
 
@@ -107,8 +100,9 @@ class LossOp(Bound, ABC):
 
     @abstractmethod
     def forward(self, n: int, has_loss: bool = True) -> None:
-        """Write the mean loss over the first n samples and how many of them are correct (0 where that means nothing);
-        or neither, where not `has_loss`.
+        """Write the mean loss over the first n samples, and how many of them are correct (0 if there are no labels).
+
+        has_loss : False to write neither.
         """
 
     @abstractmethod
@@ -117,10 +111,10 @@ class LossOp(Bound, ABC):
 
 
 class UpdateOp(Bound, ABC):
-    """One step of the config's optimizer on flat buffers (param_count,): reads grads, which it may overwrite, and
-    changes params and slots.
+    """One step of the config's optimizer on flat buffers: reads grads, which it may overwrite; changes params and
+    slots.
 
-    slots : in the order of `Optimizer.slots`.
+    params, grads, slots : (param_count,) each; slots in the order of `Optimizer.slots`.
     """
 
     def __init__(self, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...]) -> None:
@@ -129,12 +123,15 @@ class UpdateOp(Bound, ABC):
 
     @abstractmethod
     def step(self, numbers: np.ndarray) -> None:
-        """Change the parameters once; numbers: (NUMBERS,), what this step is made with, in the parameters' format."""
+        """Change the parameters once. numbers: (NUMBERS,), `Optimizer.numbers` of the step, in the parameters' format."""
 
 
 class GatherOp(Bound, ABC):
-    """Rows of a data set (samples, *shape), uint8 or float32, multiplied by scale in float32, into x (capacity,
-    *shape), which may be wider.
+    """Rows of a data set, scaled into a batch.
+
+    source : (samples, *shape) uint8 or float32.
+    scale : factor of each number, in float32.
+    x : (capacity, *shape), which may be of a wider dtype.
     """
 
     def __init__(self, source: Array, scale: float, x: Array) -> None:
@@ -147,10 +144,10 @@ class GatherOp(Bound, ABC):
 
 @dataclass(frozen=True)
 class OpTable:
-    """One implementation of everything that a layer-by-layer training step needs.
+    """Implementations of all that a layer-by-layer training step needs.
 
-    layers : Flatten is missing: it is a reshaped view.
-    file : next to the class of a layer that is missing too, what names the layer's implementation as `OP`.
+    layers : by class; Flatten is absent, because it is a reshaped view.
+    file : name of the file with the implementation, as `OP`, of a layer that is not in `layers`; next to its class.
     """
 
     layers: Mapping[type[Layer], type[Op]]
@@ -160,7 +157,7 @@ class OpTable:
     file: str = "array.py"
 
     def op(self, layer: Layer) -> type[Op]:
-        """The implementation of a layer; `RungError` where there is none."""
+        """Implementation of a layer; `RungError` if there is none."""
         kind = type(layer)
         found: type[Op] = self.layers[kind] if kind in self.layers else form(kind, self.file).OP
         return found

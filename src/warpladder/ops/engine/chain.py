@@ -1,6 +1,4 @@
-"""A training step as one chain of nodes: the gathering of the samples, the layers, and the loss, where a step turns
-round.
-"""
+"""A training step as a chain of nodes: the gathering of samples, the layers, and the loss, where the step turns back."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ from ...nets import Flatten, Layer, Loss, Net, Shape
 
 @dataclass(frozen=True)
 class Gather:
-    """The first node of a chain whose samples lie on the device: rows of the data set, in the order of the epoch, times
-    the data set's scale.
+    """First node of a chain whose samples are on the device: rows of the data set, in the epoch's order, times its
+    scale.
     """
 
 
@@ -24,9 +22,9 @@ Node = Gather | Layer | Loss
 
 @dataclass(frozen=True)
 class Slice:
-    """Samples that go through a chain at one time: n of a step's `batch`, from its position `offset` on.
+    """Samples that pass a chain together: n samples of a step's `batch`, from position `offset` of the batch on.
 
-    has_loss : whether their loss and the count of right ones are computed; the gradient is in any case.
+    has_loss : True if their loss and the number of correct ones are computed; the gradient is computed in any case.
     """
 
     n: int
@@ -35,52 +33,42 @@ class Slice:
     has_loss: bool = True
 
     @property
-    def first(self) -> bool:
+    def is_first(self) -> bool:
         return self.offset == 0
 
     @property
-    def last(self) -> bool:
+    def is_last(self) -> bool:
         return self.offset + self.n == self.batch
 
     @property
-    def whole(self) -> bool:
-        """True if the batch comes in one piece."""
+    def is_whole(self) -> bool:
+        """True if the slice is the whole batch."""
         return self.n == self.batch
 
 
 def whole(n: int) -> Slice:
-    """A batch of n samples in one piece."""
+    """Slice of a whole batch of n samples."""
     return Slice(n, n)
 
 
 def timed(n: int) -> Slice:
-    """n samples as a slice of a larger batch: no segment updates parameters, so launches may be sent to be timed."""
+    """Slice of n samples of a larger batch, for timing: no segment updates parameters after it."""
     return Slice(n, n + 1)
 
 
 @dataclass(frozen=True)
 class Subgraph:
-    """Consecutive nodes of a chain, and what is known of them before they have arrays.
+    """Consecutive nodes of a chain, and what is known of them before arrays exist.
 
-    nodes : tuple of Node
-        Flatten is none of them: what it does shows in the shapes.
-    numbers : tuple of int or None
-        For each node the number of its layer in the net.
-    shapes : tuple of Shape
-        Of a sample as it enters each node.
-    capacity : int
-        Samples at a time, at most.
-    batch : int
-        Samples of a full batch: a step's samples stand from position step * batch on in the epoch's order.
-    limits : Limits
-        Of the device.
-    config : TrainConfig or None
-        What is trained; None for a chain that only predicts.
-    precision : str
-        What the arithmetic of layers is done in.
-    product_flops : int
-        FLOPs of one sample's products of matrices in a training step of the net that the nodes belong to; 0 where no
-        net is known.
+    nodes : the nodes; Flatten is not among them, it shows in the shapes.
+    numbers : for each node the number of its layer in the net; None for a gathering or a loss.
+    shapes : shape of a sample at the input of each node.
+    capacity : samples that the arrays hold.
+    batch : samples of a full batch: step k has positions k * batch and following of the epoch's order.
+    limits : of the device.
+    config : None for a chain that only predicts.
+    precision : number format of the layers' arithmetic.
+    product_flops : FLOPs of one sample's matrix products in a training step of the whole net; 0 if the net is unknown.
     """
 
     nodes: tuple[Node, ...]
@@ -95,31 +83,28 @@ class Subgraph:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers among the nodes; Flatten is never among them."""
+        """The layers among the nodes."""
         return tuple(node for node in self.nodes if isinstance(node, Layer))
 
     @property
     def layers_at(self) -> range:
-        """The numbers of its layers in the net; a Flatten between them is counted in."""
+        """Range of the layers' numbers in the net; includes a Flatten between them."""
         found = [number for number in self.numbers if number is not None]
         return range(found[0], found[-1] + 1) if found else range(0)
 
     @property
     def out_shape(self) -> Shape:
-        """The shape of a sample, without the batch, as it leaves the last node; for a loss, which lets nothing out, the
-        shape of the loss's input.
-        """
+        """Shape of a sample at the output of the last node; for a loss, the shape of its input."""
         last, shape = self.nodes[-1], self.shapes[-1]
         return last.out_shape(shape) if isinstance(last, Layer) else shape
 
     @property
     def flattens(self) -> bool:
-        """True if a Flatten between two of its layers changes a sample's shape."""
+        """True if a Flatten between two of the layers changes a sample's shape."""
+        pairs = zip(self.nodes, self.shapes, self.nodes[1:], self.shapes[1:], strict=False)
         return any(
             isinstance(node, Layer) and isinstance(after, Layer) and node.out_shape(shape) != entering
-            for node, shape, after, entering in zip(
-                self.nodes, self.shapes, self.nodes[1:], self.shapes[1:], strict=False
-            )
+            for node, shape, after, entering in pairs
         )
 
     @property
@@ -133,52 +118,43 @@ class Subgraph:
         return isinstance(self.nodes[-1], Loss)
 
     def part(self, first: int, last: int) -> Subgraph:
-        """Nodes first..last-1 of these."""
+        """Nodes first to last - 1."""
         some = slice(first, last)
         return replace(self, nodes=self.nodes[some], numbers=self.numbers[some], shapes=self.shapes[some])
 
 
 def subgraph(layers: tuple[Layer, ...], in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
-    """Layers alone, none of them Flatten, numbered from 0 and without a net around them."""
+    """Layers alone, none of them Flatten, numbered from 0, without a net."""
     shapes = accumulate(layers[:-1], lambda shape, layer: layer.out_shape(shape), initial=in_shape)
     return Subgraph(layers, tuple(range(len(layers))), tuple(shapes), capacity, capacity, limits)
 
 
 def products(net: Net, number: int) -> tuple[int, ...]:
-    """FLOPs of one sample in each product of matrices of a layer: y, dw, and dx where a layer before it is trained;
-    none for layers without parameters.
+    """FLOPs of one sample in each matrix product of a layer: y, dw, and dx if an earlier layer is trained. () without
+    parameters.
     """
     layer, shape = net.layers[number], net.shapes[number]
     return (layer.flops(shape),) * (2 + (number > net.first_trained)) if layer.param_shapes(shape) else ()
 
 
 def product_flops(net: Net) -> int:
-    """FLOPs of one sample's products of matrices in a training step."""
+    """FLOPs of one sample's matrix products in a training step."""
     return sum(sum(products(net, number)) for number in range(len(net.layers)))
 
 
 def gathering(in_shape: Shape, capacity: int, limits: Limits) -> Subgraph:
-    """The gathering of samples alone."""
+    """A chain of the gathering of samples alone."""
     return Subgraph((Gather(),), (None,), (in_shape,), capacity, capacity, limits)
 
 
 def chain(
-    net: Net,
-    capacity: int,
-    batch: int,
-    limits: Limits,
-    config: TrainConfig | None,
-    gathers: bool,
+    net: Net, capacity: int, batch: int, limits: Limits, config: TrainConfig | None, gathers: bool,
     precision: str = "fp32",
-) -> Subgraph:
-    """The nodes of a net's step: the gathering of the samples, where they lie on the device, the layers and the loss.
+) -> Subgraph:  # fmt: skip
+    """Nodes of a net's step: the gathering of the samples, the layers and, with a config, the loss.
 
-    Parameters
-    ----------
-    capacity, batch, limits, config, precision
-        As `Subgraph`. Without a config there is no loss.
-    gathers : bool
-        Whether the samples lie on the device; if not, a feed brings them.
+    capacity, batch, limits, config, precision : as in `Subgraph`.
+    gathers : True if the samples are on the device; False if a feed brings them.
     """
     computing = [number for number, layer in enumerate(net.layers) if not isinstance(layer, Flatten)]
     first: tuple[Node, ...] = (Gather(),) if gathers else ()

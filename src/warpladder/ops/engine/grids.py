@@ -1,4 +1,4 @@
-"""Grids of one thread for each number: over a flat array, or over samples and the numbers of one."""
+"""Grids of one thread for each number: over a flat array, or over samples and the numbers of one sample."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from ...device import Kernel, Launch
 from ...errors import LaunchError
 from .kernels import ceil_div
 
-#: Blocks along a grid's y axis at most; kernels take the samples beyond it in further turns.
+#: Most blocks along the y axis of a grid; a kernel loops over the samples beyond.
 MOST_ALONG_Y = 65535
 
-#: Times that a grid fills the device, one after the other, at most: beyond that a thread takes several samples, and
-#: works out its place in a sample once for all of them. On the emulator, whose one multiprocessor is full soon, that is
-#: 10 % of an epoch of the cnn.
+#: Most times that a grid fills the device: beyond that a thread takes several samples, and computes its position in a
+#: sample once for all. On the emulator, whose one multiprocessor is soon full, that saves 10 % of an epoch of the cnn.
 FULL = 128
 
-#: Numbers of a sample at most: its threads, the last block's idle ones included, are counted in 32 bits.
+#: Most numbers of a sample: threads, with the last block's idle ones, are counted in 32 bits.
 MOST_IN_SAMPLE = 2**31 - 1024
 
 
@@ -26,8 +25,8 @@ def flat(kernel: Kernel, count: int, block_size: int, *arguments: Any) -> Launch
 
 
 def by_sample(kernel: Kernel, size: int, samples: int, block_size: int, *arguments: Any) -> Launch:
-    """One thread for each of a sample's `size` numbers along x, samples (or partials of them) along y; more than keep
-    the device busy are taken in turns.
+    """One thread for each of a sample's `size` numbers along x, samples or partials of them along y, at most FULL times
+    a device.
     """
     if size > MOST_IN_SAMPLE:
         raise LaunchError(

@@ -11,7 +11,7 @@ import numpy as np
 from ...config import TrainConfig
 from ...device import Array, Call, Device
 
-#: A launch each, or a call of a vendor's library.
+#: Launches, and calls of vendors' libraries, in order.
 Launches = list[Call]
 
 
@@ -21,10 +21,10 @@ def ceil_div(a: int, b: int) -> int:
 
 
 class OnDevice:
-    """Base of classes bound to a device: it counts their scratch memory in bytes.
+    """Base of classes bound to a device; `workspace` counts the bytes of their scratch memory.
 
-    block_size : threads in a block that the user asked for, a multiple of 32 from 32 to 1024; kernels whose shape is
-    their idea have their own.
+    block_size : threads of a block as the user chose them, a multiple of 32 up to 1024. Some kernels have a fixed shape
+    instead.
     """
 
     workspace: int = 0
@@ -33,9 +33,15 @@ class OnDevice:
         self.device, self.block_size = device, block_size
 
     def scratch(self, shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
-        """An uninitialised array; its bytes are added to `workspace`."""
+        """Uninitialised array, counted in `workspace`."""
         out = self.device.empty(shape, dtype, "workspace")
         self.workspace += out.nbytes
+        return out
+
+    def counters(self, count: int = 1) -> Array:
+        """uint32 zeros, counted in `workspace`, with which blocks of a launch count their arrivals."""
+        out = self.scratch((count,), np.uint32)
+        self.device.fill(out, 0)
         return out
 
 
@@ -43,11 +49,9 @@ class OnDevice:
 class Log:
     """Results of an epoch's steps on the device.
 
-    step : (1,) int32, the step that is running; a step's last loss launch adds one, so that the update finds the number
-    of the next step there.
-    loss : (entries,) float64, the mean loss of each step's batch; there are at least as many entries as steps in an
-    epoch.
-    correct : (entries,) int64, samples whose largest logit is their label's; zeros for MSELoss.
+    step : (1,) int32, the running step; the last loss launch of a step adds one, before the update.
+    loss : (entries,) float64, mean loss of each step's batch, for at least all steps of an epoch.
+    correct : (entries,) int64, samples whose largest logit is that of their label; zeros for MSELoss.
     """
 
     step: Array
@@ -55,24 +59,20 @@ class Log:
     correct: Array
 
     def entry(self, has_loss: bool) -> tuple[Array, Array | None, Array | None]:
-        """Arguments of kernels that end a loss: step, loss and correct; None for a loss that is not computed."""
+        """Arguments step, loss and correct of a kernel that ends a loss; without a loss the last two are None."""
         return (self.step, self.loss, self.correct) if has_loss else (self.step, None, None)
 
 
 class KernelUpdate(OnDevice, ABC):
-    """One step of the config's optimizer on flat arrays of one size, float32: reads grads, changes params and slots, in
-    the order of `Optimizer.slots`.
+    """One step of the config's optimizer on flat float32 arrays of one size: reads grads, changes params and slots.
+
+    slots : in the order of `Optimizer.slots`.
     """
 
     def __init__(
-        self,
-        device: Device,
-        config: TrainConfig,
-        params: Array,
-        grads: Array,
-        slots: tuple[Array, ...],
-        block_size: int,
-    ) -> None:
+        self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...],
+        block_size: int
+    ) -> None:  # fmt: skip
         super().__init__(device, block_size)
         self.config = config
         self.params, self.grads, self.slots = params, grads, slots
@@ -81,17 +81,13 @@ class KernelUpdate(OnDevice, ABC):
     def launches(self, numbers: Array, step: Array | None) -> Launches:
         """Change the parameters once.
 
-        Parameters
-        ----------
-        numbers : Array
-            (steps, NUMBERS) float32, a row for each step of an epoch; the first one alone where all are the same.
-        step : Array or None
-            `Log.step`, which the loss has moved on already; None where all steps have the same numbers.
+        numbers : (steps, NUMBERS) float32, a row for each step of an epoch, or one row if all are equal.
+        step : `Log.step`, which the loss has already advanced; None if all steps have the same numbers.
         """
 
 
 class KernelAccumulate(OnDevice, ABC):
-    """The gradients of a batch that comes in slices, added up: total and part are flat arrays of one size, float32."""
+    """Sum of the gradients of a batch in slices. total, part: flat float32 arrays of one size."""
 
     def __init__(self, device: Device, total: Array, part: Array, block_size: int) -> None:
         super().__init__(device, block_size)
@@ -99,4 +95,4 @@ class KernelAccumulate(OnDevice, ABC):
 
     @abstractmethod
     def launches(self, first: bool, last: bool) -> Launches:
-        """The first slice sets total = part, the next ones total += part, and the last part += total: the sum."""
+        """First slice: total = part. Next slices: total += part. Last slice: part += total, the sum."""

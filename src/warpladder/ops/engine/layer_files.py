@@ -1,9 +1,8 @@
-"""The computation of layers that no table lists: files that stand next to the layer's class, as an optimizer's step
-stands next to its class.
+"""Files next to a layer's class that compute it, as an optimizer's step is next to the optimizer's class.
 
-`reference.py` has the functions `forward(layer, x, w, b)` and `backward(layer, x, w, dy)`, which returns (dx,) or (dx,
-dw, db), in float64, and for a layer whose gradient jumps `margin(layer, x)`. `array.py` and `loops.py` name their `Op`
-as `OP`, `cuda.py` its `Segment`. `jax.py` has `forward(layer, x)`. A rung for which there is no file says so.
+`reference.py`: functions `forward(layer, x, w, b)`, and `backward(layer, x, w, dy)`, which returns (dx,) or (dx, dw,
+db), in float64; `margin(layer, x)` if the layer's gradient jumps. `array.py` and `loops.py`: an `Op`, named `OP`.
+`cuda.py`: a `Segment`, named `OP`. `jax.py`: `forward(layer, x)`. A rung refuses a layer without its file.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from ...nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsamp
 
 OPS = __name__.rpartition(".engine.")[0]
 
-#: The layers that tables, the reference and the compiler of the native rung list by themselves.
+#: Layers that the tables and the compiler of the native rung list; their files are in ops/.
 LISTED = (Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten)
 
 
 def lacks(kind: type[Layer], file: str) -> str | None:
-    """A line where no such file, as "array.py", stands next to a layer's class; None where one does."""
+    """Reason why a layer's class has no file of this name, such as "array.py", next to it; None if it has."""
     module = sys.modules.get(_package(kind)) or import_module(_package(kind))
     if not hasattr(module, "__path__"):
         lower = kind.__name__.lower()
@@ -39,30 +38,24 @@ def lacks(kind: type[Layer], file: str) -> str | None:
 
 
 def form(kind: type[Layer], file: str) -> ModuleType:
-    """A file that stands next to a layer's class, as a module.
-
-    Raises
-    ------
-    RungError
-        There is no such file.
-    """
+    """Module of a file next to a layer's class; `RungError` if there is no such file."""
     if reason := lacks(kind, file):
         raise RungError(reason)
     return import_module(f".{file.removesuffix('.py')}", _package(kind))
 
 
 def missing(net: Net, file: str) -> str | None:
-    """The first reason why a net cannot be computed by such files: a layer that no table lists has none. None where
-    there is no reason.
+    """First reason why such files cannot compute a net: a layer that no table lists has none. None if there is no
+    reason.
     """
     return next((reason for kind in others(net) if (reason := lacks(kind, file))), None)
 
 
 def others(net: Net) -> list[type[Layer]]:
-    """The kinds of layers in a net that no table lists: those from outside of warpladder are among them."""
+    """Classes of the layers in a net that no table lists."""
     return [type(layer) for layer in net.layers if type(layer) not in LISTED]
 
 
 def _package(kind: type[Layer]) -> str:
-    """The package whose files compute a layer: of a class in nets/layers.py, the folder here that has its name."""
+    """Package with the files of a layer: for a class in nets/layers.py, the folder in ops/ of its name."""
     return f"{OPS}.{kind.__name__.lower()}" if kind.__module__ == Layer.__module__ else kind.__module__

@@ -1,4 +1,4 @@
-"""Ops that a vendor's library does: plans, made once for each number of samples, that share one workspace."""
+"""Ops of a vendor's library: plans, made once for each number of samples, that share one workspace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .segments import Operands, Segment
 
 
 class PlannedOp(Segment):
-    """A layer's products as plans of a library; the workspace is as large as those for a full batch want it."""
+    """Matrix products of a layer as plans of a library; the workspace is as large as the plans for a full batch need."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -21,18 +21,18 @@ class PlannedOp(Segment):
         capacity = len(buffers.x)
         wanted = {"y": True, "dw": buffers.dy is not None, "dx": buffers.dx is not None}
         plans = {name: self.plan(name, capacity, MOST_WORKSPACE) for name, needed in wanted.items() if needed}
-        self.room = max(plan.workspace for plan in plans.values())
-        self.held = self.scratch((self.room,), np.uint8) if self.room else None
+        self.most = max(plan.workspace for plan in plans.values())
+        self.held = self.scratch((self.most,), np.uint8) if self.most else None
         self.calls = {(name, capacity): self._call(plan) for name, plan in plans.items()}
 
     @abstractmethod
-    def plan(self, name: str, n: int, room: int) -> LibraryPlan:
-        """How to compute "y", "dw" or "dx" of n samples with this many bytes of workspace."""
+    def plan(self, name: str, n: int, workspace: int) -> LibraryPlan:
+        """Plan of "y", "dw" or "dx" for n samples with this many bytes of workspace."""
 
     def call(self, name: str, n: int) -> Call:
-        """What computes "y", "dw" or "dx" of n samples."""
+        """Call that computes "y", "dw" or "dx" of n samples."""
         if (name, n) not in self.calls:
-            self.calls[name, n] = self._call(self.plan(name, n, self.room))
+            self.calls[name, n] = self._call(self.plan(name, n, self.most))
         return self.calls[name, n]
 
     def _call(self, plan: LibraryPlan) -> LibraryCall:

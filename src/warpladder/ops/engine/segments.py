@@ -1,8 +1,7 @@
 """Segments: implementations of consecutive nodes of a chain as kernels; and the table of a rung's segments.
 
-A segment has launches for the forward and for the backward pass. It is bound once to a device and to its arrays. For a
-slice of samples it returns launches, in order, and sends none: a step is a list of launches that can be sent, timed one
-by one, or captured in a graph.
+A segment is bound once to a device and its arrays. For a slice of samples it returns launches for the forward and the
+backward pass, and sends none: a step is a list of launches that can be sent, timed one by one, or captured in a graph.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
 class StoredSamples:
     """A data set on the device, as a segment that gathers reads it.
 
-    stored : (samples, *in_shape) uint8 or float32, as the data set is stored.
-    scale : float32, what its numbers are multiplied by.
+    stored : (samples, *in_shape) uint8 or float32, as in the data set.
+    scale : float32 factor of its numbers.
     labels : (samples,) int32, or None.
-    order : (ORDER_WORDS,) uint32 in the device's memory, as `order_words` makes it; None takes the rows as they stand.
+    order : (ORDER_WORDS,) uint32, as `order_words` makes it; None for the order of storage.
     step : (1,) int32, as `Log.step`.
     """
 
@@ -47,36 +46,24 @@ class StoredSamples:
 
 @dataclass(frozen=True)
 class Operands:
-    """The arrays that a segment reads and writes.
+    """Arrays that a segment reads and writes.
 
-    buffers : Buffers
-        x is what enters its first layer, in that layer's shape, y what leaves its last one, dx and dy are their
-        gradients; w, b, dw and db belong to its first layer that has parameters. A segment that gathers fills x, unless
-        it is the whole chain, which has none of the four; one with the loss has no y and dy, but for the loss alone: x
-        and dx are the net's output and its gradient. Without a dy or a loss a segment only predicts, and `backward` is
-        not called. ReLU is given one array as x and y, and one as dx and dy, wherever nothing else needs the old
-        numbers.
-    params, grads : tuple of Array
-        Weight and bias of each layer that has them, in order, and their gradients.
-    samples : StoredSamples or None
-        For a segment that gathers.
-    target : Array or None
-        (capacity,) int32 labels, or (capacity, *in_shape) float32, the images to reproduce. A segment that gathers
-        fills the labels in.
-    log : Log or None
-        For a segment with the loss.
-    update : KernelUpdate or None
-        The optimizer's step on exactly the segment's parameters, if it `updates_in_place`.
-    masks_dx : bool
-        True if x is the output of a ReLU whose backward pass the segment computes: it sets dx to 0 where x is 0. Only
-        for a segment that `fuses_relu_backward`.
-    dy_is_masked : bool
-        True if y is the output of a ReLU, and the next segment has set dy to 0 where y is 0.
-    previous : Segment or None
-        Previous segment in the chain, if it computes layers. Its y is this segment's x, its dy this segment's dx. Two
-        segments of one class may exchange packed copies of these arrays: the later one asks the previous one for them
-        when it is bound. It passes arrays and never itself, because two segments that refer to each other would keep
-        their memory until the next garbage collection.
+    buffers : x at the input of its first layer, y at the output of its last one, dx and dy their gradients; w, b, dw
+    and db of its first layer with parameters. A segment that gathers fills x, unless it is the whole chain, which has
+    none of the four. A segment with the loss has no y and dy; the loss alone has the net's output and its gradient as x
+    and dx. Without a dy or a loss a segment only predicts. A ReLU may have one array as x and y, and one as dx and dy.
+    params, grads : weight and bias of each layer that has them, in order, and their gradients.
+    samples : only for a segment that gathers.
+    target : (capacity,) int32 labels, or (capacity, *in_shape) float32 images to reproduce; a segment that gathers
+    fills the labels in.
+    log : only for a segment with the loss.
+    update : the optimizer's step on exactly the segment's parameters, if it `updates_in_place`.
+    masks_dx : True if x is the output of a ReLU whose backward pass the segment computes: dx is 0 where x is 0. Only
+    for a segment that `fuses_relu_backward`.
+    dy_is_masked : True if y is the output of a ReLU, and the next segment has set dy to 0 where y is 0.
+    previous : previous segment in the chain, if it computes layers; its y is this segment's x, its dy this segment's
+    dx. A segment may request packed copies of these arrays from it when it is bound. Two segments exchange arrays and
+    never refer to each other, which would hold their memory until the next garbage collection.
     """
 
     buffers: Buffers
@@ -101,31 +88,12 @@ class Segment(OnDevice, ABC):
     - `updates_in_place`: the segment makes the optimizer's step on its own parameters.
     - `Operands.previous`: the segment and the previous one exchange packed arrays.
 
-    Parameters
-    ----------
-    device : Device
-    subgraph : Subgraph
-        The nodes.
-    operands : Operands
-        Device arrays. Activations between the nodes that the backward pass needs are the segment's own scratch memory.
-    block_size : int
-
-    Attributes
-    ----------
-    cost : float
-        Of the class: launches in a step, about. A chain is cut so that the sum is least.
-    fuses_relu_backward : bool
-        Of the class: True if the segment can compute the backward pass of the ReLU that x comes from (`masks_dx`).
-    reads_order : bool
-        True if its launches read the epoch's order; sums over all samples do not.
-    setup : sequence of Call
-        The launches that were sent when it was made, such as packing the samples.
-    products : dict of str to Planner
-        The products of matrices whose tiles a tuner may choose, by what they compute: "y", "dx" or "dw".
-    factors : str or None
-        Precision of the factors that its tensor cores multiply, or None if it is the chain's precision.
-    update : KernelUpdate or None
-        The optimizer's step that the segment makes: `Operands.update`, or None if a separate launch is faster.
+    cost : approximate number of launches in a step. A chain is cut so that the sum is least.
+    reads_order : True if its launches read the epoch's order; sums over all samples do not.
+    setup : launches that were sent when the segment was made, such as packing the samples.
+    products : planners whose tiles a tuner may choose, by result: "y", "dx" or "dw".
+    factors : precision of the factors that its tensor cores multiply; None if it is the chain's.
+    update : the optimizer's step that the segment makes: `Operands.update`, or None if a separate launch is faster.
     """
 
     cost: ClassVar[float] = 3
@@ -148,9 +116,7 @@ class Segment(OnDevice, ABC):
 
     @classmethod
     def updates_in_place(cls, subgraph: Subgraph) -> bool:
-        """True if the segment can update its parameters in `backward`, with the config's optimizer and schedule, when
-        the batch comes in one slice.
-        """
+        """True if `backward` can update the segment's parameters, by the config's optimizer, for a batch in one slice."""
         return False
 
     def prepare(self, part: Slice, repeated: bool = False) -> Launches:
@@ -165,23 +131,22 @@ class Segment(OnDevice, ABC):
     def forward(self, part: Slice) -> Launches:
         """Fill y[:n] from x[:n], or x[:n] and the labels from the samples; follows a prepare of the same slice.
 
-        The loss: fill the net's dx[:n] and the log's entry of the running step. A batch that is larger than the
-        capacity comes in slices: n samples of `batch`, whose mean counts. The first slice sets the entry and the others
-        add to it; the last one adds one to log.step. Sums have a fixed order. Without `part.has_loss` the entry stays
-        as it is, and there are dx and the count of steps alone. A segment with other nodes besides may leave some of
-        that to `backward`.
+        The loss fills the net's dx[:n] and the log's entry of the running step. A batch larger than the capacity comes
+        in slices: the first sets the entry, the others add to it, and the last adds one to log.step. Sums have a fixed
+        order. Without `part.has_loss` the entry stays as it is. A segment with more nodes than the loss may leave some
+        of that to `backward`.
         """
 
     def backward(self, part: Slice) -> Launches:
-        """Fill the gradients of its parameters (overwriting) and dx[:n] where it is bound, from dy[:n]; follows a
-        forward of the same slice.
+        """Fill the gradients of the parameters, and dx[:n] unless None, from dy[:n]; follows a forward of the same
+        slice.
         """
         return []
 
 
 class GatherSegment(Segment):
-    """The gathering alone: from an order's positions step * batch + offset onwards; without an order, from the rows 0
-    to n as they stand.
+    """The gathering alone: from position step * batch + offset of the epoch's order on; without an order, rows 0 to n -
+    1.
     """
 
     cost = 1
@@ -193,7 +158,7 @@ class GatherSegment(Segment):
 
 
 class LossSegment(Segment):
-    """The loss alone: all of it in the forward pass."""
+    """The loss alone, all of it in the forward pass."""
 
     cost = 2
 
@@ -202,16 +167,20 @@ class LossSegment(Segment):
         assert operands.log is not None and operands.target is not None
         self.x, self.dx, self.target, self.log = operands.buffers.x, operands.buffers.dx, operands.target, operands.log
 
+    def entry(self, part: Slice) -> tuple[Array | int | None, ...]:
+        """Arguments of the kernel that ends the loss: step, loss and correct of the log, is_first, is_last."""
+        return *self.log.entry(part.has_loss), int(part.is_first), int(part.is_last)
+
 
 @dataclass(frozen=True)
 class KernelTable:
-    """One implementation of everything that a step needs.
+    """Implementations of all that a step needs.
 
-    segments : by the types of the nodes, one after another.
+    segments : by the types of consecutive nodes.
     update : the optimizer's step on all parameters that no segment updates.
-    accumulate : adds gradients up, for batches that come in slices.
-    alternatives : other segments for layers with parameters; a tuner times them against the table's own.
-    unit : the GPU's unit that computes the products, a name of `machine.peaks`; None for the usual one.
+    accumulate : sum of gradients, for batches in slices.
+    alternatives : other segments for layers with parameters; a tuner times them against those of `segments`.
+    unit : unit of the GPU that computes the products, a name of `machine.peaks`; None for the usual one.
     interleaves_steps : True if launches of a graph of many steps may begin before the previous step has ended.
     """
 
@@ -223,16 +192,14 @@ class KernelTable:
     interleaves_steps: bool = False
 
     def with_files(self, net: Net) -> KernelTable:
-        """The table with the segments of the net's layers that no table lists, from their files `cuda.py`, where it has
-        none for them itself.
-        """
+        """This table with the segments of the net's layers that no table lists, from `cuda.py` next to their classes."""
         own: dict[tuple[type, ...], type[Segment]] = {
             (kind,): form(kind, "cuda.py").OP for kind in others(net) if (kind,) not in self.segments
         }
         return replace(self, segments={**self.segments, **own}) if own else self
 
     def cut(self, chain: Subgraph) -> Cut | None:
-        """The cheapest division of a chain into segments, in order, or None. Of equal ones that with the longer first
+        """Cheapest division of a chain into segments, in order, or None; of equals the one with the longer first
         segments.
 
         Two layers with a Flatten between them that changes shapes are never in one segment.
@@ -240,7 +207,7 @@ class KernelTable:
         return self._cuts(chain)[len(chain.nodes)]
 
     def cut_net(self, chain: Subgraph, net: Net) -> Cut:
-        """As `cut`, of a net's chain; `RungError` names the first node that no segment takes."""
+        """Cheapest division of a net's chain; `RungError` names the first node that no segment takes."""
         cuts = self._cuts(chain)
         if (found := cuts[len(chain.nodes)]) is not None:
             return found
@@ -273,5 +240,5 @@ Cut = list[tuple[Subgraph, type[Segment]]]
 
 
 def _rank(cut: Cut) -> tuple[float, tuple[int, ...]]:
-    """Order of divisions of one chain, the best first: by launches, then by the lengths of the first segments."""
+    """Sort key of divisions of one chain, the best first: by launches, then by the lengths of the first segments."""
     return sum(segment.cost for _, segment in cut), tuple(-len(part.nodes) for part, _ in cut)

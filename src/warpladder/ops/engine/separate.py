@@ -13,9 +13,8 @@ from .segments import KernelTable, Operands, Segment
 
 
 class SeparateSegments(Segment):
-    """Several segments in place of one that computes the same layers; the arrays between them are scratch memory.
-
-    table : the table of the segments.
+    """Several segments of `table` in place of one that computes the same layers; arrays between them are scratch
+    memory.
     """
 
     table: ClassVar[KernelTable]
@@ -39,14 +38,13 @@ class SeparateSegments(Segment):
             self.segments.append(kind(device, part, Operands(Buffers(x, y, dx, dy, *weights)), block_size))
             self.workspace += self.segments[-1].workspace
             x, dx = y, dy
-        self.below = (
-            self._below(device, buffers, subgraph, block_size) if buffers.dx is not None and operands.masks_dx else None
-        )
+        self.relu = self._relu_before() if buffers.dx is not None and operands.masks_dx else None
 
-    def _below(self, device: Device, t: Buffers, whole: Subgraph, block_size: int) -> Segment:
-        """The backward pass of the ReLU that x came out of."""
+    def _relu_before(self) -> Segment:
+        """Segment of the ReLU whose output is x, for its backward pass."""
+        whole, t = self.subgraph, self.buffers
         relu = subgraph((ReLU(),), whole.shapes[0], whole.capacity, whole.limits)
-        return self.table.segments[ReLU,](device, relu, Operands(Buffers(t.x, t.x, t.dx, t.dx)), block_size)
+        return self.table.segments[ReLU,](self.device, relu, Operands(Buffers(t.x, t.x, t.dx, t.dx)), self.block_size)
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
@@ -59,10 +57,7 @@ class SeparateSegments(Segment):
         return [call for segment in self.segments for call in segment.forward(part)]
 
     def backward(self, part: Slice) -> Launches:
-        found = [
-            call
-            for segment in reversed(self.segments)
-            if segment.buffers.dy is not None
-            for call in segment.backward(part)
-        ]
-        return found + (self.below.backward(part) if self.below is not None else [])
+        trained = [segment for segment in reversed(self.segments) if segment.buffers.dy is not None]
+        if self.relu is not None:
+            trained.append(self.relu)
+        return [call for segment in trained for call in segment.backward(part)]

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..engine.base import Array, GatherOp, module_of, near
+from ..engine.base import Array, GatherOp, chunk_bytes, module_of
 
 
 class ArrayGather(GatherOp):
@@ -14,9 +14,8 @@ class ArrayGather(GatherOp):
 
     def __init__(self, source: Array, scale: float, x: Array) -> None:
         super().__init__(source, scale, x)
-        # As many rows at a time as stay in the cache: a full batch of 60,000 images needs no second copy of the data
-        # set.
-        self.chunk = max(1, min(len(x), near(x) // (4 * math.prod(x.shape[1:]))))
+        # As many rows at a time as the cache holds: a full batch needs no second copy of the data set.
+        self.chunk = max(1, min(len(x), chunk_bytes(x) // (4 * math.prod(x.shape[1:]))))
         self.raw = self.scratch(source, (self.chunk, *source.shape[1:]), source.dtype)
         # The products, where x is wider than they are.
         self.product = None if x.dtype == np.float32 else self.scratch(x, (self.chunk, *x.shape[1:]), np.float32)

@@ -21,8 +21,8 @@ KERNELS = {np.dtype(np.uint8): "gather_bytes", np.dtype(np.float32): "gather_flo
 
 
 class NaiveGather(GatherSegment):
-    """With an order, one launch finds each sample's row; the next one, one thread for each number, scales the rows into
-    x.
+    """Two launches: the row of each sample in the epoch's order, if there is one; then the rows, scaled, a thread for
+    each number.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
@@ -35,20 +35,14 @@ class NaiveGather(GatherSegment):
         if self.samples.order is not None:
             self.ordering = device.kernel(NAIVE, "gather_order")
             self.rows = self.scratch((len(self.x),), np.int32)
-            device.fill(
-                self.rows, 0
-            )  # a kernel that reads them before they are written reads a sample, not beyond all of them
+            device.fill(self.rows, 0)  # rows that no launch has written yet are those of a sample
 
     def forward(self, part: Slice) -> Launches:
         s, n = self.samples, part.n
         found: Launches = []
         if s.order is not None:
-            found.append(
-                flat(self.ordering, n, self.block_size, s.order, s.step, self.rows, n, self.subgraph.batch, part.offset)
-            )
+            arguments = s.order, s.step, self.rows, n, self.subgraph.batch, part.offset
+            found.append(flat(self.ordering, n, self.block_size, *arguments))
         rows = None if s.order is None else self.rows
-        where = s.labels, self.target, self.size, n
-        return [
-            *found,
-            by_sample(self.gathering, self.size, n, self.block_size, s.stored, rows, s.scale, self.x, *where),
-        ]
+        arguments = s.stored, rows, s.scale, self.x, s.labels, self.target, self.size, n
+        return [*found, by_sample(self.gathering, self.size, n, self.block_size, *arguments)]

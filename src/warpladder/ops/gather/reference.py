@@ -1,4 +1,4 @@
-"""What a batch is: some rows of the data set, as the float32 numbers that every rung is given."""
+"""A batch: rows of the data set, as the float32 numbers that every rung trains on."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ..engine.segments import GatherSegment, Operands
 
 WIDE = Path(__file__).with_name("wide.cu")
 
-#: What a thread reads and writes, for samples of each type, one number at a time and four.
+#: Types that a thread reads and writes, by the type of samples, one number at a time and four.
 TYPES = {
     (np.dtype(np.uint8), 1): "unsigned char, float",
     (np.dtype(np.uint8), 4): "uchar4, float4",
@@ -25,8 +25,7 @@ TYPES = {
 
 
 class WideGather(GatherSegment):
-    """One launch: a block for each sample finds its row and copies it, four numbers at a time where a sample's size is
-    a multiple of four.
+    """One launch: a block finds the row of a sample and copies it, four numbers at a time if four divides the size.
 
     block_size bounds the threads of a block; short rows have fewer.
     """
@@ -43,9 +42,6 @@ class WideGather(GatherSegment):
 
     def forward(self, part: Slice) -> Launches:
         s = self.samples
-        where = s.labels, self.target, s.order, s.step
-        return [
-            self.kernel.bind(
-                part.n, self.threads, s.stored, s.scale, self.x, *where, self.size, self.subgraph.batch, part.offset
-            )
-        ]
+        arguments = s.stored, s.scale, self.x, s.labels, self.target, s.order, s.step
+        numbers = self.size, self.subgraph.batch, part.offset
+        return [self.kernel.bind(part.n, self.threads, *arguments, *numbers)]

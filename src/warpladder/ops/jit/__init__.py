@@ -1,5 +1,4 @@
-"""Compiled CPU code: numba's functions with a cache on disk (cache.py), the seconds spent compiling, the processor
-compiled for.
+"""numba's compiled functions: their cache on disk (cache.py), the seconds of compilation, the processor compiled for.
 
-It imports errors alone. Begin with cache.py.
+It imports errors and files alone. Begin with cache.py.
 """

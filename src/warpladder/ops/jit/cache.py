@@ -1,8 +1,8 @@
 """`compiled`: numba.njit with a disk cache that is never stale and that survives an edit of comments.
 
-numba keys its cache by the text of the function's own file and by the function's line: an edit of a comment compiles
+The key of numba's own cache is the text of the function's file and the function's line: an edit of a comment compiles
 everything again, and a change in an imported function or constant goes unnoticed. Here every state of the sources has a
-folder of its own, named by a hash (sources.py); in it a function is known by its number among the module's functions.
+folder, named by a hash (sources.py); in it a function is known by its number among the module's functions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...files.cache import DAY, Cache, CacheLimits, why_not_writable
 from .compile_time import listen
 from .sources import exact_key, functions_of, key
 
-#: One folder for each of the latest states of the sources; others are deleted once they are unused for a day.
+#: A folder for each of the latest states of the sources; others are deleted after a day without use.
 FOLDERS = Cache("numba", "compiled code", "the next start compiles it again", limits=CacheLimits(entries=8, young=DAY))
 
 #: Part of the names of this process's files.
@@ -36,9 +36,9 @@ _decorating = threading.Lock()
 def compiled(function: Callable | None = None, /, **options: Any) -> Any:
     """Compile a function with `numba.njit` and these options, and store the machine code in the user's cache folder.
 
-    Use it as `@compiled` or `@compiled(error_model="numpy", ...)`. Other Python threads go on while it runs (`nogil`):
-    a step of the loops can take a second. If the folder cannot be written, one warning reports it, and every process
-    compiles the function anew.
+    Use it as `@compiled` or `@compiled(error_model="numpy", ...)`. Other Python threads run meanwhile (`nogil`): a step
+    of the loops can take a second. If the folder cannot be written, one warning reports it, and every process compiles
+    anew.
     """
     import numba
 
@@ -64,8 +64,8 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
 
 
 def _name(stored: Any, function: Callable) -> None:
-    """Name a function's index by the function's number instead of its line, and stamp it with the file's meaning: the
-    folder's hash does not cover files outside the package.
+    """Name a function's index by the function's number, not its line, and stamp it with the meaning of its file, which
+    the folder's hash does not cover outside the package.
     """
     index = stored._cache_file
     line, base, stamp = function.__code__.co_firstlineno, stored._impl.filename_base, index._source_stamp
@@ -81,7 +81,7 @@ def _name(stored: Any, function: Callable) -> None:
 
 
 def _or(instead: Callable[[], Any], read: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a reader of cache files such that a damaged file counts as absent: it is compiled and written anew."""
+    """Wrap a reader of cache files so that a damaged file counts as absent: it is compiled and written anew."""
 
     def read_if_whole(*arguments: Any) -> Any:
         try:
@@ -98,7 +98,7 @@ def _absent() -> None:
 
 
 def _warning(save: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a writer of compiled code such that a full disk costs a warning, not the training."""
+    """Wrap a writer of compiled code so that a full disk costs a warning, not the training."""
 
     def save_if_possible(*arguments: Any) -> None:
         try:

@@ -1,6 +1,4 @@
-"""What compiling takes: counted, so that no epoch is charged with it, and said when it begins, because it may take
-long.
-"""
+"""Time of compilation: counted, so that no epoch is charged with it, and announced, because it may take long."""
 
 from __future__ import annotations
 
@@ -13,34 +11,32 @@ from typing import Any
 
 
 class Compiling:
-    """Counts the seconds that numba compiles in this process; code that is fetched from the cache does not count.
+    """Seconds that numba compiles in this process; code from the cache does not count.
 
-    seconds : so far.
-    say : called with a line when compiling begins, once, where somebody wants to know.
+    seconds : total so far.
+    announce : called once with a line when compilation begins; None for silence.
     """
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.say: Callable[[str], None] | None = None
+        self.announce: Callable[[str], None] | None = None
         self._depth = 0
         self._began = 0.0
         self._collects = False
 
     def begin(self) -> None:
-        """Note that a function is being compiled: by itself, or because another that is being compiled calls it."""
+        """Count a compilation from now on; compilations of called functions are part of it."""
         if self._depth == 0:
             self._began = time.perf_counter()
             self._collects = gc.isenabled()
-            # a compiler makes millions of objects that it needs to the end: looking for garbage takes a sixth of its
-            # time
-            gc.disable()
-            if self.say is not None:
-                self.say("compiling for this processor, which takes some seconds: once, then the code is kept")
-                self.say = None
+            gc.disable()  # a compiler needs its millions of objects to the end: collection takes a sixth of its time
+            if self.announce is not None:
+                self.announce("compiling for this processor, which takes some seconds: once, then the code is stored")
+                self.announce = None
         self._depth += 1
 
     def end(self) -> None:
-        """A function that `begin` announced is compiled."""
+        """End the compilation that `begin` began."""
         self._depth -= 1
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._began
@@ -48,14 +44,14 @@ class Compiling:
                 gc.enable()
 
     @contextmanager
-    def announced(self, say: Callable[[str], None] | None) -> Iterator[None]:
-        """Context in which `say` announces the first compilation; None keeps the announcer that is set."""
-        before = self.say
-        self.say = say or before
+    def announced(self, announce: Callable[[str], None] | None) -> Iterator[None]:
+        """Context in which `announce` receives the first compilation; None leaves the announcer that is set."""
+        before = self.announce
+        self.announce = announce or before
         try:
             yield
         finally:
-            self.say = None if self.say is None else before
+            self.announce = None if self.announce is None else before
 
 
 compiling = Compiling()
@@ -63,7 +59,7 @@ compiling = Compiling()
 
 @cache
 def listen() -> None:
-    """Report each of numba's compilations to `compiling`; `compiled` calls this once."""
+    """Report each of numba's compilations to `compiling`; `compiled` calls this."""
     from numba.core import event
 
     class Listener(event.Listener):

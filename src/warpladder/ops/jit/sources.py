@@ -1,6 +1,4 @@
-"""Hash of everything that decides machine code: the sources that compiled code can reach, without comments and
-docstrings, and the versions of the compilers.
-"""
+"""Hash of all that decides machine code: sources that compiled code can reach, without comments, and compiler versions."""
 
 from __future__ import annotations
 
@@ -14,16 +12,9 @@ from .target import versions
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
-#: Files that compiled code can reach: kernels live in ops and trainers, which may import no more than these.
-REACHABLE = (
-    "errors/**/*.py",
-    "nets/**/*.py",
-    "config/**/*.py",
-    "optimizers/**/*.py",
-    "data/order.py",
-    "ops/**/*.py",
-    "trainers/**/*.py",
-)
+#: Files that compiled code can reach: kernels are in ops and trainers, which may import no more than these.
+FOLDERS = "errors", "nets", "config", "optimizers", "ops", "trainers"
+REACHABLE = (*(f"{folder}/**/*.py" for folder in FOLDERS), "data/order.py")
 
 
 def key() -> str:
@@ -32,7 +23,7 @@ def key() -> str:
 
 
 def exact_key() -> str:
-    """Hash as `key`, of the sources' bytes: two states with one exact key have one key. It takes no parsing."""
+    """Hash as `key`, of the bytes of the sources: equal exact keys mean equal keys. It needs no parsing."""
     return _hash(_sources())
 
 
@@ -52,7 +43,7 @@ def meaning(source: bytes) -> bytes:
 
 @cache
 def functions_of(path: str) -> tuple[list[int], str]:
-    """First line of every function of a file, decorators included, in order; and a hash of the file's meaning."""
+    """First line of every function of a file, decorators included, in order; and a hash of the meaning of the file."""
     source = Path(path).read_bytes()
     functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
     lines = sorted(min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) for node in functions)

@@ -8,28 +8,27 @@ from functools import cache
 #: Kinds of core for which numba leaves AVX alone, by LLVM's names.
 WITHOUT_AVX = {"corei7-avx", "core-avx-i", "sandybridge", "ivybridge", "nocona"}
 
-#: What else decides the machine code, as numba reads it from the environment.
-SETTINGS = (
-    "NUMBA_OPT",
-    "NUMBA_LOOP_VECTORIZE",
-    "NUMBA_SLP_VECTORIZE",
-    "NUMBA_DISABLE_INTEL_SVML",
-    "NUMBA_LLVM_PASS_TIMINGS",
+#: Variables of the environment that decide the machine code too.
+SETTINGS = tuple(
+    f"NUMBA_{name}" for name in ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DISABLE_INTEL_SVML", "LLVM_PASS_TIMINGS")
 )
 
 
 @cache
 def target() -> tuple[str, str]:
-    """LLVM's name of the kind of core, and its features as one text, "+avx2,-avx512f,...": this machine's, or those
-    that NUMBA_CPU_NAME and others say.
+    """LLVM's name of the kind of core, and its features as one text, "+avx2,-avx512f,...".
+
+    They are this machine's, unless NUMBA_CPU_NAME and others override them.
     """
     import llvmlite.binding as llvm
 
     named = os.environ.get("NUMBA_CPU_NAME")
     name = llvm.get_host_cpu_name() if named is None else named
-    said = os.environ.get("NUMBA_CPU_FEATURES", "" if name.lower() == "generic" and named is not None else None)
-    if said is not None:
-        return name, said
+    features_named = os.environ.get(
+        "NUMBA_CPU_FEATURES", "" if name.lower() == "generic" and named is not None else None
+    )
+    if features_named is not None:
+        return name, features_named
     try:
         features = llvm.get_host_cpu_features()
     except RuntimeError:  # LLVM knows none for this system
@@ -41,8 +40,8 @@ def target() -> tuple[str, str]:
 
 
 def versions() -> str:
-    """A text that differs wherever machine code may: the installed versions of numba and llvmlite, the target, and
-    settings in the environment.
+    """Text that differs whenever machine code may: versions of numba and llvmlite, the target, settings in the
+    environment.
     """
     from importlib.metadata import version
 

@@ -22,14 +22,16 @@ class LibraryLinear(PlannedOp):
             self.bias_sums = ColumnSums(device, len(buffers.x), buffers.y.shape[1], block_size)
             self.workspace += self.bias_sums.workspace
 
-    def plan(self, name: str, n: int, room: int) -> LibraryPlan:
+    def plan(self, name: str, n: int, workspace: int) -> LibraryPlan:
         t, library = self.buffers, cublas(self.device)
         inputs, outputs = t.x.shape[1], t.y.shape[1]
         if name == "y":
-            return CublasProduct(library, name, t.x, t.w, t.y, n, outputs, inputs, turn_b=True, bias=t.b, room=room)
+            return CublasProduct(
+                library, name, t.x, t.w, t.y, n, outputs, inputs, turn_b=True, bias=t.b, workspace=workspace
+            )
         if name == "dw":
-            return CublasProduct(library, name, t.dy, t.x, t.dw, outputs, inputs, n, turn_a=True, room=room)
-        return CublasProduct(library, name, t.dy, t.w, t.dx, n, inputs, outputs, room=room)
+            return CublasProduct(library, name, t.dy, t.x, t.dw, outputs, inputs, n, turn_a=True, workspace=workspace)
+        return CublasProduct(library, name, t.dy, t.w, t.dx, n, inputs, outputs, workspace=workspace)
 
     def forward(self, part: Slice) -> Launches:
         return [self.call("y", part.n)]

@@ -9,10 +9,10 @@ from ..engine.base import Array, Buffers, Op, module_of
 
 
 class ArrayMaxPool2d(Op):
-    """Each output remembers which position of its window won; the gradient goes there.
+    """Each output stores the argmax index of its window; the gradient goes back there.
 
-    x is (n, c, h, w), y (n, c, oh, ow). Position t = i * k + j of every window, seen as one array
-    of y's shape, is x[:, :, i::s, j::s] cut to (oh, ow).
+    x is (n, c, h, w), y (n, c, oh, ow). Position t = i * k + j of all windows, an array of y's shape, is x[:, :, i::s,
+    j::s] cut to (oh, ow).
     """
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
@@ -25,8 +25,8 @@ class ArrayMaxPool2d(Op):
             self.latest = self.scratch(y, y.shape, self.argmax.dtype)
             self.mask = self.scratch(y, y.shape, np.bool_)
             self.routed = self.scratch(y, y.shape)
-        self.apart = self.s >= self.k  # then no pixel is in two windows
-        self.covered = self.s == self.k and buffers.x.shape[2] % self.k == buffers.x.shape[3] % self.k == 0
+        self.is_disjoint = self.s >= self.k  # no pixel is in two windows
+        self.is_covered = self.s == self.k and buffers.x.shape[2] % self.k == buffers.x.shape[3] % self.k == 0
 
     def _position(self, image: Array, t: int) -> Array:
         i, j = divmod(t, self.k)
@@ -44,9 +44,8 @@ class ArrayMaxPool2d(Op):
             if t.dx is not None:
                 better = xp.greater(candidate, y, out=self.mask[:n])
                 xp.multiply(better, self.argmax.dtype.type(number), out=self.latest[:n])
-                xp.maximum(
-                    self.argmax[:n], self.latest[:n], out=self.argmax[:n]
-                )  # the numbers rise: the latest argmax stands
+                # Numbers rise, and so the latest argmax stays.
+                xp.maximum(self.argmax[:n], self.latest[:n], out=self.argmax[:n])
             xp.maximum(y, candidate, out=y)
 
     def backward(self, n: int) -> None:
@@ -54,12 +53,12 @@ class ArrayMaxPool2d(Op):
         if t.dx is None:
             return
         xp, dx, dy, argmax = module_of(t.dy), t.dx[:n], t.dy[:n], self.argmax[:n]
-        if not self.covered:
+        if not self.is_covered:
             dx[...] = 0
         for number in range(self.k**2):
             mine = xp.equal(argmax, argmax.dtype.type(number), out=self.mask[:n])
             target = self._position(dx, number)
-            if self.apart:
+            if self.is_disjoint:
                 xp.multiply(dy, mine, out=target)
             else:
                 target += xp.multiply(dy, mine, out=self.routed[:n])

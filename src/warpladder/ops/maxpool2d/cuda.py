@@ -17,12 +17,11 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveMaxPool2d(Segment):
-    """Each output remembers which place of its window won; each input's thread asks the windows over it."""
+    """Each output stores the argmax index of its window; the thread of an input goes through the windows over it."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        layers, buffers = subgraph.layers, operands.buffers
-        (layer,) = layers
+        buffers, (layer,) = operands.buffers, subgraph.layers
         assert isinstance(layer, MaxPool2d)
         _, c, h, w = buffers.x.shape
         _, _, oh, ow = buffers.y.shape
@@ -34,36 +33,12 @@ class NaiveMaxPool2d(Segment):
 
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
-        return [
-            by_sample(
-                self.forward_kernel,
-                self.outputs,
-                n,
-                self.block_size,
-                t.x,
-                t.y,
-                self.argmax,
-                self.outputs,
-                n,
-                *self.shape,
-            )
-        ]
+        arguments = t.x, t.y, self.argmax, self.outputs, n, *self.shape
+        return [by_sample(self.forward_kernel, self.outputs, n, self.block_size, *arguments)]
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         if t.dx is None:
             return []
-        return [
-            by_sample(
-                self.backward_kernel,
-                self.inputs,
-                n,
-                self.block_size,
-                t.dy,
-                self.argmax,
-                t.dx,
-                self.inputs,
-                n,
-                *self.shape,
-            )
-        ]
+        arguments = t.dy, self.argmax, t.dx, self.inputs, n, *self.shape
+        return [by_sample(self.backward_kernel, self.inputs, n, self.block_size, *arguments)]

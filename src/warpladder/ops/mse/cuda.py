@@ -15,29 +15,25 @@ from ..engine.segments import LossSegment, Operands
 
 NAIVE = Path(__file__).with_name("naive.cu")
 
-#: Blocks that add up the loss, at most: enough to keep a GPU busy, few enough for one block to add them.
+#: Most blocks that add up the loss: enough to keep a GPU busy, few enough for one block to add their sums.
 BLOCKS = 1024
 
 
 class NaiveMSE(LossSegment):
-    """The gradient, one thread for each number; the loss, blocks and then the sum of their sums."""
+    """The gradient, one thread for each number; sums of the loss by blocks; then the sum of these, with the log."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
         self.size = math.prod(self.x.shape[1:])
-        self.gradient, self.loss, self.logging = (
-            device.kernel(NAIVE, name) for name in ("mse_gradient", "mse_loss", "mse_log")
-        )
+        names = "mse_gradient", "mse_loss", "mse_log"
+        self.gradient, self.loss, self.logging = (device.kernel(NAIVE, name) for name in names)
         self.parts = self.scratch((min(BLOCKS, ceil_div(self.x.size, block_size)),), np.float64)
 
     def forward(self, part: Slice) -> Launches:
-        n, batch = part.n, part.batch
-        count, everything = n * self.size, batch * self.size
-        blocks = min(BLOCKS, ceil_div(count, self.block_size))
-        log = *self.log.entry(part.has_loss), part.first, part.last
-        gradient = flat(self.gradient, count, self.block_size, self.x, self.target, self.dx, count, everything)
-        sums: Launches = (
-            [self.loss.bind(blocks, self.block_size, self.x, self.target, self.parts, count)] if part.has_loss else []
-        )
-        logging = self.logging.bind(1, self.block_size, self.parts, blocks if part.has_loss else 0, everything, *log)
-        return [gradient, *sums, logging]
+        count, everything, size = part.n * self.size, part.batch * self.size, self.block_size
+        blocks = min(BLOCKS, ceil_div(count, size))
+        found: Launches = [flat(self.gradient, count, size, self.x, self.target, self.dx, count, everything)]
+        if part.has_loss:
+            found.append(self.loss.bind(blocks, size, self.x, self.target, self.parts, count))
+        parts = self.parts, blocks if part.has_loss else 0, everything
+        return [*found, self.logging.bind(1, size, *parts, *self.entry(part))]

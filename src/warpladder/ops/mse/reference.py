@@ -6,7 +6,7 @@ import numpy as np
 
 
 def forward(x: np.ndarray, target: np.ndarray) -> float:
-    """The mean over all elements of (x - target)^2."""
+    """Mean over all elements of (x - target)^2."""
     return float(np.mean((x - target) ** 2))
 
 

@@ -14,13 +14,14 @@ from ..engine.segments import LossSegment, Operands
 
 TILED = Path(__file__).with_name("tiled.cu")
 
-#: Blocks at most; beyond them threads take several numbers each.
+#: Most blocks; beyond them threads take several numbers each.
 BLOCKS = 1024
 
 
 class TiledMSE(LossSegment):
-    """One launch, four numbers at a time where a sample's size is a multiple of four. Without a dx the loss alone:
-    the launch that wrote x has written its gradient.
+    """One launch, four numbers at a time if four divides the size of a sample.
+
+    Without a dx it computes the loss alone: the launch that wrote x has written the gradient.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
@@ -28,21 +29,14 @@ class TiledMSE(LossSegment):
         self.size = math.prod(self.x.shape[1:])
         self.width = 4 if self.size % 4 == 0 else 1
         self.kernel = device.kernel(TILED, f"mse_by_warps<{'float4' if self.width == 4 else 'float'}>")
-        self.parts = self.scratch((self._blocks(len(self.x)),), np.float64)
-        self.arrived = self.scratch((1,), np.uint32)
-        device.fill(self.arrived, 0)
+        self.scratched = self.scratch((self._blocks(len(self.x)),), np.float64), self.counters()
 
     def forward(self, part: Slice) -> Launches:
-        n, batch = part.n, part.batch
-        counts = n * self.size // self.width, batch * self.size
-        log = *self.log.entry(part.has_loss), int(part.first), int(part.last)
+        counts = part.n * self.size // self.width, part.batch * self.size
         if self.dx is None and not part.has_loss:
             counts = 0, counts[1]  # the count of steps alone
-        return [
-            self.kernel.bind(
-                self._blocks(n), self.block_size, self.x, self.target, self.dx, self.parts, self.arrived, *counts, *log
-            )
-        ]
+        arguments = self.x, self.target, self.dx, *self.scratched, *counts, *self.entry(part)
+        return [self.kernel.bind(self._blocks(part.n), self.block_size, *arguments)]
 
     def _blocks(self, n: int) -> int:
         return min(BLOCKS, ceil_div(n * self.size // self.width, self.block_size))

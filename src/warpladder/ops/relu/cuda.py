@@ -14,7 +14,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class NaiveReLU(Segment):
-    """y may be x, and dx may be dy."""
+    """One thread for each number. y may be x, and dx may be dy."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -22,13 +22,9 @@ class NaiveReLU(Segment):
         self.backward_kernel = device.kernel(NAIVE, "relu_backward")
 
     def forward(self, part: Slice) -> Launches:
-        t, n = self.buffers, part.n
-        count = t.x[:n].size
+        t, count = self.buffers, self.buffers.x[: part.n].size
         return [flat(self.forward_kernel, count, self.block_size, t.x, t.y, count)]
 
     def backward(self, part: Slice) -> Launches:
-        t, n = self.buffers, part.n
-        if t.dx is None:
-            return []
-        count = t.y[:n].size
-        return [flat(self.backward_kernel, count, self.block_size, t.y, t.dy, t.dx, count)]
+        t, count = self.buffers, self.buffers.y[: part.n].size
+        return [] if t.dx is None else [flat(self.backward_kernel, count, self.block_size, t.y, t.dy, t.dx, count)]

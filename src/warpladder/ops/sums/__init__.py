@@ -1,4 +1,4 @@
-"""Sums over the rows or the columns of a matrix, which gradients of weights and biases end with.
+"""Sums over the rows or the columns of a matrix, the last step of gradients of weights and biases.
 
 It imports ops/engine. Begin with naive.cu.
 """

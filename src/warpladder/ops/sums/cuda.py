@@ -1,4 +1,4 @@
-"""Sums over rows and columns as kernels, and the two levels in which a gradient is summed over samples."""
+"""Sums over rows and columns as kernels, and the two levels of a sum of gradients over samples."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..engine.kernels import Launches, OnDevice, ceil_div
 
 NAIVE = Path(__file__).with_name("naive.cu")
 
-#: Rows that one thread adds up; longer columns are summed in partials, whose sums are summed in turn.
+#: Most rows that one thread adds up; longer columns are summed in partials, and then their sums.
 PARTIAL = 256
 
-#: Threads that a GPU keeps busy with. Fewer sums than this are split into partials of samples.
+#: Threads that keep a GPU busy; fewer sums than this are split into partials of samples.
 BUSY = 1 << 18
 
 
@@ -26,15 +26,15 @@ class RowSums(OnDevice):
         self.kernel = device.kernel(NAIVE, "sum_rows")
 
     def launch(self, a: Array, rows: int, columns: int, out: Array) -> Launch:
-        """a: rows * columns numbers; out: `rows` of them."""
+        """a: rows * columns numbers; out: `rows` numbers."""
         return flat(self.kernel, rows, self.block_size, a, out, rows, columns)
 
 
 class ColumnSums(OnDevice):
     """out[c] = sum over r of a[r, c], for up to `most` rows.
 
-    Partials of rows are summed at the same time, and then the partials' sums: many threads, and a rounding error
-    that grows with the square root of a partial, not of all rows.
+    Partials of rows are summed concurrently, and then their sums: many threads, and a rounding error that grows with
+    the square root of a partial, not of all rows.
     """
 
     def __init__(self, device: Device, most: int, columns: int, block_size: int) -> None:
@@ -47,7 +47,7 @@ class ColumnSums(OnDevice):
             self.levels.append(self.scratch((most, columns)))
 
     def launches(self, a: Array, rows: int, out: Array) -> Launches:
-        """a: rows * columns numbers; out: `columns` of them."""
+        """a: rows * columns numbers; out: `columns` numbers."""
         found: Launches = []
         for level in self.levels:
             if rows <= PARTIAL:
@@ -59,21 +59,20 @@ class ColumnSums(OnDevice):
     def _launch(self, a: Array, rows: int, out: Array) -> Launch:
         partial = min(rows, PARTIAL)
         partials = ceil_div(rows, partial)
-        return by_sample(
-            self.kernel, self.columns, partials, self.block_size, a, out, self.columns, rows, partial, partials
-        )
+        arguments = a, out, self.columns, rows, partial, partials
+        return by_sample(self.kernel, self.columns, partials, self.block_size, *arguments)
 
 
 class SampleSums(OnDevice):
-    """A gradient's sum over samples: a kernel sums partials of samples, each thread one weight of one partial; then the
-    partials are added up.
+    """Sum of a gradient over samples: a kernel sums partials of samples, a thread for each weight of a partial; then
+    the partials are added up.
 
-    One thread for each weight alone would leave a GPU idle where a layer has few weights: 144, say, each a sum over
+    A thread for each weight alone would leave a GPU idle if a layer has few weights, such as 144, each a sum over
     43,000 pixels.
 
-    capacity : samples at most.
-    weights : sums.
-    least : samples in a partial, unless there are fewer.
+    capacity : most samples.
+    weights : number of sums.
+    least : fewest samples in a partial, unless there are fewer.
     """
 
     def __init__(self, device: Device, capacity: int, weights: int, least: int, block_size: int) -> None:
@@ -85,23 +84,10 @@ class SampleSums(OnDevice):
         self.workspace += self.adding.workspace
 
     def launches(self, kernel: Kernel, n: int, out: Array, before: tuple[Any, ...], after: tuple[Any, ...]) -> Launches:
-        """Fill `out`. The kernel takes `before`, parts, weights, n, the samples in a partial, partials, and `after`."""
+        """Fill `out`. The kernel takes `before`, parts, weights, n, samples in a partial, partials, and `after`."""
         partial = max(self.least, ceil_div(n, self.most))
         partials = ceil_div(n, partial)
         parts = out if self.parts is None or partials == 1 else self.parts
-        found: Launches = [
-            by_sample(
-                kernel,
-                self.weights,
-                partials,
-                self.block_size,
-                *before,
-                parts,
-                self.weights,
-                n,
-                partial,
-                partials,
-                *after,
-            )
-        ]
+        arguments = *before, parts, self.weights, n, partial, partials, *after
+        found: Launches = [by_sample(kernel, self.weights, partials, self.block_size, *arguments)]
         return found if parts is out else [*found, *self.adding.launches(parts, partials, out)]

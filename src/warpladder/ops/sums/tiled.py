@@ -1,4 +1,4 @@
-"""Parts of sums, added up by trees: what ends a sum that was cut into parts so that more blocks could share it."""
+"""Split sums, added up by trees: the second launch of a sum that was split into parts so that more blocks share it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACROSS, DOWN = 32, 8
 
 
 class PartSums(OnDevice):
-    """The last launch of an op whose sums were cut into parts."""
+    """The last launch of an op whose sums were split into parts."""
 
     def __init__(self, device: Device, block_size: int) -> None:
         super().__init__(device, block_size)
@@ -22,13 +22,13 @@ class PartSums(OnDevice):
         self.outputs_kernel = device.kernel(TILED, "add_outputs")
 
     def gradients(self, parts: Array, count: int, dw: Array, db: Array) -> Launch:
-        """dw and db from `count` parts, each of which holds both, one after the other."""
+        """dw and db from `count` parts; each has both, one after the other."""
         blocks = ceil_div(dw.size + db.size, ACROSS)
         return self.gradients_kernel.bind(blocks, (ACROSS, DOWN), parts, count, dw, dw.size, db, db.size)
 
     def outputs(
         self, parts: Array, count: int, bias: Array | None, y: Array, rows: int, columns: int, fused_relu: bool
     ) -> Launch:
-        """y[:rows] from `count` parts (rows, columns), with bias and ReLU where they are wanted."""
+        """y[:rows] from `count` parts (rows, columns), with bias and ReLU if there are any."""
         blocks, size = ceil_div(rows * columns, ACROSS), rows * columns
         return self.outputs_kernel.bind(blocks, (ACROSS, DOWN), parts, count, bias, y, size, columns, int(fused_relu))

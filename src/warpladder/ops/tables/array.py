@@ -1,4 +1,4 @@
-"""Every operation as array expressions on BLAS, for NumPy and for CuPy."""
+"""Every operation as array expressions on BLAS, for NumPy and CuPy."""
 
 from __future__ import annotations
 

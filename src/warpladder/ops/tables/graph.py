@@ -1,6 +1,7 @@
-"""What the graph rung replays: the gemm rung's kernels, or the tiled rung's where a tuner finds them faster.
+"""Segments that the graph rung replays: those of the gemm rung, or of the tiled rung where a tuner finds them faster.
 
-A first layer gathers its samples itself, a last thin layer and the loss are one, and so are whole steps of thin nets.
+A first layer gathers its samples itself; a last thin layer and the loss are one segment, and so are whole steps of thin
+nets.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from . import gemm, tiled
 
 
 class Tiled(SeparateSegments):
-    """The tiled rung's ops."""
+    """Layers by the tiled rung's segments."""
 
     table = tiled.TABLE
 

@@ -1,4 +1,4 @@
-"""The resident rung's kernels, with some operations given to cuBLASLt and cuDNN (S5 adds one after the other)."""
+"""The resident rung's kernels, with some operations by cuBLASLt and cuDNN (S5 adds one after the other)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import resident
 
 
 def table(operations: Collection[str]) -> KernelTable:
-    """A table in which these operations, of "linear", "conv2d" and "cross_entropy", are the libraries'."""
+    """Table in which the libraries compute these operations, of "linear", "conv2d" and "cross_entropy"."""
     segments = dict(resident.TABLE.segments)
     if "linear" in operations:
         segments[Linear,] = LibraryLinear
@@ -27,5 +27,5 @@ def table(operations: Collection[str]) -> KernelTable:
 
 
 def why_not(operations: Collection[str]) -> str | None:
-    """A line that says which package is missing for these operations, or None."""
+    """Reason why these operations cannot run: the package that is missing; None if there is none."""
     return library.why_not(cublas="linear" in operations, cudnn="conv2d" in operations or "cross_entropy" in operations)

@@ -1,4 +1,4 @@
-"""The naive kernels, but loss, gradient and accuracy of cross-entropy in one (S5)."""
+"""The naive kernels, with loss, gradient and accuracy of cross-entropy in one launch (S5)."""
 
 from __future__ import annotations
 

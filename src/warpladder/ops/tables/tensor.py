@@ -1,7 +1,7 @@
-"""Linear and Conv2d on tensor cores; the tiled rung's kernels for all that is no product.
+"""Linear and Conv2d on tensor cores; the tiled rung's kernels for all other nodes.
 
-A thin last layer is one with its loss, in fp32 whatever the precision, where its products are a small share of the
-net's (outside.py): they would leave most of a fragment of tensor cores empty.
+A thin last layer is one segment with its loss, in fp32 in every precision, if its products are a small share of the
+net's (engine/tensor_limits.py): it would leave most of a fragment of tensor cores empty.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Few:
                 ceil_div(a.inputs, TILE) + ceil_div(a.small, COLUMNS) + 1, THREADS, x, a.scale, a.g, n, a.inputs,
                 small, small.shape[1], a.small,
                 a.out, self.lost, self.hits, dw1, db1, dw2, db2, *a.updated(part), *a.log.entry(part.has_loss), batch,
-                int(part.first),
-                int(part.last),
+                int(part.is_first),
+                int(part.is_last),
             )
         ]  # fmt: skip

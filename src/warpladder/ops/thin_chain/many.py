@@ -89,6 +89,6 @@ class Many:
                 ceil_div(size, COLUMNS) + ceil_div(a.small, COLUMNS) + 1, FINISHING, self.parts, partials, size,
                 self.small, self.lost, self.hits,
                 ceil_div(n, SAMPLES), a.small, a.width, a.out, dw1, db1, *a.second(a.gradients), *a.updated(part),
-                *a.log.entry(part.has_loss), batch, int(part.first), int(part.last),
+                *a.log.entry(part.has_loss), batch, int(part.is_first), int(part.is_last),
             ),
         ]  # fmt: skip

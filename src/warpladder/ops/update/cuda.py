@@ -1,4 +1,4 @@
-"""The update as a kernel of the optimizer's own."""
+"""The update by the kernel of the optimizer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FILE = "step.cu"
 
 
 def limit(config: TrainConfig) -> float:
-    """What no element of a gradient may exceed; infinity where nothing is clipped."""
+    """Largest absolute value of an element of a gradient; infinity if nothing is clipped."""
     return math.inf if config.clip_value is None else config.clip_value
 
 
 class NaiveUpdate(KernelUpdate):
-    """One thread for each parameter of the whole net: one launch a step."""
+    """One thread for each parameter of the net, in one launch a step."""
 
     def __init__(
         self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...],
@@ -31,6 +31,6 @@ class NaiveUpdate(KernelUpdate):
         return [flat(self.kernel, self.params.size, self.block_size, *self.arguments(self.params.size, numbers, step))]
 
     def arguments(self, count: int, numbers: Array, step: Array | None) -> tuple[object, ...]:
-        """What the kernels of update.cuh take, for this many threads."""
+        """Arguments of the kernels of update.cuh, for this many threads."""
         first, second = (*self.slots, None, None)[:2]
         return self.params, self.grads, first, second, count, limit(self.config), numbers, step

@@ -8,28 +8,25 @@ from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import KernelUpdate
 from .cuda import limit
 
-#: Arguments of the fused update for a launch that leaves parameters as they are: null arrays, and settings of SGD that
-#: the kernel does not read.
+#: Arguments of the fused update for a launch that does not update: null arrays, and settings of SGD that it does not
+#: read.
 NOTHING = (None, None, None, 0.0, 0.0, 0, 0.0, 0.0)
 
 
 def fuses(subgraph: Subgraph) -> bool:
-    """Whether a segment may update its parameters itself: by SGD at a constant rate, whose settings are arguments of
-    its kernels.
-    """
+    """True if a segment may update its parameters: SGD at a constant rate, whose settings are arguments of its kernels."""
     config = subgraph.config
     return config is not None and isinstance(config.optimizer, SGD) and config.steady
 
 
 def settings(update: KernelUpdate | None, part: Slice, gradient: Array | None = None) -> tuple[object, ...]:
-    """Gradients, parameters, momentum buffer and the settings of SGD, as `Flat` of device/include/parameter.cuh;
-    NOTHING where a slice is not the whole batch.
+    """Arguments of the fused update, as `Flat` of device/include/parameter.cuh; NOTHING if a slice is not the whole
+    batch.
 
-    gradient : the gradients of one parameter array, where the kernel finishes no others: it then touches nothing else
-    of the three arrays, so that
-        kernels that do may run concurrently with it.
+    gradient : gradient of one parameter array, if the kernel finishes no other. The kernel then touches nothing else of
+    the three flat arrays, and others may run concurrently.
     """
-    if update is None or not part.whole:
+    if update is None or not part.is_whole:
         return NOTHING
     sgd = update.config.optimizer
     assert isinstance(sgd, SGD)

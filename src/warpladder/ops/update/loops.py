@@ -16,7 +16,7 @@ from ..jit.cache import compiled
 
 @compiled
 def clip(g: np.ndarray, limit: float) -> None:
-    """Every number of g brought to [-limit, limit]."""
+    """Clip every number of g to [-limit, limit]."""
     for i in range(len(g)):
         if abs(g[i]) > limit:  # NaN stays NaN
             g[i] = min(max(g[i], -limit), limit)
@@ -24,12 +24,12 @@ def clip(g: np.ndarray, limit: float) -> None:
 
 @cache
 def compiled_rule(optimizer: type[Optimizer]) -> Callable[..., Any]:
-    """An optimizer's loop, compiled; divisions are IEEE's, so that they can be done several at a time."""
+    """Compiled loop of an optimizer, with IEEE divisions, so that they can be vectorised."""
     return compiled(error_model="numpy")(optimizer.form("loops").step)
 
 
 class LoopsUpdate(UpdateOp):
-    """A loop for clipping and one for the step."""
+    """A loop that clips and a loop of the step."""
 
     def __init__(self, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...]) -> None:
         super().__init__(config, params, grads, slots)

@@ -1,4 +1,4 @@
-"""The update in float64: the truth that every other one is compared with."""
+"""The update in float64, with which every other one is compared."""
 
 from __future__ import annotations
 
@@ -14,17 +14,10 @@ def step(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Parameters and the optimizer's slots after a step.
 
-    Parameters
-    ----------
-    w, g : ndarray
-        Parameters and the gradient of the loss by them, of one shape.
-    slots : mapping
-        The arrays of `Optimizer.slots`, by name, of the same shape.
-    config : TrainConfig
-    rate : float
-        The learning rate of this step.
-    number : int
-        Which update it is, counted from 1.
+    w, g : parameters and the gradient of the loss by them, of one shape.
+    slots : arrays of `Optimizer.slots`, by name, of the same shape.
+    rate : learning rate of this step.
+    number : number of the update, from 1.
     """
     if config.clip_value is not None:
         g = np.clip(g, -config.clip_value, config.clip_value)

@@ -10,12 +10,11 @@ from .cuda import FILE, NaiveUpdate
 
 
 class WideUpdate(NaiveUpdate):
-    """One thread for four parameters, where an update waits for memory.
+    """One thread for four parameters, if an update is bound by memory.
 
-    Four roots and quotients one after the other take longer than that: an optimizer with two slots has a thread for
-    each parameter as long as the device holds all of them at once (Adam on mlp's 101,770 parameters, H200: 0.9 us over
-    SGD with momentum instead of 1.9). Arrays whose size four does not divide are left to the naive kernel; a trainer
-    has none.
+    Four roots and quotients one after another take longer than memory: an optimizer with two slots has a thread for
+    each parameter while the device holds all threads at once (Adam on mlp's 101,770 parameters, H200: 0.9 us over SGD
+    with momentum instead of 1.9). Arrays whose size four does not divide are left to the naive kernel.
     """
 
     def __init__(

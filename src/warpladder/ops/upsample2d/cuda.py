@@ -19,50 +19,22 @@ class NaiveUpsample2d(Segment):
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        layers, buffers = subgraph.layers, operands.buffers
-        (layer,) = layers
+        (layer,) = subgraph.layers
         assert isinstance(layer, Upsample2d)
         self.scale = layer.scale_factor
-        _, self.c, self.h, self.w = buffers.x.shape
+        _, self.c, self.h, self.w = operands.buffers.x.shape
         self.size = self.c * self.h * self.w
         self.forward_kernel = device.kernel(NAIVE, "upsample2d_forward")
         self.backward_kernel = device.kernel(NAIVE, "upsample2d_backward")
 
     def forward(self, part: Slice) -> Launches:
         t, n, outputs = self.buffers, part.n, self.size * self.scale**2
-        return [
-            by_sample(
-                self.forward_kernel,
-                outputs,
-                n,
-                self.block_size,
-                t.x,
-                t.y,
-                outputs,
-                n,
-                self.c,
-                self.h,
-                self.w,
-                self.scale,
-            )
-        ]
+        arguments = t.x, t.y, outputs, n, self.c, self.h, self.w, self.scale
+        return [by_sample(self.forward_kernel, outputs, n, self.block_size, *arguments)]
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         if t.dx is None:
             return []
-        return [
-            by_sample(
-                self.backward_kernel,
-                self.size,
-                n,
-                self.block_size,
-                t.dy,
-                t.dx,
-                self.size,
-                n,
-                self.h,
-                self.w,
-                self.scale,
-            )
-        ]
+        arguments = t.dy, t.dx, self.size, n, self.h, self.w, self.scale
+        return [by_sample(self.backward_kernel, self.size, n, self.block_size, *arguments)]

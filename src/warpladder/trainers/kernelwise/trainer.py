@@ -237,11 +237,11 @@ class KernelTrainer(Trainer):
         if not self.chain.boundaries.gathers:
             out.append(Stage("feed", no_layers, self.feed.launches(part)))
         out += [*self.chain.forward(part), *self.chain.backward(part)]
-        if not part.whole:
+        if not part.is_whole:
             assert self.adding is not None
-            out.append(Stage("sum", no_layers, self.adding.launches(part.first, part.last)))
-        if part.last and self.updates[part.whole]:
-            out.append(Stage("update", no_layers, self.updates[part.whole]))
+            out.append(Stage("sum", no_layers, self.adding.launches(part.is_first, part.is_last)))
+        if part.is_last and self.updates[part.is_whole]:
+            out.append(Stage("update", no_layers, self.updates[part.is_whole]))
         return out
 
     def rewind(self) -> None:

@@ -15,7 +15,7 @@ from ...checkpoint.plan import OpPlan, ProductPlan, Record
 from ...device import Call, Launch
 from ...device import source as sources
 from ...ops.cost.plans import Planner
-from ...ops.cost.tiles import TilePlan
+from ...ops.cost.tiles import TilePlan, TileProblem
 from ...ops.engine.chain import timed
 from ...ops.engine.segments import Segment
 from ..kernelwise.chain import Chain
@@ -165,7 +165,9 @@ class TileChoice(Choice[TilePlan]):
 
     @property
     def work(self) -> int:
-        return self.planned.problem(self.n).work(self.variants()[0])
+        problem = self.planned.problem(self.n)
+        assert isinstance(problem, TileProblem)
+        return problem.work(self.variants()[0])
 
     @property
     def name(self) -> str:

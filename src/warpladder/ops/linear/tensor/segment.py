@@ -91,7 +91,7 @@ class TensorLinear(Segment):
 
     def repacks(self, part: Slice) -> bool:
         """True if `backward` updates the weights and leaves them packed."""
-        return self.update is not None and part.whole
+        return self.update is not None and part.is_whole
 
     def prepare(self, part: Slice, repeated: bool = False) -> Launches:
         if repeated and self.repacks(part):

@@ -14,7 +14,7 @@ from ....device import Device, Limits
 from ....machine.peaks import HOPPER, RATES, TENSOR
 from ...cost.launch import blocks_by_shared, blocks_each, overlapped
 from ...cost.plans import CostProblem, Planner, depths, ranked
-from ...cost.tiles import Tile, TilePlan
+from ...cost.tiles import Tile, TilePlan, TileProblem
 from ...engine.kernels import ceil_div
 from .packed import Formats
 
@@ -205,7 +205,7 @@ def tiles_of(device: Device) -> tuple[PackedTile, ...]:
 
 
 @dataclass(frozen=True)
-class PackedProblem(CostProblem[TilePlan]):
+class PackedProblem(TileProblem):
     """C (m, n) = A B of packed factors with sums of k terms, on a device. A plan's depth counts records."""
 
     m: int
