@@ -8,18 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from references import conv2d, linear, maxpool2d, relu, upsample2d
 from segments_here import for_layers
 
 from warpladder.device import Array, Device, gpu
 from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
-from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import whole
-from warpladder.ops.linear import reference as linear
-from warpladder.ops.maxpool2d import reference as maxpool2d
-from warpladder.ops.relu import reference as relu
 from warpladder.ops.tables.naive import TABLE
-from warpladder.ops.upsample2d import reference as upsample2d
 from warpladder.proof.tolerance import bound
 
 pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))

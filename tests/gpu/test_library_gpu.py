@@ -14,6 +14,7 @@ import pytest
 from kernel_layers import layer_cases
 from kernel_losses import LOSSES
 from kernel_tools import close, nan, untouched
+from references import conv2d, linear
 from segments_here import for_layers, for_loss
 from strategies import case
 
@@ -21,7 +22,6 @@ from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.device import Array, Call, Device, Launch, gpu
 from warpladder.nets import ZOO, Conv2d, CrossEntropyLoss, Layer, Linear, Net, ReLU, Shape
-from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.library import LibraryConv2d
 from warpladder.ops.cross_entropy.library import LibraryCrossEntropy
 from warpladder.ops.engine.base import Buffers
@@ -29,7 +29,6 @@ from warpladder.ops.engine.chain import whole
 from warpladder.ops.engine.kernels import Launches, Log
 from warpladder.ops.engine.library_op import PlannedOp
 from warpladder.ops.engine.segments import KernelTable, Segment
-from warpladder.ops.linear import reference as linear
 from warpladder.ops.linear.library import LibraryLinear
 from warpladder.ops.tables import library, naive
 from warpladder.proof import verify

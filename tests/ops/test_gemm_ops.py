@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from kernel_layers import _layers as check
 from kernel_tools import close, nan, send
+from references import conv2d
 from segments_here import for_layers
 
 from warpladder.device import Device, Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
-from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.few_inputs.few_inputs import PooledGradient
 from warpladder.ops.conv2d.gemm import GemmConv2d
 from warpladder.ops.conv2d.gradients import TILES, Gradients, WeightGradient

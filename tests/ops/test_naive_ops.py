@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
+from references import conv2d, linear, maxpool2d, relu, upsample2d
 from segments_here import for_gather, for_layers, for_loss, stored
 from updates import OPTIMIZERS, drawn, named
 
@@ -16,20 +17,15 @@ from warpladder.data.order import Order
 from warpladder.device import Array, Device
 from warpladder.device.emulator import EmulatedDevice
 from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, ReLU, Shape, Upsample2d
-from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.cross_entropy import reference as cross_entropy
 from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import Gather, Slice, whole
 from warpladder.ops.engine.kernels import Launches, Log
 from warpladder.ops.engine.segments import KernelTable, LossSegment, Segment
 from warpladder.ops.gather import reference as gather
-from warpladder.ops.linear import reference as linear
-from warpladder.ops.maxpool2d import reference as maxpool2d
 from warpladder.ops.mse import reference as mse
-from warpladder.ops.relu import reference as relu
 from warpladder.ops.sums.cuda import PARTIAL, ColumnSums, RowSums
 from warpladder.ops.tables import naive, resident
-from warpladder.ops.upsample2d import reference as upsample2d
 from warpladder.optimizers import NUMBERS, Optimizer
 from warpladder.proof.tolerance import bound
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from references import conv2d, linear, maxpool2d, relu, upsample2d
 from updates import OPTIMIZERS, drawn, named
 
 from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, MaxPool2d, MSELoss, ReLU, Shape, Upsample2d
-from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.cross_entropy import reference as cross_entropy
 from warpladder.ops.engine.base import Buffers, Op, OpTable
 from warpladder.ops.gather import reference as gather
-from warpladder.ops.linear import reference as linear
-from warpladder.ops.maxpool2d import reference as maxpool2d
 from warpladder.ops.mse import reference as mse
-from warpladder.ops.relu import reference as relu
 from warpladder.ops.tables import array, loops
-from warpladder.ops.upsample2d import reference as upsample2d
 from warpladder.optimizers import Optimizer
 from warpladder.proof.tolerance import bound
 

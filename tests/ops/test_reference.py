@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
+from references import conv2d, linear, maxpool2d, relu, upsample2d
 from strategies import Case, case, cases
 
 from warpladder import nets
@@ -15,14 +16,9 @@ from warpladder.data.order import Order
 from warpladder.errors import DataError
 from warpladder.nets import CrossEntropyLoss, Linear, Net
 from warpladder.nets.params import param_slices
-from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.cross_entropy import reference as cross_entropy
-from warpladder.ops.linear import reference as linear
-from warpladder.ops.maxpool2d import reference as maxpool2d
 from warpladder.ops.mse import reference as mse
-from warpladder.ops.relu import reference as relu
 from warpladder.ops.update import reference as update
-from warpladder.ops.upsample2d import reference as upsample2d
 from warpladder.optimizers import Adam, AdamW
 from warpladder.proof import reference as trainer
 from warpladder.proof.reference import ReferenceTrainer
@@ -88,7 +84,7 @@ def test_conv2d_of_a_sample_has_the_same_bits_whatever_stands_beside_it(
 ) -> None:
     x, w, b, dy = normal(7, inputs, 6, 6), normal(outputs, inputs, 3, 3), normal(outputs), normal(7, outputs, 4, 4)
     y, (dx, dw, db) = conv2d.forward(x, w, b, 1, 0), conv2d.backward(x, w, dy, 1, 0)
-    monkeypatch.setattr(conv2d, "AT_ONCE", 1)  # a sample at a time
+    monkeypatch.setattr("warpladder.ops.conv2d.reference.AT_ONCE", 1)  # a sample at a time
     assert np.array_equal(conv2d.forward(x, w, b, 1, 0), y)
     alone = conv2d.backward(x, w, dy, 1, 0)
     assert np.array_equal(alone[0], dx)

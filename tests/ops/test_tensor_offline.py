@@ -143,11 +143,12 @@ def test_the_products_of_linear_layers_by_warpgroups_fit(precision: str, assembl
         ), name
         text = assembled[-1].partition(f".entry {found.symbols[name]}(")[2].partition(".entry")[0]
         assert (
-            text.count("wgmma.mma_async") == formats.products * min(kind.terms, 32 if kind.scaled else 64) // kind.mma
+            text.count("wgmma.mma_async")
+            == formats.products * min(kind.terms, 32 if kind.has_scales else 64) // kind.mma
         ), name
-        assert "mma.sync" not in text and text.count("fma.rn.f32") == (tile.tn // 2 if kind.scaled else 0) + UPDATE, (
-            name
-        )
+        assert (
+            "mma.sync" not in text and text.count("fma.rn.f32") == (tile.tn // 2 if kind.has_scales else 0) + UPDATE
+        ), name
 
 
 @pytest.mark.parametrize(

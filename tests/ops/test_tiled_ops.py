@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kernel_cases import KernelCase
 from kernel_tools import close, nan, send
 from kernel_turns import BY_DAY, CASES
+from references import conv2d, linear
 from segments_here import for_layers, for_loss
 from strategies import ZOO, case
 from updates import OPTIMIZERS, drawn, named
@@ -26,7 +27,6 @@ from warpladder.device import Device, Limits
 from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.device.gpu.offline import LIMITS, OfflineDevice
 from warpladder.nets import Conv2d, CrossEntropyLoss, Layer, Linear, Loss, MSELoss, Net, ReLU, Shape
-from warpladder.ops.conv2d import reference as conv2d
 from warpladder.ops.conv2d.tiled import THREADS, TiledPlan, fit
 from warpladder.ops.conv2d.tiled import TiledShape as Correlated
 from warpladder.ops.conv2d.tiled_shapes import cut, pitch
@@ -36,7 +36,6 @@ from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import whole
 from warpladder.ops.engine.kernels import Log
 from warpladder.ops.engine.segments import LossSegment
-from warpladder.ops.linear import reference as linear
 from warpladder.ops.linear.tiled import side
 from warpladder.ops.mse import reference as mse
 from warpladder.ops.tables.tiled import TABLE

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 from kernel_tools import Runs, nan, send, untouched
+from references import conv2d
 from tensor_convolutions import Edited
 from tensor_tools import placed
 from warpgroup_convolutions import Unwritten, in_bf16
@@ -21,7 +22,6 @@ from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU
 from warpladder.ops.conv2d.gradients import Gradients
 from warpladder.ops.conv2d.problem import ConvWindow, FusedConv
-from warpladder.ops.conv2d.reference import backward, forward
 from warpladder.ops.conv2d.tensor.first import first
 from warpladder.ops.conv2d.tensor.formats import HALF_FORMATS
 from warpladder.proof.tolerance import bound
@@ -163,8 +163,8 @@ def truth(asked: Asked, x: np.ndarray, w: np.ndarray, b: np.ndarray, dy: np.ndar
         rows, columns = asked.pooled[1:]
         full[:, :, e // 2 : 2 * rows : 2, e % 2 : 2 * columns : 2] = np.where(argmax == e, dy, 0)
     x, w = x.astype(float), w.astype(float)
-    _, dw, db = backward(x, w, full, 1, asked.padding)
-    return {"four": windows_of(forward(x, w, b.astype(float), 1, asked.padding)), "dw": dw, "db": db}
+    _, dw, db = conv2d.backward(x, w, full, 1, asked.padding)
+    return {"four": windows_of(conv2d.forward(x, w, b.astype(float), 1, asked.padding)), "dw": dw, "db": db}
 
 
 def prove(device: Device, asked: Asked, seed: int = 0) -> float:

@@ -12,6 +12,7 @@ from kernel_layers import LAYERS
 from kernel_losses import log_of, logged
 from kernel_tools import BATCHES, Runs, close, nan, send, untouched
 from magnitudes import longest_chain, magnitudes
+from references import linear
 from segments_here import step_of, stored
 from strategies import Case, case
 
@@ -25,7 +26,6 @@ from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import Slice, Subgraph, chain
 from warpladder.ops.engine.segments import Operands, Segment
 from warpladder.ops.gather import reference as gather
-from warpladder.ops.linear import reference as linear
 from warpladder.ops.update import reference as update_reference
 from warpladder.ops.update.cuda import NaiveUpdate
 from warpladder.proof.reference import ReferenceTrainer

@@ -18,10 +18,10 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from references import conv2d
 
 from warpladder.device import Device, Stream
 from warpladder.device.gpu import cublas, cudnn, library
-from warpladder.ops.conv2d import reference as conv2d
 
 STREAM = 77  # the handle of every stream
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from edits import edited, occurrences
+from references import conv2d
 from tensor_tools import placed
 
 from warpladder.appendix.gemm.formats import held
@@ -23,7 +24,6 @@ from warpladder.device.emulator.kernel import EmulatedKernel
 from warpladder.machine.precision import named
 from warpladder.nets import Conv2d, Shape
 from warpladder.ops.conv2d.problem import ConvWindow, FusedConv, Image
-from warpladder.ops.conv2d.reference import backward, forward
 from warpladder.ops.conv2d.tensor.algorithm import ConvProblem, has_wgmma
 from warpladder.ops.conv2d.tensor.formats import FORMATS
 from warpladder.ops.conv2d.tensor.general.general import General
@@ -140,8 +140,8 @@ def truth(asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:
     layer = asked.layer
     if asked.upsampled:
         x = x.repeat(2, axis=2).repeat(2, axis=3)
-    y = forward(x, w, np.zeros(len(w)), layer.stride, layer.padding)
-    dx, dw, _ = backward(x, w, dy, layer.stride, layer.padding)
+    y = conv2d.forward(x, w, np.zeros(len(w)), layer.stride, layer.padding)
+    dx, dw, _ = conv2d.backward(x, w, dy, layer.stride, layer.padding)
     if asked.upsampled:
         dx = dx.reshape(*dx.shape[:2], dx.shape[2] // 2, 2, dx.shape[3] // 2, 2).sum(axis=(3, 5))
     return {"y": y, "dx": dx, "dw": dw}
@@ -164,11 +164,11 @@ def truth_of_folded(numbers: Numbers) -> dict[str, np.ndarray]:
     """
     x, w, dy = (array.astype(float) for array in numbers)
     w = w.transpose(1, 0, 2, 3)
-    y, of_folded, _ = backward(dy, w, x, 2, 1)
+    y, of_folded, _ = conv2d.backward(dy, w, x, 2, 1)
     dw = np.zeros((len(w[0]), len(w), 3, 3))
     for i, j, e, f in np.ndindex(3, 3, 2, 2):
         dw[:, :, i, j] += of_folded[:, :, 2 - i + e, 2 - j + f].T
-    return {"y": y, "dx": forward(dy, w, np.zeros(len(w)), 2, 1), "dw": dw}
+    return {"y": y, "dx": conv2d.forward(dy, w, np.zeros(len(w)), 2, 1), "dw": dw}
 
 
 def rounded(asked: Asked, numbers: Numbers) -> dict[str, np.ndarray]:

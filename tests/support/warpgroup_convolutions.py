@@ -179,7 +179,7 @@ def prove(
             # the sums alone, of the very numbers that were multiplied; as halves they leave the tensor cores after nine
             # pieces at most
         ):
-            halves = HALF_FORMATS[asked.precision].scaled
+            halves = HALF_FORMATS[asked.precision].has_scales
             cuts = ceil_div(min(length, 9 * CHANNELS) if halves else length, MMA // 2)
             limits = bound("fp32", length, cuts=cuts), bound("fp32", 16 * length, cuts=4 * cuts)
             judged(got, of_rounded[name][some][None], size, *limits, f"{where}, of rounded factors")

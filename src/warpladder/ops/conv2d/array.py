@@ -10,11 +10,9 @@ from .patches import Patches, block_size, blocks
 class ArrayConv2d(Op):
     """Unrolls that side of the convolution which has fewer channels, a block of samples at a time.
 
-    With the input unrolled (c k k rows) and W as a matrix A (o, c k k):
-    y = A unfold(x), dA = dy unfold(x)', dx = fold(A' dy).
-    With the output unrolled (o k k rows; stride 1), A (c, o k k) being W turned by 180 degrees with its channels
-    exchanged, a convolution is the gradient of the other one:
-    y = fold(A' x), dA = x unfold(dy)', dx = A unfold(dy).
+    Input unrolled (c k k rows), W as a matrix A (o, c k k): y = A unfold(x), dA = dy unfold(x)', dx = fold(A' dy).
+    Output unrolled (o k k rows; stride 1), A (c, o k k) is W turned by 180 degrees with exchanged channels: y = fold(A'
+    x), dA = x unfold(dy)', dx = A unfold(dy), each the gradient of the other convolution.
     """
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
@@ -22,32 +20,32 @@ class ArrayConv2d(Op):
         assert isinstance(layer, Conv2d)
         k, stride, padding = layer.kernel_size, layer.stride, layer.padding
         x, y = buffers.x, buffers.y
-        self.turned = y.shape[1] < x.shape[1] and stride == 1 and padding < k
-        near, far = (y, x) if self.turned else (x, y)
-        padding = k - 1 - padding if self.turned else padding
+        self.unrolls_output = y.shape[1] < x.shape[1] and stride == 1 and padding < k
+        near, far = (y, x) if self.unrolls_output else (x, y)
+        padding = k - 1 - padding if self.unrolls_output else padding
         places = far.shape[2:]
         self.block = block_size(x, near.shape[1] * k * k * places[0] * places[1])
         self.patches = Patches(x, near.shape[1:], places, self.block, k, stride, padding)
         wide = (far.shape[1], self.block, places[0], self.patches.pitch)
-        self.product = self.scratch(x, wide)  # what a matrix product gives, places over the edge included
-        self.factor = self.scratch(x, wide)  # what a matrix product takes, zero there
+        self.product = self.scratch(x, wide)  # result of a matrix product, with places over the edge
+        self.factor = self.scratch(x, wide)  # factor of a matrix product, zero there
         self.factor[...] = 0
         self.a = self.scratch(x, (far.shape[1], near.shape[1], k, k))
-        summed = x.dtype if buffers.dw is None else buffers.dw.dtype  # what sums over the batch are kept in
+        summed = x.dtype if buffers.dw is None else buffers.dw.dtype  # dtype of sums over the batch
         self.da = self.scratch(x, self.a.shape, summed)
         self.da_block = self.scratch(x, (far.shape[1], near.shape[1] * k * k), summed)
         self.workspace += self.patches.workspace
-        # Where that is wider than x and dy are, the products are made of wider copies.
+        # Wider copies of the factors, if that dtype is wider than that of x and dy.
         shapes = (self.factor.reshape(len(self.factor), -1).shape, self.patches.matrix(self.block).shape)
         self.wide = () if summed == x.dtype else tuple(self.scratch(x, shape, summed) for shape in shapes)
 
     def forward(self, n: int) -> None:
         t = self.buffers
-        self.a[...] = self._exchanged(t.w) if self.turned else t.w
+        self.a[...] = self._exchanged(t.w) if self.unrolls_output else t.w
         bias = t.b[:, None, None]
         for some in blocks(n, self.block):
             x, y = t.x[some], t.y[some]
-            if self.turned:
+            if self.unrolls_output:
                 self._spread(x, y)
                 y += bias
             else:
@@ -60,18 +58,18 @@ class ArrayConv2d(Op):
         da = self.da.reshape(self.da_block.shape)
         da[...] = 0
         for some in blocks(n, self.block):
-            near, far = (t.dy[some], t.x[some]) if self.turned else (t.x[some], t.dy[some])
+            near, far = (t.dy[some], t.x[some]) if self.unrolls_output else (t.x[some], t.dy[some])
             matrix = self.patches.unfold(near)
             factor, terms = self._flat_factor(far), matrix
             if self.wide:
                 factor, terms = (wide[:, : matrix.shape[1]] for wide in self.wide)
                 factor[...], terms[...] = self._flat_factor(far), matrix
             da += xp.matmul(factor, terms.T, out=self.da_block)
-            if t.dx is not None and self.turned:
+            if t.dx is not None and self.unrolls_output:
                 t.dx[some] = self._gather(matrix, len(near))
             elif t.dx is not None:
                 self._spread(far, t.dx[some])
-        t.dw[...] = self._exchanged(self.da) if self.turned else self.da
+        t.dw[...] = self._exchanged(self.da) if self.unrolls_output else self.da
 
     @staticmethod
     def _exchanged(w: Array) -> Array:
@@ -81,14 +79,14 @@ class ArrayConv2d(Op):
         return wide.reshape(len(wide), -1)[:, : n * wide.shape[2] * wide.shape[3]]
 
     def _flat_factor(self, far: Array) -> Array:
-        """(channels, n places): samples (n, channels, rows, columns) as a factor of a matrix product."""
+        """Samples (n, channels, rows, columns) as a factor (channels, n places) of a matrix product."""
         n = len(far)
         self.factor[:, :n, :, : far.shape[3]] = far.transpose(1, 0, 2, 3)
         return self._flat(self.factor, n)
 
     def _gather(self, matrix: Array, n: int) -> Array:
-        """A matrix: (n, channels, rows, columns), a view of the product without the places over the edge."""
-        columns = (self.buffers.x if self.turned else self.buffers.y).shape[3]
+        """A matrix as (n, channels, rows, columns): a view of the product without places over the edge."""
+        columns = (self.buffers.x if self.unrolls_output else self.buffers.y).shape[3]
         module_of(matrix).matmul(self.a.reshape(self.da_block.shape), matrix, out=self._flat(self.product, n))
         return self.product[:, :n, :, :columns].transpose(1, 0, 2, 3)
 

@@ -16,7 +16,7 @@ NAIVE = Path(__file__).with_name("naive.cu")
 
 
 class ConvBiasGradient(OnDevice):
-    """db[f] = the sum of dy[:, f], for dy (capacity, o, oh, ow): over ow, then over samples, then over oh."""
+    """db[f] = sum of dy[:, f], for dy (capacity, o, oh, ow): over ow, then over samples, then over oh."""
 
     def __init__(self, device: Device, shape: tuple[int, ...], block_size: int) -> None:
         super().__init__(device, block_size)
@@ -29,7 +29,7 @@ class ConvBiasGradient(OnDevice):
         self.workspace += self.sample_sums.workspace
 
     def launches(self, dy: Array, n: int, db: Array) -> Launches:
-        """db: (o,); the first n samples of dy count."""
+        """Fill db (o,) from the first n samples of dy."""
         lines = self.o * self.oh
         found: Launches = [self.line_sums.launch(dy, n * lines, self.ow, self.of_samples)]
         sums = self.of_samples
@@ -44,8 +44,7 @@ class NaiveConv2d(Segment):
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        layers, buffers = subgraph.layers, operands.buffers
-        (layer,) = layers
+        buffers, (layer,) = operands.buffers, subgraph.layers
         assert isinstance(layer, Conv2d)
         capacity, self.c, self.h, self.w = buffers.x.shape
         _, self.o, self.oh, self.ow = buffers.y.shape
@@ -60,10 +59,8 @@ class NaiveConv2d(Segment):
 
     def forward(self, part: Slice) -> Launches:
         t, n, size = self.buffers, part.n, self.o * self.oh * self.ow
-        shape = self.c, self.h, self.w, self.oh, self.ow
-        return [
-            by_sample(self.forward_kernel, size, n, self.block_size, t.x, t.w, t.b, t.y, size, n, *shape, *self.window)
-        ]
+        arguments = t.x, t.w, t.b, t.y, size, n, self.c, self.h, self.w, self.oh, self.ow, *self.window
+        return [by_sample(self.forward_kernel, size, n, self.block_size, *arguments)]
 
     def backward(self, part: Slice) -> Launches:
         t, n, size = self.buffers, part.n, self.c * self.h * self.w
@@ -71,7 +68,6 @@ class NaiveConv2d(Segment):
         found = self.weight_sums.launches(self.weight_gradient, n, t.dw, (t.dy, t.x), (*shape, *self.window))
         found += self.bias_gradient.launches(t.dy, n, t.db)
         if t.dx is not None:
-            found.append(
-                by_sample(self.input_gradient, size, n, self.block_size, t.dy, t.w, t.dx, size, n, *shape, *self.window)
-            )
+            arguments = t.dy, t.w, t.dx, size, n, *shape, *self.window
+            found.append(by_sample(self.input_gradient, size, n, self.block_size, *arguments))
         return found

@@ -16,10 +16,7 @@ from .products import GemmConvolution, Geometry, pack
 
 
 class GemmConv2d(Segment):
-    """[Upsample2d] Conv2d [ReLU [MaxPool2d(2)]] (`FusedConv`).
-
-    A ReLU's `backward` overwrites dy.
-    """
+    """[Upsample2d] Conv2d [ReLU [MaxPool2d(2)]] (`FusedConv`). With a ReLU `backward` overwrites dy."""
 
     fuses_relu_backward = True
 
@@ -57,17 +54,11 @@ class GemmConv2d(Segment):
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
-        layers = subgraph.layers
-        for layer in layers:
-            if isinstance(layer, MaxPool2d) and (layer.kernel_size, layer.stride) != (2, 2):
-                return False
-            if (
-                isinstance(layer, Conv2d)
-                and isinstance(layers[0], Upsample2d)
-                and (layer.stride > 1 or layer.padding >= layer.kernel_size)
-            ):
-                return False
-        return True
+        (*_, last), first = subgraph.layers, subgraph.layers[0]
+        conv = next(layer for layer in subgraph.layers if isinstance(layer, Conv2d))
+        if isinstance(last, MaxPool2d) and (last.kernel_size, last.stride) != (2, 2):
+            return False
+        return not isinstance(first, Upsample2d) or (conv.stride == 1 and conv.padding < conv.kernel_size)
 
     def prepare(self, part: Slice, repeated: bool = False) -> Launches:
         if isinstance(self.forward_pass, FewConvolution):

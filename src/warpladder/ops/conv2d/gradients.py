@@ -1,4 +1,4 @@
-"""Gradients of a convolution besides that of its input: the gradient of its output, and those of weights and biases."""
+"""Gradients of a convolution: of its output, from the layers fused after it, and of its weights and biases."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ GRADIENT = Path(__file__).with_name("gradient.cu")
 #: Threads of a block.
 THREADS = 256
 
-#: Tiles of `correlate`, whose threads hold more than those of other products: the tiles that are left out would have
-#: too few registers. The last tile is as wide as the nine taps of 16 channels, which no other width divides.
+#: Tiles of `correlate`, whose threads hold more than those of other products: the others would have too few registers.
+#: The last tile is as wide as the nine taps of 16 channels, which no other width divides.
 TILES = (
     *(tile for tile in CANDIDATES if tile.bn <= 2 * tile.threads and (tile.threads, tile.tm * tile.tn) != (256, 64)),
     Tile(32, 144, 8, 4, 12),
@@ -31,8 +31,8 @@ TILES = (
 class Gradients:
     """Arrays for the gradients of a convolution's weights and biases.
 
-    updated : arguments of the optimizer's step in the launch that finishes the gradients (`fused.settings`); NOTHING
-    if that launch leaves the parameters as they are.
+    updated : arguments of the optimizer's step in the launch that finishes the gradients (`fused.settings`), or
+    NOTHING.
     """
 
     dw: Array
@@ -41,11 +41,10 @@ class Gradients:
 
 
 class IncomingGradient:
-    """Gradient of a convolution's own output, from that of the layers fused after it, and partial sums of it for the
-    bias.
+    """Gradient of a convolution's output, from that of the layers fused after it, and partial sums of it for the bias.
 
     image : (channels, rows, columns) of the convolution's output.
-    pool : True if a 2 x 2 pool follows. The incoming gradient then has the pool's shape, and is spread to `spread`.
+    pool : True if a 2 x 2 pool follows: the incoming gradient has the pool's shape, and is spread to `spread`.
     """
 
     def __init__(self, owner: OnDevice, image: Image, capacity: int, pool: bool) -> None:
@@ -55,7 +54,7 @@ class IncomingGradient:
         self.spread = owner.scratch((capacity, *image)) if pool else None
 
     def launches(self, n: int, dy: Array, y: Array | None, argmax: Array | None) -> tuple[Launches, Array, int]:
-        """The launches, the gradient that they leave, and the number of rows of `sums` that db is the sum of.
+        """Launches, the gradient that they compute, and the number of rows of `sums` whose sum is db.
 
         y : output of a ReLU that dy is not masked by yet, else None.
         """
@@ -86,21 +85,19 @@ class WeightGradient:
         self.partials = owner.scratch((self.plan.partials,))
 
     def launches(self, n: int, read: Array, gradient: Array, sums: Array, rows: int, to: Gradients) -> Launches:
-        """dw from the two images, and db from the first `rows` rows of sums."""
+        """Fill dw from the two images, and db from the first `rows` rows of sums."""
         plan, outputs = self.plan(n), self.written[0]
         tile, by_terms = plan.tile, "true" if self.read[0] < 4 else "false"
         tiles = ceil_div(outputs, tile.bm) * ceil_div(self.columns, tile.bn)
-        product = self.device.kernel(WEIGHTS, f"correlate<{tile}, {by_terms}>").bind(
-            (tiles, plan.parts), tile.threads, read, gradient, self.partials, n, *self.read, *self.written,
-            *self.window, plan.depth,
-            shared=tile.shared,
-        )  # fmt: skip
+        arguments = read, gradient, self.partials, n, *self.read, *self.written, *self.window, plan.depth
+        kernel = self.device.kernel(WEIGHTS, f"correlate<{tile}, {by_terms}>")
+        product = kernel.bind((tiles, plan.parts), tile.threads, *arguments, shared=tile.shared)
         shape = outputs, self.read[0], self.window.k, self.upsample
         return self.plan.mark([product, finish(self.device, (self.partials, plan.parts), (sums, rows), shape, to)])
 
 
 def columns(channels: int, k: int) -> int:
-    """Columns of a weight gradient's partials: taps, and channels rounded up to a multiple of 4."""
+    """Columns of the partials of a weight gradient: taps, by channels rounded up to a multiple of 4."""
     return k * k * ceil_div(channels, 4) * 4
 
 
@@ -116,8 +113,6 @@ def finish(
     (part, parts), (rows_of, rows), (o, c, k, fold) = partials, sums, shape
     groups = o * (k - fold + 1) ** 2 * ceil_div(c, 4) + to.db.size
     each = turns(groups, parts, 32, device.limits)
-    kernel = device.kernel(WEIGHTS, f"finish_weights<{fold}>")
-    return kernel.bind(
-        ceil_div(groups, THREADS // each), (THREADS // each, each), part, to.dw, rows_of, to.db, parts, rows, o, c, k,
-        to.db.size, *to.updated
-    )  # fmt: skip
+    kernel, block = device.kernel(WEIGHTS, f"finish_weights<{fold}>"), (THREADS // each, each)
+    arguments = part, to.dw, rows_of, to.db, parts, rows, o, c, k, to.db.size, *to.updated
+    return kernel.bind(ceil_div(groups, block[0]), block, *arguments)

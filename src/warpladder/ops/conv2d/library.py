@@ -1,4 +1,4 @@
-"""Two-dimensional cross-correlation, and the ReLU after it, by cuDNN."""
+"""Two-dimensional cross-correlation by cuDNN, and the ReLU after it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ BIAS = Path(__file__).with_name("bias.cu")
 
 
 class LibraryConv2d(PlannedOp):
-    """The three products are cuDNN's; bias and ReLU are a pass of ours over y.
+    """Three products of cuDNN, and a pass of our kernel over y for bias and ReLU.
 
-    Gradients: ReLU's is taken in place, in dy; db is summed by our kernels.
+    The ReLU's mask is applied in place, to dy; our kernels sum db.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        layers, buffers = subgraph.layers, operands.buffers
-        self.has_relu = len(layers) > 1
+        buffers, self.has_relu = operands.buffers, len(subgraph.layers) > 1
         self.bias = device.kernel(BIAS, "conv2d_bias")
         if buffers.dy is not None:
             self.relu = device.kernel(RELU, "relu_backward")
@@ -49,10 +48,8 @@ class LibraryConv2d(PlannedOp):
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         size, pixels = math.prod(t.y.shape[1:]), math.prod(t.y.shape[2:])
-        return [
-            self.call("y", n),
-            by_sample(self.bias, size, n, self.block_size, t.y, t.b, size, n, pixels, self.has_relu),
-        ]
+        arguments = t.y, t.b, size, n, pixels, self.has_relu
+        return [self.call("y", n), by_sample(self.bias, size, n, self.block_size, *arguments)]
 
     def backward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n

@@ -1,7 +1,7 @@
-"""Convolution as nested loops. Shapes: x (n, c, h, w), weight (o, c, k, k), y (n, o, oh, ow). Sums are kept in float64.
+"""Convolution as nested loops, with sums in float64. Shapes: x (n, c, h, w), weight (o, c, k, k), y (n, o, oh, ow).
 
-Output (p, q) and kernel element (i, j) meet input pixel (p s + i - padding, q s + j - padding);
-outside the image that pixel is zero and is passed over.
+Output (p, q) and kernel element (i, j) meet input pixel (p s + i - padding, q s + j - padding); outside the image that
+pixel is zero and is skipped.
 """
 
 from __future__ import annotations

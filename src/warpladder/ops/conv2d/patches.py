@@ -1,4 +1,4 @@
-"""Patches: the neighbourhoods of a block of images as the columns of a matrix (im2col), and back (col2im)."""
+"""Patches: neighbourhoods of a block of images as the columns of a matrix (im2col), and back (col2im)."""
 
 from __future__ import annotations
 
@@ -8,37 +8,25 @@ from ..engine.base import Array, Bound, chunk_bytes, module_of
 class Patches(Bound):
     """The k x k neighbourhoods of up to `block` images (channels, height, width), zero padded, in steps of `stride`.
 
-    The matrix is (channels k k, block rows pitch): one row for each channel and kernel element, one
-    column for each place of the kernel. At stride 1 the kernel also visits the places where it runs over the
-    right edge into the next row (pitch is the padded width, not the columns), because each row of the matrix then
-    is a plain copy of consecutive numbers. These columns mean nothing: leave them out, or meet them with zeros.
+    The matrix is (channels k k, block rows pitch): a row for each channel and kernel element, a column for each place
+    of the kernel. At stride 1 the kernel also visits places over the right edge (pitch is the padded width): each row
+    of the matrix then is a plain copy of consecutive numbers. These columns are meaningless: omit them, or multiply
+    them by zeros.
 
-    Parameters
-    ----------
-    like : array
-        Distinguishes NumPy from CuPy.
-    image : (channels, height, width)
-    places : (rows, columns)
-        Of the kernel, without those over the edge.
-    block, kernel_size, stride, padding : int
+    like : an array of NumPy or CuPy, whose module is used.
+    places : rows and columns of the places of the kernel, without those over the edge.
     """
 
     def __init__(
-        self,
-        like: Array,
-        image: tuple[int, ...],
-        places: tuple[int, ...],
-        block: int,
-        kernel_size: int,
-        stride: int,
-        padding: int,
-    ) -> None:
+        self, like: Array, image: tuple[int, ...], places: tuple[int, ...], block: int, kernel_size: int, stride: int,
+        padding: int
+    ) -> None:  # fmt: skip
         channels, self.height, self.width = image
         rows, columns = places
         self.padding = padding
         wide = self.width + 2 * padding
         self.pitch = wide if stride == 1 else columns
-        # One row more than the images have: there the last neighbourhoods run over the edge.
+        # One row more than the images: the last neighbourhoods run over the edge.
         self.images = self.scratch(like, (channels, block, self.height + 2 * padding + 1, wide))
         self.sums = self.scratch(like, self.images.shape)
         self.images[...] = 0
@@ -47,13 +35,13 @@ class Patches(Bound):
         self.met = self._view(self.sums, kernel_size, stride)
 
     def _view(self, images: Array, k: int, stride: int) -> Array:
-        """(channels, k, k, block, rows, pitch): what kernel element (i, j) meets at each place."""
+        """Elements of images that kernel element (i, j) meets at each place: (channels, k, k, block, rows, pitch)."""
         channel, sample, row, pixel = images.strides
         strides = (channel, row, pixel, sample, stride * row, stride * pixel)
         return module_of(images).lib.stride_tricks.as_strided(images, self.buffer.shape, strides)
 
     def matrix(self, n: int) -> Array:
-        """The columns that belong to the first n images, as they stand."""
+        """Columns of the first n images."""
         channels, k, _, block, rows, pitch = self.buffer.shape
         return self.buffer.reshape(channels * k * k, block * rows * pitch)[:, : n * rows * pitch]
 
@@ -65,7 +53,7 @@ class Patches(Bound):
         return self.matrix(n)
 
     def fold(self, out: Array) -> None:
-        """Add every number of the matrix to where it came from: fills out (n, channels, height, width)."""
+        """Add every number of the matrix to its pixel: fills out (n, channels, height, width)."""
         n, p, k = len(out), self.padding, self.buffer.shape[1]
         self.sums[:, :n] = 0
         for i in range(k):
@@ -76,12 +64,10 @@ class Patches(Bound):
 
 
 def blocks(n: int, block: int) -> list[slice]:
-    """The samples 0..n-1 in runs of at most `block`."""
+    """Runs of at most `block` of the samples 0 to n - 1."""
     return [slice(first, min(first + block, n)) for first in range(0, n, block)]
 
 
 def block_size(x: Array, numbers: int) -> int:
-    """How many samples of x go through at a time, so that their patches, so many numbers each, stay in the cache
-    between copy and product.
-    """
+    """Samples of x at a time, such that their patches, `numbers` each, stay in the cache between copy and product."""
     return max(1, min(len(x), chunk_bytes(x) // (numbers * x.dtype.itemsize)))

@@ -1,4 +1,4 @@
-"""A convolution as a problem of kernels: its images, its window, and the layers that are fused with it."""
+"""A convolution as a problem: its images, its window, and the layers fused with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Image = tuple[int, int, int]
 
 
 class ConvWindow(NamedTuple):
-    """Kernel size, stride and zero padding, along rows and columns alike."""
+    """Kernel size, stride and zero padding, the same along rows and columns."""
 
     k: int
     stride: int
@@ -27,10 +27,9 @@ class FusedConv:
     pixels of one phase of the large image all see the same numbers of the small one. 3 x 3 after an upsampling by 2 is
     four convolutions of 2 x 2, 4/9 of the FLOPs, in all three directions.
 
-    read : image that is read, before the upsampling.
-    written : image that the convolution writes, before the pool.
+    read, written : image before the upsampling, and image that the convolution writes, before the pool.
     window : of the convolution.
-    upsample : factor of the upsampling; 1 if there is none.
+    upsample : factor of the upsampling; 1 for none.
     relu, pool : True if a ReLU, and a 2 x 2 pool after it, follow.
     """
 
@@ -59,20 +58,19 @@ class FusedConv:
 
     @property
     def small_window(self) -> ConvWindow:
-        """Window over the image that is read. After an upsampling it is that of a transposed convolution, which reaches
-        every pixel that the upsampled one touches.
-        """
+        """Window over the image that is read; after an upsampling that of the transposed convolution."""
         k, _, padding = self.window
         return ConvWindow(k + self.upsample - 1, self.upsample, k - 1 - padding) if self.upsamples else self.window
 
     @property
     def after(self) -> str:
-        """What the kernel does to y: a name in `products.AFTER`."""
+        """Operation of the kernel on y: a name in `products.AFTER`."""
         return "POOL" if self.pool else "RELU" if self.relu else "PLAIN"
 
     @property
     def correlated(self) -> tuple[Image, Image]:
-        """The images whose correlation is dw: the one seen through the window, and the one seen pixel by pixel. After
-        an upsampling the gradient is the larger one, and is seen through the window.
+        """Images whose correlation is dw: the one seen through the window, and the one seen pixel by pixel.
+
+        After an upsampling the gradient is the larger one, and is seen through the window.
         """
         return (self.written, self.read) if self.upsamples else (self.read, self.written)

@@ -7,41 +7,40 @@ from pathlib import Path
 
 from ...device import Array, Device, Launch, Limits
 from ..cost.plans import Planner
-from ..cost.tiles import ACROSS, CANDIDATES, PATCHES, Tile, TilePlan, gemm
+from ..cost.tiles import ACROSS, CANDIDATES, PATCHES, GemmProblem, Tile, TilePlan, gemm
 from ..engine.kernels import Launches, OnDevice, ceil_div
 from .problem import ConvWindow, FusedConv, Image
 
 GEMM = Path(__file__).with_name("gemm.cu")
 PACK = Path(__file__).with_name("pack.cu")
 
-#: Below this many input channels the rows of the product are ordered without padding (FEW in gemm.cu).
+#: Fewer input channels than this have rows of the product without padding (FEW in gemm.cu).
 FEW = 8
 
-#: Up to this many numbers for each pixel of the small image a transpose computes all classes at once.
+#: Most numbers for each pixel of the small image for which a transpose computes all classes at once.
 MERGED = 16
 
 #: Directions of a product, as gemm.cu numbers them.
 DIRECTIONS = ("FORWARD", "TRANSPOSED", "MERGED")
 
-#: What follows a convolution in its kernel, as gemm.cu numbers it.
+#: Operations after a convolution in its kernel, as gemm.cu numbers them.
 AFTER = ("PLAIN", "RELU", "POOL")
 
-#: Of a block of add_parts: fours of pixels, and threads for each at most.
+#: Fours of pixels of a block of add_parts, and most threads for each.
 ADDING, TURNS = 64, 16
 
-#: Of a block of pack.cu: input and output channels, and bytes of shared memory for where taps go.
+#: Input and output channels of a block of pack.cu, and bytes of shared memory for the places of taps.
 INPUTS, OUTPUTS, ENTRIES = 8, 32, 8 << 10
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """One direction of a convolution: the image that is read, the one that is written, and how.
+    """One direction of a convolution: the image that is read, the one that is written, and the window between them.
 
     read, written : (channels, rows, columns).
-    k, stride, padding : of the convolution; where `transposed`, of that from the written image to the read one.
+    k, stride, padding : of the convolution; if `transposed`, of that from the written image to the read one.
     transposed : True if each pixel that is read is spread over a window of written ones.
-    fold : factor of the upsampling that is folded into the weights, which are then (k - fold + 1) x (k - fold + 1); 1
-    for none.
+    fold : factor of the upsampling that is folded into the weights, of side k - fold + 1; 1 for none.
     swapped : True if the weights are stored as (read channels, written channels, ...), not the other way round.
     pool : True if a 2 x 2 pool follows.
     """
@@ -66,13 +65,12 @@ class Geometry:
     @classmethod
     def of(cls, conv: FusedConv) -> Geometry:
         """Geometry of y."""
-        return cls(
-            conv.read, conv.written, *conv.small_window, transposed=conv.upsamples, fold=conv.upsample, pool=conv.pool
-        )
+        window, transposed = conv.small_window, conv.upsamples
+        return cls(conv.read, conv.written, *window, transposed=transposed, fold=conv.upsample, pool=conv.pool)
 
     @classmethod
     def back(cls, conv: FusedConv) -> Geometry:
-        """Geometry of dx, from the gradient of the convolution's own output."""
+        """Geometry of dx, from the gradient of the convolution's output."""
         window, transposed = conv.small_window, not conv.upsamples
         return cls(conv.written, conv.read, *window, transposed=transposed, fold=conv.upsample, swapped=True)
 
@@ -87,12 +85,12 @@ class Geometry:
 
     @property
     def classes(self) -> int:
-        """Sets of written pixels that are computed as separate products."""
+        """Number of classes of written pixels, which are computed as separate products."""
         return self.stride**2 if self.direction == "TRANSPOSED" else 1
 
     @property
     def taps(self) -> int:
-        """Pixels of a channel that a written pixel, or all those that are computed together, read at most."""
+        """Most pixels of a channel that a written pixel, or all those computed together, read."""
         if self.direction == "MERGED":
             reach = [self._reach(phase) for phase in range(min(self.stride, self.k))]
             return (max(last for _, last in reach) - min(first for first, _ in reach)) ** 2
@@ -105,13 +103,13 @@ class Geometry:
         return last - taps, last
 
     def rows(self, tile: Tile) -> int:
-        """Terms of each sum, with those that pad it to whole steps of a tile."""
+        """Terms of each sum, padded to whole steps of a tile."""
         channels = self.read[0]
         return self.taps * (channels if self.few else ceil_div(channels, tile.bk) * tile.bk)
 
     @property
     def columns(self) -> int:
-        """Numbers that are computed for each pixel."""
+        """Numbers computed for each pixel."""
         return self.written[0] * (self.stride**2 if self.direction == "MERGED" else 1)
 
     @property
@@ -132,26 +130,18 @@ class Geometry:
 
 
 class GemmConvolution:
-    """One direction of a convolution as a matrix product for up to `capacity` images.
-
-    Parameters
-    ----------
-    owner : OnDevice
-        Takes the scratch memory.
-    geometry : Geometry
-    capacity : int
+    """One direction of a convolution as a matrix product, for up to `capacity` images; `owner` takes the scratch
+    memory.
     """
 
     def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int) -> None:
         self.device, self.geometry, limits = owner.device, geometry, owner.device.limits
-        self.plan: Planner[TilePlan] = Planner(
-            lambda n: gemm(
-                (geometry.columns, geometry.classes * geometry.pitch(n), geometry.rows),
-                limits,
-                copies=(ACROSS, PATCHES),
-            ),
-            capacity,
-        )
+
+        def problem(n: int) -> GemmProblem:
+            sizes = geometry.columns, geometry.classes * geometry.pitch(n), geometry.rows
+            return gemm(sizes, limits, copies=(ACROSS, PATCHES))
+
+        self.plan: Planner[TilePlan] = Planner(problem, capacity)
         self.partials = owner.scratch((self.plan.partials,)) if self.plan.partials else None
         self.packed = owner.scratch((geometry.classes * max(geometry.class_size(tile) for tile in CANDIDATES),))
 
@@ -159,8 +149,9 @@ class GemmConvolution:
         self, n: int, x: Array, bias: Array | None, y: Array, relu: bool = False, argmax: Array | None = None,
         mask: Array | None = None,
     ) -> Launches:  # fmt: skip
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any. y is 0 where
-        mask is not above 0.
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any.
+
+        mask : y is 0 where it is not above 0; None for no mask.
         """
         geometry, plan = self.geometry, self.plan(n)
         tile, whole, pitch = plan.tile, plan.parts == 1, geometry.pitch(n)
@@ -170,28 +161,20 @@ class GemmConvolution:
         kernel = self.device.kernel(GEMM, f"convolve<{tile}, {geometry.direction}, {few}, {done}>")
         tiles = ceil_div(geometry.columns, tile.bm) * geometry.classes * ceil_div(n * geometry.pixels, tile.bn)
         table = 8 * geometry.rows(tile) if geometry.few else 0
-        product = kernel.bind(
-            (tiles, plan.parts), tile.threads, x, self.packed,
-            *(outputs if whole else (None, None, self.partials, None)), n,
-            *geometry.read, *geometry.written, *geometry.window, geometry.class_size(tile), plan.depth, pitch,
-            shared=tile.shared + table,
-        )  # fmt: skip
+        written = outputs if whole else (None, None, self.partials, None)
+        shape = n, *geometry.read, *geometry.written, *geometry.window, geometry.class_size(tile), plan.depth, pitch
+        grid, shared = (tiles, plan.parts), tile.shared + table
+        product = kernel.bind(grid, tile.threads, x, self.packed, *written, *shape, shared=shared)
         if whole:
             return self.plan.mark([product])
         add = add_partials(self.device, geometry, n, (self.partials, plan.parts), outputs, AFTER.index(after))
         return self.plan.mark([product, add])
 
     def packing(self, n: int) -> tuple[Array, int, int, int]:
-        """Arguments of `pack_weights` for n images: the packed weights, the direction, channels of a step, numbers of a
-        class.
-        """
+        """Arguments of `pack_weights` for n images: packed weights, direction, channels of a step, size of a class."""
         geometry, tile = self.geometry, self.plan(n).tile
-        return (
-            self.packed,
-            DIRECTIONS.index(geometry.direction),
-            0 if geometry.few else tile.bk,
-            geometry.class_size(tile),
-        )
+        direction, block = DIRECTIONS.index(geometry.direction), 0 if geometry.few else tile.bk
+        return self.packed, direction, block, geometry.class_size(tile)
 
     def packers(self, n: int) -> int:
         """Blocks that pack the weights."""
@@ -211,16 +194,15 @@ def add_partials(
     after : index in `AFTER`.
     """
     (array, parts), (bias, mask, y, argmax), pitch = partials, outputs, geometry.pitch(n)
-    fours = geometry.classes * geometry.columns * (pitch // 4)
-    return device.kernel(GEMM, "add_parts").bind(
-        ceil_div(fours, ADDING), (ADDING, turns(fours, parts, TURNS, device.limits)), array, bias, mask, y, argmax,
-        parts, pitch, n, *geometry.written, *geometry.window, DIRECTIONS.index(geometry.direction), after,
-    )  # fmt: skip
+    fours, direction = geometry.classes * geometry.columns * (pitch // 4), DIRECTIONS.index(geometry.direction)
+    numbers = parts, pitch, n, *geometry.written, *geometry.window, direction, after
+    block = ADDING, turns(fours, parts, TURNS, device.limits)
+    return device.kernel(GEMM, "add_parts").bind(ceil_div(fours, ADDING), block, array, bias, mask, y, argmax, *numbers)
 
 
 def turns(sums: int, parts: int, most: int, limits: Limits) -> int:
-    """Threads that share a sum of partials: where sums are few, many threads share each, so that the whole device reads
-    and each thread reads little.
+    """Threads that share a sum of partials: many if sums are few, so that the whole device reads, and each thread
+    little.
     """
     found = 1
     while found < min(most, parts) and 2 * found * sums <= 1024 * limits.multiprocessors:
@@ -229,14 +211,13 @@ def turns(sums: int, parts: int, most: int, limits: Limits) -> int:
 
 
 def pack(n: int, w: Array, forward: GemmConvolution, backward: GemmConvolution | None) -> Launch:
-    """Packs a layer's weights for n images: for y, and for dx if there is one."""
+    """Packs the weights of a layer for n images: for y, and for dx unless None."""
     geometry, half = forward.geometry, forward.packers(n)
     others = backward.packing(n) if backward is not None else (None, 0, 0, 0)
     blocks = half + (backward.packers(n) if backward is not None else 0)
     shared = 4 * OUTPUTS * (INPUTS * (geometry.k - geometry.fold + 1) ** 2 + 1)
     staged = shared <= forward.device.limits.shared_opt_in - ENTRIES
-    return forward.device.kernel(PACK, "pack_weights").bind(
-        blocks, 32 * INPUTS, w, geometry.written[0], geometry.read[0], geometry.k, geometry.fold, geometry.stride,
-        geometry.padding,
-        *forward.packing(n), *others, half, int(staged), shared=shared if staged else 0,
-    )  # fmt: skip
+    window = geometry.written[0], geometry.read[0], geometry.k, geometry.fold, geometry.stride, geometry.padding
+    arguments = w, *window, *forward.packing(n), *others, half, int(staged)
+    kernel = forward.device.kernel(PACK, "pack_weights")
+    return kernel.bind(blocks, 32 * INPUTS, *arguments, shared=shared if staged else 0)

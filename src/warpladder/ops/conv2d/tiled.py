@@ -18,25 +18,25 @@ from .tiled_shapes import cut, pitch
 
 TILED = Path(__file__).with_name("tiled.cu")
 
-#: The kernel size that has kernels of its own; others are found at run time.
+#: Kernel size with kernels compiled for it; others take theirs at run time.
 OWN = 3
 
-#: Filters that a thread of `convolve` may compute, and the threads that fit a multiprocessor by registers.
+#: Filters that a thread of `convolve` may compute, and threads that fit a multiprocessor by registers.
 THREADS = {16: 768, 8: 768, 4: 1024}
 
-#: Instructions for each number that comes to shared memory, and cycles that a warp waits for a stage to arrive.
+#: Instructions for each number that is copied to shared memory, and cycles that a warp waits for a stage.
 COPYING, ARRIVING = 5, 1500
 
-#: Channels that come to shared memory at a time, at most.
+#: Most channels of a stage in shared memory.
 STAGE = 16
 
-#: Pixels of a tile, and warps of a block, in the weights' gradient, at most.
+#: Most pixels of a tile, and warps of a block, in the weight gradient.
 PIXELS, WARPS = 256, 16
 
 
 @dataclass(frozen=True)
 class TiledShape:
-    """A correlation of images (channels, height, width) with filters, as `convolve` in tiled.cu has it."""
+    """Correlation of images (channels, height, width) with filters; arguments of `convolve` in tiled.cu."""
 
     channels: int
     height: int
@@ -52,9 +52,7 @@ class TiledShape:
 
 @dataclass(frozen=True)
 class TiledPlan:
-    """How a correlation is split: filters of a thread, sets of threads of a tile, the tile, and what a stage brings to
-    shared memory.
-    """
+    """Split of a correlation: filters of a thread, threads for a pixel, the tile, and a stage in shared memory."""
 
     each: int
     groups: int
@@ -76,17 +74,15 @@ class TiledPlan:
     def work(self, shape: TiledShape) -> tuple[float, float]:
         """Instructions of a warp, and cycles that it waits for memory."""
         stages = ceil_div(shape.channels, self.stage_channels) * ceil_div(shape.kernel, self.stage_rows)
-        rows, columns = (
-            (self.tile_height - 1) * shape.step + self.stage_rows,
-            (self.tile_width - 1) * shape.step + shape.kernel,
-        )
+        rows = (self.tile_height - 1) * shape.step + self.stage_rows
+        columns = (self.tile_width - 1) * shape.step + shape.kernel
         copied = self.stage_channels * (rows * columns + self.stage_rows * shape.kernel * self.each * self.groups)
         products = shape.channels * shape.kernel**2 * (1.25 * self.each + 2)
         return products + stages * COPYING * copied / self.threads, stages * ARRIVING
 
 
 def plan(device: Device, shape: TiledShape, capacity: int, block_size: int) -> TiledPlan:
-    """The plan of a correlation that takes the least time by the model."""
+    """The plan of a correlation that is fastest by the model."""
 
     def takes(found: TiledPlan) -> float:
         across, down = found.grid(shape, capacity)
@@ -104,8 +100,8 @@ def plan(device: Device, shape: TiledShape, capacity: int, block_size: int) -> T
 
 
 def fit(device: Device, shape: TiledShape, each: int, threads: int) -> TiledPlan:
-    """A plan with `each` filters for a thread, whose shared memory fits: with fewer channels of a stage, then with a
-    smaller tile, then with fewer rows.
+    """A plan with `each` filters for a thread whose shared memory fits: with fewer channels of a stage, then a smaller
+    tile, then fewer rows.
     """
     capacity, k, s = device.limits.shared_per_block, shape.kernel, shape.step
     rows = k
@@ -184,7 +180,7 @@ class TiledWeightGradient(OnDevice):
         return parts_of_sums(self.groups * self.slots, tiles, self.size, resident, self.warps, work, limits)
 
     def _fit(self) -> None:
-        """The largest tile, and then the most warps, for which shared memory is enough."""
+        """Set the largest tile, and then the most warps, that fit shared memory."""
         pixels, stride = PIXELS, self.layer.stride
         while True:
             self.tile = height, width = cut(self.out_height, self.out_width, pixels)
@@ -206,43 +202,37 @@ class TiledWeightGradient(OnDevice):
         scratch = self.scratched
         if scratch is None:
             return [self.kernel.bind(grid, block, x, dy, relu_mask, dw, db, 0, *arguments, shared=self.shared)]
-        return [
-            self.kernel.bind(
-                grid, block, x, dy, relu_mask, scratch, scratch[dw.size :], self.size, *arguments, shared=self.shared
-            ),
-            self.adding.gradients(scratch, self.parts, dw, db),
-        ]
+        arrays = x, dy, relu_mask, scratch, scratch[dw.size :]
+        product = self.kernel.bind(grid, block, *arrays, self.size, *arguments, shared=self.shared)
+        return [product, self.adding.gradients(scratch, self.parts, dw, db)]
 
 
 class TiledConv2d(Segment):
-    """A tile of the image with its halo, and the weights, come to shared memory. ReLU is taken where y is written, and
-    its gradient where dy is read.
+    """Tiles of the image with their halo, and weights, in shared memory. ReLU is applied as y is written, its mask as
+    dy is read.
 
     block_size bounds the pixels of a tile, which covers the image with the fewest warps: 8 x 8 for 64, 16 x 16 for 256
-    and 32 x 32 for 1,024 where the image is a multiple of them. Tiles are smaller where there would be too few to keep
-    the device busy. Blocks whose threads compute 8 or 16 filters have 768 threads at most, and those of the weights'
-    gradient, whose warps take a channel each, 512: more do not fit by registers.
+    and 32 x 32 for 1,024 if the image is a multiple of them. Tiles are smaller if there would be too few to keep the
+    device busy. By registers, blocks whose threads compute 8 or 16 filters have at most 768 threads, and those of the
+    weight gradient, whose warps take a channel each, 512.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        layers, buffers = subgraph.layers, operands.buffers
-        layer = layers[0]
+        buffers, layer = operands.buffers, subgraph.layers[0]
         assert isinstance(layer, Conv2d)
-        self.relu = len(layers) > 1
+        self.relu = len(subgraph.layers) > 1
         capacity, c, h, w = buffers.x.shape
         _, o, oh, ow = buffers.y.shape
         k, stride, padding = layer.kernel_size, layer.stride, layer.padding
-        self.forward_pass = TiledConvolution(
-            device, TiledShape(c, h, w, o, oh, ow, k, stride, 1, padding), capacity, False, block_size
-        )
+        forward = TiledShape(c, h, w, o, oh, ow, k, stride, 1, padding)
+        self.forward_pass = TiledConvolution(device, forward, capacity, False, block_size)
         if buffers.dy is not None:
             self.weight_gradient = TiledWeightGradient(device, layer, buffers.x, buffers.y, block_size)
             self.workspace += self.weight_gradient.workspace
         if buffers.dx is not None:
-            self.input_gradient = TiledConvolution(
-                device, TiledShape(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding), capacity, True, block_size
-            )
+            back = TiledShape(o, oh, ow, c, h, w, k, 1, stride, k - 1 - padding)
+            self.input_gradient = TiledConvolution(device, back, capacity, True, block_size)
 
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n

@@ -1,4 +1,4 @@
-"""How images are cut into tiles for shared memory."""
+"""Tiles of images in shared memory."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from functools import cache
 
 from ..engine.kernels import ceil_div
 
-BANKS = 32  # of shared memory, each 4 bytes wide; a warp's loads from one bank wait for each other
+BANKS = 32  # of shared memory, 4 bytes each; loads of a warp from one bank wait for each other
 
 
 @cache
 def cut(height: int, width: int, most: int) -> tuple[int, int]:
-    """Height and width of the tiles, `most` pixels at most, that cover an image with the fewest warps; of equals those
-    with the least halo.
+    """Height and width of tiles of at most `most` pixels that cover an image with the fewest warps, and least halo of
+    equals.
     """
     found: dict[tuple[int, int], tuple[int, int]] = {}
     for pieces in range(ceil_div(width, most), width + 1):
@@ -27,14 +27,13 @@ def cut(height: int, width: int, most: int) -> tuple[int, int]:
 
 @cache
 def pitch(tile_height: int, tile_width: int, columns: int, stride: int) -> int:
-    """Floats from one row of a tile in shared memory to the next: `columns` or a few more, whatever lets warps read
-    without waiting.
+    """Floats from row to row of a tile in shared memory: `columns`, or a few more so that warps read without bank
+    conflicts.
 
-    A warp reads 32 consecutive pixels of the tile at once; neighbours stand `stride` floats, or rows, apart.
+    A warp reads 32 consecutive pixels of the tile at once; neighbours are `stride` floats, or rows, apart.
     """
-    pixels = [
-        (p // tile_width * stride, p % tile_width * stride) for p in range(min(tile_height * tile_width, 4 * BANKS))
-    ]
+    count = min(tile_height * tile_width, 4 * BANKS)
+    pixels = [(p // tile_width * stride, p % tile_width * stride) for p in range(count)]
 
     def waits(floats: int) -> int:
         total = 0

@@ -1,8 +1,10 @@
-"""Files next to a layer's class that compute it, as an optimizer's step is next to the optimizer's class.
+"""Files that compute a layer, in the folder of its class; for the layers of nets/layers.py, in the folder of ops/ of
+its name.
 
 `reference.py`: functions `forward(layer, x, w, b)`, and `backward(layer, x, w, dy)`, which returns (dx,) or (dx, dw,
 db), in float64; `margin(layer, x)` if the layer's gradient jumps. `array.py` and `loops.py`: an `Op`, named `OP`.
-`cuda.py`: a `Segment`, named `OP`. `jax.py`: `forward(layer, x)`. A rung refuses a layer without its file.
+`cuda.py`: a `Segment`, named `OP`. `jax.py`: `forward(layer, x)`. A rung refuses a layer without its file. Tables name
+the files of the layers of nets/layers.py, except reference.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...nets import Layer
-from ..engine.base import Buffers, Op, module_of
+from ..engine.base import Array, Buffers, Op, module_of
 
 
 class ArrayLinear(Op):
@@ -12,12 +12,9 @@ class ArrayLinear(Op):
     def __init__(self, layer: Layer, buffers: Buffers) -> None:
         super().__init__(layer, buffers)
         dw, x, dy = buffers.dw, buffers.x, buffers.dy
-        # Where sums over the batch are wanted wider than x and dy are, the products are made of wider copies.
-        self.wide = (
-            ()
-            if dw is None or dw.dtype == x.dtype
-            else (self.scratch(x, x.shape, dw.dtype), self.scratch(dy, dy.shape, dw.dtype))
-        )
+        self.wide: tuple[Array, ...] = ()  # copies of x and dy, if sums over the batch have a wider dtype
+        if dw is not None and dw.dtype != x.dtype:
+            self.wide = self.scratch(x, x.shape, dw.dtype), self.scratch(dy, dy.shape, dw.dtype)
         self.ones = self.scratch(x, (len(x),), x.dtype if dw is None else dw.dtype)
         self.ones[...] = 1
 

@@ -13,10 +13,10 @@ from ..sums.cuda import ColumnSums, SampleSums
 
 NAIVE = Path(__file__).with_name("naive.cu")
 
-#: Outputs that a block covers in the forward pass; its other axis is samples. linear/naive.cu says why.
+#: Outputs that a block covers in the forward pass; its other axis is samples (naive.cu has the reason).
 ACROSS = 8
 
-#: Samples in a partial of the weights' gradient, at least.
+#: Fewest samples in a partial of the weight gradient.
 LEAST = 64
 
 

@@ -1,4 +1,4 @@
-"""Linear as products of matrices by tiles; with few outputs, as kernels of their own."""
+"""Linear as matrix products by tiles; with few outputs, as kernels of thin.py."""
 
 from __future__ import annotations
 
@@ -18,21 +18,18 @@ class GemmLinear(Segment):
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        layers, buffers = subgraph.layers, operands.buffers
-        self.fused_relu = isinstance(layers[-1], ReLU)
-        self.way: Thin | Wide = (Thin if buffers.y.shape[1] <= MOST else Wide)(self, buffers, self.fused_relu)
+        is_thin, fused_relu = self.buffers.y.shape[1] <= MOST, isinstance(self.layers[-1], ReLU)
+        self.passes: Thin | Wide = (Thin if is_thin else Wide)(self, self.buffers, fused_relu)
 
     def forward(self, part: Slice) -> Launches:
-        return self.way.forward(part.n)
+        return self.passes.forward(part.n)
 
     def backward(self, part: Slice) -> Launches:
-        return self.way.backward(part.n)
+        return self.passes.backward(part.n)
 
 
 class Wide:
-    """By tiles: y = x w', dw = dy' x, dx = dy w. Short batches, whose tiles are too few, have kernels of their own
-    where they can.
-    """
+    """By tiles: y = x w', dw = dy' x, dx = dy w; short batches, which have too few tiles, by kernels of short.py."""
 
     def __init__(self, owner: Segment, t: Buffers, fused_relu: bool) -> None:
         self.device, self.buffers, self.fused_relu = owner.device, t, fused_relu

@@ -1,4 +1,4 @@
-"""Linear as three products of cuBLASLt; the bias is added where y is written."""
+"""Linear as three products of cuBLASLt; the bias is added as y is written."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ class LibraryLinear(PlannedOp):
         t, library = self.buffers, cublas(self.device)
         inputs, outputs = t.x.shape[1], t.y.shape[1]
         if name == "y":
-            return CublasProduct(
-                library, name, t.x, t.w, t.y, n, outputs, inputs, turn_b=True, bias=t.b, workspace=workspace
-            )
+            shape = n, outputs, inputs
+            return CublasProduct(library, name, t.x, t.w, t.y, *shape, turn_b=True, bias=t.b, workspace=workspace)
         if name == "dw":
             return CublasProduct(library, name, t.dy, t.x, t.dw, outputs, inputs, n, turn_a=True, workspace=workspace)
         return CublasProduct(library, name, t.dy, t.w, t.dx, n, inputs, outputs, workspace=workspace)

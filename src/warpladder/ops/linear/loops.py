@@ -1,4 +1,4 @@
-"""Linear as nested loops. Shapes: x (n, in), w (out, in), y (n, out). Sums are kept in float64."""
+"""Linear as nested loops, with sums in float64. Shapes: x (n, in), w (out, in), y (n, out)."""
 
 from __future__ import annotations
 

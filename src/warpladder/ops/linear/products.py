@@ -1,4 +1,4 @@
-"""Products of matrices in a device's memory, as launches."""
+"""Matrix products in a device's memory, as launches."""
 
 from __future__ import annotations
 
@@ -17,17 +17,10 @@ THREADS = 256
 
 
 class Product:
-    """C (m, n) = A B with sums of k terms, for up to `capacity` samples.
+    """C (m, n) = A B with sums of k terms, for up to `capacity` samples; `owner` takes the scratch memory.
 
-    Parameters
-    ----------
-    owner : OnDevice
-        Whose scratch memory is taken.
-    shape : callable
-        m, n and k for a number of samples.
-    capacity : int
-    a_along, b_along : bool
-        Whether A is stored as (m, k), not as (k, m), and B as (n, k), not as (k, n).
+    shape : m, n and k for a number of samples.
+    a_along, b_along : True if A is stored as (m, k), not (k, m), and B as (n, k), not (k, n).
     """
 
     def __init__(
@@ -42,9 +35,7 @@ class Product:
     def product(
         self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, fused_relu: bool = False
     ) -> tuple[Launch, int]:
-        """The launch, and in how many parts it leaves the sums: one is in c, finished; more are in `parts`, without
-        bias and ReLU.
-        """
+        """Launch, and count of parts of the sums: one is finished, in c; more are in `parts`, without bias and ReLU."""
         plan, (m, n, k) = self.plan(samples), self.shape(samples)
         tile, whole = plan.tile, plan.parts == 1
         kernel = self.device.kernel(GEMM, f"gemm<{tile}, {_how(self.a_along, m)}, {_how(self.b_along, n)}>")
@@ -60,7 +51,7 @@ class Product:
     def launches(
         self, samples: int, a: Array, b: Array, c: Array, bias: Array | None = None, fused_relu: bool = False
     ) -> Launches:
-        """c = A B + bias (n,), then max(., 0) where it is wanted."""
+        """c = A B + bias (n,), then max(., 0) if `fused_relu`."""
         launch, parts = self.product(samples, a, b, c, bias, fused_relu)
         if parts == 1:
             return [launch]
@@ -69,37 +60,27 @@ class Product:
 
 
 def _how(along: bool, width: int) -> str:
-    """How a panel is copied: across, four numbers at a time where every row begins on a boundary of 16 bytes."""
+    """Copy of a panel, as gemm.cu names it: across, by four numbers if every row begins at a multiple of 16 bytes."""
     return "ALONG" if along else "ACROSS" if width % 4 else "ACROSS_BY_4"
 
 
 def add_parts(
     device: Device, sums: Array | None, parts: int, bias: Array | None, c: Array, m: int, n: int, fused_relu: bool
 ) -> Launch:
-    """Adds up sums (parts, m, n) of a product, with bias (n,) where there is one, then max(., 0) where `fused_relu`,
-    and writes c (m, n).
+    """c (m, n) = the sum of partials (parts, m, n) of a product + bias (n,) unless None, then max(., 0) if
+    `fused_relu`.
     """
     kernel = device.kernel(GEMM, "add_parts")
     return kernel.bind(ceil_div(m * n, THREADS), THREADS, sums, bias, c, parts, m * n, n, int(fused_relu))
 
 
 class BiasGradient:
-    """The sums of dy over the samples, in partials of samples; where a ReLU follows the layer, dy becomes 0 first where
-    y is not above 0.
+    """Sums of dy over the samples, in partials; before that, if a ReLU follows the layer, dy becomes 0 where y is not
+    above 0.
 
-    Parameters
-    ----------
-    owner : OnDevice
-        Whose scratch memory is taken.
-    t : Buffers
-        Of the layer: dy and y are (capacity, outputs), db is (outputs,).
-    fused_relu : bool
-        Whether a ReLU follows.
-
-    Attributes
-    ----------
-    sums : Array or None
-        (partials, outputs), the sums of each partial, where there may be several; else they go to db.
+    t : dy and y are (capacity, outputs), db is (outputs,).
+    fused_relu : True if a ReLU follows.
+    sums : (partials, outputs), or None if a single partial goes to db.
     """
 
     def __init__(self, owner: OnDevice, t: Buffers, fused_relu: bool) -> None:
@@ -111,33 +92,29 @@ class BiasGradient:
         self.sums = owner.scratch((self.partials, self.outputs)) if self.partials > 1 else None
 
     def launch(self, n: int) -> tuple[Launch, int]:
-        """The launch for n samples, and in how many partials it leaves the sums: one is db itself."""
+        """Launch for n samples, and number of partials of the sums; a single one is db."""
         t, partial = self.buffers, ceil_div(n, self.partials)
         partials = ceil_div(n, partial)
-        grid = ceil_div(self.outputs, 32), partials
+        grid, y = (ceil_div(self.outputs, 32), partials), t.y if self.fused_relu else None
         sums = t.db if partials == 1 else self.sums
-        return self.kernel.bind(
-            grid, THREADS, t.dy, t.y if self.fused_relu else None, sums, n, self.outputs, partial
-        ), partials
+        return self.kernel.bind(grid, THREADS, t.dy, y, sums, n, self.outputs, partial), partials
 
     def after(self, product: Launch, sums: Array | None, parts: int, partials: int) -> Launches:
-        """The product that makes dw, and where it leaves dw as sums (parts, *dw.shape), or `launch` db in several
-        partials, the launch that adds both up.
+        """Launch of the product dw, and a launch that adds parts of dw and partials of db, if there are several of
+        either.
         """
         t = self.buffers
         if parts == partials == 1:
             return [product]
-        return [
-            product,
-            add_gradients(self.device, (sums, t.dw, parts, t.dw.size), (self.sums, t.db, partials, self.outputs)),
-        ]
+        weights, bias = (sums, t.dw, parts, t.dw.size), (self.sums, t.db, partials, self.outputs)
+        return [product, add_gradients(self.device, weights, bias)]
 
 
 def add_gradients(
     device: Device, weights: tuple[Array | None, Array, int, int], bias: tuple[Array | None, Array, int, int]
 ) -> Launch:  # fmt: skip
-    """Adds up dw and db, each given as (parts, where the sum goes, how many parts, numbers from one part to the next);
-    one part is there already.
+    """Adds up dw and db. Each is (parts, sum, number of parts, numbers from part to part); a single part is finished
+    already.
     """
     (part, dw, parts, stride), (other, db, others, more_stride) = weights, bias
     size, more = dw.size if parts > 1 else 0, db.size if others > 1 else 0

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...nets import Linear
 
-def forward(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+
+def forward(layer: Linear, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
     """y[n, o] = b[o] + sum over i of x[n, i] w[o, i]."""
     return x @ w.T + b
 
 
-def backward(x: np.ndarray, w: np.ndarray, dy: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def backward(layer: Linear, x: np.ndarray, w: np.ndarray, dy: np.ndarray) -> tuple[np.ndarray, ...]:
     """Gradients (dx, dw, db) from dy (n, out)."""
     return dy @ w, dy.T @ x, dy.sum(axis=0)

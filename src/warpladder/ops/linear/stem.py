@@ -1,4 +1,4 @@
-"""A net that begins with a linear layer, on a short batch: the layer takes its samples from where they are stored."""
+"""A net that begins with a linear layer, on a short batch: the layer reads its samples from where they are stored."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from .gemm import GemmLinear
 
 
 class ShortStem(Segment):
-    """Gather, Linear [, ReLU]: each block looks its samples' rows up while the weights are on their way, and reads them
-    as they are stored.
-    """
+    """Gather, Linear [, ReLU]: each block finds the rows of its samples while the weights are on their way."""
 
     cost = 2
 
@@ -30,13 +28,10 @@ class ShortStem(Segment):
         return isinstance(linear, Linear) and short.fits(subgraph.limits, subgraph.capacity, linear.out_features)
 
     def forward(self, part: Slice) -> Launches:
-        samples, target = self.operands.samples, self.operands.target
+        samples, target, batch = self.operands.samples, self.operands.target, self.subgraph.batch
         assert samples is not None
-        return [
-            short.gathered_forward(
-                self.buffers, part.n, self.fused_relu, samples, target, self.subgraph.batch, part.offset
-            )
-        ]
+        arguments = part.n, self.fused_relu, samples, target, batch, part.offset
+        return [short.gathered_forward(self.buffers, *arguments)]
 
     def backward(self, part: Slice) -> Launches:
         return self.gradients.backward(part)

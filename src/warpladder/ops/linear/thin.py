@@ -1,4 +1,4 @@
-"""Linear with few outputs: kernels that read x once, with all outputs of a sample in one thread's registers."""
+"""Linear with few outputs: kernels that read x once, with all outputs of a sample in the registers of a thread."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .products import add_gradients
 
 THIN = Path(__file__).with_name("thin.cu")
 
-#: Outputs at most: their sums stay in registers.
+#: Most outputs: their sums stay in registers.
 MOST = 16
 
 THREADS = 256
 
-#: Samples up to which the weights' gradient is not cut into partials, which would have to be added up.
+#: Most samples for which the weight gradient is not split into partials.
 FEW = 512
 
 
@@ -33,8 +33,8 @@ class Thin:
             self.parts = owner.scratch((partials, self.numbers)) if partials > 1 else None
 
     def forward(self, n: int) -> Launches:
-        """Few samples: one for several warps, so that the wait for memory is short. Many: four for each warp, which
-        loads w once for all of them.
+        """Few samples: several warps for one, to shorten the wait for memory. Many: a warp has four, and loads w once
+        for all.
         """
         rows = 4 if n >= 64 * self.processors else 1
         warps = 1
@@ -59,11 +59,8 @@ class Thin:
             assert self.parts is not None
             weights = self.parts.reshape(-1)
             bias = weights[self.outputs * self.inputs :]
-            found.append(
-                add_gradients(
-                    self.device, (weights, t.dw, partials, self.numbers), (bias, t.db, partials, self.numbers)
-                )
-            )
+            both = (weights, t.dw, partials, self.numbers), (bias, t.db, partials, self.numbers)
+            found.append(add_gradients(self.device, *both))
         if t.dx is not None:
             kernel = self.device.kernel(THIN, f"thin_input_gradient<{self.outputs}, {int(self.step > 1)}>")
             blocks = ceil_div(n * ceil_div(self.inputs, self.step), THREADS)
@@ -71,9 +68,7 @@ class Thin:
         return found
 
     def _partials(self, n: int) -> int:
-        """Parts that the samples are cut into for the weights' gradient: enough to fill the device, of a chunk of
-        samples at least.
-        """
+        """Parts of the samples for the weight gradient: enough to fill the device, each of 128 samples at least."""
         if n <= FEW:
             return 1
         return min(ceil_div(3 * self.processors, ceil_div(self.inputs, 32 * self.step)), ceil_div(n, 128))

@@ -14,40 +14,36 @@ from ..sums.tiled import PartSums
 
 TILED = Path(__file__).with_name("tiled.cu")
 
-#: Terms of a sum that a block takes at a time, as tiled.cu has it; and the fewest in a part of a sum.
+#: Terms of a sum that a block takes at a time, as in tiled.cu; and fewest terms in a part of a sum.
 DEPTH = 32
 LEAST = 2 * DEPTH
 
-#: What such a step costs a warp: instructions, and cycles of waiting for the numbers that are copied.
+#: Cost of such a step for a warp: instructions, and cycles of waiting for the copied numbers.
 INSTRUCTIONS, WAITS = 120, 800
 
 
 def side(block_size: int) -> int:
-    """The side of the tile: the largest of 8, 16 and 32 whose square is not above the block size; 8 for anything
-    smaller.
-    """
+    """Side of the tile: the largest of 8, 16 and 32 whose square is at most the block size, or 8."""
     return 32 if block_size >= 1024 else 16 if block_size >= 256 else 8
 
 
 class TiledLinear(Segment):
-    """One product of matrices for each of y, dx, and dw with db. ReLU is taken where y is written, and its gradient
-    where dy is read.
+    """One matrix product for each of y, dx, and dw with db. ReLU is applied as y is written, its mask as dy is read.
 
-    A block has side * side threads, with the `side` that block_size gives: 64 threads for 8 x 8 tiles, 256 for 16 x 16,
-    1,024 for 32 x 32. Where the tiles are too few to keep the device busy, each sum is cut into parts, which a second
-    launch adds up in order.
+    A block has side * side threads, by `side`: 64 for 8 x 8 tiles, 256 for 16 x 16, 1,024 for 32 x 32. If the tiles are
+    too few to keep the device busy, each sum is split into parts, which a second launch adds in order.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
-        layers, buffers = subgraph.layers, operands.buffers
+        buffers = operands.buffers
         (self.capacity, self.inputs), self.outputs = buffers.x.shape, buffers.y.shape[1]
-        self.fused_relu = len(layers) > 1
+        self.fused_relu = len(self.layers) > 1
         self.side = side(block_size)
         self.adding = PartSums(device, block_size)
+        forms = "true, true", "true, false", "false, false"
         self.along, self.across, self.turned = (
-            device.kernel(TILED, f"multiply<{self.side}, {form}>")
-            for form in ("true, true", "true, false", "false, false")
+            device.kernel(TILED, f"multiply<{self.side}, {form}>") for form in forms
         )
         products = [(self.capacity, self.outputs, self.inputs)]
         if buffers.dy is not None:
@@ -78,9 +74,8 @@ class TiledLinear(Segment):
         grid, depth = self._grid(n, self.outputs, self.inputs, count)
         shape = n, self.outputs, self.inputs, depth
         if count == 1:
-            return [
-                self.along.bind(grid, self.side**2, t.x, None, t.w, t.b, t.y, None, 0, *shape, int(self.fused_relu))
-            ]
+            arguments = t.x, None, t.w, t.b, t.y, None, 0, *shape, int(self.fused_relu)
+            return [self.along.bind(grid, self.side**2, *arguments)]
         scratch, size = self._scratch(), n * self.outputs
         return [
             self.along.bind(grid, self.side**2, t.x, None, t.w, None, scratch, None, size, *shape, 0),
@@ -88,42 +83,42 @@ class TiledLinear(Segment):
         ]
 
     def backward(self, part: Slice) -> Launches:
-        """dw = dy^T x, db = dy^T 1, and dx = dy w; dy is masked by y where a ReLU follows."""
+        """dw = dy^T x, db = dy^T 1, and dx = dy w; dy is masked by y if a ReLU follows."""
         t, n = self.buffers, part.n
         return [*self._weights(n), *(self._input(n) if t.dx is not None else [])]
 
     def _weights(self, n: int) -> Launches:
-        t, gate = self.buffers, self._gate()
+        t, relu_mask = self.buffers, self._relu_mask()
         count = self.parts[self.outputs, self.inputs + 1, self.capacity]
         grid, depth = self._grid(self.outputs, self.inputs + 1, n, count)
         shape = self.outputs, self.inputs, n, depth
         if count == 1:
-            return [self.turned.bind(grid, self.side**2, t.dy, gate, t.x, None, t.dw, t.db, 0, *shape, 0)]
+            return [self.turned.bind(grid, self.side**2, t.dy, relu_mask, t.x, None, t.dw, t.db, 0, *shape, 0)]
         scratch, size = self._scratch(), self.outputs * (self.inputs + 1)
         biases = scratch[self.outputs * self.inputs :]
         return [
-            self.turned.bind(grid, self.side**2, t.dy, gate, t.x, None, scratch, biases, size, *shape, 0),
+            self.turned.bind(grid, self.side**2, t.dy, relu_mask, t.x, None, scratch, biases, size, *shape, 0),
             self.adding.gradients(scratch, count, t.dw, t.db),
         ]
 
     def _input(self, n: int) -> Launches:
-        t, gate = self.buffers, self._gate()
+        t, relu_mask = self.buffers, self._relu_mask()
         count = self.parts[self.capacity, self.inputs, self.outputs]
         grid, depth = self._grid(n, self.inputs, self.outputs, count)
         shape = n, self.inputs, self.outputs, depth
         if count == 1:
-            return [self.across.bind(grid, self.side**2, t.dy, gate, t.w, None, t.dx, None, 0, *shape, 0)]
+            return [self.across.bind(grid, self.side**2, t.dy, relu_mask, t.w, None, t.dx, None, 0, *shape, 0)]
         scratch, size = self._scratch(), n * self.inputs
         return [
-            self.across.bind(grid, self.side**2, t.dy, gate, t.w, None, scratch, None, size, *shape, 0),
+            self.across.bind(grid, self.side**2, t.dy, relu_mask, t.w, None, scratch, None, size, *shape, 0),
             self.adding.outputs(scratch, count, None, t.dx, n, self.inputs, False),
         ]
 
     def _grid(self, m: int, n: int, k: int, count: int) -> tuple[tuple[int, int], int]:
-        """Tiles and parts, and the terms of a part; a part that is left with none writes zeros."""
+        """Grid of tiles and parts, and terms of a part; a part without terms writes zeros."""
         return (self._tiles(m, n), count), ceil_div(ceil_div(k, count), DEPTH) * DEPTH
 
-    def _gate(self) -> Array | None:
+    def _relu_mask(self) -> Array | None:
         return self.buffers.y if self.fused_relu else None
 
     def _scratch(self) -> Array:

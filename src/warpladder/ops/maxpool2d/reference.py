@@ -7,42 +7,42 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...nets import MaxPool2d
 from ..relu.reference import closest
 
 
-def forward(x: np.ndarray, kernel_size: int, stride: int) -> np.ndarray:
+def forward(layer: MaxPool2d, x: np.ndarray, w: None = None, b: None = None) -> np.ndarray:
     """y[n, c, p, q] = the maximum of x[n, c, p s : p s + k, q s : q s + k]."""
-    first, *others = positions(x, kernel_size, stride)
+    first, *others = positions(layer, x)
     y = first.copy()
     for candidate in others:
         np.maximum(y, candidate, out=y)
     return y
 
 
-def backward(x: np.ndarray, kernel_size: int, stride: int, dy: np.ndarray) -> np.ndarray:
-    """dx: each output's gradient goes to the argmax of its window, the first among equals, or the first NaN."""
-    first, *others = positions(x, kernel_size, stride)
-    number_type = np.min_scalar_type(kernel_size**2 - 1).type
+def backward(layer: MaxPool2d, x: np.ndarray, w: None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(dx,): each output's gradient goes to the argmax of its window, the first of equals, or the first NaN."""
+    first, *others = positions(layer, x)
+    number_type = np.min_scalar_type(layer.kernel_size**2 - 1).type
     best, argmax = first.copy(), np.zeros(first.shape, number_type)
     for number, candidate in enumerate(others, 1):
         wins = (candidate > best) | (np.isnan(candidate) & ~np.isnan(best))
-        np.maximum(argmax, wins * number_type(number), out=argmax)  # the numbers rise: the latest argmax stands
+        np.maximum(argmax, wins * number_type(number), out=argmax)  # numbers rise, and so the latest argmax stays
         np.maximum(best, candidate, out=best)
     dx = np.zeros_like(x)
-    for number, target in enumerate(positions(dx, kernel_size, stride)):
+    for number, target in enumerate(positions(layer, dx)):
         target += np.where(argmax == number, dy, 0)
-    return dx
+    return (dx,)
 
 
-def margin(x: np.ndarray, kernel_size: int, stride: int) -> np.ndarray:
-    """(n,): how far each sample's closest runner-up is from its argmax, relative to the sample's root mean square.
+def margin(layer: MaxPool2d, x: np.ndarray) -> np.ndarray:
+    """Distance of each sample's closest runner-up from its maximum, (n,), relative to the sample's root mean square.
 
-    Equals do not count (`relu.reference.STRUCTURAL`): they see equal pixels, a flat background say, and so does the
-    gradient.
+    Equals do not count (`relu.reference.STRUCTURAL`): they come from equal pixels, such as a flat background.
     """
-    if kernel_size == 1:
+    if layer.kernel_size == 1:
         return np.full(len(x), np.inf)
-    first, *others = positions(x, kernel_size, stride)
+    first, *others = positions(layer, x)
     best, second = first.copy(), np.full(first.shape, -np.inf)
     for candidate in others:
         np.maximum(second, np.minimum(best, candidate), out=second)
@@ -52,12 +52,7 @@ def margin(x: np.ndarray, kernel_size: int, stride: int) -> np.ndarray:
     return closest(gap, size)
 
 
-def positions(x: np.ndarray, k: int, s: int) -> list[np.ndarray]:
+def positions(layer: MaxPool2d, x: np.ndarray) -> list[np.ndarray]:
     """Views (n, c, oh, ow) of x, one for each of the k k places of a window, row by row."""
-    oh, ow = (x.shape[2] - k) // s + 1, (x.shape[3] - k) // s + 1
+    (_, oh, ow), k, s = layer.out_shape(x.shape[1:]), layer.kernel_size, layer.stride or layer.kernel_size
     return [x[:, :, i : i + s * (oh - 1) + 1 : s, j : j + s * (ow - 1) + 1 : s] for i, j in np.ndindex(k, k)]
-
-
-def windows(x: np.ndarray, k: int, s: int) -> np.ndarray:
-    """(n, c, oh, ow, k * k)."""
-    return np.stack(positions(x, k, s), axis=-1)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-#: Below this, relative to a sample's root mean square, a float64 number is zero but for its own rounding.
+from ...nets import ReLU
+
+#: Relative to a sample's root mean square, a smaller float64 number is zero but for its own rounding.
 STRUCTURAL = 1e-12
 
 
-def forward(x: np.ndarray) -> np.ndarray:
+def forward(layer: ReLU, x: np.ndarray, w: None = None, b: None = None) -> np.ndarray:
     """y = max(x, 0)."""
     return np.maximum(x, 0)
 
 
-def backward(x: np.ndarray, dy: np.ndarray) -> np.ndarray:
-    """dx = dy where x > 0, else 0; the derivative at 0 is 0."""
-    return np.where(x > 0, dy, 0)
+def backward(layer: ReLU, x: np.ndarray, w: None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(dx,): dx = dy where x > 0, else 0; the derivative at 0 is 0."""
+    return (np.where(x > 0, dy, 0),)
 
 
-def margin(x: np.ndarray) -> np.ndarray:
-    """(n,): how far each sample's closest x is from the switch at 0, relative to the sample's root mean square.
+def margin(layer: ReLU, x: np.ndarray) -> np.ndarray:
+    """Distance of each sample's closest x from the jump of the gradient at 0, (n,), relative to its root mean square.
 
     An x of exactly 0 does not count (`STRUCTURAL`): it comes from zeros in the data, not from a close call.
     """
@@ -29,8 +31,8 @@ def margin(x: np.ndarray) -> np.ndarray:
 
 
 def closest(distances: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """(n,): the smallest of each sample's distances (n, count), in units of its size (n, 1), of those that are not zero
-    but for rounding; inf without any.
+    """Smallest of the distances (n, count) of each sample, (n,), in units of its size (n, 1); zeros but for rounding do
+    not count. inf if there is no other.
     """
     nearest = np.where(distances > STRUCTURAL * size, distances, np.inf).min(axis=1, keepdims=True)
     return np.divide(nearest, size, out=np.full(size.shape, np.inf), where=size > 0)[:, 0]

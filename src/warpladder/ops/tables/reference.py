@@ -1,4 +1,4 @@
-"""Every layer's operation in float64, as the formulas have it."""
+"""Every layer's operation in float64, as the formulas have it, by the files `reference.py`."""
 
 from __future__ import annotations
 
@@ -6,86 +6,42 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
-from ..conv2d import reference as conv2d
+from ...nets import Flatten, Layer, Net
 from ..engine.base import Op, OpTable
 from ..engine.layer_files import form, others
-from ..linear import reference as linear
-from ..maxpool2d import reference as maxpool2d
-from ..relu import reference as relu
-from ..upsample2d import reference as upsample2d
 
 FILE = "reference.py"
 
 
 def forward(layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
-    """What leaves a layer, (n, *out_shape), from what enters it, (n, *in_shape), and its parameters, None where it has
-    none.
-    """
-    match layer:
-        case Linear():
-            assert w is not None and b is not None
-            return linear.forward(x, w, b)
-        case Conv2d():
-            assert w is not None and b is not None
-            return conv2d.forward(x, w, b, layer.stride, layer.padding)
-        case ReLU():
-            return relu.forward(x)
-        case MaxPool2d():
-            return maxpool2d.forward(x, layer.kernel_size, _stride(layer))
-        case Upsample2d():
-            return upsample2d.forward(x, layer.scale_factor)
-        case Flatten():
-            return x.reshape(len(x), -1)
+    """Output (n, *out_shape) of a layer, from x (n, *in_shape) and its parameters, None without any."""
+    if isinstance(layer, Flatten):
+        return x.reshape(len(x), -1)
     return np.asarray(form(type(layer), FILE).forward(layer, x, w, b))
 
 
 def backward(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The gradients (dx,) or (dx, dw, db) of the loss, from dy, that by what leaves a layer, and from x, what entered
-    it.
-    """
-    match layer:
-        case Linear():
-            assert w is not None
-            return linear.backward(x, w, dy)
-        case Conv2d():
-            assert w is not None
-            return conv2d.backward(x, w, dy, layer.stride, layer.padding)
-        case ReLU():
-            return (relu.backward(x, dy),)
-        case MaxPool2d():
-            return (maxpool2d.backward(x, layer.kernel_size, _stride(layer), dy),)
-        case Upsample2d():
-            return (upsample2d.backward(layer.scale_factor, dy),)
-        case Flatten():
-            return (dy.reshape(x.shape),)
+    """Gradients (dx,) or (dx, dw, db) of the loss, from that by the layer's output, dy, and from its input x."""
+    if isinstance(layer, Flatten):
+        return (dy.reshape(x.shape),)
     return tuple(form(type(layer), FILE).backward(layer, x, w, dy))
 
 
 def switches(layer: Layer) -> bool:
-    """Whether a layer's gradient jumps somewhere, as that of ReLU does at 0."""
-    match layer:
-        case ReLU() | MaxPool2d():
-            return True
-        case Linear() | Conv2d() | Upsample2d() | Flatten():
-            return False
-    return hasattr(form(type(layer), FILE), "margin")
+    """True if the layer's gradient jumps somewhere, as that of ReLU does at 0."""
+    return not isinstance(layer, Flatten) and hasattr(form(type(layer), FILE), "margin")
 
 
 def margin(layer: Layer, x: np.ndarray) -> np.ndarray:
-    """(n,): how far each sample of x, what enters a layer that `switches`, is from its closest jump, relative to the
-    sample's root mean square.
+    """Distance of each sample of x from its closest jump of a layer that `switches`, relative to its root mean square.
+
+    x : (n, *in_shape), input of the layer. Returns (n,).
     """
-    match layer:
-        case ReLU():
-            return relu.margin(x)
-        case MaxPool2d():
-            return maxpool2d.margin(x, layer.kernel_size, _stride(layer))
     return np.asarray(form(type(layer), FILE).margin(layer, x))
 
 
 class ReferenceOp(Op):
-    """A layer as its reference has it, rounded to the format of its buffers."""
+    """A layer by its reference, rounded to the format of its buffers."""
 
     def forward(self, n: int) -> None:
         t = self.buffers
@@ -101,12 +57,8 @@ class ReferenceOp(Op):
 
 
 def with_references(table: OpTable, net: Net) -> OpTable:
-    """A table that computes those of the net's layers that no table lists by their references: what a proof compares
-    with leans on nothing that is on trial.
+    """Table that computes the net's layers that no table lists by their references.
+
+    A proof compares with it: it relies on nothing that is proven.
     """
     return replace(table, layers={**table.layers, **dict.fromkeys(others(net), ReferenceOp)})
-
-
-def _stride(layer: MaxPool2d) -> int:
-    assert layer.stride is not None
-    return layer.stride

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from ...device import Device
 from ...nets import Linear
-from ..engine.chain import Slice, Subgraph
-from ..engine.kernels import Launches
-from ..engine.segments import Operands, Segment
+from ..engine.chain import Subgraph
+from ..engine.segments import Operands
 from ..update.fused import fuses
 from .arrays import MOST, ChainArrays
-from .launches import ChainLaunches
+from .launches import ChainLaunches, ThinSegment
 
 
-class ThinChain(Segment):
+class ThinChain(ThinSegment):
     """Gather, Linear, or Linear + ReLU + Linear, each of at most MOST outputs, then cross-entropy.
 
-    Such a net's step is bound by reading its samples. They are read twice, as they are stored: forward, and for the
-    first layer's gradient. Everything else that a sample needs is done at once, while its numbers are in registers.
+    Such a step is bound by reading its samples. They are read twice, as stored: forward, and for the first layer's
+    gradient. All else is computed while a sample's numbers are in registers.
     """
-
-    cost = 2
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
@@ -27,9 +24,8 @@ class ThinChain(Segment):
         assert samples is not None and samples.labels is not None and log is not None
         batch, capacity = subgraph.batch, subgraph.capacity
         arrays = ChainArrays(
-            self, samples.stored, samples.scale, samples.labels, samples.order, log, batch, capacity, operands.params,
-            operands.grads,
-            operands.update,
+            self, samples.stored, samples.scale, samples.labels, samples.order, log, batch, capacity,
+            operands.params, operands.grads, operands.update
         )  # fmt: skip
         self.reads_order = arrays.order is not None
         self.kernels = ChainLaunches(self, arrays, capacity)
@@ -43,9 +39,3 @@ class ThinChain(Segment):
     @classmethod
     def updates_in_place(cls, subgraph: Subgraph) -> bool:
         return fuses(subgraph)
-
-    def forward(self, part: Slice) -> Launches:
-        return self.kernels.forward(part)
-
-    def backward(self, part: Slice) -> Launches:
-        return self.kernels.backward(part)

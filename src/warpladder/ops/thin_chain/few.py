@@ -1,4 +1,4 @@
-"""Few samples through a thin chain: two launches, in which as little as possible waits for anything else."""
+"""Few samples through a thin chain: two launches, in which as little as possible waits."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from .arrays import ChainArrays
 
 FORWARD, GRADIENT = (Path(__file__).with_name(name) for name in ("few_forward.cu", "few_gradient.cu"))
 
-#: Of the gradient's blocks: threads, inputs, and sums over rows.
+#: Threads, inputs, and sums over rows of a block of the gradient.
 THREADS, TILE, COLUMNS = 256, 16, 32
 
 
 class Few:
-    """Forward with the loss, a block for each sample; all gradients, with the log and perhaps the update."""
+    """Forward with the loss, a block for each sample; all gradients, with the log and the update if a batch is one
+    slice.
+    """
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
         self.arrays = a = arrays
@@ -30,35 +32,25 @@ class Few:
         self.lost, self.hits = owner.scratch((capacity,), np.float64), owner.scratch((capacity,), np.int32)
 
     def forward(self, part: Slice) -> Launches:
-        """The loss of n samples, its gradient by the first layer's output, and dx where it is wanted."""
+        """Loss of n samples, its gradient by the output of the first layer, and dx unless None."""
         a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         w1, b1 = a.weights[:2]
         lost, hits = (self.lost, self.hits) if part.has_loss else (None, None)
-        kernel = a.device.kernel(
-            FORWARD, f"chain_forward_few<{a.hidden}, {a.out}, {self.wide}, {self.back}, {a.pixel}>"
-        )
-        return [
-            kernel.bind(
-                n, self.threads, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights),
-                self.x, a.g, self.small, lost,
-                hits, a.dx, a.inputs, a.whole, offset, batch,
-            )
-        ]  # fmt: skip
+        types = f"{a.hidden}, {a.out}, {self.wide}, {self.back}, {a.pixel}"
+        read = a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights)
+        written = self.x, a.g, self.small, lost, hits, a.dx
+        numbers = a.inputs, a.whole, offset, batch
+        kernel = a.device.kernel(FORWARD, f"chain_forward_few<{types}>")
+        return [kernel.bind(n, self.threads, *read, *written, *numbers)]
 
     def backward(self, part: Slice) -> Launches:
-        """The other gradients, the log, and the update where the batch comes in one piece."""
-        a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
+        """Other gradients, the log, and the update if the batch comes in one slice."""
+        a, n, offset = self.arrays, part.n, self.arrays.start(part)
         dw1, db1 = a.gradients[:2]
-        dw2, db2 = a.second(a.gradients)
         x = a.source[offset : offset + n] if self.x is None else self.x
         small = a.g if self.small is None else self.small
         kernel = a.device.kernel(GRADIENT, f"chain_gradient_few<{a.width}, {self.wide}, {a.pixel}>")
-        return [
-            kernel.bind(
-                ceil_div(a.inputs, TILE) + ceil_div(a.small, COLUMNS) + 1, THREADS, x, a.scale, a.g, n, a.inputs,
-                small, small.shape[1], a.small,
-                a.out, self.lost, self.hits, dw1, db1, dw2, db2, *a.updated(part), *a.log.entry(part.has_loss), batch,
-                int(part.is_first),
-                int(part.is_last),
-            )
-        ]  # fmt: skip
+        blocks = ceil_div(a.inputs, TILE) + ceil_div(a.small, COLUMNS) + 1
+        read = x, a.scale, a.g, n, a.inputs, small, small.shape[1], a.small, a.out, self.lost, self.hits
+        log = *a.log.entry(part.has_loss), part.batch, int(part.is_first), int(part.is_last)
+        return [kernel.bind(blocks, THREADS, *read, dw1, db1, *a.second(a.gradients), *a.updated(part), *log)]

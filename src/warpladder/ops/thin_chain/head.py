@@ -1,53 +1,33 @@
-"""The head of a net that ends in a thin linear layer and cross-entropy: both in two or three launches."""
+"""A thin last linear layer and cross-entropy in two or three launches."""
 
 from __future__ import annotations
 
 from ...device import Device
 from ...nets import Linear
-from ..engine.chain import Slice, Subgraph
-from ..engine.kernels import Launches
-from ..engine.segments import Operands, Segment
+from ..engine.chain import Subgraph
+from ..engine.segments import Operands
 from .arrays import MOST, ChainArrays
-from .launches import ChainLaunches
+from .launches import ChainLaunches, ThinSegment
 
 
-class ThinHead(Segment):
+class ThinHead(ThinSegment):
     """Linear of at most MOST outputs and cross-entropy: the logits never leave the registers.
 
-    dx is there after the forward pass of few samples, so that what is left of the backward pass may run concurrently
-    with that of the layers below.
+    With few samples the forward pass fills dx too: the rest of the backward pass may run concurrently with that of the
+    previous layers.
     """
-
-    cost = 2
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
         x, dx, target, log = operands.buffers.x, operands.buffers.dx, operands.target, operands.log
         assert target is not None and log is not None
+        n, update = len(x), operands.update
         arrays = ChainArrays(
-            self,
-            x,
-            1.0,
-            target,
-            None,
-            log,
-            len(x),
-            len(x),
-            operands.params,
-            operands.grads,
-            operands.update,
-            dx=dx,
-            gathered=True,
+            self, x, 1.0, target, None, log, n, n, operands.params, operands.grads, update, dx=dx, is_gathered=True
         )
-        self.kernels = ChainLaunches(self, arrays, len(x))
+        self.kernels = ChainLaunches(self, arrays, n)
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
         (linear,) = subgraph.layers
         return isinstance(linear, Linear) and linear.out_features <= MOST
-
-    def forward(self, part: Slice) -> Launches:
-        return self.kernels.forward(part)
-
-    def backward(self, part: Slice) -> Launches:
-        return self.kernels.backward(part)

@@ -1,21 +1,24 @@
-"""The launches of a thin chain: forward with the loss, and the gradients, in one way for few samples and in another for
-many.
+"""Launches of a thin chain: forward with the loss, and the gradients, by one pair of kernels for few samples, by
+another for many.
 """
 
 from __future__ import annotations
 
 from ..engine.chain import Slice
 from ..engine.kernels import Launches, OnDevice
+from ..engine.segments import Segment
 from .arrays import ChainArrays
 from .few import Few
 from .many import Many
 
-#: Samples up to which each has a block of its own: there are too few to fill the device otherwise.
+#: Most samples with a block for each: they are too few to fill the device otherwise.
 FEW = 1024
 
 
 class ChainLaunches:
-    """A batch of up to FEW samples is bound by waiting, a larger one by arithmetic. Arguments as `ChainArrays`."""
+    """A batch of up to FEW samples is bound by waiting, a larger one by arithmetic. Arguments as those of
+    `ChainArrays`.
+    """
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
         self.few = Few(owner, arrays, min(capacity, FEW))
@@ -29,3 +32,16 @@ class ChainLaunches:
 
     def _of(self, n: int) -> Few | Many:
         return self.few if n <= FEW or self.many is None else self.many
+
+
+class ThinSegment(Segment):
+    """A segment whose launches are those of a thin chain."""
+
+    cost = 2
+    kernels: ChainLaunches
+
+    def forward(self, part: Slice) -> Launches:
+        return self.kernels.forward(part)
+
+    def backward(self, part: Slice) -> Launches:
+        return self.kernels.backward(part)

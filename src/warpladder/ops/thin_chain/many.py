@@ -1,4 +1,4 @@
-"""Many samples through a thin chain: three launches, which fill the device once."""
+"""Many samples through a thin chain: three launches, each of which fills the device once."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ FORWARD, GRADIENT, FINISH = (
     Path(__file__).with_name(name) for name in ("many_forward.cu", "many_gradient.cu", "finish.cu")
 )
 
-#: Forward: samples and threads of a block, groups of warps that divide the inputs, bytes of a sample in a stage with
-#: its padding.
+#: Samples and threads of a block of the forward pass, groups of warps that share the inputs, bytes of a sample in a
+#: stage with padding.
 SAMPLES, THREADS, GROUPS, ROW = 256, 256, 4, 80
 
-#: Numbers that a thread of the gradient keeps in registers at most: its sums, and as many weights where dx is wanted.
-KEPT = 80
+#: Most numbers that a thread of the gradient holds in registers: its sums, and as many weights if dx is computed.
+HELD = 80
 
-#: Samples of a partial at least.
+#: Fewest samples of a partial.
 PARTIAL = 16
 
-#: Numbers that a block of finish.cu sums up, and its threads.
+#: Sums of a block of finish.cu, and its threads.
 COLUMNS, FINISHING = 32, 512
 
 
 class Many:
-    """Forward with the loss; the first layer's gradient, in partials; the sums of partials and blocks, with the log and
-    perhaps the update.
+    """Forward with the loss; the first layer's gradient, in partials; then the sums of partials and blocks, the log and
+    the update.
     """
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
@@ -46,7 +46,7 @@ class Many:
         self.shared = max(2 * stage, 2 * a.width * SAMPLES * 4, columns)
         self.packed = Packed(owner, a) if capacity == a.whole and Packed.takes(a) else None
         self.back = int(a.dx is not None)
-        most = min(per_16, KEPT // (a.width * (1 + self.back)))
+        most = min(per_16, HELD // (a.width * (1 + self.back)))
         self.wide = next((wide for wide in (8, 4, 2) if wide <= most and a.inputs % wide == 0), 1)
         self.threads = 256 if self.back else 512
         groups = a.inputs // self.wide
@@ -56,39 +56,35 @@ class Many:
         self.parts = owner.scratch((min(self.most, ceil_div(capacity, PARTIAL)), a.width * a.inputs))
 
     def forward(self, part: Slice) -> Launches:
-        """The loss of n samples, and its gradient by the first layer's output."""
+        """Loss of n samples, and its gradient by the output of the first layer."""
         a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         w1, b1 = a.weights[:2]
         lost, hits = (self.lost, self.hits) if part.has_loss else (None, None)
         if self.packed is not None:
             return [self.packed.forward(n, batch, self.small, lost, hits)]
         kernel = a.device.kernel(FORWARD, f"chain_forward_many<{a.hidden}, {a.out}, {a.pixel}>")
-        return [
-            kernel.bind(
-                ceil_div(n, SAMPLES), THREADS, a.source, a.scale, a.labels, a.order, a.log.step, w1, b1,
-                *a.second(a.weights), self.rows, a.g,
-                self.small, lost, hits, n, a.inputs, a.whole, offset, batch, shared=self.shared,
-            )
-        ]  # fmt: skip
+        read = a.source, a.scale, a.labels, a.order, a.log.step, w1, b1, *a.second(a.weights)
+        written = self.rows, a.g, self.small, lost, hits
+        numbers = n, a.inputs, a.whole, offset, batch
+        return [kernel.bind(ceil_div(n, SAMPLES), THREADS, *read, *written, *numbers, shared=self.shared)]
 
     def backward(self, part: Slice) -> Launches:
-        """All gradients, the log, and the update where the batch comes in one piece."""
+        """All gradients, the log, and the update if the batch comes in one slice."""
         a, n, batch, offset = self.arrays, part.n, part.batch, self.arrays.start(part)
         partial = max(PARTIAL, ceil_div(n, self.most))
         partials, size = ceil_div(n, partial), a.width * a.inputs
         gradient = a.device.kernel(GRADIENT, f"chain_gradient_many<{a.width}, {self.wide}, {self.back}, {a.pixel}>")
         finish = a.device.kernel(FINISH, "chain_finish")
         dw1, db1 = a.gradients[:2]
+        blocks = ceil_div(size, COLUMNS) + ceil_div(a.small, COLUMNS) + 1
+        sums = self.parts, partials, size, self.small, self.lost, self.hits, ceil_div(n, SAMPLES), a.small
+        log = *a.log.entry(part.has_loss), batch, int(part.is_first), int(part.is_last)
         return [
             gradient.bind(
                 (self.tiles, partials), self.threads, a.source, a.scale, self.rows, a.g, self.parts, n, a.inputs,
-                offset, partial, self.across,
-                a.weights[0], a.dx,
+                offset, partial, self.across, a.weights[0], a.dx
             ),
             finish.bind(
-                ceil_div(size, COLUMNS) + ceil_div(a.small, COLUMNS) + 1, FINISHING, self.parts, partials, size,
-                self.small, self.lost, self.hits,
-                ceil_div(n, SAMPLES), a.small, a.width, a.out, dw1, db1, *a.second(a.gradients), *a.updated(part),
-                *a.log.entry(part.has_loss), batch, int(part.is_first), int(part.is_last),
+                blocks, FINISHING, *sums, a.width, a.out, dw1, db1, *a.second(a.gradients), *a.updated(part), *log
             ),
         ]  # fmt: skip

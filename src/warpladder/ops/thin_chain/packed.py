@@ -1,4 +1,4 @@
-"""Samples that are the same at every step, laid out once as the forward pass wants them."""
+"""Samples that are the same at every step, packed once for the forward pass."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from .arrays import ChainArrays
 
 PACK, FORWARD = (Path(__file__).with_name(name) for name in ("pack.cu", "packed_forward.cu"))
 
-#: Samples and threads of a block of packed_forward.cu, and bytes of its static shared memory at most.
+#: Samples and threads of a block of packed_forward.cu, and most bytes of its static shared memory.
 SAMPLES, THREADS, STATIC = 256, 128, 4096
 
-#: Weights of the second layer at most: the compiler keeps them in registers, and with 256 of them spills 1.3 KB.
+#: Most weights of the second layer: the compiler holds them in registers, and with 256 of them spills 1.3 KB.
 SECOND = 100
 
 
 class Packed:
-    """Takes as much memory as the samples themselves, and is filled when it is made."""
+    """As much memory as the samples themselves, filled once."""
 
     @classmethod
     def takes(cls, arrays: ChainArrays) -> bool:
-        """Whether a batch has all samples, as bytes, the first layer's weights fit in shared memory, and the second's
-        in registers.
+        """True if every batch has all samples, as bytes, and the weights of the first layer fit shared memory, those of
+        the second registers.
         """
-        room = arrays.device.limits.shared_opt_in - STATIC
-        return arrays.fixed and arrays.hidden * arrays.out <= SECOND and _shared(arrays) <= room
+        most = arrays.device.limits.shared_opt_in - STATIC
+        return arrays.is_fixed and arrays.hidden * arrays.out <= SECOND and _shared(arrays) <= most
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays) -> None:
         self.arrays = a = arrays
@@ -41,20 +41,18 @@ class Packed:
             call.send()
 
     def forward(self, n: int, batch: int, small: Array, lost: Array | None, hits: Array | None) -> Call:
-        """The loss of all n samples, and its gradient by the first layer's output."""
+        """Loss of all n samples, and its gradient by the output of the first layer."""
         a = self.arrays
         w1, b1 = a.weights[:2]
         kernel = a.device.kernel(FORWARD, f"chain_forward_packed<{a.hidden}, {a.out}>")
-        return kernel.bind(
-            ceil_div(n, SAMPLES), THREADS, self.samples, a.scale, a.labels, w1, b1, *a.second(a.weights), a.g, small,
-            lost, hits, n, a.inputs,
-            self.words, batch, shared=_shared(a),
-        )  # fmt: skip
+        read = self.samples, a.scale, a.labels, w1, b1, *a.second(a.weights)
+        arguments = *read, a.g, small, lost, hits, n, a.inputs, self.words, batch
+        return kernel.bind(ceil_div(n, SAMPLES), THREADS, *arguments, shared=_shared(a))
 
 
 def _shared(a: ChainArrays) -> int:
-    """Bytes of the first layer's weights, or of what comes afterwards: two halves of its sums, and a row of each of a
-    sample's numbers.
+    """Bytes of the first layer's weights, or if that is more, of two halves of its sums and a row of each number of a
+    sample.
     """
     numbers = a.width + (a.hidden + a.out if a.hidden else 0)
     return max(16 * a.width * ceil_div(a.inputs, 4), 4 * (2 * a.width * SAMPLES + numbers * (SAMPLES + 4)))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...nets import Upsample2d
 
-def forward(x: np.ndarray, scale_factor: int) -> np.ndarray:
+
+def forward(layer: Upsample2d, x: np.ndarray, w: None = None, b: None = None) -> np.ndarray:
     """y[n, c, p, q] = x[n, c, p // s, q // s]."""
-    return x.repeat(scale_factor, axis=2).repeat(scale_factor, axis=3)
+    return x.repeat(layer.scale_factor, axis=2).repeat(layer.scale_factor, axis=3)
 
 
-def backward(scale_factor: int, dy: np.ndarray) -> np.ndarray:
-    """dx[n, c, p, q] = the sum of dy over the s x s pixels that show x[n, c, p, q]."""
-    n, c, h, w = dy.shape
-    s = scale_factor
-    return dy.reshape(n, c, h // s, s, w // s, s).sum(axis=(3, 5))
+def backward(layer: Upsample2d, x: np.ndarray, w: None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(dx,): dx[n, c, p, q] = the sum of dy over the s x s pixels that show x[n, c, p, q]."""
+    (n, c, h, width), s = dy.shape, layer.scale_factor
+    return (dy.reshape(n, c, h // s, s, width // s, s).sum(axis=(3, 5)),)

@@ -136,7 +136,7 @@ class ConvAlgorithm(ABC):
 
     def feed(self, images: PackedImages) -> bool:
         """Write a packed copy of y for the next layer from now on. Returns False if this algorithm cannot."""
-        if images.scaled or not self.packs:
+        if images.has_scales or not self.packs:
             return False
         self.packed = images.halves.high
         return True

@@ -12,13 +12,13 @@ class FactorFormat:
     name : of the template argument in device/include/tensor_panels.cuh.
     work : time of a product on tensor cores, in units of one in bf16.
     bytes : of a number in shared memory.
-    scaled : True if each line of numbers is scaled by a power of two of its own.
+    has_scales : True if each line of numbers is scaled by a power of two of its own.
     """
 
     name: str
     work: int
     bytes: int
-    scaled: bool
+    has_scales: bool
 
     @property
     def copies(self) -> int:

@@ -9,7 +9,7 @@ from ...update.fused import fuses
 
 
 class SmallHead(ThinHead):
-    """ThinHead, which multiplies outside of tensor cores, where its three products are a small share of the net's."""
+    """ThinHead by multiply-adds in a net on tensor cores, if its three products are a small share of the net's."""
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:

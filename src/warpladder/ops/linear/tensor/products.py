@@ -6,8 +6,6 @@ from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
-
 from ....device import Array, Launch
 from ...engine.kernels import OnDevice, ceil_div
 from ...update.fused import NOTHING
@@ -34,23 +32,13 @@ STORE = ProductEnd()
 
 
 class TensorProduct:
-    """C (m, n) = A B with sums of k terms, one launch, for up to `capacity` samples.
+    """C (m, n) = A B with sums of k terms in one launch, for up to `capacity` samples; `owner` takes the scratch
+    memory.
 
-    Parameters
-    ----------
-    owner : OnDevice
-        Whose scratch memory is taken.
-    shape : callable
-        m, n and k for a number of samples.
-    capacity : int
-    formats : Formats
-
-    Attributes
-    ----------
-    plan : PackedPlanner
-        The tile, and the parts that sums are cut into: by the model, or as a tuner has found.
-    parts, arrived : Array or None
-        Where blocks leave parts of sums, and count themselves, where sums of some number of samples are cut.
+    shape : m, n and k for a number of samples.
+    plan : the tile, and the split of sums, by the model or by a tuner.
+    parts, arrived : partials of split sums, and counters of the blocks that have stored theirs; None if sums are never
+    split.
     """
 
     def __init__(
@@ -59,29 +47,26 @@ class TensorProduct:
         self.device, self.shape, self.formats = owner.device, shape, formats
         self.plan = packed_planner(shape, owner.device.limits, capacity, formats, tiles_of(owner.device))
         self.parts = owner.scratch((self.plan.partials,)) if self.plan.partials else None
-        self.arrived = owner.scratch((self.plan.counters,), np.uint32) if self.plan.partials else None
-        if self.arrived is not None:
-            self.device.fill(self.arrived, 0)
+        self.arrived = owner.counters(self.plan.counters) if self.plan.partials else None
 
     def launch(
         self, samples: int, a: PackedFactor, b: PackedFactor, c: Array | None, end: ProductEnd = STORE,
         to: Outlet = NOWHERE, updated: tuple[object, ...] = NOTHING,
     ) -> Launch:  # fmt: skip
-        """c = A B with what `end` does to each sum; packed to `to` as well. c may be None.
+        """c = A B with `end` applied to each sum, also packed to `to`. c may be None.
 
-        updated : arguments of an update, as `fused.settings` gives them, where c is a gradient: its parameters are
-        updated, and packed in place of c.
+        updated : arguments of an update (`fused.settings`) if c is a gradient: its parameters are updated, and packed
+        in place of c.
         """
         plan, (m, n, k) = self.plan(samples), self.shape(samples)
         tile = plan.tile
         assert isinstance(tile, PackedTile)
         cut = (self.parts, self.arrived) if plan.parts > 1 else (None, None)
+        factors = a.numbers, a.inverse_scale, a.lines, b.numbers, b.inverse_scale, b.lines
+        written = end.bias, end.relu_mask, c, *to.arguments(), to.sums, *cut
+        numbers = m, n, ceil_div(k, self.formats.kind.terms), plan.depth, int(end.fused_relu)
         launch = self.device.kernel(tile.source, tile.kernel(self.formats)).bind(
-            (tile.blocks(m, n), plan.parts), tile.threads, a.numbers, a.inverse_scale, a.lines, b.numbers,
-            b.inverse_scale, b.lines,
-            end.bias, end.relu_mask, c, *to.arguments(), to.sums, *cut, m, n, ceil_div(k, self.formats.kind.terms),
-            plan.depth,
-            int(end.fused_relu), *updated,
+            (tile.blocks(m, n), plan.parts), tile.threads, *factors, *written, *numbers, *updated,
             shared=tile.shared_of(self.formats), cluster=prod(tile.cluster),
         )  # fmt: skip
         self.plan.mark([launch])

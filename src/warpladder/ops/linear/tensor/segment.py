@@ -1,4 +1,4 @@
-"""Linear, and the ReLU after it, on tensor cores, with factors that are packed once, by the launch that writes them."""
+"""Linear, and the ReLU after it, on tensor cores; the launch that computes a factor packs it once."""
 
 from __future__ import annotations
 
@@ -24,20 +24,14 @@ COLUMNS, PARTS = 32, 8
 class TensorLinear(Segment):
     """[Gather,] Linear [, ReLU]: y = x w' + b, dw = dy' x and dx = dy w on tensor cores, in the chain's precision.
 
-    A matrix is packed once for both ways in which a step sums over it: the weights before a step sees its samples, x by
-    the product that makes it or on its way from where samples are stored, and dy by the product that makes it, where
-    ReLU's gradient and the bias's ride along. Where a segment of another kind comes before or after, a launch packs
-    what that one leaves. Where SGD has a constant rate the product that finishes dw updates the weights, and leaves
-    them packed for the next step. In fp32, samples that are stored as bytes stay bytes, each in one half, exact: y and
-    dw of such a layer take two products for one, and half of x's memory; the scale of the samples is applied to the
-    sums.
+    A matrix is packed once for both directions in which a step sums over it: w before the samples are read, x and dy by
+    the products that compute them (x of a first layer from the stored samples), with the ReLU's mask and the sums for
+    the bias. Next to a segment of another class a launch packs instead. If SGD has a constant rate, the product that
+    finishes dw updates the weights and packs them for the next step. In fp32, samples stored as bytes stay bytes, exact
+    in one half each: y and dw take two products for one, and x half of the memory; the scale is applied to the sums.
 
-    Attributes
-    ----------
-    has_packed_x : bool
-        True if the previous segment packs x, and reads dx packed.
-    has_packed_dy : bool
-        True if the next segment packs dy.
+    has_packed_x : True if the previous segment packs x, and reads dx packed.
+    has_packed_dy : True if the next segment packs dy.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
@@ -83,8 +77,8 @@ class TensorLinear(Segment):
     def exchange(self, packed_y: Outlet, packs_dy: bool) -> tuple[Outlet, bool]:
         """Pack y for the next segment from now on.
 
-        Returns where the next segment leaves dy, if it `packs_dy`, and True if it also applies the mask of this
-        segment's ReLU to dy.
+        Returns the destination of dy, if the next segment `packs_dy`, and True if that segment also applies this one's
+        ReLU mask to dy.
         """
         self.to_y, self.has_packed_dy = packed_y, packs_dy
         return (self.dy, self.fused_relu) if packs_dy else (Outlet(), False)
@@ -101,53 +95,36 @@ class TensorLinear(Segment):
     def forward(self, part: Slice) -> Launches:
         t, n = self.buffers, part.n
         assert self.w.along is not None and self.x.along is not None
-        found = [] if self.has_packed_x else self._packing(part)
-        return [
-            *found,
-            self.y.launch(n, self.x.along, self.w.along, t.y, ProductEnd(t.b, self.fused_relu), to=self.to_y),
-        ]
+        end = ProductEnd(t.b, self.fused_relu)
+        product = self.y.launch(n, self.x.along, self.w.along, t.y, end, to=self.to_y)
+        return [product] if self.has_packed_x else [*self._packing(part), product]
 
     def _packing(self, part: Slice) -> Launches:
-        """The launches that pack x. Samples take two: y's factor may be packed for the next step while dw's is still
-        read in this one.
+        """Launches that pack x: of samples two, because dw may still read its factor while y's is packed for the next
+        step.
         """
         samples, target, x, batch = self.operands.samples, self.operands.target, self.x, self.subgraph.batch
         if samples is None:
             return [pack(self, self.kind, self.buffers.x, part.n, self.inputs, x)]
-        for_y = pack_samples(self, self.of_x, samples, self.buffers.x, target, part, batch, Outlet(x.along))
-        return (
-            [for_y, pack_samples(self, self.of_x, samples, None, None, part, batch, Outlet(None, x.across))]
-            if x.across is not None
-            else [for_y]
-        )
+        found: Launches = [pack_samples(self, self.of_x, samples, self.buffers.x, target, part, batch, Outlet(x.along))]
+        if x.across is not None:
+            found.append(pack_samples(self, self.of_x, samples, None, None, part, batch, Outlet(None, x.across)))
+        return found
 
     def backward(self, part: Slice) -> Launches:
         t, n, dy = self.buffers, part.n, self.dy
         assert dy.across is not None and self.x.across is not None
-        found: Launches = (
-            []
-            if self.has_packed_dy
-            else [pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.fused_relu else None)]
-        )
+        found: Launches = []
+        if not self.has_packed_dy:
+            found.append(pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.fused_relu else None))
         if dy.along is not None and self.w.across is not None:  # before dw, whose launch packs new weights
-            dx = None if self.to_dx.across is not None else t.dx
-            found.append(
-                self.dx.launch(
-                    n, dy.along, self.w.across, dx, ProductEnd(relu_mask=t.x if self.masks_dx else None), to=self.to_dx
-                )
+            dx, end = (
+                None if self.to_dx.across is not None else t.dx,
+                ProductEnd(relu_mask=t.x if self.masks_dx else None),
             )
+            found.append(self.dx.launch(n, dy.along, self.w.across, dx, end, to=self.to_dx))
         update, packed = self.update, self.w if self.repacks(part) else NOWHERE
         found.append(self.dw.launch(n, dy.across, self.x.across, t.dw, to=packed, updated=settings(update, part, t.dw)))
-        bias = self.device.kernel(BIAS, "finish_bias")
-        found.append(
-            bias.bind(
-                ceil_div(self.outputs, COLUMNS),
-                32 * PARTS,
-                dy.sums,
-                ceil_div(n, BLOCK),
-                self.outputs,
-                t.db,
-                *settings(update, part, t.db),
-            )
-        )
-        return found
+        arguments = dy.sums, ceil_div(n, BLOCK), self.outputs, t.db, *settings(update, part, t.db)
+        kernel = self.device.kernel(BIAS, "finish_bias")
+        return [*found, kernel.bind(ceil_div(self.outputs, COLUMNS), 32 * PARTS, *arguments)]

@@ -1,4 +1,4 @@
-"""Tiles of a product of packed factors: the shapes there are, and the cycles that a product takes with each.
+"""Tiles of a product of packed factors: their shapes, and the cycles that a product takes with each.
 
 The model counts cycles of a multiprocessor: of its tensor cores, schedulers and shared memory, and of the second-level
 cache.
@@ -18,12 +18,12 @@ from ...cost.tiles import Tile, TilePlan, TileProblem
 from ...engine.kernels import ceil_div
 from .packed import Formats
 
-#: The kernels: by mma, for every GPU, and by wgmma, for Hopper alone.
+#: Kernels by mma, for every GPU, and by wgmma, for Hopper alone.
 SOURCE = Path(__file__).with_name("product.cu")
 WARPGROUPS = Path(__file__).with_name("warpgroups.cu")
 
-#: FLOPs of a multiprocessor in a cycle, in bf16 or half: by wgmma the peak, by mma.sync the share of it that was
-#: measured on an H200 (docs/tensor.md).
+#: FLOPs of a multiprocessor in a cycle, in bf16 or half: by wgmma the peak, by mma.sync the measured share of it on an
+#: H200 (docs/tensor.md).
 PEAK = RATES[HOPPER][TENSOR]["fp16"]
 RATE = 0.56 * PEAK
 
@@ -31,16 +31,16 @@ RATE = 0.56 * PEAK
 #: H200 (docs/rungs/tensor.md): by product.cu, and by the asynchronous copies of warpgroups.cu.
 SHARED_BYTES, CACHE_BYTES, CACHE_BYTES_ASYNC = 128, 16, 64
 
-#: Cycles: of a step at least, from the barrier before it to the next one; of a launch, its first copies and its
-#: writing, measured; of the last block's wait for the others' partials. Of a warpgroup: between two instructions of a
-#: warp, measured, and for its products; and, estimated, until the blocks of a cluster know of each other's barriers.
+#: Cycles of a step at least, from barrier to barrier; of a launch's first copies and its stores, measured; of the last
+#: block's wait for the partials of others; between two instructions of a warp in a warpgroup, measured, and of the wait
+#: for its products; and, estimated, until the blocks of a cluster see each other's barriers.
 WAIT, LAUNCH, ADDING, EACH, WAIT_WGMMA, CLUSTER_START = 450, 6000, 1500, 4, 100, 500
 
-#: Numbers of parts into which a sum may be split.
+#: Numbers of parts of a sum.
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
-#: Scratch memory holds the partials of every plan that the model takes to be at most this many times slower than the
-#: fastest: a tuner times no other.
+#: Scratch memory holds the partials of every plan at most this many times slower than the fastest by the model; a tuner
+#: times no other.
 WITHIN = 1.3
 
 
@@ -72,8 +72,8 @@ class PackedTile(Tile):
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor by registers: of a sum and a part of it for each number of C, and of two
-        fragments of each factor.
+        """Blocks that fit a multiprocessor by registers: a sum and a part for each number of C, and two fragments of
+        each factor.
         """
         sums = self.tm * self.tn // 32
         registers = 250 if sums >= 64 else 168 if sums >= 32 else 128
@@ -93,7 +93,7 @@ class PackedTile(Tile):
         return ceil_div(m, self.bm * down) * down * ceil_div(n, self.bn * across) * across
 
     def step(self, formats: Formats, blocks: int) -> float:
-        """Estimated cycles of a record, where so many blocks share a multiprocessor."""
+        """Estimated cycles of a record if so many blocks share a multiprocessor."""
         kind, warps, lines = formats.kind, self.threads // 32, self.bm + self.bn
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / RATE
         fragments = sum(
@@ -102,7 +102,9 @@ class PackedTile(Tile):
         )
         instructions = kind.terms // kind.mma * (self.tm // 16 * (self.tn // 8) * formats.products + fragments)
         instructions += (
-            kind.terms // 32 * self.tm * self.tn // 32 * (3 if kind.scaled else 2) + 3 * 8 * lines // self.threads + 30
+            kind.terms // 32 * self.tm * self.tn // 32 * (3 if kind.has_scales else 2)
+            + 3 * 8 * lines // self.threads
+            + 30
         )
         copied = 4 * formats.words(self.bm, self.bn)
         sharing = (copied + 4 * warps * formats.words(self.tm, self.tn)) / SHARED_BYTES
@@ -112,8 +114,8 @@ class PackedTile(Tile):
 
 @dataclass(frozen=True)
 class WarpgroupTile(PackedTile):
-    """Template arguments of `multiply` in warpgroups.cu, where each warpgroup computes 64 rows of a tile: tm is 64, and
-    tn is bn.
+    """Template arguments of `multiply` in warpgroups.cu: a warpgroup computes 64 rows of a tile; tm is 64, and tn is
+    bn.
 
     shares : warpgroups with the same rows, which take records in turn.
     cm, cn : blocks of a cluster along m, which share the panel of B, and along n, which share A's.
@@ -125,7 +127,7 @@ class WarpgroupTile(PackedTile):
 
     @property
     def threads(self) -> int:
-        """Threads of a block: those of its warpgroups, and of the warp that starts the copies of panels."""
+        """Threads of a block: its warpgroups, and the warp that starts the copies of panels."""
         return 128 * self.shares * (self.bm // 64) + 32
 
     @property
@@ -142,9 +144,7 @@ class WarpgroupTile(PackedTile):
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor by registers: two of two warpgroups with 64 rows, whose kernel is compiled
-        for that.
-        """
+        """Blocks that fit a multiprocessor by registers: two blocks of 2 warpgroups with 64 rows."""
         return 2 if self.bm == 64 and self.shares <= 2 else 1
 
     def shared_of(self, formats: Formats) -> int:
@@ -158,16 +158,16 @@ class WarpgroupTile(PackedTile):
         return f"{super().__str__()}, {self.shares}, {self.cm}, {self.cn}"
 
     def step(self, formats: Formats, blocks: int) -> float:
-        """Estimated cycles of a record: of the units that all warpgroups share, or of a warpgroup from one of its
-        records to the next, whichever is more.
+        """Estimated cycles of a record: of the units that warpgroups share, or of one warpgroup's chain, whichever is
+        more.
         """
         kind, groups = formats.kind, self.bm // 64 * self.shares
         steps = kind.terms // kind.mma * formats.products  # products of a record, each of 64 x bn numbers
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / PEAK
         copied = 4 * formats.words(self.bm // self.cn, self.bn // self.cm)
         sharing = (4 * formats.words(self.bm, self.bn) + steps * (self.bm // 64) * 32 * (64 + self.bn)) / SHARED_BYTES
-        leaving = kind.terms // (32 if kind.scaled else kind.terms)  # times that sums leave the tensor cores
-        instructions = 50 * leaving + (3 if kind.scaled else 1) * leaving * self.bn // 2  # of a warp
+        leaving = kind.terms // (32 if kind.has_scales else kind.terms)  # times that sums leave the tensor cores
+        instructions = 50 * leaving + (3 if kind.has_scales else 1) * leaving * self.bn // 2  # of a warp
         alone = EACH * instructions + steps * self.bn / 2 + WAIT_WGMMA * leaving
         return max(
             blocks * max(multiplying, sharing, instructions * groups / self.shares, copied / CACHE_BYTES_ASYNC),
@@ -175,32 +175,25 @@ class WarpgroupTile(PackedTile):
         )
 
 
-#: Large tiles for large matrices, small ones to fill a device with blocks. All are made of blocks of 32 x 32, which a
-#: warp packs, and of whole records of rows.
+#: Large tiles for large matrices, small ones to fill a device with blocks; made of blocks of 32 x 32, which a warp
+#: packs, and of whole records of rows.
 TILES = (
-    PackedTile(128, 128, 32, 64, 32),
-    PackedTile(128, 64, 32, 64, 32),
-    PackedTile(64, 64, 32, 32, 32),
-    PackedTile(64, 64, 32, 32, 16),
-    PackedTile(64, 32, 32, 32, 16),
-    PackedTile(64, 32, 32, 16, 16),
-)
+    PackedTile(128, 128, 32, 64, 32), PackedTile(128, 64, 32, 64, 32), PackedTile(64, 64, 32, 32, 32),
+    PackedTile(64, 64, 32, 32, 16), PackedTile(64, 32, 32, 32, 16), PackedTile(64, 32, 32, 16, 16),
+)  # fmt: skip
 
 
-#: Tiles of warpgroups, which Hopper has besides `TILES`. Several warpgroups share a tile's records where a
-#: multiprocessor has one block and a block few terms.
+#: Tiles of warpgroups, which Hopper has next to `TILES`. Several warpgroups share the records of a tile if a
+#: multiprocessor has one block, and a block few terms.
 OF_WARPGROUPS = (
-    WarpgroupTile(128, 128, 32, 64, 128, 5),
-    WarpgroupTile(128, 64, 32, 64, 64, 7),
-    WarpgroupTile(128, 64, 32, 64, 64, 8, shares=2),
-    WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2),
-    WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2, cm=2, cn=2),
-    WarpgroupTile(64, 64, 32, 64, 64, 8, shares=4),
-)
+    WarpgroupTile(128, 128, 32, 64, 128, 5), WarpgroupTile(128, 64, 32, 64, 64, 7),
+    WarpgroupTile(128, 64, 32, 64, 64, 8, shares=2), WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2),
+    WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2, cm=2, cn=2), WarpgroupTile(64, 64, 32, 64, 64, 8, shares=4),
+)  # fmt: skip
 
 
 def tiles_of(device: Device) -> tuple[PackedTile, ...]:
-    """The tiles that a device has kernels for."""
+    """Tiles that a device has kernels for."""
     return (*TILES, *OF_WARPGROUPS) if device.capability == HOPPER else TILES
 
 
@@ -236,7 +229,7 @@ class PackedProblem(TileProblem):
         return self.counters(plan) * plan.parts * plan.tile.bm * plan.tile.bn
 
     def counters(self, plan: TilePlan) -> int:
-        """Tiles whose blocks count the partials that have arrived; 0 where sums are whole."""
+        """Counters of arrived blocks, one for each tile; 0 if sums are whole."""
         return packed(plan).blocks(self.m, self.n) if plan.parts > 1 else 0
 
     def work(self, plan: TilePlan) -> int:
@@ -244,12 +237,9 @@ class PackedProblem(TileProblem):
 
 
 class PackedPlanner(Planner[TilePlan]):
-    """The plan of one product of packed factors for any number of samples.
+    """Plan of one product of packed factors for any number of samples.
 
-    Attributes
-    ----------
-    counters : int
-        Tiles whose sums are split, at most.
+    counters : most tiles whose sums are split.
     """
 
     counters: int
@@ -274,11 +264,11 @@ def packed_planner(
     sizes: Callable[[int], tuple[int, int, int]], limits: Limits, capacity: int, formats: Formats,
     tiles: tuple[PackedTile, ...] = TILES
 ) -> PackedPlanner:  # fmt: skip
-    """The planner of a product whose m, n and k are `sizes` of a number of samples."""
+    """Planner of a product whose m, n and k are `sizes` of a number of samples."""
     return PackedPlanner(lambda n: PackedProblem(*sizes(n), formats, limits, tiles), capacity)
 
 
 def packed(plan: TilePlan) -> PackedTile:
-    """The tile of a plan of packed factors."""
+    """Tile of a plan of packed factors."""
     assert isinstance(plan.tile, PackedTile)
     return plan.tile

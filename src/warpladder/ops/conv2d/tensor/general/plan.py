@@ -119,7 +119,7 @@ class ConvolveForm:
 
     def panel_bytes(self, kind: FactorFormat) -> int:
         """Bytes of a panel of weights, with their inverse scales."""
-        return self.bn * (DEPTH * kind.bytes + (4 if kind.scaled else 0))
+        return self.bn * (DEPTH * kind.bytes + (4 if kind.has_scales else 0))
 
 
 class TileCost(NamedTuple):
@@ -198,7 +198,7 @@ class ConvolveProblem(SplitProblem):
         kind, form, geometry = self.kind, self.form, self.geometry
         pixels = ceil_div(tile.pixels, 16) * 16 if form.few else tile.halo(self._stride)
         table = 8 * geometry.read[0] * form.taps[0] * form.taps[1] if form.few else 4 * pixels
-        staged = RING * form.panel_bytes(kind) + pixels * (DEPTH * kind.bytes + (4 if kind.scaled else 0)) + table
+        staged = RING * form.panel_bytes(kind) + pixels * (DEPTH * kind.bytes + (4 if kind.has_scales else 0)) + table
         return max(staged, 4 * PIXELS * form.bn)  # sums take the place of what was multiplied
 
     @property
@@ -279,7 +279,7 @@ class CorrelateProblem(SplitProblem):
                 continue
             halo = tile.pixels if self.few else tile.halo(self.window.stride)
             taps = 1 if self.few else tile.tap_rows * tile.tap_columns
-            bringing = (halo * CHANNELS + PIXELS * OUTPUTS) / 32 * BRING * (1.5 if kind.scaled else 1)
+            bringing = (halo * CHANNELS + PIXELS * OUTPUTS) / 32 * BRING * (1.5 if kind.has_scales else 1)
             mmas = taps * OUTPUTS * CHANNELS * ceil_div(tile.pixels, DEPTH) * DEPTH / 2048
             busy = bringing + mmas * kind.work * MMA
             found[tile] = TileCost(tile.tiles(self.n, high, wide), self.blocks(tile), 1, STAGE + busy, STAGE + busy)

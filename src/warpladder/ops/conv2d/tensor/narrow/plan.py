@@ -83,7 +83,7 @@ class NarrowShape:
 
     def packed(self, kind: FactorFormat) -> int:
         """Bytes of the packed weights, with their inverse scales."""
-        return width(self.written[0]) * (self.k**2 * row_bytes(self.read[0], kind) + (4 if kind.scaled else 0))
+        return width(self.written[0]) * (self.k**2 * row_bytes(self.read[0], kind) + (4 if kind.has_scales else 0))
 
     def shared(self, rows: int, kind: FactorFormat) -> int:
         """Bytes of shared memory of a block of `convolve_narrow`."""

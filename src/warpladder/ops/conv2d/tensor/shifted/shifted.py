@@ -59,7 +59,7 @@ class ShiftedConvolution:
         if not trains:
             return
         # Without scales, and in the order of memory, one copy of the weights serves both directions.
-        separate = self.kind.scaled or below is not None
+        separate = self.kind.has_scales or below is not None
         self.backward_weights = ShiftedWeights(owner, c, c, self.kind) if separate else self.weights
         self.partials = owner.scratch((self._blocks(capacity), c, COLUMNS))
         self.sums = owner.scratch((self._blocks(capacity), self.o))
@@ -113,7 +113,7 @@ class ShiftedWeights:
 
     def __init__(self, owner: OnDevice, c: int, scales: int, kind: FactorFormat) -> None:
         self.pieces = owner.scratch((c // CHANNELS * kind.copies * PIECE // 4,), np.uint32)
-        self.inverse = owner.scratch((scales,)) if kind.scaled else None
+        self.inverse = owner.scratch((scales,)) if kind.has_scales else None
 
 
 class Shifted(ConvAlgorithm):

@@ -43,7 +43,7 @@ class Halves:
         """Scratch memory for a factor of this shape, with so many scales."""
         high = owner.scratch(shape, np.uint16)
         low = owner.scratch(shape, np.uint16) if kind.copies == 2 else high
-        return cls(high, low, owner.scratch(scales) if kind.scaled else None)
+        return cls(high, low, owner.scratch(scales) if kind.has_scales else None)
 
     @property
     def packing(self) -> tuple[Array, Array | None, Array | None]:
@@ -76,7 +76,7 @@ class PackedImages:
         self.halves = Halves.scratch(owner, (capacity * classes, h, w, c), (capacity, c // CHANNELS), self.kind)
 
     @property
-    def scaled(self) -> bool:
+    def has_scales(self) -> bool:
         """True if each image's channels, 64 by 64, have a scale, which is known only when all of the image is there."""
         return self.halves.inverse is not None
 

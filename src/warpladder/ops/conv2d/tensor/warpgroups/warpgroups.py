@@ -28,7 +28,7 @@ def most_tiles(kind: FactorFormat) -> int:
     """Tiles of 64 x 128 sums that a warpgroup has registers for: one if sums have scales, as parts of sums lie next to
     them, else two.
     """
-    return 1 if kind.scaled else 2
+    return 1 if kind.has_scales else 2
 
 
 def shared_bytes(kind: FactorFormat, pieces: int) -> int:
