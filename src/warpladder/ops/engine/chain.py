@@ -1,4 +1,4 @@
-"""A training step as a chain of nodes: the gathering of samples, the layers, and the loss, where the step turns back."""
+"""A training step as a chain of nodes: the gathering of samples, the layers, and the loss, where it turns back."""
 
 from __future__ import annotations
 

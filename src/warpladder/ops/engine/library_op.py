@@ -13,7 +13,7 @@ from .segments import Operands, Segment
 
 
 class PlannedOp(Segment):
-    """Matrix products of a layer as plans of a library; the workspace is as large as the plans for a full batch need."""
+    """Matrix products of a layer as plans of a library, with the workspace that the plans for a full batch need."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)

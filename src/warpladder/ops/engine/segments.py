@@ -116,7 +116,7 @@ class Segment(OnDevice, ABC):
 
     @classmethod
     def updates_in_place(cls, subgraph: Subgraph) -> bool:
-        """True if `backward` can update the segment's parameters, by the config's optimizer, for a batch in one slice."""
+        """True if `backward` can make the config's step on the segment's parameters, for a batch in one slice."""
         return False
 
     def prepare(self, part: Slice, repeated: bool = False) -> Launches:
@@ -192,7 +192,7 @@ class KernelTable:
     interleaves_steps: bool = False
 
     def with_files(self, net: Net) -> KernelTable:
-        """This table with the segments of the net's layers that no table lists, from `cuda.py` next to their classes."""
+        """This table with segments for the net's layers that no table lists, from `cuda.py` next to their classes."""
         own: dict[tuple[type, ...], type[Segment]] = {
             (kind,): form(kind, "cuda.py").OP for kind in others(net) if (kind,) not in self.segments
         }

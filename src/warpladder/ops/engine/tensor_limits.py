@@ -1,4 +1,4 @@
-"""Products that a rung on tensor cores may leave to multiply-adds: those of thin layers with a small share of the net."""
+"""Products that a rung on tensor cores may leave to multiply-adds: those of thin layers with a small share."""
 
 from __future__ import annotations
 

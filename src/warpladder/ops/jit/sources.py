@@ -1,4 +1,4 @@
-"""Hash of all that decides machine code: sources that compiled code can reach, without comments, and compiler versions."""
+"""Hash of all that decides machine code: sources that compiled code can reach, and versions of compilers."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ NOTHING = (None, None, None, 0.0, 0.0, 0, 0.0, 0.0)
 
 
 def fuses(subgraph: Subgraph) -> bool:
-    """True if a segment may update its parameters: SGD at a constant rate, whose settings are arguments of its kernels."""
+    """True if a segment may update its parameters: SGD at a constant rate, with settings as kernel arguments."""
     config = subgraph.config
     return config is not None and isinstance(config.optimizer, SGD) and config.steady
 
