@@ -205,7 +205,7 @@ def test_the_model_cuts_every_layer_that_it_takes() -> None:
                 assert fits(small, written, (3, 1, 1), 1, precision, fold, limits)
                 for of in (
                     FewPixelsPass(small, written),
-                    FewPixelsPass(written, small, backwards=True),
+                    FewPixelsPass(written, small, is_backward=True),
                     *([FewPixelsPass(small, written, pool=True)] if fold == 1 else []),
                 ):
                     (high, across), (rows, columns), form = of.image, of.tile, plan(of, 2, limits)

@@ -123,9 +123,7 @@ class UpdateOp(Bound, ABC):
 
     @abstractmethod
     def step(self, numbers: np.ndarray) -> None:
-        """Change the parameters once. numbers: `Optimizer.numbers` of the step, (NUMBERS,), in the
-        parameters' format.
-        """
+        """Change the parameters once. numbers: (NUMBERS,), `Optimizer.numbers` of the step, in the dtype of params."""
 
 
 class GatherOp(Bound, ABC):

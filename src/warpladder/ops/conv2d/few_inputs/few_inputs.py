@@ -1,5 +1,5 @@
-"""Convolutions of few inputs, a picture's colours, by multiply-adds in fp32: a thread holds all weights of an output,
-or all pixels that it sees, in registers.
+"""Convolutions of few inputs, such as colours, by multiply-adds in fp32, with weights or pixels of an output in
+registers.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ PACKED = Path(__file__).with_name("few_packed.cu")
 SPARSE = Path(__file__).with_name("sparse.cu")
 IMAGES = Path(__file__).with_name("few_images.cu")
 
-#: Weights of an output at most: a thread holds them all.
+#: Most weights of an output: a thread holds them all.
 MOST = 32
 
-#: Outputs of a block at most and at least, threads of a block.
+#: Most and fewest outputs of a block, and its threads.
 OUTPUTS, LEAST, THREADS = 64, 8, 128
 
-#: As in few_images.cu: outputs and threads of a block; and images of a batch at most, so few that a block goes through
-#: the windows of all.
+#: As in few_images.cu: outputs and threads of a block; and most images of a batch, whose windows a block goes through.
 TOGETHER, WINDOWS, IMAGES_AT_MOST = 2, 256, 4
 
-#: Windows of a range of `PooledGradient`, at least, and as a multiple: half as many as a warp holds.
+#: Fewest windows of a range of `PooledGradient`, and their unit: half as many as a warp holds.
 SHORTEST = 16
 
 
@@ -38,7 +37,7 @@ def is_short(conv: FusedConv, any_stride: bool = False) -> bool:
 
 
 def lines_of(written: Image, k: int, windows: int) -> int:
-    """Lines of a padded image that consecutive 2 x 2 windows of y see, at most."""
+    """Most lines of a padded image that consecutive 2 x 2 windows of y see."""
     down, across = written[1] // 2, written[2] // 2
     rows = windows // across if windows % across == 0 else 1 if across % windows == 0 else (windows - 2) // across + 2
     return 2 * min(rows, down) + k - 1
@@ -59,8 +58,8 @@ class FewConvolution:
     ) -> Launches:
         """y[:n] from x[:n], + bias, then the ReLU and the pool, if there are any.
 
-        packed : uint16, of the shape of y with the channels last, a multiple of LEAST: a copy of y in bf16. None for
-        no copy.
+        packed : uint16, of the shape of y with the channels last, a multiple of LEAST: a copy of y in bf16. None for no
+        copy.
         """
         (c, h, width), (o, high, wide), (k, _, padding) = self.conv.read, self.conv.written, self.conv.window
         windows = n * ((high // 2) * (wide // 2) if self.conv.pool else ceil_div(high, 2) * ceil_div(wide, 2))
@@ -110,8 +109,8 @@ class PooledPlan(NamedTuple):
 
 
 class PooledGradient:
-    """dw and db of a convolution of few inputs, a ReLU and a 2 x 2 pool, straight from the pool's gradient: only the
-    windows of argmax pixels are read.
+    """dw and db of a convolution of few inputs, a ReLU and a 2 x 2 pool, from the pool's gradient: only windows of
+    argmax pixels are read.
     """
 
     def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
@@ -123,7 +122,7 @@ class PooledGradient:
 
     @staticmethod
     def supports(conv: FusedConv, limits: Limits) -> bool:
-        """True if a thread holds an output's weights, and a block an image."""
+        """True if a thread holds the weights of an output, and a block an image."""
         lines = conv.read[1] + 2 * conv.window.padding
         return is_short(conv) and _shared(conv, lines, 8) <= limits.shared_opt_in
 
@@ -143,18 +142,17 @@ class PooledGradient:
         plan, (c, h, w), written, (k, _, padding) = self._plan(n), self.conv.read, self.conv.written, self.conv.window
         lines = lines_of(written, k, plan.windows)
         kernel = self.device.kernel(SPARSE, f"correlate_argmax<{c}, {k}>")
-        product = kernel.bind(
-            (plan.parts, ceil_div(written[0], 32 * plan.warps)), 32 * plan.warps, x, dy, argmax, self.partials,
-            self.sums, n, h, w, *written,
-            padding, plan.images, plan.ranges, plan.windows, lines, shared=_shared(self.conv, lines, plan.warps),
-        )  # fmt: skip
+        shape = n, h, w, *written, padding, plan.images, plan.ranges, plan.windows, lines
+        grid, block = (plan.parts, ceil_div(written[0], 32 * plan.warps)), 32 * plan.warps
+        shared = _shared(self.conv, lines, plan.warps)
+        product = kernel.bind(grid, block, x, dy, argmax, self.partials, self.sums, *shape, shared=shared)
         sums = self.sums, plan.parts
         return [product, finish(self.device, (self.partials, plan.parts), sums, (written[0], c, k, 1), to)]
 
 
 class FewImagesGradient:
-    """dw and db as of `PooledGradient`, for a batch of at most IMAGES_AT_MOST images: complete sums in one launch,
-    which may update their parameters as well.
+    """dw and db as `PooledGradient`, for at most IMAGES_AT_MOST images: complete sums in one launch, which may update
+    their parameters.
     """
 
     def __init__(self, owner: OnDevice, conv: FusedConv) -> None:
@@ -169,13 +167,8 @@ class FewImagesGradient:
         """Fill dw and db; dy and argmax are the pool's."""
         (c, h, w), written, (k, _, padding) = self.conv.read, self.conv.written, self.conv.window
         kernel = self.device.kernel(IMAGES, f"correlate_few_images<{c}, {k}>")
-        return [
-            kernel.bind(
-                ceil_div(written[0], TOGETHER), WINDOWS, x, dy, argmax, to.dw, to.db, n, h, w, *written, padding,
-                *to.updated,
-                shared=_padded(self.conv),
-            )
-        ]  # fmt: skip
+        arguments = x, dy, argmax, to.dw, to.db, n, h, w, *written, padding, *to.updated
+        return [kernel.bind(ceil_div(written[0], TOGETHER), WINDOWS, *arguments, shared=_padded(self.conv))]
 
 
 def _padded(conv: FusedConv) -> int:

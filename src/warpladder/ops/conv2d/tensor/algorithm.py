@@ -19,7 +19,7 @@ from ..problem import FusedConv
 from .formats import HALF_FORMATS
 from .warpgroups.images import GradientBelow, PackedImages
 
-#: Precisions whose factors some algorithms multiply as those of another precision with as many bits.
+#: Precisions whose factors some algorithms multiply in another format of as many bits.
 HALVES = {"tf32": "fp16"}
 
 
@@ -30,15 +30,14 @@ def has_wgmma(device: Device) -> bool:
 
 @dataclass(frozen=True)
 class ConvProblem:
-    """A convolution on a device, as an algorithm has to know it.
+    """A convolution on a device, as an input of the choice of an algorithm.
 
-    conv : shapes, window, and the fused neighbours (upsampling before it, ReLU and 2 x 2 max-pool after it).
+    conv : shapes, window, and fused neighbours (upsampling before it, ReLU and 2 x 2 max-pool after it).
     precision : of the chain.
     capacity : images of a whole batch.
-    limits : of the device.
     has_wgmma : True if the device runs Hopper's warpgroup products.
     trains, has_dx : True if there is a backward pass, and if it computes dx.
-    is_slight : True if this is a net's first layer and its products are a small share of the net's
+    is_slight : True if this is a net's first layer, with a small share of the net's FLOPs
     (ops/engine/tensor_limits.py).
     """
 
@@ -57,9 +56,9 @@ class ConvProblem:
     ) -> ConvProblem:
         """The problem of the layers of a subgraph. Without a device it has no warpgroup products."""
         conv = FusedConv.of(subgraph.layers, subgraph.shapes[0])
-        slight = not conv.upsamples and not has_dx and is_small(subgraph, FIRST, products=2)
+        is_slight = not conv.upsamples and not has_dx and is_small(subgraph, FIRST, products=2)
         limits, wgmma = (subgraph.limits, False) if device is None else (device.limits, has_wgmma(device))
-        return cls(conv, subgraph.precision, capacity, limits, wgmma, trains, has_dx, slight)
+        return cls(conv, subgraph.precision, capacity, limits, wgmma, trains, has_dx, is_slight)
 
     @property
     def is_first(self) -> bool:
@@ -75,41 +74,26 @@ class ConvProblem:
 class ConvAlgorithm(ABC):
     """An algorithm for convolutions: y, dx, dw and db as launches.
 
-    Parameters
-    ----------
-    owner : Segment
-        Its arrays are read and written, and it takes the scratch memory. An algorithm holds no reference to it.
-    problem : ConvProblem
-        One that the algorithm `supports`.
-    before : ConvAlgorithm or None
-        Algorithm of the previous convolution in the chain, or None. The two may exchange x and dx in other forms than
-        arrays of floats.
-
-    Attributes
-    ----------
-    factors : str or None
-        Precision in which factors are multiplied, where it is another than the net's (`Segment.factors`).
-    argmax : Array or None
-        uint8, the pixel of each window that a pool has taken, for its gradient. None without a pool or a backward pass.
-    relu_output : Array or None
-        y, if it is the output of a ReLU that dy is not masked by yet.
-    dx_mask : Array or None
-        x, if dx must be 0 where x is not above 0.
-    packed : Array or None
-        uint16, a second copy of y, packed for the next layer. None if that layer packs its image itself.
-    updates_separately : bool
-        True if the optimizer's step is better a launch of its own: the launch that fills dw then need not wait until dx
-        has read the weights.
+    owner : its arrays are read and written, and it takes the scratch memory. An algorithm holds no reference to it.
+    problem : one that the algorithm `supports`.
+    before : algorithm of the previous convolution in the chain, or None. The two may exchange packed x and dx.
+    factors : precision of the multiplied factors, if it is not the net's (`Segment.factors`).
+    argmax : uint8, argmax index of each window of a pool, for its gradient. None without a pool or a backward pass.
+    relu_output : y, if it is the output of a ReLU that dy is not masked by yet.
+    dx_mask : x, if dx must be 0 where x is not above 0.
+    packed : uint16, a second copy of y, packed for the next layer. None if that layer packs its image itself.
+    updates_separately : True if a separate launch is better for the optimizer's step: the launch that fills dw then
+    need not wait until dx has read the weights.
     """
 
     #: True if y can be packed in bf16 for the next layer.
     packs: ClassVar[bool] = False
-    #: True if tf32's factors, of 11 bits, are multiplied as halves with a scale, which have as many bits.
-    halves: ClassVar[bool] = False
+    #: True if tf32's factors, of 11 bits, are multiplied as scaled halves, which have as many.
+    uses_halves: ClassVar[bool] = False
 
     def __init__(self, owner: Segment, problem: ConvProblem, before: ConvAlgorithm | None) -> None:
         self.problem, self.buffers = problem, owner.buffers
-        self.factors = HALVES.get(problem.precision) if self.halves else None
+        self.factors = HALVES.get(problem.precision) if self.uses_halves else None
         self.packed: Array | None = None
         self.updates_separately = False
         pooled = problem.conv.pool and problem.trains
@@ -120,10 +104,10 @@ class ConvAlgorithm(ABC):
     @classmethod
     @abstractmethod
     def supports(cls, problem: ConvProblem) -> bool:
-        """True if the algorithm computes the problem. `dispatch.ALGORITHMS` says which is taken if several do."""
+        """True if the algorithm computes the problem. If several do, the first in `dispatch.ALGORITHMS` is chosen."""
 
     def prepare(self) -> Launches:
-        """What depends on the weights alone."""
+        """Launches that depend on the weights alone."""
         return []
 
     @abstractmethod
@@ -142,7 +126,5 @@ class ConvAlgorithm(ABC):
         return True
 
     def fed_back(self) -> GradientBelow | None:
-        """Packed buffer into which the next layer writes dy (already reduced over pixels for the bias gradient), or
-        None if the next layer must write the float32 array dy.
-        """
+        """Packed buffer for dy of the next layer, with its sums for the bias; None for the float32 array dy."""
         return None

@@ -54,13 +54,14 @@ HOPPER = Limits("H100", multiprocessors=132)
 
 
 def choose(problem: ConvProblem) -> type[ConvAlgorithm]:
-    """The algorithm that computes a problem."""
+    """Algorithm that computes a problem."""
     return next(algorithm for algorithm in ALGORITHMS if algorithm.supports(problem))
 
 
 def decision_table() -> str:
-    """The algorithms of `CASES` on an H100: a line for each case and for the precisions that choose alike. A layer 0 is
-    a net's first, and its products are a small share of the net's.
+    """Algorithms of `CASES` on an H100: a line for each case and for the precisions that choose alike.
+
+    A layer 0 is a net's first layer, with a small share of the net's products.
     """
     lines = [["convolution", "reads", "writes", *(f"n = {batch}" for batch in BATCHES)]]
     for name, conv in CASES.items():

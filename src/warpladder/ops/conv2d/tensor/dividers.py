@@ -1,4 +1,4 @@
-"""Division by multiplication: what device code's `Divider` (narrow.cuh) multiplies by."""
+"""Division by multiplication: the factor of `Divider` in narrow.cuh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats in which tensor cores multiply factors, by the precision of the chain."""
+"""Formats of factors on tensor cores, by the precision of the chain."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FactorFormat:
-    """How kernels store a factor of a product.
+    """Storage of a factor of a product in kernels.
 
-    name : of the template argument in device/include/tensor_panels.cuh.
+    name : template argument, as in device/include/tensor_panels.cuh.
     work : time of a product on tensor cores, in units of one in bf16.
     bytes : of a number in shared memory.
-    has_scales : True if each line of numbers is scaled by a power of two of its own.
+    has_scales : True if each line of numbers is multiplied by a power of two.
     """
 
     name: str
@@ -22,7 +22,7 @@ class FactorFormat:
 
     @property
     def copies(self) -> int:
-        """Numbers of 16 bits for each number: a high and a low half where it is split, else one."""
+        """16-bit numbers for each number: a high and a low half if it is split, else one."""
         return 2 if self.name == "SPLIT" else 1
 
 
@@ -34,6 +34,6 @@ FORMATS = {
     "fp16": FactorFormat("HALF", 1, 2, True),
 }
 
-#: The same for kernels that multiply tf32 as halves with a scale: a half has tf32's 11 bits, at twice the speed. Below
-#: 2^-28 of the largest number of its line a number keeps fewer bits.
+#: As `FORMATS`, for kernels that multiply tf32 as scaled halves: a half has tf32's 11 bits, at twice the speed. Below
+#: 2^-28 of the largest number of its line a number has fewer bits.
 HALF_FORMATS = FORMATS | {"tf32": FORMATS["fp16"]}

@@ -1,6 +1,4 @@
-"""A last convolution and the mean squared error: the kernel that finishes y writes the gradient of y too, so that the
-backward pass does not wait for the loss.
-"""
+"""A last convolution and the mean squared error: the kernel that finishes y writes the gradient of y too."""
 
 from __future__ import annotations
 
@@ -18,7 +16,9 @@ from .segment import TensorConv2d
 
 
 class TensorConv2dLoss(TensorConv2d):
-    """[Upsample2d] Conv2d + MSELoss of few pixels: the loss is added up concurrently with the backward pass."""
+    """[Upsample2d] Conv2d + MSELoss of few pixels: the loss is summed concurrently with the backward pass, which needs
+    no loss.
+    """
 
     cost = 4
 

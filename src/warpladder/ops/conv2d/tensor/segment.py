@@ -25,9 +25,8 @@ class TensorConv2d(Segment):
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)
         buffers = operands.buffers
-        problem = ConvProblem.of(
-            subgraph, len(buffers.x), device, trains=buffers.dy is not None, has_dx=buffers.dx is not None
-        )
+        trains, has_dx = buffers.dy is not None, buffers.dx is not None
+        problem = ConvProblem.of(subgraph, len(buffers.x), device, trains, has_dx)
         before = operands.previous.algorithm if isinstance(operands.previous, TensorConv2d) else None
         self.algorithm: ConvAlgorithm = choose(problem)(self, problem, before)
         self.factors = self.algorithm.factors

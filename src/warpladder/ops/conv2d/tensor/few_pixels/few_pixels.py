@@ -1,5 +1,5 @@
-"""Convolutions of few pixels on tensor cores: one launch each for y, dx and dw, by clusters of blocks that add each
-other's sums and finish them.
+"""Convolutions of few pixels on tensor cores: one launch each for y, dx and dw, by clusters of blocks that share their
+sums.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from ..narrow.plan import row_bytes
 SOURCE = Path(__file__).with_name("few_pixels.cu")
 WEIGHTS = Path(__file__).with_name("few_pixels_weights.cu")
 
-#: As in the kernels: channels and pixels of a stage, threads that share one, and groups of these in a block at most; of
-#: a column's sums, from one to the next.
+#: As in the kernels: channels and pixels of a stage, threads that share one, most groups of these in a block, and
+#: floats from column to column of sums.
 CHANNELS, PIXELS, GROUP, GROUPS, PITCH = 16, 64, 128, 2, 68
 
-#: As in few_pixels_weights.cu: channels of a block of the image that stands still, and of the one that is seen through
-#: the window.
+#: As in few_pixels_weights.cu: channels of a block of the image that stands still, and of the one seen through the
+#: window.
 STILL, SEEN = 32, CHANNELS
 
-#: Rows and columns of a tile at most: with more its halo would be much larger than the tile.
+#: Most rows and columns of a tile: a larger one would have a much larger halo.
 ALONG = 16
 
-#: Blocks of a cluster at most: larger clusters are not supported by every GPU.
+#: Most blocks of a cluster that every GPU supports.
 CLUSTER = 8
 
-#: Tiles of a batch at most, each of up to PIXELS pixels of one image: a thousand pixels are work enough for kernels
-#: that pack.
+#: Most tiles of a batch, each of up to PIXELS pixels of an image: a thousand pixels are work enough for kernels that
+#: pack.
 MOST = 16
 
-#: Fragments of eight columns that a group's warps may have, the most first, by which taps are read (taps.cuh).
+#: Fragments of eight columns of a warp of a group, the most first, by the taps that are read (taps.cuh).
 TILES = {"WINDOW": (4, 2, 1), "UPSAMPLED": (4,), "GATHERED": (2, 1)}
 
 
@@ -49,29 +49,29 @@ class FewPixelsPass:
     """One direction of a convolution.
 
     read, written : image that is read, and image that is written, before a pool.
-    backwards : True if this is dx.
+    is_backward : True if this is dx.
     pool : True if a 2 x 2 pool follows.
     """
 
     read: Image
     written: Image
-    backwards: bool = False
+    is_backward: bool = False
     pool: bool = False
 
     @property
     def taps(self) -> str:
-        """Which taps it reads: a name of taps.cuh."""
+        """Taps that it reads: a name of taps.cuh."""
         rows, other = self.written[1], self.read[1]
         return "WINDOW" if rows == other else "UPSAMPLED" if rows > other else "GATHERED"
 
     @property
     def classes(self) -> int:
-        """Classes of written pixels."""
+        """Number of classes of written pixels."""
         return 4 if self.taps == "UPSAMPLED" else 1
 
     @property
     def image(self) -> tuple[int, int]:
-        """Rows and columns of a class of pixels that are computed; with a pool those of whole windows."""
+        """Rows and columns of a class of computed pixels; with a pool those of whole windows."""
         _, high, across = self.written
         if self.taps == "UPSAMPLED":
             return high // 2, across // 2
@@ -79,7 +79,7 @@ class FewPixelsPass:
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Rows and columns of a tile of PIXELS pixels at most; with a pool of whole windows."""
+        """Rows and columns of a tile of at most PIXELS pixels; with a pool of whole windows."""
         high, across = self.image
         step = 2 if self.pool else 1
         columns = step * ceil_div(across // step, ceil_div(across, ALONG))
@@ -104,7 +104,7 @@ class FewPixelsPass:
 
 
 class FewPixelsPlan(NamedTuple):
-    """How a pass is split into blocks.
+    """Split of a pass into blocks.
 
     tiles : fragments of eight columns of a warp.
     cluster : blocks that share the channels of a tile.
@@ -117,9 +117,7 @@ class FewPixelsPlan(NamedTuple):
 
 
 def plan(of: FewPixelsPass, n: int, limits: Limits) -> FewPixelsPlan:
-    """The widest blocks of which there are enough for three quarters of the multiprocessors; the narrowest if there are
-    none.
-    """
+    """Plan with the widest blocks that are enough for three quarters of the multiprocessors, or else the narrowest."""
     stages = ceil_div(of.read[0], CHANNELS)
     cluster = min(CLUSTER, stages)
     groups = min(GROUPS, ceil_div(stages, cluster))
@@ -137,7 +135,7 @@ def shared_bytes(of: FewPixelsPass, form: FewPixelsPlan, kind: FactorFormat) -> 
 
 
 class LossGradient(NamedTuple):
-    """Gradient of the mean squared error, where a step turns round: dy = (y - target) rate.
+    """Gradient of the mean squared error: dy = (y - target) rate.
 
     target, dy : of y's shape.
     rate : 2 over the numbers of a batch.
@@ -151,12 +149,12 @@ class LossGradient(NamedTuple):
 class PassArrays(NamedTuple):
     """Arrays of a pass of few pixels.
 
-    x, w, y : the image that is read, the weights as they are, and the image that is written.
+    x, w, y : image that is read, unpacked weights, and image that is written.
     bias : (outputs,), or None.
     relu : True if a ReLU follows.
     argmax : uint8, of y's shape, of a pool; else None.
     mask : y is 0 where this, of y's shape, is not above 0; None for no mask.
-    pool_argmax : where x is the gradient of a 2 x 2 pool, the pixels that it goes back to; of x's shape, else None.
+    pool_argmax : if x is the gradient of a 2 x 2 pool, its argmax indices, of x's shape; else None.
     """
 
     x: Array
@@ -170,7 +168,7 @@ class PassArrays(NamedTuple):
 
 
 class FewPixelsConvolution:
-    """One direction of a convolution of few pixels, straight from its weights as they are."""
+    """One direction of a convolution of few pixels, from unpacked weights."""
 
     def __init__(self, owner: OnDevice, of: FewPixelsPass, precision: str) -> None:
         self.device, self.of, self.kind = owner.device, of, HALF_FORMATS[precision]
@@ -184,10 +182,10 @@ class FewPixelsConvolution:
         grid = form.cluster, ceil_div(of.written[0] * of.classes, 8 * form.tiles), n * of.tiles
         (rows, columns), across = of.tile, of.tiles_across
         inverses = map(inverse, (of.tiles, across, columns // 2 if of.pool else columns, of.halo[1]))
+        arrays = t.x, t.pool_argmax, t.w, t.bias, t.mask, target, t.y, dy, t.argmax
+        tile = rows, columns, of.tiles, across, int(of.is_backward), int(t.relu), int(of.pool), *inverses
         return kernel.bind(
-            grid, GROUP * form.groups, t.x, t.pool_argmax, t.w, t.bias, t.mask, target, t.y, dy, t.argmax, rate,
-            *of.read, *of.written,
-            rows, columns, of.tiles, across, int(of.backwards), int(t.relu), int(of.pool), *inverses,
+            grid, GROUP * form.groups, *arrays, rate, *of.read, *of.written, *tile,
             shared=shared_bytes(of, form, self.kind), cluster=form.cluster,
         )  # fmt: skip
 
@@ -195,24 +193,20 @@ class FewPixelsConvolution:
 class FewPixelsGradient:
     """dw and db of a convolution of few pixels.
 
-    Parameters
-    ----------
-    owner : OnDevice
-    small, written : Image
-        The image that is read, before an upsampling, and the one that is written, before a pool.
-    pool : bool
-        True if a 2 x 2 pool follows.
-    precision : str
+    small, written : image that is read, before an upsampling, and image that is written, before a pool.
+    pool : True if a 2 x 2 pool follows.
     """
 
     def __init__(self, owner: OnDevice, small: Image, written: Image, pool: bool, precision: str) -> None:
         self.device, self.pool, self.kind = owner.device, pool, HALF_FORMATS[precision]
         self.upsamples = small[1:] != written[1:]
-        #: The image that stands still comes second: it is the one that a pass through the window would write.
+        #: The image that stands still is second: a pass through the window would write it.
         self.of = FewPixelsPass(written, small) if self.upsamples else FewPixelsPass(small, written)
 
     def launch(self, n: int, x: Array, dy: Array, argmax: Array | None, to: Gradients) -> Launch:
-        """Fill dw and db, and update their parameters if `to` asks for it. argmax: of a pool whose gradient dy is."""
+        """Fill dw and db, and update their parameters if `to` has the arguments. argmax: of a pool whose gradient dy
+        is.
+        """
         of, pooled = self.of, "true" if self.pool else "false"
         still, seen = (x, dy) if self.upsamples else (dy, x)
         kernel = self.device.kernel(WEIGHTS, f"correlate_few_pixels<{self.kind.name}, {of.taps}, {pooled}>")
@@ -222,19 +216,18 @@ class FewPixelsGradient:
         sums = 4 * STILL * (SEEN * (16 if self.upsamples else 9) + 1)
         staged = PIXELS * row_bytes(STILL, self.kind) + prod(of.halo) * row_bytes(SEEN, self.kind)
         held = 0 if to.updated[1] is None else 4 * STILL * SEEN * 9 * (2 if to.updated[2] is not None else 1)
+        grid, arrays = (cluster, ceil_div(m, STILL), ceil_div(c, SEEN)), (still, argmax if self.pool else None, seen)
+        numbers = n, m, c, high, wide, rows, columns, of.tiles, across, *inverses, max(sums, staged) // 4
         return kernel.bind(
-            (cluster, ceil_div(m, STILL), ceil_div(c, SEEN)), GROUP, still, argmax if self.pool else None, seen, to.dw,
-            to.db, n, m, c, high,
-            wide, rows, columns, of.tiles, across, *inverses, max(sums, staged) // 4, *to.updated,
-            shared=max(sums, staged) + held,
-            cluster=cluster,
+            grid, GROUP, *arrays, to.dw, to.db, *numbers, *to.updated,
+            shared=max(sums, staged) + held, cluster=cluster,
         )  # fmt: skip
 
 
 class FewPixels(ConvAlgorithm):
-    """Few pixels in all, of one image or a few: a launch for y and one for dx, straight from the weights."""
+    """Few pixels in all, of one image or a few: a launch for y and one for dx, from unpacked weights."""
 
-    halves = True
+    uses_halves = True
 
     @classmethod
     def fits(cls, problem: ConvProblem) -> bool:
@@ -254,14 +247,13 @@ class FewPixels(ConvAlgorithm):
         self.y_pass = FewPixelsConvolution(owner, FewPixelsPass(small, written, pool=conv.pool), precision)
         if problem.trains:
             self.weight_gradient = FewPixelsGradient(owner, small, written, conv.pool, precision)
-        # The next step waits for these weights first, and this algorithm fills their gradient last: concurrently with
-        # dx, not after it.
+        # The next step waits for these weights first: their gradient is filled concurrently with dx, not after it.
         self.updates_separately = problem.has_dx and not isinstance(before, FewPixels)
-        # As a rule the next layer has masked dy by the ReLU; a pool's argmax masks it in any case.
+        # Usually the next layer has masked dy by the ReLU; a pool's argmax masks it in any case.
         masks = problem.trains and not conv.pool and self.relu_output is not None
         self.incoming = IncomingGradient(owner, written, problem.capacity, False) if masks else None
         if problem.has_dx:
-            self.dx_pass = FewPixelsConvolution(owner, FewPixelsPass(written, small, backwards=True), precision)
+            self.dx_pass = FewPixelsConvolution(owner, FewPixelsPass(written, small, is_backward=True), precision)
 
     def forward(self, n: int, loss: LossGradient | None = None) -> Launches:
         t = self.buffers

@@ -17,18 +17,20 @@ from ..formats import HALF_FORMATS, FactorFormat
 FORWARD = Path(__file__).with_name("first.cu")
 WEIGHTS = Path(__file__).with_name("first_weights.cu")
 
-#: Terms of a sum at most, two steps of the tensor cores; outputs come in sixteens, and below LEAST of them the
+#: Most terms of a sum, two steps of the tensor cores; outputs come in sixteens, and with fewer than LEAST of them the
 #: multiply-adds of few_inputs are as fast.
 MOST, SIXTEEN, LEAST = 32, 16, 32
 #: Threads of a block, its warps, and the bytes of a stage of gradients and argmax indices in `correlate_first`.
 THREADS, WARPS, STAGE = 256, 8, 40960
-#: Outputs of a warp of `correlate_first`, and windows that it multiplies at a time; outputs of a block of
-#: `convolve_first` at most.
+#: Outputs of a warp of `correlate_first`, and windows that it multiplies at a time; most outputs of a block of
+#: `convolve_first`.
 OF_WARP, WINDOWS, CHUNK = 64, 16, 256
 
 
 def fits(problem: ConvProblem) -> bool:
-    """True if sums are short, the stride is 1, outputs come in whole sixteens, and a block holds a picture's lines."""
+    """True if sums are short, the stride is 1, outputs come in whole sixteens, and a block holds the lines of a
+    picture.
+    """
     conv = problem.conv
     (k, stride, _), (o, high, wide) = conv.window, conv.written
     if stride != 1 or conv.read[0] * k * k > MOST or o % SIXTEEN or o < LEAST:
@@ -41,7 +43,7 @@ def fits(problem: ConvProblem) -> bool:
 
 
 def _shared_forward(conv: FusedConv, lines: int, images: int, chunk: int, kind: FactorFormat) -> int:
-    """Bytes of shared memory of a block of `convolve_first`: weights, biases and scales of its outputs, and lines of
+    """Bytes of shared memory of a block of `convolve_first`: weights, biases and scales of outputs, and lines of
     images.
     """
     (c, _, wide), padding = conv.read, conv.window.padding
@@ -59,7 +61,7 @@ def _pitches(conv: FusedConv, lines: int) -> tuple[int, int]:
 
 
 def _shared_weights(conv: FusedConv, lines: int, kind: FactorFormat, stages: int) -> int:
-    """Bytes of shared memory of a block of `correlate_first`: its ring, pairs, a picture, and where windows begin."""
+    """Bytes of shared memory of a block of `correlate_first`: its ring, pairs, a picture, and corners of windows."""
     (c, _, wide), (_, high, across), padding = conv.read, conv.written, conv.window.padding
     _, plane = _pitches(conv, lines)
     corners = ceil_div((high // 2) * (across // 2), WINDOWS) * WINDOWS
@@ -75,9 +77,9 @@ class FirstConvolution:
     def launches(
         self, n: int, x: Array, w: Array, bias: Array, y: Array, argmax: Array | None, packed: Array | None = None
     ) -> Launches:  # fmt: skip
-        """y[:n] and argmax[:n], the pool's, from x[:n].
+        """y[:n] and the pool's argmax[:n] from x[:n].
 
-        packed : uint16, of the shape of y with the channels last: a copy of y in bf16. None for no copy.
+        packed : uint16, of the shape of y with the channels last, a copy of y in bf16; None for no copy.
         """
         conv, (o, high, wide), limits = self.conv, self.conv.written, self.device.limits
         windows, most = (high // 2) * (wide // 2), 256 // self.kind.copies  # windows of a picture, and of a block
@@ -94,20 +96,13 @@ class FirstConvolution:
         ):
             chunk = ceil_div(chunk // 2, SIXTEEN) * SIXTEEN
         kernel = self.device.kernel(FORWARD, f"convolve_first<{self.kind.name}>")
-        return [
-            kernel.bind(
-                (blocks, ceil_div(o, chunk)), THREADS, x, w, bias, y, argmax, packed, n, *conv.read, *conv.written,
-                conv.window.k,
-                conv.window.padding, images, ranges, lines, chunk,
-                shared=_shared_forward(conv, lines, images, chunk, self.kind),
-            )
-        ]  # fmt: skip
+        shape = n, *conv.read, *conv.written, conv.window.k, conv.window.padding, images, ranges, lines, chunk
+        grid, shared = (blocks, ceil_div(o, chunk)), _shared_forward(conv, lines, images, chunk, self.kind)
+        return [kernel.bind(grid, THREADS, x, w, bias, y, argmax, packed, *shape, shared=shared)]
 
 
 class FirstPlan(NamedTuple):
-    """Sixty-fours of outputs of a block, images of a part, ranges of windows of an image, windows of a range, and
-    parts.
-    """
+    """Sixty-fours of outputs of a block, images of a part, ranges of an image, windows of a range, and parts."""
 
     groups: int
     images: int
@@ -127,7 +122,7 @@ class FirstGradient:
         self.sums = owner.scratch((most, conv.written[0]))
 
     def _plan(self, n: int) -> FirstPlan:
-        """A block for each multiprocessor, if there are pictures or windows enough."""
+        """Plan with a block for each multiprocessor, if there are pictures or windows enough."""
         o, high, wide = self.conv.written
         groups = min(4, 1 << (ceil_div(o, OF_WARP) - 1).bit_length())
         blocks = ceil_div(o, OF_WARP * groups)  # of a part
@@ -145,12 +140,22 @@ class FirstGradient:
         shared = {stages: _shared_weights(conv, lines, self.kind, stages) for stages in (2, 3)}
         stages = 3 if shared[3] <= self.device.limits.shared_opt_in else 2
         kernel = self.device.kernel(WEIGHTS, f"correlate_first<{self.kind.name}, {stages}>")
-        product = kernel.bind(
-            (plan.parts, ceil_div(o, OF_WARP * plan.groups)), THREADS, x, dy, argmax, self.partials, self.sums, n,
-            *conv.read, *conv.written, k,
-            conv.window.padding, plan.images, plan.ranges, plan.windows, lines, *_pitches(conv, lines), plan.groups,
-            shared=shared[stages],
-        )  # fmt: skip
+        split = plan.images, plan.ranges, plan.windows, lines, *_pitches(conv, lines), plan.groups
+        arguments = (
+            x,
+            dy,
+            argmax,
+            self.partials,
+            self.sums,
+            n,
+            *conv.read,
+            *conv.written,
+            k,
+            conv.window.padding,
+            *split,
+        )
+        grid = plan.parts, ceil_div(o, OF_WARP * plan.groups)
+        product = kernel.bind(grid, THREADS, *arguments, shared=shared[stages])
         shape = o, conv.read[0], k, 1
         return [product, finish(self.device, (self.partials, plan.parts), (self.sums, plan.parts), shape, to)]
 
@@ -163,7 +168,7 @@ class First(ConvAlgorithm):
     """
 
     packs = True
-    halves = True
+    uses_halves = True
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:

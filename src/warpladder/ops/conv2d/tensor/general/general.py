@@ -14,13 +14,12 @@ from .launches import GeneralConvolution, GeneralWeightGradient, pack
 
 
 class GeneralGradients:
-    """dw, db and dx by mma.sync (product.cu, weights.cu); dw of a slight first layer by multiply-adds, if a kernel of
-    few_inputs supports it.
+    """dw, db and dx by mma.sync (product.cu, weights.cu); dw of a slight first layer by multiply-adds, if few_inputs
+    supports it.
     """
 
     def __init__(self, owner: Segment, algorithm: ConvAlgorithm) -> None:
-        # Its fields, and not the algorithm, which refers to its gradients: a reference cycle would keep device memory
-        # until the garbage collector runs.
+        # Fields of the algorithm, not itself: a reference cycle would hold device memory until the garbage collection.
         self.conv, self.buffers, self.argmax = algorithm.problem.conv, algorithm.buffers, algorithm.argmax
         self.relu_output, self.dx_mask = algorithm.relu_output, algorithm.dx_mask
         problem, conv = algorithm.problem, self.conv
@@ -34,7 +33,7 @@ class GeneralGradients:
             self.dx_pass = GeneralConvolution(owner, Geometry.back(conv), problem.capacity, problem.precision)
 
     def _slight(self, owner: Segment, problem: ConvProblem) -> Callable[[int, Gradients], Launches] | None:
-        """The launches of a slight first layer's gradients for a number of samples; None if few_inputs has none."""
+        """Launches of a slight first layer's gradients for n samples, as a function; None if few_inputs has none."""
         t, argmax, relu_output, conv, limits = self.buffers, self.argmax, self.relu_output, self.conv, problem.limits
         pooled: FewImagesGradient | PooledGradient
         if argmax is not None:
@@ -88,10 +87,10 @@ class General(ConvAlgorithm):
 
 
 class FewInputs(ConvAlgorithm):
-    """A slight first layer whose sums have at most 32 terms, a picture's colours by 3 x 3: multiply-adds in fp32, in
-    every precision.
+    """A slight first layer whose sums have at most 32 terms, such as colours by 3 x 3: multiply-adds in fp32, in every
+    precision.
 
-    There is less arithmetic than makes the splitting for tensor cores worth its time (docs/rungs/tensor.md).
+    There is too little arithmetic to split numbers for tensor cores (docs/rungs/tensor.md).
     """
 
     packs = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +25,9 @@ PACKING = 512
 
 
 class GeneralConvolution:
-    """y or dx of a convolution on tensor cores for up to `capacity` images.
+    """y or dx of a convolution on tensor cores for up to `capacity` images; `owner` takes the scratch memory.
 
-    Parameters
-    ----------
-    owner : OnDevice
-        Takes the scratch memory.
-    geometry : Geometry
-    capacity : int
-    precision : str
-        A key of `FORMATS`.
+    precision : a key of `FORMATS`.
     """
 
     def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int, precision: str) -> None:
@@ -45,27 +39,21 @@ class GeneralConvolution:
 
     @property
     def panels(self) -> int:
-        """Panels of packed weights, and blocks that pack them."""
+        """Number of panels of packed weights, and of blocks that pack them."""
         return self.geometry.classes * ceil_div(self.geometry.columns, self.form.bn) * self.form.panels
 
     def packing(self) -> tuple[Array, int, int, int, int]:
-        """Arguments of `pack_weights`: the packed weights, the direction, True if by terms, outputs of a panel, panels
-        of a class and tile.
-        """
-        return (
-            self.packed,
-            DIRECTIONS.index(self.geometry.direction),
-            int(self.form.few),
-            self.form.bn,
-            self.form.panels,
-        )
+        """Arguments of `pack_weights`: packed weights, direction, few, outputs of a panel, panels of a class."""
+        direction, form = DIRECTIONS.index(self.geometry.direction), self.form
+        return self.packed, direction, int(form.few), form.bn, form.panels
 
     def launches(
         self, n: int, x: Array, bias: Array | None, y: Array, relu: bool = False, argmax: Array | None = None,
         mask: Array | None = None,
     ) -> Launches:  # fmt: skip
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any. y is 0 where
-        mask is not above 0.
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any.
+
+        mask : y is 0 where it is not above 0; None for no mask.
         """
         geometry, plan, form = self.geometry, self.plan(n), self.form
         problem = ConvolveProblem(n, geometry, self.kind, self.device.limits)
@@ -73,28 +61,27 @@ class GeneralConvolution:
         after = AFTER.index("POOL" if geometry.pool else "RELU" if relu else "PLAIN")
         done, outputs = after if whole else 4 if geometry.pool else 3, (bias, mask, y, argmax)
         kernel = self.device.kernel(SOURCE, f"convolve<{self.kind.name}, {form.bn}, {'true' if form.few else 'false'}>")
-        product = kernel.bind(
-            (problem.blocks(tile), plan.parts), THREADS, x, self.packed,
-            *(outputs if whole else (None, None, self.partials, None)), n,
-            *geometry.read, *geometry.written, *geometry.window, DIRECTIONS.index(geometry.direction), tile.images,
-            tile.rows, tile.columns,
-            tile.tap_rows, tile.tap_columns, form.panels, plan.depth, pitch, done, shared=problem.shared(tile),
-        )  # fmt: skip
+        written, direction = (
+            outputs if whole else (None, None, self.partials, None),
+            DIRECTIONS.index(geometry.direction),
+        )
+        shape = n, *geometry.read, *geometry.written, *geometry.window, direction
+        split = *astuple(tile), form.panels, plan.depth, pitch, done
+        grid, shared = (problem.blocks(tile), plan.parts), problem.shared(tile)
+        product = kernel.bind(grid, THREADS, x, self.packed, *written, *shape, *split, shared=shared)
         if whole:
             return [product]
         return [product, add_partials(self.device, geometry, n, (self.partials, plan.parts), outputs, after)]
 
 
 def pack(w: Array, forward: GeneralConvolution, backward: GeneralConvolution | None) -> Launch:
-    """Packs a layer's weights for y, and for dx if there is one."""
+    """Packs the weights of a layer for y, and for dx unless None."""
     geometry, first = forward.geometry, forward.panels
     others = backward.packing() if backward is not None else (None, 0, 0, 0, 0)
     kernel = forward.device.kernel(PACK, f"pack_weights<{forward.kind.name}>")
-    return kernel.bind(
-        first + (backward.panels if backward is not None else 0), PACKING, w, geometry.written[0], geometry.read[0],
-        geometry.k,
-        geometry.fold, geometry.stride, geometry.padding, *forward.packing(), *others, first,
-    )  # fmt: skip
+    blocks = first + (backward.panels if backward is not None else 0)
+    window = geometry.written[0], geometry.read[0], geometry.k, geometry.fold, geometry.stride, geometry.padding
+    return kernel.bind(blocks, PACKING, w, *window, *forward.packing(), *others, first)
 
 
 class GeneralWeightGradient:
@@ -112,11 +99,8 @@ class GeneralWeightGradient:
         plan, problem = self.plan(n), self.problem(n)
         tile, (c, h, w), written, kind = plan.tile, problem.read, problem.written, problem.kind
         kernel = self.device.kernel(WEIGHTS, f"correlate<{kind.name}, {'true' if problem.few else 'false'}>")
-        product = kernel.bind(
-            (problem.blocks(tile), plan.parts), WIDE_THREADS, read, gradient, self.partials, n, c, h, w, *written,
-            *problem.window,
-            tile.images, tile.rows, tile.columns, tile.tap_rows, tile.tap_columns, plan.depth,
-            shared=problem.shared(tile),
-        )  # fmt: skip
+        arguments = read, gradient, self.partials, n, c, h, w, *written, *problem.window, *astuple(tile), plan.depth
+        grid, shared = (problem.blocks(tile), plan.parts), problem.shared(tile)
+        product = kernel.bind(grid, WIDE_THREADS, *arguments, shared=shared)
         shape = written[0], c, problem.window.k, self.upsample
         return [product, finish(self.device, (self.partials, plan.parts), (sums, rows), shape, to)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from ...problem import ConvWindow, Image
 from ...products import Geometry
 from ..formats import FactorFormat
 
-#: As in product.cu: terms of a stage, pixels and threads of a block, and panels of weights that it has space for.
+#: As in product.cu: terms of a stage, pixels and threads of a block, and panels of weights in shared memory.
 DEPTH, PIXELS, THREADS, RING = 32, 128, 128, 3
 
 #: As in weights.cu: outputs and channels of a block, its threads, its taps, and sums of a thread.
@@ -28,16 +29,15 @@ WIDTHS = (64, 32, 16)
 #: Blocks of `convolve` that fit a multiprocessor by registers.
 RESIDENT = 3
 
-#: Cycles of the tensor cores for an mma of 16 bits, at 63 % of their peak (docs/tensor.md); of a stage and a panel at
-#: least, while a block waits; and of a multiprocessor to bring 32 numbers to shared memory: all but the first assumed.
+#: Cycles of the tensor cores for an mma of 16 bits, at 63 % of their peak (docs/tensor.md); least cycles of a stage and
+#: of a panel, while a block waits; and cycles of a multiprocessor to copy 32 numbers to shared memory: all but the
+#: first assumed.
 MMA, STAGE, PANEL, BRING = 1.6, 1500, 250, 2.5
 
 
 @dataclass(frozen=True)
 class PixelTile:
-    """Pixels of a block, images by rows by columns, and the box of taps of a stage, rows by columns: whole rows of
-    taps, or part of one.
-    """
+    """Pixels of a block, images by rows by columns, and the box of taps of a stage: rows of taps, or part of one."""
 
     images: int
     rows: int
@@ -75,7 +75,7 @@ def tiles(n: int, high: int, wide: int, windows: bool, boxes: tuple[tuple[int, i
 
 @dataclass(frozen=True)
 class GeneralPlan:
-    """A tile, and the parts into which each sum is split: all of `depth` stages, but for the last."""
+    """A tile, and the parts into which each sum is split: all but the last of `depth` stages."""
 
     tile: PixelTile
     depth: int
@@ -84,11 +84,11 @@ class GeneralPlan:
 
 @dataclass(frozen=True)
 class ConvolveForm:
-    """What `convolve` is compiled and packed for.
+    """Template arguments of `convolve`, and the packing of its weights.
 
     few : True if a stage's terms are (channel, tap), not channels.
     bn : outputs of a block.
-    taps : rows and columns of taps, of the class that has most.
+    taps : rows and columns of taps, of the class with most.
     stages : of 32 channels or terms, for one box of taps.
     """
 
@@ -99,7 +99,7 @@ class ConvolveForm:
 
     @classmethod
     def of(cls, geometry: Geometry) -> ConvolveForm:
-        """The form for a geometry: the narrowest block that has all outputs, else the widest."""
+        """Form for a geometry: the narrowest block with all outputs, else the widest."""
         side = round(geometry.taps**0.5)
         bn = next((width for width in reversed(WIDTHS) if width >= geometry.columns), WIDTHS[0])
         terms = geometry.read[0] * (side * side if geometry.few else 1)
@@ -112,7 +112,7 @@ class ConvolveForm:
 
     @property
     def boxes(self) -> tuple[tuple[int, int], ...]:
-        """Boxes of taps that a stage may have: all taps, a row, a part of a row, one tap."""
+        """Boxes of taps of a stage: all taps, a row, a part of a row, one tap."""
         rows, columns = self.taps
         every = (rows, columns), (1, columns), (1, min(8, columns)), (1, 1)
         return ((1, 1),) if self.few else tuple(dict.fromkeys(every))
@@ -127,7 +127,7 @@ class TileCost(NamedTuple):
 
     stages, blocks : of whole sums.
     resident : blocks that fit a multiprocessor.
-    alone, busy : cycles of a stage where a block is alone, and cycles for which a stage keeps a multiprocessor busy.
+    alone, busy : cycles of a stage of a lone block, and cycles for which a stage occupies a multiprocessor.
     """
 
     stages: int
@@ -142,10 +142,10 @@ class SplitProblem(CostProblem[GeneralPlan]):
 
     limits: Limits
 
-    @cached_property
+    @property
+    @abstractmethod
     def costs(self) -> dict[PixelTile, TileCost]:
-        """The tiles that fit shared memory."""
-        raise NotImplementedError
+        """Costs of the tiles that fit shared memory."""
 
     def plans(self) -> Iterator[GeneralPlan]:
         for tile, cost in self.costs.items():
@@ -176,7 +176,7 @@ class ConvolveProblem(SplitProblem):
 
     @property
     def image(self) -> tuple[int, int]:
-        """Rows and columns of the largest class of written pixels, which tiles are cut from."""
+        """Rows and columns of the largest class of written pixels, which is cut into tiles."""
         geometry, (_, high, wide) = self.geometry, self.geometry.written
         if geometry.pool:
             return high // 2 * 2, wide // 2 * 2
@@ -233,8 +233,9 @@ class ConvolveProblem(SplitProblem):
 
 @dataclass(frozen=True)
 class CorrelateProblem(SplitProblem):
-    """dw of n images by `correlate` of weights.cu: dw[o, c, tap] is the sum of written[o] read[c, through the window]
-    over the pixels of n images. A plan's depth counts tiles of pixels.
+    """dw of n images by `correlate` of weights.cu. A plan's depth counts tiles of pixels.
+
+    dw[o, c, tap] is the sum of written[o] read[c, through the window] over the pixels of n images.
     """
 
     n: int

@@ -1,6 +1,4 @@
-"""Convolutions of few channels and outputs on tensor cores: a block holds all channels of some rows of an image, and
-all weights.
-"""
+"""Convolutions of few channels and outputs on tensor cores: a block holds some rows of an image, and all weights."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ SOURCE = Path(__file__).with_name("narrow.cu")
 PACK = Path(__file__).with_name("narrow_pack.cu")
 WEIGHTS = Path(__file__).with_name("narrow_weights.cu")
 
-#: Channels, and outputs, of a layer that these kernels support; rows and columns of its window at most.
+#: Channels and outputs of a layer that these kernels support; most rows and columns of its window.
 CHANNELS, WINDOW = (8, 16, 24, 32), 5
 
 #: Threads of a block of narrow_pack.cu.
@@ -42,7 +40,7 @@ def fits(shape: NarrowShape, stride: int, precision: str, limits: Limits) -> boo
 
 
 class NarrowPass:
-    """y of a convolution of few channels, or its dx, as the convolution in the other direction."""
+    """y of a convolution of few channels, or its dx as the convolution in the other direction."""
 
     def __init__(self, owner: OnDevice, shape: NarrowShape, kind: FactorFormat) -> None:
         self.device, self.shape, self.kind = owner.device, shape, kind
@@ -50,24 +48,21 @@ class NarrowPass:
 
     def launch(
         self, n: int, x: Array, pool_argmax: Array | None, y: Array, bias: Array | None = None, relu: bool = False,
-        argmax: Array | None = None,
-        mask: Array | None = None,
+        argmax: Array | None = None, mask: Array | None = None,
     ) -> Launch:  # fmt: skip
-        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any. y is 0 where
-        mask is not above 0.
+        """y[:n] from x[:n] and the packed weights, + bias, then the ReLU and the pool, if there are any.
 
-        pool_argmax : where x is the gradient of a 2 x 2 pool, the pixels that it goes back to; else None.
+        mask : y is 0 where it is not above 0; None for no mask.
+        pool_argmax : if x is the gradient of a 2 x 2 pool, its argmax indices; else None.
         """
         shape, kind, pooled = self.shape, self.kind, _word(self.shape.pooled)
         rows = best(NarrowConvolve(n, shape, kind, self.device.limits))
         channels = width(shape.read[0]), width(shape.written[0])
         name = f"convolve_narrow<{kind.name}, {channels[0]}, {channels[1]}, {pooled}, {_word(shape.pool)}>"
-        return self.device.kernel(SOURCE, name).bind(
-            (n, ceil_div(shape.made[0], rows)), 32 * shape.warps(rows), x, pool_argmax, self.packed, bias, mask, y,
-            argmax, *shape.read,
-            *shape.written, shape.k, shape.padding, rows, int(relu), *map(inverse, shape.across),
-            shared=shape.shared(rows, kind),
-        )  # fmt: skip
+        arrays = x, pool_argmax, self.packed, bias, mask, y, argmax
+        numbers = *shape.read, *shape.written, shape.k, shape.padding, rows, int(relu), *map(inverse, shape.across)
+        grid, block, shared = (n, ceil_div(shape.made[0], rows)), 32 * shape.warps(rows), shape.shared(rows, kind)
+        return self.device.kernel(SOURCE, name).bind(grid, block, *arrays, *numbers, shared=shared)
 
 
 class NarrowWeightGradient:
@@ -88,29 +83,22 @@ class NarrowWeightGradient:
         rows, depth, blocks = best(problem)
         (o, _, wide), k, bands = shape.written, shape.k, ceil_div(shape.made[0], rows)
         name = f"correlate_narrow<{kind.name}, {k}, {width(o)}, {_word(shape.pool)}>"
-        product = self.device.kernel(WEIGHTS, name).bind(
-            (blocks, problem.chunks), 32 * problem.warps, x, dy, argmax, self.partials, self.sums, n, *shape.read,
-            *shape.written,
-            shape.padding, rows, depth, bands, *map(inverse, (wide + k - 1, wide, (wide + 1) // 2)),
-            shared=problem.shared(rows),
-        )  # fmt: skip
+        arrays, inverses = (
+            (x, dy, argmax, self.partials, self.sums),
+            map(inverse, (wide + k - 1, wide, (wide + 1) // 2)),
+        )
+        numbers = n, *shape.read, *shape.written, shape.padding, rows, depth, bands, *inverses
+        grid, block, shared = (blocks, problem.chunks), 32 * problem.warps, problem.shared(rows)
+        product = self.device.kernel(WEIGHTS, name).bind(grid, block, *arrays, *numbers, shared=shared)
         shapes = o, shape.read[0], k, 1
         return [product, finish(self.device, (self.partials, blocks), (self.sums, blocks), shapes, to)]
 
 
 class NarrowConvolution:
-    """y, dx and dw of a convolution of few channels for up to `capacity` images.
+    """y, dx and dw of a convolution of few channels for up to `capacity` images; `owner` takes the scratch memory.
 
-    Parameters
-    ----------
-    owner : OnDevice
-        Takes the scratch memory.
-    shape : NarrowShape
-    capacity : int
-    precision : str
-        A key of `HALF_FORMATS`.
-    trains, has_dx : bool
-        True if there is a backward pass, and if it computes dx.
+    precision : a key of `HALF_FORMATS`.
+    trains, has_dx : True if there is a backward pass, and if it computes dx.
     """
 
     def __init__(
@@ -123,12 +111,9 @@ class NarrowConvolution:
         self.dw = NarrowWeightGradient(owner, shape, capacity, kind) if trains else None
 
     def pack(self, w: Array) -> Launch:
-        """Packs the weights, for y and dx: before them, once they have changed."""
-        c, o, kernel = (
-            self.shape.read[0],
-            self.shape.written[0],
-            self.device.kernel(PACK, f"pack_narrow<{self.kind.name}>"),
-        )
+        """Packs the weights, for y and dx; once they have changed."""
+        c, o = self.shape.read[0], self.shape.written[0]
+        kernel = self.device.kernel(PACK, f"pack_narrow<{self.kind.name}>")
         blocks, backward = (width(o), None) if self.dx is None else (width(o) + width(c), self.dx.packed)
         return kernel.bind(blocks, PACKING, w, o, c, self.shape.k**2, width(o), width(c), self.y.packed, backward)
 
@@ -139,8 +124,8 @@ class NarrowConvolution:
     def backward(
         self, n: int, x: Array, dy: Array, argmax: Array | None, to: Gradients, dx: Array | None, mask: Array | None
     ) -> Launches:
-        """dw and db from x[:n] and dy[:n], and dx[:n], 0 where mask is not above 0; with a pool dy is the pool's
-        gradient.
+        """dw and db from x[:n] and dy[:n], the gradient of the pool if there is one; dx[:n], 0 where mask is not above
+        0.
         """
         assert self.dw is not None
         found = self.dw.launches(n, x, dy, argmax, to)
@@ -156,7 +141,7 @@ def _word(yes: bool) -> str:
 class Narrow(ConvAlgorithm):
     """8, 16, 24 or 32 channels on either side, stride 1, windows up to 5 x 5: kernels as small as their work."""
 
-    halves = True
+    uses_halves = True
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:
@@ -173,8 +158,7 @@ class Narrow(ConvAlgorithm):
         self.passes = NarrowConvolution(
             owner, self._shape(problem), problem.capacity, problem.precision, problem.trains, problem.has_dx
         )
-        # The kernels take dy of a pool and sum it for the bias; after a ReLU alone they read a dy that another kernel
-        # has masked.
+        # The kernels sum dy for the bias; after a ReLU without a pool another kernel has to mask it.
         masks = problem.trains and not problem.conv.pool and self.relu_output is not None
         self.incoming = IncomingGradient(owner, problem.conv.written, problem.capacity, False) if masks else None
 

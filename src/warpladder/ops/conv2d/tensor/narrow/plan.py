@@ -1,4 +1,4 @@
-"""Plans of the narrow kernels: the rows of an image that a block has; and their cost models."""
+"""Plans of the narrow kernels: the rows of an image that a block computes; and their cost models."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ....engine.kernels import ceil_div
 from ...problem import Image
 from ..formats import FactorFormat
 
-#: As in narrow.cu: warps of a block at most, pixels and outputs of a warp's sums; in narrow_weights.cu: warps of a
-#: block at most, and its channels of x.
+#: As in narrow.cu: most warps of a block, pixels and outputs of a warp's sums; in narrow_weights.cu: most warps of a
+#: block, and its channels of x.
 WARPS, TILE, OUTPUTS, WEIGHT_WARPS, CHUNK = 18, 32, 16, 12, 16
 
-#: Bytes of shared memory that a block of narrow_weights.cu has besides, at most.
+#: Most bytes of static shared memory of a block of narrow_weights.cu.
 STATIC = 3072
 
-#: Cycles of a multiprocessor for a warp to bring its turn of pixels, or of windows, and for a tap of 16 channels of its
-#: sums, by the instructions that these take; cycles that a warp takes for each of the three where it is alone; and that
-#: a block waits for memory: assumed.
+#: Cycles of a multiprocessor for a warp to copy its turn of pixels, or of windows, and for a tap of 16 channels of its
+#: sums, by the number of instructions; cycles that a lone warp takes for each of the three; and cycles that a block
+#: waits for memory: assumed.
 PIXELS, WINDOWS, TAP, ALONE, WAIT = 64, 130, 18, 10, 2500
 
 
 def width(channels: int) -> int:
-    """Channels as the kernels are compiled for them: 16 or 32, zeros beyond the last one."""
+    """Channels for which the kernels are compiled: 16 or 32, zeros beyond the last one."""
     return ceil_div(channels, 16) * 16
 
 
@@ -43,7 +43,7 @@ class NarrowShape:
     read, written : image that is read, and image that is written, before a pool.
     k, padding : of the window.
     pool : True if a 2 x 2 pool follows.
-    pooled : True if what is read is the gradient of a 2 x 2 pool.
+    pooled : True if the image that is read is the gradient of a 2 x 2 pool.
     """
 
     read: Image
@@ -66,14 +66,14 @@ class NarrowShape:
 
     @property
     def across(self) -> tuple[int, int]:
-        """Pixels of a row that a block brings, and that it writes; windows instead, if it goes through windows."""
+        """Pixels of a row that a block copies, and that it writes; windows instead, if it goes through windows."""
         columns, padding, wide = self.written[2] + self.k - 1, self.padding, self.made[1]
         brought = (columns - 1 - padding) // 2 - -padding // 2 + 1 if self.pooled else columns
         return brought, wide // 2 if self.pool else wide
 
     @property
     def bands(self) -> range:
-        """Numbers of rows that a block may have: with a pool those of whole windows."""
+        """Possible numbers of rows of a block: with a pool those of whole windows."""
         step = 2 if self.pool else 1
         return range(step, self.made[0] + 1, step)
 
@@ -90,16 +90,16 @@ class NarrowShape:
         return self.packed(kind) + 4 * width(self.written[0]) + self.halo(rows) * row_bytes(self.read[0], kind)
 
     def items(self, rows: int) -> int:
-        """Warps' sums in so many rows."""
+        """Number of warps' sums in so many rows."""
         return ceil_div(rows * self.made[1], TILE) * ceil_div(self.written[0], OUTPUTS)
 
     def turns(self, rows: int) -> int:
-        """Turns of warps that bring so many rows: a lane brings eight channels of a pixel, or of a window, in each."""
+        """Turns of warps that copy so many rows: in each a lane copies eight channels of a pixel, or of a window."""
         high, wide = rows + self.k - 1, self.written[2] + self.k - 1
         return ceil_div((high // 2 + 1) * (wide // 2 + 1) if self.pooled else high * wide, 256 // width(self.read[0]))
 
     def warps(self, rows: int) -> int:
-        """Warps of a block of `convolve_narrow`: as many as it has warps' sums, or turns of bringing pixels."""
+        """Warps of a block of `convolve_narrow`: as many as warps' sums, or turns of copying pixels."""
         return max(4, min(WARPS, max(self.items(rows), self.turns(rows) // (1 if self.pooled else 2))))
 
 
@@ -119,7 +119,7 @@ class NarrowConvolve(CostProblem[int]):
             yield rows
 
     def cycles(self, plan: int) -> float:
-        """Cycles of the multiprocessor that has most to do."""
+        """Cycles of the multiprocessor with most work."""
         shape, limits = self.shape, self.limits
         turn, item = WINDOWS if shape.pooled else PIXELS, shape.k**2 * (width(shape.read[0]) // 16) * TAP
         warps, each = shape.warps(plan), blocks_each(self.n * ceil_div(shape.made[0], plan), limits)

@@ -1,5 +1,5 @@
-"""Convolutions of few outputs after an upsampling by 2, by warpgroup products (wgmma) of Hopper: multiply first, shift
-afterwards.
+"""Convolutions of few outputs after an upsampling by 2, by warpgroup products (wgmma) of Hopper: multiply first, then
+shift.
 """
 
 from __future__ import annotations
@@ -22,30 +22,20 @@ SOURCE = Path(__file__).with_name("shifted.cu")
 GRADIENT = Path(__file__).with_name("shifted_gradient.cu")
 PACK = Path(__file__).with_name("shifted_pack.cu")
 
-#: As in shifted.cuh: threads of a block, outputs at most, columns of a product, pixels of an image at most and pieces
-#: that hold them.
+#: As in shifted.cuh: threads of a block, most outputs, columns of a product, most pixels of an image and their pieces.
 THREADS, OUTPUTS, COLUMNS, PIXELS, PIECES = 512, 4, 64, 256, 4
-#: Chunks of 64 channels whose sums of dw a block holds; floats from a column to the next where products stand before
-#: they are shifted.
+#: Chunks of 64 channels whose sums of dw a block holds; floats from column to column of products before they are
+#: shifted.
 SLICE, PITCH = 4, PIXELS + 8
 
 
 class ShiftedConvolution:
-    """y, dx and dw of Upsample2d(2) and a convolution with a window of 3 x 3 and a pixel of padding, for up to
-    `capacity` images. x is read as it lies.
+    """y, dx and dw of Upsample2d(2) and a 3 x 3 convolution with a pixel of padding, for up to `capacity` images.
 
-    Parameters
-    ----------
-    owner : OnDevice
-        Takes the scratch memory.
-    small, written : Image
-        The image that is read and the one that is written, twice as high and wide.
-    capacity : int
-    precision : str
-    trains : bool
-        True if there is a backward pass.
-    below : GradientBelow, optional
-        Buffers into which dx goes instead of an array of its own.
+    owner : takes the scratch memory.
+    small, written : image that is read, unpacked, and image that is written, twice as high and wide.
+    trains : True if there is a backward pass.
+    below : buffers for dx in place of an array.
     """
 
     def __init__(
@@ -58,7 +48,7 @@ class ShiftedConvolution:
         self.backward_weights: ShiftedWeights | None = None
         if not trains:
             return
-        # Without scales, and in the order of memory, one copy of the weights serves both directions.
+        # Without scales, and in the order of memory, both directions share a copy of the weights.
         separate = self.kind.has_scales or below is not None
         self.backward_weights = ShiftedWeights(owner, c, c, self.kind) if separate else self.weights
         self.partials = owner.scratch((self._blocks(capacity), c, COLUMNS))
@@ -85,7 +75,7 @@ class ShiftedConvolution:
     def backward(self, n: int, x: Array, dy: Array, to: Gradients, dx: Array | None, masks: bool) -> Launches:
         """dw, db and dx[:n] from x[:n] and dy[:n].
 
-        dx : as x; None if there is none. With `below` that is filled, and dx is not.
+        dx : as x, or None. With `below`, its buffers are filled instead.
         masks : True if x is the output of a ReLU, and dx is 0 where x is not above 0.
         """
         weights, below, (c, _, columns) = self.backward_weights, self.below, self.small
@@ -95,11 +85,10 @@ class ShiftedConvolution:
         by_classes = columns if below is not None and below.images.classes > 1 else 0
         shared = (2 * PIECES + SLICE) * kind.copies * PIECE + 4 * OUTPUTS * 4 * PIXELS + CHANNELS * PIXELS // 4 + 1024
         kernel = self.device.kernel(GRADIENT, f"differentiate_shifted<{kind.name}, {packs}>")
-        product = kernel.bind(
-            (blocks, ceil_div(c // CHANNELS, SLICE)), THREADS, x, dy, weights.pieces, weights.inverse,
-            None if below is not None else dx,
-            *packed, self.partials, self.sums, n, *self.small, self.o, int(masks), by_classes, shared=shared,
-        )  # fmt: skip
+        read, written = (x, dy, weights.pieces, weights.inverse), (None if below is not None else dx, *packed)
+        numbers = n, *self.small, self.o, int(masks), by_classes
+        grid, sums = (blocks, ceil_div(c // CHANNELS, SLICE)), (self.partials, self.sums)
+        product = kernel.bind(grid, THREADS, *read, *written, *sums, *numbers, shared=shared)
         product.products = 1 if dx is None else 2
         return [product, finish(self.device, (self.partials, blocks), (self.sums, blocks), (c, self.o, 4, 2), to)]
 
@@ -107,7 +96,8 @@ class ShiftedConvolution:
 class ShiftedWeights:
     """Packed weights of one direction.
 
-    pieces : uint32, each 64 channels' piece of 64 columns; high halves and, if numbers are split, low ones after them.
+    pieces : uint32, a piece of 64 columns for each 64 channels; high halves and, if numbers are split, low ones after
+    them.
     inverse : (scales,) float32, inverse scales; None in formats without scales.
     """
 
@@ -119,7 +109,7 @@ class ShiftedWeights:
 class Shifted(ConvAlgorithm):
     """Few outputs after an upsampling by 2, the last layer of an autoencoder: wgmma first, shifts afterwards."""
 
-    halves = True
+    uses_halves = True
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:

@@ -16,13 +16,13 @@ PACK = Path(__file__).with_name("warpgroup_pack.cu")
 
 #: Pixels along a square (squares.cuh).
 SIDE = 8
-#: Channels with one scale, and whose multiples a layer has; threads of a block that packs weights, and at most of one
-#: that packs pixels.
+#: Channels with one scale, whose multiples a layer has; threads of a block that packs weights; most threads of one that
+#: packs pixels.
 CHANNELS, PACKING, PACKING_PIXELS = 64, 256, 512
-#: Where taps read, as taps.cuh calls it, and the number of taps of a written pixel.
+#: Number of taps of a written pixel, by where they read, as in taps.cuh.
 TAPS = {"WINDOW": 9, "UPSAMPLED": 4, "GATHERED": 16}
 KINDS = tuple(TAPS)
-#: Classes of an upsampled image's pixels.
+#: Number of classes of pixels of an upsampled image.
 CLASSES = 4
 
 
@@ -56,19 +56,14 @@ def _words(array: Array) -> Array:
 
 
 class PackedImages:
-    """Images (n, channels, rows, columns) in float32, packed channels last, up to `capacity` of them.
+    """Up to `capacity` images (channels, rows, columns) in float32, packed channels last.
 
     image : (channels, rows, columns), of a class if they are packed by classes.
-    classes : 1, or CLASSES for images twice as high and wide, gradients of a layer after an upsampling: each is packed
-    as four, one for each class.
-
-    Attributes
-    ----------
-    given : bool
-        True if the segment that writes these images packs them as well.
+    classes : 1, or CLASSES for gradients after an upsampling, of images twice as high and wide: each is packed as four.
+    comes_packed : True if the segment that writes these images packs them too.
     """
 
-    given = False
+    comes_packed = False
 
     def __init__(self, owner: OnDevice, image: Image, capacity: int, precision: str, classes: int = 1) -> None:
         c, h, w = self.image = image
@@ -77,14 +72,12 @@ class PackedImages:
 
     @property
     def has_scales(self) -> bool:
-        """True if each image's channels, 64 by 64, have a scale, which is known only when all of the image is there."""
+        """True if 64 channels of an image share a scale, which is known once all of the image is there."""
         return self.halves.inverse is not None
 
     @property
     def taps(self) -> str:
-        """Element offsets of each kernel tap in the packed image, for the kernel that reduces over these pixels: a name
-        of taps.cuh.
-        """
+        """Taps of the kernel that sums over these pixels: a name of taps.cuh."""
         return "WINDOW" if self.classes == 1 else "GATHERED"
 
     def pack(
@@ -92,10 +85,10 @@ class PackedImages:
     ) -> Launch:
         """Packs x[:n].
 
-        y : as x, where x is the gradient of a ReLU and this its output: 0 where that is not above 0.
-        argmax : where x is the gradient of a 2 x 2 pool after the ReLU, (n, channels, rows / 2, columns / 2): the
-        pixels that it goes back to.
-        sums : (n, channels), each image's sums of what is packed, for the bias.
+        y : if x is the gradient of a ReLU, its output: 0 where that is not above 0; else None.
+        argmax : if x is the gradient of a 2 x 2 pool after a ReLU, (n, channels, rows / 2, columns / 2): its argmax
+        indices.
+        sums : (n, channels), sums of each packed image, for the bias.
         """
         c, h, w = self.image
         h, w = (h, w) if self.classes == 1 else (2 * h, 2 * w)
@@ -113,15 +106,15 @@ class PackedImages:
         return [self.device.tensor_map(half, (1, SIDE, SIDE)) for half in some]
 
     def squares(self, n: int) -> int:
-        """Squares of n images."""
+        """Number of squares of n images."""
         _, h, w = self.image
         return n * ceil_div(h, SIDE) * ceil_div(w, SIDE)
 
 
 @dataclass(frozen=True)
 class GradientBelow:
-    """dx in the form in which the previous convolution takes it: packed images, and `sums` (capacity, channels) over
-    the pixels of each image, for its bias.
+    """dx for the previous convolution: packed images, and `sums` (capacity, channels) over the pixels of each, for its
+    bias.
     """
 
     images: PackedImages
@@ -129,17 +122,16 @@ class GradientBelow:
 
 
 class PackedWeights:
-    """A layer's weights (o, c, 3, 3), packed by terms: for y, and for dx if there is one.
+    """Weights (o, c, 3, 3) of a layer, packed by terms: for y, and for dx if `has_dx`.
 
-    upsamples : True if they are folded for an upsampling by 2 before the convolution: each pixel's sums then have 4 c
-    terms, in four classes of them, and 16 o backward.
+    upsamples : True if they are folded for an upsampling by 2: sums then have 4 c terms, in four classes, and 16 o
+    backward.
     """
 
     def __init__(self, owner: OnDevice, o: int, c: int, precision: str, has_dx: bool, upsamples: bool = False) -> None:
         self.device, self.kind, self.o, self.c, self.upsamples = owner.device, HALF_FORMATS[precision], o, c, upsamples
-        numbers = (
-            CLASSES * TAPS["UPSAMPLED"] if upsamples else TAPS["WINDOW"]
-        )  # of each pair of an output and a channel
+        # Numbers of each pair of an output and a channel.
+        numbers = CLASSES * TAPS["UPSAMPLED"] if upsamples else TAPS["WINDOW"]
         self.forward = Halves.scratch(owner, (numbers * c, o), (o,), self.kind)
         self.backward = Halves.scratch(owner, (numbers * o, c), (c,), self.kind) if has_dx else None
 

@@ -18,29 +18,27 @@ from .images import CHANNELS, CLASSES, KINDS, SIDE, TAPS, GradientBelow, Halves,
 SOURCE = Path(__file__).with_name("warpgroups.cu")
 WEIGHTS = Path(__file__).with_name("warpgroup_weights.cu")
 
-#: As in squares.cuh: bytes of a piece, threads of a block, columns of a block's sums; and the bytes of a ring.
+#: As in squares.cuh: bytes of a piece, threads of a block, columns of its sums; bytes of a ring.
 PIECE, THREADS, COLUMNS, RING = 8192, 384, 128, 196608
-#: Bytes through which sums go out, of each of eight warps: STAGED floats of staged.cuh.
+#: Bytes through which eight warps write their sums, STAGED floats of staged.cuh each.
 STAGED = 8 * 4096
 
 
 def most_tiles(kind: FactorFormat) -> int:
-    """Tiles of 64 x 128 sums that a warpgroup has registers for: one if sums have scales, as parts of sums lie next to
-    them, else two.
-    """
+    """Tiles of 64 x 128 sums in the registers of a warpgroup: one next to the parts of sums with scales, else two."""
     return 1 if kind.has_scales else 2
 
 
 def shared_bytes(kind: FactorFormat, pieces: int) -> int:
-    """Bytes of shared memory of a block whose stages have so many pieces: the stages that fit the ring, and the bytes
-    that align the first.
+    """Bytes of shared memory of a block: the stages of so many pieces that fit the ring, and those that align the
+    first.
     """
     stage = PIECE * pieces * kind.copies
     return RING // stage * stage + 1024
 
 
 class Outputs(NamedTuple):
-    """What `convolve` does with its sums.
+    """Destination of the sums of `convolve`.
 
     y : (n, o, rows, columns), after the pool if there is one.
     bias : (o,), or None.
@@ -61,7 +59,7 @@ class Outputs(NamedTuple):
 def convolve(n: int, images: PackedImages, weights: Halves, to: Outputs, upsamples: bool = False) -> Launch:
     """y[:n] from packed images and weights.
 
-    upsamples : True if the layer upsamples its images by 2. y then is twice as high and wide, and not pooled.
+    upsamples : True if the layer upsamples its images by 2; y is twice as high and wide, and not pooled.
     """
     device, kind, (c, h, w), o = images.device, images.kind, images.image, weights.high.shape[1]
     across, multiprocessors = ceil_div(o, COLUMNS) * (CLASSES if upsamples else 1), device.limits.multiprocessors
@@ -69,18 +67,17 @@ def convolve(n: int, images: PackedImages, weights: Halves, to: Outputs, upsampl
     # Two squares for each warpgroup read weights half as often; where that leaves multiprocessors idle, one.
     pieces = most_tiles(kind) if ceil_div(images.squares(n), 4) * across >= multiprocessors else 1
     tiles = ceil_div(images.squares(n), 2 * pieces) * across
-    of_weights = [device.tensor_map(half, CHANNELS) for half in (weights.high, weights.low)]
-    return device.kernel(SOURCE, f"convolve<{kind.name}, {pieces}>").bind(
-        min(tiles, multiprocessors), THREADS, *images.maps(n), *of_weights, images.halves.inverse, weights.inverse,
-        to.bias, to.mask,
-        to.y, to.argmax, to.packed, n, c, h, w, o, AFTER.index(to.after), KINDS.index(taps),
-        shared=shared_bytes(kind, 2 * pieces + COLUMNS // 64) + STAGED,
-    )  # fmt: skip
+    maps = *images.maps(n), *(device.tensor_map(half, CHANNELS) for half in (weights.high, weights.low))
+    arrays = images.halves.inverse, weights.inverse, to.bias, to.mask, to.y, to.argmax, to.packed
+    numbers = n, c, h, w, o, AFTER.index(to.after), KINDS.index(taps)
+    blocks, shared = min(tiles, multiprocessors), shared_bytes(kind, 2 * pieces + COLUMNS // 64) + STAGED
+    kernel = device.kernel(SOURCE, f"convolve<{kind.name}, {pieces}>")
+    return kernel.bind(blocks, THREADS, *maps, *arrays, *numbers, shared=shared)
 
 
 class WarpgroupPlan(NamedTuple):
-    """(Tap, 128 channels) pieces of a block of dw, blocks of a part, squares of a part, parts, and parts at most for as
-    many images or fewer.
+    """(Tap, 128 channels) pieces of a block of dw, blocks of a part, squares of a part, parts, and most parts for any
+    n.
     """
 
     pieces: int
@@ -91,10 +88,9 @@ class WarpgroupPlan(NamedTuple):
 
 
 def plan(n: int, gradient: PackedImages, images: PackedImages) -> WarpgroupPlan:
-    """How the weight gradient of n images is split: all parts but the last have the same depth. There are as many as
-    give every multiprocessor a block, and no more: each part is written and read once more.
+    """Split of the weight gradient of n images: all parts but the last have one depth.
 
-    gradient, images : as `correlate` takes them.
+    There are as many as give every multiprocessor a block, and no more: each part is written and read once more.
     """
     pieces, squares = most_tiles(images.kind), images.squares(n)
     blocks = ceil_div(TAPS[images.taps] * ceil_div(images.image[0], COLUMNS), pieces)
@@ -110,31 +106,22 @@ def correlate(n: int, gradient: PackedImages, images: PackedImages, partials: Ar
     After an upsampling the two change places: `gradient` is the small image, and `images` the gradient by classes.
     """
     found, device, kind, (c, h, w) = plan(n, gradient, images), images.device, images.kind, images.image
-    return [
-        device.kernel(WEIGHTS, f"correlate<{kind.name}, {found.pieces}>").bind(
-            (found.blocks, found.parts), THREADS, *gradient.maps(n), *images.maps(n), gradient.halves.inverse,
-            images.halves.inverse, partials,
-            n, c, h, w, gradient.image[0], found.depth, KINDS.index(images.taps),
-            shared=shared_bytes(kind, 2 + found.pieces * COLUMNS // 64),
-        )
-    ]  # fmt: skip
+    maps = *gradient.maps(n), *images.maps(n)
+    inverses = gradient.halves.inverse, images.halves.inverse
+    numbers = n, c, h, w, gradient.image[0], found.depth, KINDS.index(images.taps)
+    grid, shared = (found.blocks, found.parts), shared_bytes(kind, 2 + found.pieces * COLUMNS // 64)
+    kernel = device.kernel(WEIGHTS, f"correlate<{kind.name}, {found.pieces}>")
+    return [kernel.bind(grid, THREADS, *maps, *inverses, partials, *numbers, shared=shared)]
 
 
 class WarpgroupConvolution:
-    """y, dx and dw of a convolution by warpgroup products, for up to `capacity` images. `backward` uses the images that
-    `forward` has packed.
+    """y, dx and dw of a convolution by warpgroup products, for up to `capacity` images.
 
-    Parameters
-    ----------
-    owner : OnDevice
-        Takes the scratch memory.
-    small, written : Image
-        The image that is read and the one that is written, before a pool. If the second is twice as high and wide, an
-        upsampling by 2 precedes the convolution.
-    capacity : int
-    precision : str
-    trains, has_dx : bool
-        True if there is a backward pass, and if it computes dx.
+    owner : takes the scratch memory.
+    small, written : image that is read, and image that is written, before a pool. If the second is twice as high and
+    wide, an upsampling by 2 precedes the convolution.
+    trains, has_dx : True if there is a backward pass, which uses the images that `forward` has packed, and if it
+    computes dx.
     """
 
     def __init__(
@@ -147,18 +134,17 @@ class WarpgroupConvolution:
             return
         gradient = written[0], *small[1:]
         self.gradient = PackedImages(owner, gradient, capacity, precision, CLASSES if self.upsamples else 1)
-        #: The factors of dw: the image whose channels are its rows, and the one whose channels are, tap by tap, its
-        #: columns.
+        #: Factors of dw: the image whose channels are its rows, and the one whose channels, by taps, are its columns.
         self.factors = (self.images, self.gradient) if self.upsamples else (self.gradient, self.images)
         rows, columns = self.factors
         most = plan(capacity, rows, columns).most
         self.partials = owner.scratch((most, rows.image[0], TAPS[columns.taps] * columns.image[0]))
-        #: Of each image, for the bias.
+        #: Sums of each image, for the bias.
         self.sums = owner.scratch((capacity, written[0]))
 
     def forward(self, n: int, x: Array, to: Outputs) -> Launches:
         """y[:n] from x[:n] and the packed weights."""
-        found: Launches = [] if self.images.given else [self.images.pack(n, x)]
+        found: Launches = [] if self.images.comes_packed else [self.images.pack(n, x)]
         return [*found, convolve(n, self.images, self.weights.forward, to, self.upsamples)]
 
     def backward(
@@ -168,12 +154,12 @@ class WarpgroupConvolution:
         """dw, db and dx from dy, the gradient of y; dx is 0 where mask is not above 0.
 
         y : output of a ReLU that dy is not masked by yet, else None.
-        argmax : of a pool, the pixels that its gradient, dy, goes back to; else None.
+        argmax : argmax indices of a pool whose gradient dy is; else None.
         """
         rows, columns = self.factors
         parts, side_and_fold = plan(n, rows, columns).parts, (4, 2) if self.upsamples else (3, 1)
         found: Launches = []
-        if not self.gradient.given:
+        if not self.gradient.comes_packed:
             found.append(self.gradient.pack(n, dy, None if argmax is not None else y, argmax, self.sums))
         found += correlate(n, rows, columns, self.partials)
         shape = rows.image[0], columns.image[0], *side_and_fold
@@ -187,12 +173,12 @@ class WarpgroupConvolution:
 class Warpgroups(ConvAlgorithm):
     """Hopper's wgmma, for windows of 3 x 3, also after an upsampling by 2, and multiples of 64 channels and outputs.
 
-    In bf16 the previous convolution writes its output already packed, if its algorithm can. In fp16 and fp32 a separate
-    packing pass is needed, because the per-image scale is known only after the whole image has been written.
+    In bf16 the previous convolution writes its output packed, if its algorithm can. In fp16 and fp32 a separate launch
+    packs, because the scale of an image is known once the whole image is written.
     """
 
     packs = True
-    halves = True
+    uses_halves = True
 
     @classmethod
     def supports(cls, problem: ConvProblem) -> bool:
@@ -208,12 +194,12 @@ class Warpgroups(ConvAlgorithm):
             owner, problem.conv.read, problem.conv.written, problem.capacity, problem.precision, problem.trains,
             problem.has_dx
         )  # fmt: skip
-        self.passes.images.given = before is not None and before.feed(self.passes.images)
+        self.passes.images.comes_packed = before is not None and before.feed(self.passes.images)
 
     def fed_back(self) -> GradientBelow | None:
         if not self.problem.trains or self.problem.conv.pool or self.relu_output is not None:
             return None
-        self.passes.gradient.given = True
+        self.passes.gradient.comes_packed = True
         return GradientBelow(self.passes.gradient, self.passes.sums)
 
     def prepare(self) -> Launches:
