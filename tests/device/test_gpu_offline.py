@@ -157,13 +157,13 @@ def test_an_instance_that_cannot_be(tmp_path: Path) -> None:
 
 def test_what_a_source_declares(tmp_path: Path) -> None:
     text = (
-        "// arch: sm_90a, sm_100a\n// instance: tiled<16, true>\n// instance: tiled<8, false>\n// local memory: add: a table\n"
+        "// arch: sm_90a, sm_100a\n// instance: tiled<16, true>; tiled<8, true>\n// instance: tiled<8, false>\n// local memory: add: a table\n"
         + ADD
         + TILED
     )
     source = sources.read(write(tmp_path, text))
     assert source.archs == ("sm_90a", "sm_100a")
-    assert source.instances == ("tiled<16, true>", "tiled<8, false>")
+    assert source.instances == ("tiled<16, true>", "tiled<8, true>", "tiled<8, false>")
     assert source.local_memory == {"add": "a table"}
     assert sources.read(write(tmp_path, ADD, "plain.cu")).archs == sources.ARCHS
     with pytest.raises(KernelError, match="names no architecture"):

@@ -126,7 +126,7 @@ def without_loss(op: Segment, log: Log, dx: Array, n: int) -> set[str]:
         dx.upload(np.full(dx.shape, np.nan, np.float32))
         launched |= send(op.forward(part))
         found.append(dx.download().tobytes())
-        assert log.step.download()[0] == step + part.last
+        assert log.step.download()[0] == step + part.is_last
     assert (log.loss.download().tobytes(), log.correct.download().tobytes()) == before, (
         "a loss was written that nobody asked for"
     )

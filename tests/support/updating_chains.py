@@ -38,7 +38,7 @@ class UpdatingLinear(NaiveLinear):
 
     def backward(self, part: Slice) -> Launches:
         found = super().backward(part)
-        return found + (self.update.launches(self.made_with, None) if self.update is not None and part.whole else [])
+        return found + (self.update.launches(self.made_with, None) if self.update is not None and part.is_whole else [])
 
 
 def updating(*numbers: int) -> KernelTable:

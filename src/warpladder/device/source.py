@@ -61,8 +61,9 @@ class KernelSource:
 
     @cached_property
     def instances(self) -> tuple[str, ...]:
-        """Template instances compiled with the whole file, each from a line `// instance: tiled<16, true>`."""
-        return tuple(dict.fromkeys(self._declared("instance")))
+        """Instances of template kernels that are compiled with all of the file: `// instance: tiled<16>; tiled<8>`."""
+        names = (name.strip() for line in self._declared("instance") for name in line.split(";"))
+        return tuple(dict.fromkeys(filter(None, names)))
 
     @cached_property
     def local_memory(self) -> dict[str, str]:

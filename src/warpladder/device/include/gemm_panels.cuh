@@ -36,8 +36,7 @@ struct AcrossPanel {
                 if (WIDTH == 4)
                     copy_sixteen(shared + target + r * PITCH + c, source + r * pitch + c, r < left
                         ? max(0, min(4, count - c)) : 0);
-                else
-                    copy_float(shared + target + r * PITCH + c, source + r * pitch + c, r < left && c < count);
+                else copy_float(shared + target + r * PITCH + c, source + r * pitch + c, r < left && c < count);
             }
         source += T::BK * pitch;
         left -= T::BK;

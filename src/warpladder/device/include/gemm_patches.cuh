@@ -139,10 +139,8 @@ struct ChannelPatches {
         }
     }
     __device__ __forceinline__ void fetch(float* shared) {
-        if (left >= T::BK)
-            copy<true>(shared);
-        else
-            copy<false>(shared);
+        if (left >= T::BK) copy<true>(shared);
+        else copy<false>(shared);
         ++along, ++offset;
         if (along == taps_along) {
             along = 0, ++down, offset += pixels.width - taps_along;

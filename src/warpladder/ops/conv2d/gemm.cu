@@ -191,8 +191,7 @@ convolve(
     else if constexpr (DIRECTION == MERGED)
         store_merged<T>(sum, at, y, bias, relu_mask, o0, o, pixel, pixels, oh, ow, k, stride, padding, down, along,
             AFTER == RELU);
-    else
-        store_pixels<T>(sum, at, y, bias, relu_mask, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RELU);
+    else store_pixels<T>(sum, at, y, bias, relu_mask, o0, o, pixel, pixels, oh, ow, down, along, AFTER == RELU);
 }
 
 constexpr int ADDING = 64, TURNS = 16;  // fours of a block, and threads for each at most

@@ -35,8 +35,7 @@ __device__ inline Entry entry_of(const Packing& to, int phase, int tap, int pitc
     if (tap >= taps) return {-1, 0, 0, -1, -1};
     int i = tap / reach_along.taps + reach_down.first - down.first,
         j = tap % reach_along.taps + reach_along.first - along.first;
-    if (i < 0 || i >= down.taps || j < 0 || j >= along.taps)
-        i = j = -1;
+    if (i < 0 || i >= down.taps || j < 0 || j >= along.taps) i = j = -1;
     else if (to.direction != FORWARD)
         i = phase / stride + stride * (down.taps - 1 - i), j = phase % stride + stride * (along.taps - 1 - j);
     const long long row = to.block ? static_cast<long long>(input0 / to.block * taps + tap) * to.block

@@ -1,22 +1,10 @@
 // Two-dimensional cross-correlation by tiles in shared memory.
 // Launched by tiled.py.
 // x, dx: (n, c, h, w); weight, dweight: (o, c, k, k); bias: (o,); y, dy: (n, o, oh, ow).
-// instance: convolve<0, 4, false>
-// instance: convolve<0, 4, true>
-// instance: convolve<0, 8, false>
-// instance: convolve<0, 8, true>
-// instance: convolve<0, 16, false>
-// instance: convolve<0, 16, true>
-// instance: convolve<3, 4, false>
-// instance: convolve<3, 4, true>
-// instance: convolve<3, 8, false>
-// instance: convolve<3, 8, true>
-// instance: convolve<3, 16, false>
-// instance: convolve<3, 16, true>
-// instance: weight_gradient<1, 4>
-// instance: weight_gradient<1, 8>
-// instance: weight_gradient<3, 4>
-// instance: weight_gradient<3, 8>
+// instance: convolve<0, 4, false>; convolve<0, 4, true>; convolve<0, 8, false>; convolve<0, 8, true>
+// instance: convolve<0, 16, false>; convolve<0, 16, true>; convolve<3, 4, false>; convolve<3, 4, true>
+// instance: convolve<3, 8, false>; convolve<3, 8, true>; convolve<3, 16, false>; convolve<3, 16, true>
+// instance: weight_gradient<1, 4>; weight_gradient<1, 8>; weight_gradient<3, 4>; weight_gradient<3, 8>
 #include "nan.cuh"
 #include "warp.cuh"
 

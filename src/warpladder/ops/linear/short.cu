@@ -1,11 +1,7 @@
 // A linear layer on a short batch: sums and tiles are too small for a pipeline, and what counts is the way from memory.
 // A block asks for all that it needs at once, and waits once.
-// instance: short_forward<1, unsigned char>
-// instance: short_forward<0, unsigned char>
-// instance: short_forward<1, float>
-// instance: short_forward<0, float>
-// instance: short_weight_gradient<1>
-// instance: short_weight_gradient<0>
+// instance: short_forward<1, unsigned char>; short_forward<0, unsigned char>; short_forward<1, float>
+// instance: short_forward<0, float>; short_weight_gradient<1>; short_weight_gradient<0>
 #include "async.cuh"
 #include "four.cuh"
 #include "nan.cuh"

@@ -86,10 +86,8 @@ __global__ void __launch_bounds__(256, 2) thin_forward(
 #pragma unroll
     for (int i = 0; i < Scattered<ROWS * OUT>::LEFT; ++i)
         if (i < held) shared[warp * ROWS * OUT + first + i] = sum[i];
-    if (WARPS > 1)
-        __syncthreads();
-    else
-        __syncwarp();
+    if (WARPS > 1) __syncthreads();
+    else __syncwarp();
     for (int i = warp % WARPS * 32 + lane; i < ROWS * OUT; i += WARPS * 32) {
         float total = shared[warp / WARPS * WARPS * ROWS * OUT + i];
 #pragma unroll

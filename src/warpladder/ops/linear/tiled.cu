@@ -1,13 +1,7 @@
 // Matrix products by square tiles in shared memory, for linear layers: C = A B with A (m, k) and B (k, n), each stored
 // either way, so that A B, A^T B and A B^T need no transposed copies.
-// instance: multiply<8, true, true>
-// instance: multiply<8, true, false>
-// instance: multiply<8, false, false>
-// instance: multiply<16, true, true>
-// instance: multiply<16, true, false>
-// instance: multiply<16, false, false>
-// instance: multiply<32, true, true>
-// instance: multiply<32, true, false>
+// instance: multiply<8, true, true>; multiply<8, true, false>; multiply<8, false, false>; multiply<16, true, true>
+// instance: multiply<16, true, false>; multiply<16, false, false>; multiply<32, true, true>; multiply<32, true, false>
 // instance: multiply<32, false, false>
 #include "nan.cuh"
 

@@ -1,7 +1,6 @@
 // Mean squared error in one kernel, gradient and loss. x, target, dx: (count,), count = n * size of a sample; all =
 // batch * size.
-// instance: mse_by_warps<float>
-// instance: mse_by_warps<float4>
+// instance: mse_by_warps<float>; mse_by_warps<float4>
 #include "index.cuh"
 #include "last_block.cuh"
 #include "log.cuh"

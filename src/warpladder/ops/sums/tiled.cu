@@ -29,10 +29,8 @@ extern "C" __global__ void add_gradients(
         all = static_cast<long long>(weights) + biases;
     const float sum = sum_of_parts(part, count, all, number, number < all);
     if (threadIdx.y > 0 || number >= all) return;
-    if (number < weights)
-        dw[number] = sum;
-    else
-        db[number - weights] = sum;
+    if (number < weights) dw[number] = sum;
+    else db[number - weights] = sum;
 }
 
 // y (rows, columns) from parts (count, rows, columns), plus bias (columns,) where there is one, then ReLU where it is

@@ -5,8 +5,7 @@
 // copies for the gradient's kernel. The warps' parts of the sums meet in shared memory, and in one warp a lane for each
 // output does the rest. The last layer of a larger net goes back to what enters it here too: every warp does the rest
 // for itself, so that none waits for another, and only the update waits for the gradients' kernel.
-// instance: chain_forward_few<0, 10, 1, 1, float>
-// instance: chain_forward_few<0, 16, 4, 1, float>
+// instance: chain_forward_few<0, 10, 1, 1, float>; chain_forward_few<0, 16, 4, 1, float>
 // instance: chain_forward_few<16, 16, 4, 0, float>
 #include "nan.cuh"
 #include "order.cuh"

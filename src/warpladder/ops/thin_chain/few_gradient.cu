@@ -3,8 +3,7 @@
 // A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: then each of dw1's 160
 // sums is in 64 lanes, which shuffles and one barrier add up. All that a block reads it asks for at once, the
 // parameters that it will update among it.
-// instance: chain_gradient_few<10, 1, float>
-// instance: chain_gradient_few<16, 4, float>
+// instance: chain_gradient_few<10, 1, float>; chain_gradient_few<16, 4, float>
 // instance: chain_gradient_few<16, 4, unsigned char>
 #include "chain_end.cuh"
 #include "pixels.cuh"

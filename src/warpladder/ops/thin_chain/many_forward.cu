@@ -4,10 +4,8 @@
 // of 64 bytes of every sample's row, with the weights that meet them, come to shared memory while the stage before is
 // multiplied. A lane has four samples and all outputs: a weight, which all lanes read at once, serves four
 // multiply-adds, and a pixel is made a float once for all outputs.
-// instance: chain_forward_many<10, 10, unsigned char>
-// instance: chain_forward_many<0, 10, unsigned char>
-// instance: chain_forward_many<16, 16, unsigned char>
-// instance: chain_forward_many<0, 16, unsigned char>
+// instance: chain_forward_many<10, 10, unsigned char>; chain_forward_many<0, 10, unsigned char>
+// instance: chain_forward_many<16, 16, unsigned char>; chain_forward_many<0, 16, unsigned char>
 // instance: chain_forward_many<0, 10, float>
 #include "async.cuh"
 #include "order.cuh"

@@ -4,10 +4,8 @@
 // threads suffice: in 512 threads 784 inputs, 8 each, stand five times, and each of these five *phases* takes every
 // fifth sample of the block's partial. There is no barrier between two samples: g stands in shared memory, and each
 // thread has the numbers of its next AHEAD samples under way.
-// instance: chain_gradient_many<10, 8, 0, unsigned char>
-// instance: chain_gradient_many<10, 1, 0, unsigned char>
-// instance: chain_gradient_many<16, 4, 0, unsigned char>
-// instance: chain_gradient_many<10, 4, 0, float>
+// instance: chain_gradient_many<10, 8, 0, unsigned char>; chain_gradient_many<10, 1, 0, unsigned char>
+// instance: chain_gradient_many<16, 4, 0, unsigned char>; chain_gradient_many<10, 4, 0, float>
 // instance: chain_gradient_many<10, 4, 1, float>
 #include "pixels.cuh"
 

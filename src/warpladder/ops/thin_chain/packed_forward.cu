@@ -5,9 +5,7 @@
 // lines, straight to registers, and no thread waits at a barrier until all is multiplied. The weights of the first
 // layer stand in shared memory from the start; the warps divide the inputs. A lane has eight samples and all outputs: a
 // weight, which all lanes read at once, serves eight multiply-adds.
-// instance: chain_forward_packed<10, 10>
-// instance: chain_forward_packed<0, 10>
-// instance: chain_forward_packed<0, 16>
+// instance: chain_forward_packed<10, 10>; chain_forward_packed<0, 10>; chain_forward_packed<0, 16>
 #include "pixels.cuh"
 #include "thin_sample.cuh"
 #include "warp.cuh"

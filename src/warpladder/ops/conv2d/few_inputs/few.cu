@@ -87,8 +87,6 @@ __global__ void __launch_bounds__(THREADS) correlate_few(
     float total = 0.0f;
     for (int warp = 0; warp < THREADS / 32; ++warp)
         if (t == COLUMNS || channel < C) total += sums[warp][t < COLUMNS ? channel * K * K + t / PADDED : WEIGHTS];
-    if (t == COLUMNS)
-        db_part[blockIdx.y * o + output] = total;
-    else
-        part[(static_cast<long long>(blockIdx.y) * o + output) * COLUMNS + t] = total;
+    if (t == COLUMNS) db_part[blockIdx.y * o + output] = total;
+    else part[(static_cast<long long>(blockIdx.y) * o + output) * COLUMNS + t] = total;
 }

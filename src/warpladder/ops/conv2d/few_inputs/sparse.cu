@@ -64,8 +64,7 @@ __global__ void __launch_bounds__(256, 2) correlate_argmax(
             wait_for_copies<0>();
             if (window0 == begin)
                 __syncthreads();  // the image is whole
-            else
-                __syncwarp();
+            else __syncwarp();
             const float* corner = image + (window0 / across * 2 - top) * wide;  // of the windows' row
             int column = window0 % across * 2;
             for (int s = 0; s < min(WINDOWS, end - window0); ++s) {

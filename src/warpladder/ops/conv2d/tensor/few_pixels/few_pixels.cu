@@ -9,10 +9,8 @@
 // the shared memory of all, in the order of the channels, and finishes it. A line of x is 16 channels of a pixel, a
 // line of the weights all that meets 16 channels for an output: formats, scales: tensor_panels.cuh.
 // arch: sm_90, sm_100
-// instance: convolve_few_pixels<SPLIT, WINDOW, 4, false>
-// instance: convolve_few_pixels<SPLIT, WINDOW, 4, true>
-// instance: convolve_few_pixels<SPLIT, UPSAMPLED, 4, false>
-// instance: convolve_few_pixels<SPLIT, GATHERED, 2, false>
+// instance: convolve_few_pixels<SPLIT, WINDOW, 4, false>; convolve_few_pixels<SPLIT, WINDOW, 4, true>
+// instance: convolve_few_pixels<SPLIT, UPSAMPLED, 4, false>; convolve_few_pixels<SPLIT, GATHERED, 2, false>
 #include "few_pixels.cuh"
 #include "four.cuh"
 #include "pooled.cuh"

@@ -9,8 +9,7 @@
 // part of the sums from the shared memory of all, in the order of the tiles, and finishes it. Formats, scales:
 // tensor_panels.cuh.
 // arch: sm_90, sm_100
-// instance: correlate_few_pixels<SPLIT, WINDOW, true>
-// instance: correlate_few_pixels<SPLIT, GATHERED, false>
+// instance: correlate_few_pixels<SPLIT, WINDOW, true>; correlate_few_pixels<SPLIT, GATHERED, false>
 // local memory: correlate_few_pixels: on sm_100, after an upsampling in fp32, a thread has 8 bytes besides its sums
 // that no register is left for; sm_90 has room
 #include "async.cuh"

@@ -8,9 +8,7 @@
 // HALF, tf32 and fp16, which both keep 11 bits: one. Numbers that are halves are scaled: those that a pool's window
 // sees by one power of two, an output's weights by another; neither changes which pixel of the window is the largest.
 // arch: sm_80, sm_90, sm_100
-// instance: convolve_first<SPLIT>
-// instance: convolve_first<BF16>
-// instance: convolve_first<HALF>
+// instance: convolve_first<SPLIT>; convolve_first<BF16>; convolve_first<HALF>
 #include "async.cuh"
 #include "../halves.cuh"
 #include "pooled.cuh"

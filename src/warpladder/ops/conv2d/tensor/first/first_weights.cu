@@ -9,10 +9,7 @@
 // twice, so that a pixel and the next one are one word for every tap. Formats as in first.cu. Scales: of an output's
 // gradients by 16 windows, and of what a block sees of a picture. Sums leave the tensor cores after 16 windows.
 // arch: sm_80, sm_90, sm_100
-// instance: correlate_first<SPLIT, 3>
-// instance: correlate_first<SPLIT, 2>
-// instance: correlate_first<BF16, 3>
-// instance: correlate_first<HALF, 3>
+// instance: correlate_first<SPLIT, 3>; correlate_first<SPLIT, 2>; correlate_first<BF16, 3>; correlate_first<HALF, 3>
 #include "async.cuh"
 #include "gemm_pixels.cuh"
 #include "../halves.cuh"

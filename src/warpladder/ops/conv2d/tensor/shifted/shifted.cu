@@ -12,9 +12,7 @@
 // 64 pixels of it. z stays in shared memory. bf16: sums stay in the tensor cores. SPLIT, fp32, and HALF, fp16: they
 // leave them after 64 channels, which have one scale, and are added up by additions that round.
 // arch: sm_90a
-// instance: convolve_shifted<SPLIT>
-// instance: convolve_shifted<BF16>
-// instance: convolve_shifted<HALF>
+// instance: convolve_shifted<SPLIT>; convolve_shifted<BF16>; convolve_shifted<HALF>
 #include "shifted.cuh"
 #include "../taps.cuh"
 

@@ -12,12 +12,8 @@
 // and of dy for the bias, over all of its images for finish_weights. bf16: sums stay in the tensor cores, those of dw
 // over all images. SPLIT, fp32: those of dw leave them after 64 pixels, and HALF, fp16: after an image.
 // arch: sm_90a
-// instance: differentiate_shifted<SPLIT, false>
-// instance: differentiate_shifted<SPLIT, true>
-// instance: differentiate_shifted<BF16, false>
-// instance: differentiate_shifted<BF16, true>
-// instance: differentiate_shifted<HALF, false>
-// instance: differentiate_shifted<HALF, true>
+// instance: differentiate_shifted<SPLIT, false>; differentiate_shifted<SPLIT, true>; differentiate_shifted<BF16, false>
+// instance: differentiate_shifted<BF16, true>; differentiate_shifted<HALF, false>; differentiate_shifted<HALF, true>
 #include "shifted.cuh"
 #include "../taps.cuh"
 #include "warp.cuh"

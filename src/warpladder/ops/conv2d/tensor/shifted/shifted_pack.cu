@@ -7,9 +7,7 @@
 // one piece serves both; SPLIT and HALF have scales, of y one for an output, and of dx one for a channel, and so a
 // piece for each.
 // arch: sm_80, sm_90, sm_100
-// instance: pack_shifted<SPLIT>
-// instance: pack_shifted<BF16>
-// instance: pack_shifted<HALF>
+// instance: pack_shifted<SPLIT>; pack_shifted<BF16>; pack_shifted<HALF>
 #include "../folded.cuh"
 #include "../halves.cuh"
 
