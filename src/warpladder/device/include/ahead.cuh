@@ -1,8 +1,7 @@
-// Reads ahead: memory is requested long before it is needed, and no thread waits.
+// Prefetches: memory is requested long before it is needed, and no thread waits.
 #pragma once
 
-// Begins to bring the 32 bytes at an address in global memory to the second-level cache. It changes nothing but when a
-// later read is answered.
+// Begins to copy the 32 bytes at an address in global memory to the second-level cache.
 __device__ __forceinline__ void fetch_ahead(const void* address) {
 #ifndef __CUDA_EMU__
     asm volatile("prefetch.global.L2 [%0];" ::"l"(address));

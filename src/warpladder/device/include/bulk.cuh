@@ -1,18 +1,16 @@
-// Tiles and pieces that the copy engine (TMA) brings to shared memory, and the barriers there (mbarrier) that say when
-// they have arrived.
+// Tiles and pieces that the copy engine (TMA) copies to shared memory, and barriers there (mbarrier) for their arrival.
 //
-// One thread asks for a whole tile: a tensor map, made by the host, says where the matrix lies, how long its rows are
-// and how large a tile is; what lies beyond the matrix arrives as zeros. A tile begins at a multiple of 1,024 bytes and
-// has rows of 128 bytes, eight pieces of 16, and piece p of row r lies where piece p ^ (r % 8) would: the 128-byte
-// swizzle, so that eight rows below each other lie in different banks.
+// One thread requests a whole tile: a tensor map, made by the host, has address, row length and tile size; beyond the
+// matrix come zeros. A tile begins at a multiple of 1,024 bytes and has rows of 128 bytes, eight pieces of 16; piece p
+// of row r lies at p ^ (r % 8): the 128-byte swizzle, with eight rows in different banks.
 //
-// A barrier has phases, numbered from 0. A phase ends when `count` arrivals have come and all bytes that were announced
-// in it; a waiting thread names the parity of the phase's number. Needs sm_90.
+// A barrier has phases, numbered from 0. A phase ends after `count` arrivals and all bytes announced in it; a waiting
+// thread gives the parity of the phase. Needs sm_90.
 #pragma once
 
 using Barrier = unsigned long long;
 
-// What the host knows of a matrix or of images and its tiles; a kernel takes it as `const __grid_constant__ TensorMap`.
+// A matrix or images, and their tiles; a kernel takes it as `const __grid_constant__ TensorMap`.
 struct alignas(64) TensorMap {
     unsigned long long words[16];
 };
@@ -58,14 +56,13 @@ __device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const v
 __device__ __forceinline__ unsigned in_shared(const void* address) {
     return static_cast<unsigned>(__cvta_generic_to_shared(address)); }
 
-// By one thread; barriers_ready() and a barrier of the block come before others use it.
+// By one thread; barriers_ready() and a barrier of the block follow before others use it.
 __device__ __forceinline__ void barrier_init(Barrier* barrier, unsigned count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(in_shared(barrier)), "r"(count) : "memory");
 }
-// After barrier_init, so that the copy engine and other blocks of the cluster find barriers.
+// After barrier_init: the barriers become visible to the copy engine and to other blocks of the cluster.
 __device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-// Tiles that a thread has written itself: it calls this before the barrier after which the tensor cores (wgmma) read
-// them.
+// By each thread that has written tiles itself, before the barrier after which the tensor cores (wgmma) read them.
 __device__ __forceinline__ void tiles_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
@@ -77,13 +74,13 @@ __device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, unsigned ran
                  "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [its];}"
                  ::"r"(in_shared(barrier)), "r"(rank) : "memory");
 }
-// Arrives at the barrier of another block of the cluster for a thread that has only read there: it hands over nothing
-// that it wrote, and so does not wait until its writes are seen by the whole GPU, as barrier_arrive_at does.
+// Arrives at the barrier of another block of the cluster, for a thread that has only read there: unlike
+// barrier_arrive_at it does not wait until its writes are visible to the whole GPU.
 __device__ __forceinline__ void barrier_read_at(Barrier* barrier, unsigned rank) {
     asm volatile("{.reg .b32 its; mapa.shared::cluster.u32 its, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [its];}"
                  ::"r"(in_shared(barrier)), "r"(rank) : "memory");
 }
-// By all threads of a cluster, after barriers_ready: from here on the barriers of all its blocks are there.
+// By all threads of a cluster, after barriers_ready: the barriers of all its blocks exist from here on.
 __device__ __forceinline__ void barriers_ready_in_cluster() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -100,15 +97,14 @@ __device__ __forceinline__ void barrier_wait(Barrier* barrier, unsigned parity) 
 }
 
 // Begins to copy the tile whose first number is in this column and row; its bytes arrive at the barrier. The column is
-// a multiple of 16 bytes: at another one Hopper stops with an illegal instruction.
+// a multiple of 16 bytes: at others Hopper stops with an illegal instruction.
 __device__ __forceinline__ void copy_tile(void* to, const TensorMap& from, int column, int row, Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
                  "{%2, %3}], [%4];"
                  ::"r"(in_shared(to)), "l"(&from), "r"(column), "r"(row), "r"(in_shared(barrier)) : "memory");
 }
-// Begins to copy a tile of images (images, rows, columns, channels), whose rows are pixels, first along an image's row,
-// then down, then image by image. A place may be negative, as the padding of a convolution is: its pixels arrive as
-// zeros.
+// Begins to copy a tile of images (images, rows, columns, channels), whose rows are pixels, by row, then down, then
+// image by image. A place may be negative, in the padding of a convolution: its pixels arrive as zeros.
 __device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int channel, int column, int row,
     int image, Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
@@ -116,8 +112,8 @@ __device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int
                  ::"r"(in_shared(to)), "l"(&from), "r"(channel), "r"(column), "r"(row), "r"(image),
                      "r"(in_shared(barrier)) : "memory");
 }
-// Begins to copy a tile to several blocks of the cluster, a bit for each: each block gets it at the same place, and its
-// bytes arrive at the block's own barrier.
+// Begins to copy a tile to several blocks of the cluster, a bit for each: to the same place of each, with its own
+// barrier.
 __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row,
     Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
@@ -131,8 +127,7 @@ __device__ __forceinline__ void copy_piece(void* to, const void* from, unsigned 
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  ::"r"(in_shared(to)), "l"(from), "r"(bytes), "r"(in_shared(barrier)) : "memory");
 }
-// Begins to copy a piece of memory to several blocks of the cluster, at the same place in the shared memory of each;
-// blocks: a bit for each, as in copy_tile_to.
+// As copy_piece, to several blocks of the cluster, as in copy_tile_to.
 __device__ __forceinline__ void copy_piece_to(unsigned blocks, void* to, const void* from, unsigned bytes,
     Barrier* barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "

@@ -1,5 +1,4 @@
-// What ends a step of a thin chain: sums over rows that samples or blocks have left, their parameters' update, and the
-// log.
+// End of a step of a thin chain: sums over rows of samples or blocks, the update of their parameters, and the log.
 #pragma once
 #include "log.cuh"
 #include "parameter.cuh"
@@ -8,9 +7,9 @@
 constexpr int COLUMNS = 32;  // numbers whose sums a block computes: a lane of each of its PARTS warps for each
 constexpr int AT_ONCE = 16;  // rows that a lane asks for before it adds any
 
-// The sum over rows (many, pitch) of this lane's column, which is a number of the gradient: each warp adds up every
-// PARTS-th row, the first one the warps' sums. to: where it goes, null for lanes that have no column. Every thread of a
-// block of PARTS warps calls it.
+// The sum over rows (many, pitch) of this lane's column, a number of the gradient: each warp adds every PARTS-th row,
+// the first warp the warps' sums. to: its destination, null for lanes without a column. Every thread of a block of
+// PARTS warps calls it.
 template <int PARTS>
 __device__ void sum_rows(const float* __restrict__ rows, int many, int pitch, int column, float* to, const Flat& flat) {
     __shared__ float held[PARTS][COLUMNS];
@@ -37,7 +36,7 @@ __device__ void sum_rows(const float* __restrict__ rows, int many, int pitch, in
     parameter.finish(flat, to, total);
 }
 
-// Where the small sums of thin_chain.cuh go, by their number; null beyond them.
+// Destinations of the small sums of thin_chain.cuh, by number; null beyond them.
 struct SmallSums {
     int width, out, count;  // outputs of the first and the last layer, and how many sums there are
     float *db1, *dw2, *db2;
@@ -48,13 +47,11 @@ struct SmallSums {
     }
 };
 
-// The log's entry from losses and counts (many,). Every thread of a block of PARTS warps calls it. log_loss: null where
-// no loss is computed.
+// The log's entry from losses and counts (many,). Every thread of a block of PARTS warps calls it. log_loss: null
+// without a loss.
 template <int PARTS>
-__device__ void sum_log(
-    const double* __restrict__ lost, const int* __restrict__ hits, int many, int* step, double* log_loss,
-    long long* log_correct, int batch, int first, int last
-) {
+__device__ void sum_log(const double* __restrict__ lost, const int* __restrict__ hits, int many, int* step,
+    double* log_loss, long long* log_correct, int batch, int first, int last) {
     __shared__ double held_loss[PARTS];
     __shared__ long long held_hits[PARTS];
     const int now = *step;  // asked for with the rest

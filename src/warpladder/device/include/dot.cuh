@@ -29,12 +29,10 @@ __device__ inline float dot_3(const float* a, int a_step, const float* b, int b_
 }
 
 // The sum of a[p * a_plane + i * a_row + j * a_step] * b[p * b_plane + i * b_row + j * b_step] over p < planes, i <
-// rows, j < columns: windows of an image's channels times those of a filter. Rows are summed, then windows, then
-// channels. Three by three, which most windows are, is written out: loops of three steps cost more than their bodies.
-__device__ inline float dot_windows(
-    const float* a, int a_plane, int a_row, int a_step, const float* b, int b_plane, int b_row, int b_step, int planes,
-        int rows, int columns
-) {
+// rows, j < columns: windows of channels times those of a filter. Rows are summed, then windows, then channels. The
+// usual 3 x 3 is written out: loops of three steps cost more than their bodies.
+__device__ inline float dot_windows(const float* a, int a_plane, int a_row, int a_step, const float* b, int b_plane,
+    int b_row, int b_step, int planes, int rows, int columns) {
     float sum = 0.0f;
     if (rows == 3 && columns == 3) {
         for (int p = 0; p < planes; ++p) {
@@ -59,7 +57,7 @@ __device__ inline float dot_windows(
     return sum;
 }
 
-// The same for long sums: parts of 1,024 terms are added up, so that the rounding errors of 60,000 terms stay small.
+// For long sums: parts of 1,024 terms are added, so that the rounding errors of 60,000 terms stay small.
 __device__ inline float dot(const float* a, long long a_step, const float* b, long long b_step, int n) {
     constexpr int PART = 1024;
     float sum = 0.0f;

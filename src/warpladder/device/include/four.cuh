@@ -1,11 +1,10 @@
-// Four neighbouring floats: read and written with one 16-byte access where all of them are there and lie on such a
-// boundary.
+// Four neighbouring floats, by one 16-byte access if all of them exist and are aligned.
 #pragma once
 
 __device__ __forceinline__ float4 operator+(float4 a, float4 b) {
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 
-// What a ReLU passes back of the gradient g: g where its output y is above 0, and 0 elsewhere.
+// A ReLU's gradient: g where its output y is above 0, else 0.
 __device__ __forceinline__ float relu_gradient(float g, float y) { return y > 0.0f ? g : 0.0f; }
 __device__ __forceinline__ float4 relu_gradient(float4 g, float4 y) {
     return make_float4(relu_gradient(g.x, y.x), relu_gradient(g.y, y.y), relu_gradient(g.z, y.z),

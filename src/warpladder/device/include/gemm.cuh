@@ -1,12 +1,12 @@
-// The heart of every GEMM kernel here: one block multiplies a BM x K panel by a K x BN panel, in fp32 FMA.
+// A block of every fp32 GEMM kernel: it multiplies a BM x K panel by a K x BN panel by FMA.
 //
 //   global -> shared   BK of the K steps at a time, STAGES of them in a ring, copied while earlier ones are multiplied
 //   shared -> registers   TM numbers of A and TN of B for each k, read one k ahead
 //   registers   TM x TN sums a thread, one FMA each for each k
 //
-// Panels lie in shared memory with k as the slow axis, so that a thread reads 4 numbers of a k with one 16-byte load.
-// Who fills them is left to a Source, an object with fetch(float* a, float* b), which copies the next BK steps of both:
-// gemm_panels.cuh has that of plain matrices, gemm_patches.cuh and gemm_pixels.cuh those of convolutions.
+// Panels lie in shared memory with k as the slow axis: a thread reads 4 numbers of a k with one 16-byte load. A Source,
+// an object with fetch(float* a, float* b), copies the next BK steps of both panels: gemm_panels.cuh has that of plain
+// matrices, gemm_patches.cuh and gemm_pixels.cuh those of convolutions.
 #pragma once
 #include "async.cuh"
 
@@ -14,18 +14,17 @@ template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_>
 struct Tile {
     static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, STAGES = STAGES_;
     static constexpr int THREADS = (BM / TM) * (BN / TN);
-    // A warp is 4 x 8 or 8 x 4 threads, fewer along the longer side of a thread's tile, so that the warp's is near a
-    // square; 2 x 16 where the block's tile is that flat.
+    // A warp is 4 x 8 or 8 x 4 threads, fewer along the longer side of a thread's tile, so that its tile is nearly
+    // square; 2 x 16 if the tile of the block is that flat.
     static constexpr int LANES_M = BM / TM < 4 ? 2 : TN > TM ? 8 : 4, LANES_N = 32 / LANES_M;
     static constexpr int WARPS_M = BM / (LANES_M * TM), WARPS_N = BN / (LANES_N * TN);
-    // Four more than the width: the eight k of a transposing copy then fall into different banks.
+    // Four more than the width: the eight k of a transposing copy are in different banks.
     static constexpr int PITCH_A = BM + 4, PITCH_B = BN + 4;
     static constexpr int PANEL_A = BK * PITCH_A, PANEL_B = BK * PITCH_B;
     static constexpr int STAGE = PANEL_A + PANEL_B;           // floats
     static constexpr int SHARED = STAGES * STAGE;             // floats
-    // Blocks that share a multiprocessor: the compiler may give a thread so many registers, by the sums that it keeps.
-    // Each of the four schedulers has 16,384: for two of its warps that is 255 a thread, for three 168, for four 128,
-    // for five 96, for eight 64.
+    // Blocks of a multiprocessor: they bound the registers of a thread, by its number of sums. Each of the four
+    // schedulers has 16,384: two of its warps have 255 a thread, three 168, four 128, five 96, eight 64.
     static constexpr int SUMS = TM * TN;
     static constexpr int REGISTERS = SUMS >= 128 ? 255 : SUMS >= 64 ? (THREADS < 256 ? 168 : 128) : SUMS >= 48 ? 128
         : SUMS >= 32 ? 96 : 64;
@@ -40,16 +39,15 @@ struct Tile {
     static_assert(WARPS_M * WARPS_N * 32 == THREADS && STAGES >= 2, "the warps cover the tile");
 };
 
-// Where a thread's sums stand in the tile: of chunk i of four rows the first is row(i), of chunk j of four columns
+// Places of a thread's sums in the tile: the first of chunk i of four rows is row(i), of chunk j of four columns
 // column(j).
 template <class T>
 struct Place {
     int m, n;
 
     __device__ __forceinline__ Place() {
-        // Which lane takes what is free. In this order lanes that differ in their lowest bit read the same of one
-        // panel, lanes that differ in the next one the same of the other: a 16-byte load by 32 lanes then takes two
-        // passes, not four.
+        // In this order of lanes, lanes that differ in their lowest bit read the same of one panel, lanes that differ
+        // in the next one the same of the other: a 16-byte load by 32 lanes takes two passes, not four.
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         const int of_eight = lane / 2 % 8, of_four = lane / 16 * 2 + lane % 2;
         const int of_m = T::LANES_M == 2 ? lane % 2 : T::LANES_M == 4 ? of_four : of_eight;
@@ -61,7 +59,7 @@ struct Place {
     __device__ __forceinline__ int column(int j) const { return n + j * (T::LANES_N * 4); }
 };
 
-// COUNT numbers of one k: chunks of four, `apart` floats between them.
+// COUNT numbers of one k: chunks of four, `apart` floats from each to the next.
 template <int COUNT>
 __device__ __forceinline__ void read_fragment(float (&out)[COUNT], const float* from, int apart) {
 #pragma unroll
@@ -74,7 +72,7 @@ __device__ __forceinline__ void read_fragment(float (&out)[COUNT], const float* 
     }
 }
 
-// c (TM, TN) = A B over `steps` blocks of BK; shared holds T::SHARED floats. The order of every sum is that of k.
+// c (TM, TN) = A B over `steps` blocks of BK; shared holds T::SHARED floats. Sums are in the order of k.
 template <class T, class Source>
 __device__ __forceinline__ void multiply(float (&c)[T::TM][T::TN], Source& source, int steps, float* shared,
     const Place<T>& at) {

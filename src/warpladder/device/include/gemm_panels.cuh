@@ -1,11 +1,11 @@
 // Panels of plain matrices for gemm.cuh: each copies BK x X numbers of a matrix to shared memory, k the slow axis.
 //
-// Zeros stand for what lies beyond the matrix, so that no tile needs a special case.
+// Numbers beyond the matrix are zeros: no tile is a special case.
 #pragma once
 #include "gemm.cuh"
 
 // Number (k, x) is source[k * pitch + x]: neighbours in x are neighbours in memory. WIDTH (1 or 4) are copied at a
-// time; 4 wants source and pitch to be multiples of 4 floats.
+// time; with 4, source and pitch are multiples of 4 floats.
 template <class T, int X, int WIDTH>
 struct AcrossPanel {
     static constexpr int LANES = X / WIDTH < T::THREADS ? X / WIDTH : T::THREADS, ROWS = T::THREADS / LANES,

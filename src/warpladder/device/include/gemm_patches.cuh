@@ -1,18 +1,17 @@
-// What a convolution's pixels see, as a panel for gemm.cuh: rows are (input channel, tap), columns are pixels. Nothing
-// is ever unfolded in memory: each number is copied from the image to its place in shared memory, zeros for the
-// padding.
+// Pixels that a convolution reads, as a panel for gemm.cuh: rows are (input channel, tap), columns are pixels. Nothing
+// is unfolded in memory: each number is copied from the image to its place in shared memory, zeros for the padding.
 #pragma once
 #include "gemm_panels.cuh"
 
-// Which way a convolution goes. TRANSPOSED and MERGED read the small image and write the large one: by classes of
-// pixels that meet the same taps, or all classes at once, for few outputs: each class has rows of its own, with zeros
-// for taps that it does not meet.
+// Direction of a convolution. TRANSPOSED and MERGED read the small image and write the large one: by classes of pixels
+// that meet the same taps, or, for few outputs, all classes at once, each with rows of its own and zeros for taps that
+// it does not meet.
 enum { FORWARD = 0, TRANSPOSED = 1, MERGED = 2 };
 
 // One axis of a convolution that reads `taps` neighbours for each output.
 //
-// Output p (of `count`) stands at begin + p * step in the image that is written, and reads first + p * stride + t, t =
-// 0 ... taps - 1, in the image that is read.
+// Output p (of `count`) is pixel begin + p * step of the written image, and reads first + p * stride + t, t = 0 ...
+// taps - 1, of the other.
 struct Axis {
     int taps, stride, first;  // reading
     int count, step, begin;   // writing
@@ -22,10 +21,10 @@ struct Axis {
 __device__ inline Axis forward_axis(int size, int k, int stride, int padding) {
     return {k, stride, -padding, size, 1, 0}; }
 
-// The axis of a convolution's transpose, which reads the small image (its output) and writes the large one (its input,
-// `size` long). Of those pixels only every stride-th meets the same taps, so there are `stride` classes, and each is a
-// convolution with stride 1: the pixels h with (h + padding) mod stride = phase read (h + padding - phase) / stride - u
-// for taps phase + stride u. With t = taps - 1 - u the taps ascend.
+// The axis of a transposed convolution, which reads the small image (its output) and writes the large one (its input,
+// `size` long). Only every stride-th pixel meets the same taps: there are `stride` classes, each a convolution with
+// stride 1. Pixels h with (h + padding) mod stride = phase read (h + padding - phase) / stride - u for taps phase +
+// stride u. With t = taps - 1 - u the taps ascend.
 __device__ inline Axis transposed_axis(int size, int k, int stride, int padding, int phase) {
     const int taps = phase < k ? (k - phase + stride - 1) / stride : 0;
     const int begin = (phase - padding % stride + stride) % stride;
@@ -33,8 +32,7 @@ __device__ inline Axis transposed_axis(int size, int k, int stride, int padding,
     return {taps, 1, (begin + padding - phase) / stride - (taps - 1), count, stride, begin};
 }
 
-// All classes of the transpose at once: written pixel p * stride + begin of each class, for the same p, reads among
-// these.
+// All classes of the transpose at once: pixel p * stride + begin of each class, for the same p, reads among these.
 __device__ inline Axis merged_axis(int size, int k, int stride, int padding) {
     int first = 1 << 30, last = -(1 << 30);
     for (int phase = 0; phase < stride; ++phase) {
@@ -50,7 +48,7 @@ struct Place2d {
     int image, row, column;
 };
 
-// Pixel number x, image by image and row by row; or, with windows of 2 x 2, four after each other for each window.
+// Pixel number x, by image and row; or, with windows of 2 x 2, the four pixels of one window after another.
 template <bool WINDOWS>
 __device__ __forceinline__ Place2d place2d(int x, int height, int width) {
     const int number = WINDOWS ? x / 4 : x;
@@ -60,15 +58,15 @@ __device__ __forceinline__ Place2d place2d(int x, int height, int width) {
     return {image, row, column};
 }
 
-// Images (n, channels, height, width) and how their pixels are read.
+// Images (n, channels, height, width), and the axes of their pixels.
 struct Images {
     const float* data;
     int channels, height, width;
     Axis down, along;
 };
 
-// The pixels that a thread copies for: numbers threadIdx.x, threadIdx.x + THREADS, ... of the tile, or one that it
-// shares with others.
+// Pixels that a thread copies: numbers threadIdx.x, threadIdx.x + THREADS, ... of the tile, or one that several threads
+// share.
 template <class T, bool WINDOWS>
 struct PatchPixels {
     static constexpr int COUNT = T::BN > T::THREADS ? T::BN / T::THREADS : 1;
@@ -77,11 +75,11 @@ struct PatchPixels {
     static_assert((T::BN % T::THREADS == 0 || T::THREADS % T::BN == 0) && T::BK % ROWS == 0,
         "every thread keeps to its pixels");
     const float* source[COUNT];     // of the first tap, which may lie outside of the image
-    // of the first tap; beyond the last pixel the last one is copied, and its sums are not stored
+    // of the first tap; beyond the last pixel that one is copied again, and its sums are not stored
     int row[COUNT], column[COUNT];
     int height, width;
 
-    // The first pixel of the tile, how many there are in all, and in an image down and along.
+    // pixel: the first of the tile; pixels: of all images; high, wide: of an image.
     __device__ __forceinline__ PatchPixels(const Images& in, int pixel, int pixels, int high, int wide)
         : height(in.height), width(in.width) {
 #pragma unroll
@@ -98,12 +96,12 @@ struct PatchPixels {
         return static_cast<unsigned>(row[p] + down) < static_cast<unsigned>(height) &&
                static_cast<unsigned>(column[p] + along) < static_cast<unsigned>(width);
     }
-    // Where this thread's first number goes in a panel.
+    // Place of this thread's first number in a panel.
     __device__ __forceinline__ static int target() { return threadIdx.x / T::BN * T::PITCH_B + threadIdx.x % T::BN; }
 };
 
-// Rows ordered (channel / BK, tap, channel % BK): a step of BK rows is one tap of BK channels, and whether a pixel has
-// it is asked once. Channels beyond the last one are zeros.
+// Rows ordered (channel / BK, tap, channel % BK): a step of BK rows is one tap of BK channels, tested once for each
+// pixel. Channels beyond the last one are zeros.
 template <class T, bool WINDOWS>
 struct ChannelPatches {
     using Pixels = PatchPixels<T, WINDOWS>;
@@ -149,12 +147,13 @@ struct ChannelPatches {
     }
 };
 
-// Where a row of a panel is: from the pixel's first tap, and the tap, down in the upper half and along in the lower.
+// A row of a panel: its offset from a pixel's first tap, and the tap, down in the upper half of `where` and along in
+// the lower.
 struct Tap {
     int offset, where;
 };
 
-// Rows ordered (channel, tap) with nothing between, for few channels: a table in shared memory says where each row is.
+// Rows ordered (channel, tap) without padding, for few channels: a table in shared memory has each row.
 template <class T, bool WINDOWS>
 struct TapPatches {
     using Pixels = PatchPixels<T, WINDOWS>;
@@ -162,7 +161,7 @@ struct TapPatches {
     const Tap* table;
     int left;
 
-    // taps: in shared memory, room for `rows`, which is filled here.
+    // taps: shared memory for `rows` rows, which is filled here.
     __device__ __forceinline__ TapPatches(const Images& in, const Pixels& pixels_, int step, Tap* taps, int rows)
         : pixels(pixels_) {
         const int each = in.down.taps * in.along.taps;

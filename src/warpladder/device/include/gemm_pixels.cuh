@@ -1,27 +1,25 @@
-// Both panels of a convolution's weight gradient for gemm.cuh: the sums run over the pixels of all images.
+// Both panels of a convolution's weight gradient for gemm.cuh: sums run over the pixels of all images.
 //
 //   A: rows are the channels of dy. B: columns are (tap, channel of x), the channels rounded up to a multiple of 4.
 #pragma once
 #include "gemm_patches.cuh"
 
-// Columns of a tap: channels in groups of four. Where the last group is not whole it begins earlier and repeats
-// channels of the one before.
+// Columns of a tap: channels in groups of four. A last group that is not whole begins earlier and repeats channels.
 __device__ constexpr int padded_channels(int channels) { return (channels + 3) / 4 * 4; }
 
-// The channel that such a column has; one beyond the last has none, and is zero.
+// Channel of such a column; a column beyond the last channel is zero.
 __device__ constexpr int channel_of(int column, int channels) {
     const int begin = column / 4 * 4;
     return (channels < 4 || begin < channels - 4 ? begin : channels - 4) + column % 4;
 }
 
-// How a convolution reads x (n, channels, height, width) for dy (n, outputs, high, wide).
+// Shapes of x (n, channels, height, width) and dy (n, outputs, high, wide), and the window between them.
 struct Window {
     int channels, height, width, outputs, high, wide, k, stride, padding;
 };
 
-// As AlongPanel, a warp copies 8 neighbouring pixels of 4 rows at a time. A thread follows every eighth pixel through
-// the images. For B it copies groups of four channels of one tap, so that whether the pixel has that tap is asked once.
-// FEW: less than four channels.
+// As AlongPanel, a warp copies 8 neighbouring pixels of 4 rows at a time; a thread follows every eighth pixel. For B it
+// copies groups of four channels of one tap, which is tested once. FEW: less than four channels.
 template <class T, bool FEW>
 struct PixelPanels {
     static constexpr int ROWS = T::THREADS / 8;
@@ -38,8 +36,8 @@ struct PixelPanels {
 
     __device__ __forceinline__ static int lane() { return threadIdx.x % 8; }
     __device__ __forceinline__ static int number() { return threadIdx.x / 8; }
-    // Of a group, the channel that is copied as number i: neighbouring rows of threads begin with different ones, so
-    // that a warp writes 32 banks.
+    // Channel of a group that is copied as number i: neighbouring rows of threads begin with different ones, so that a
+    // warp writes 32 banks.
     __device__ __forceinline__ static int turn(int i) { return i ^ (number() % 4); }
 
     // The panels begin with channel `output` of dy, column `first`, and pixel `pixel` of `end`.
@@ -93,7 +91,7 @@ struct PixelPanels {
             advance();
         }
     }
-    // Eight pixels on: in the row, the rows below, the next images.
+    // Advances by eight pixels: in the row, the following rows, the following images.
     __device__ __forceinline__ void advance() {
         left -= 8, dy += 8, x += 8 * size.stride, column += 8 * size.stride;
         while (column >= size.wide * size.stride) {

@@ -1,14 +1,13 @@
-// Which number of an array a thread computes.
+// Number of an array that a thread computes.
 //
-// A launch over a flat array has one thread for each number, along the grid's x axis. A launch over samples has one
-// thread for each number of a sample along x, and the samples along y: an index within a sample fits into 32 bits,
-// where division is cheap.
+// A launch over a flat array has one thread for each number, along x. A launch over samples has one thread for each
+// number of a sample along x, and samples along y: an index within a sample fits 32 bits, where division is cheap.
 #pragma once
 
 // A thread's number along x. 64 bits: a batch may hold more than 2^31 numbers.
 __device__ inline long long thread_number() { return static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; }
 
-// Where a sample's numbers begin in a batch of samples of this size.
+// First number of a sample in a batch of samples of this size.
 __device__ inline long long start(int sample, int size) { return static_cast<long long>(sample) * size; }
 
 // A place in an image.

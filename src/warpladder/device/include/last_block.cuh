@@ -1,8 +1,7 @@
-// Which block is the last one to arrive: it may read what all the others have written before.
+// The last block to arrive, which may read what all others have written.
 #pragma once
 
-// Every thread of `blocks` blocks calls it, once; true in the block that comes last. `arrived` is zero before and
-// afterwards.
+// Every thread of `blocks` blocks calls it, once; true in the last block. `arrived` is zero before and after.
 __device__ inline bool last_of(unsigned* arrived, unsigned blocks) {
     __shared__ bool last;
     __threadfence();  // what this thread wrote is seen before its block is counted
@@ -16,6 +15,5 @@ __device__ inline bool last_of(unsigned* arrived, unsigned blocks) {
     return last;
 }
 
-// Whether this block is the last one of its grid along x to arrive; every thread calls it, once. `arrived` is zero
-// before and afterwards.
+// True in the last block of a grid along x to arrive; every thread calls it, once. `arrived` is zero before and after.
 __device__ inline bool last_block(unsigned* arrived) { return last_of(arrived, gridDim.x); }

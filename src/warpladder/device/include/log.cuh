@@ -1,13 +1,10 @@
 // The log of a step: its loss and its count of correct samples, and the number of the step that runs next.
 #pragma once
 
-// One thread calls it. A batch that comes in slices: the first sets the entry, the others add to it, the last one moves
-// on to the next step. now: what `step` holds, for who has read it already. loss, correct: null where the step's loss
-// is not computed; then steps are counted alone.
-__device__ inline void write_log(
-    int now, int* step, double* loss, long long* correct, double slice_loss, long long slice_correct, int first,
-        int last
-) {
+// One thread calls it. Of a batch in slices the first sets the entry, the others add to it, the last one adds one to
+// the step. now: the value of `step`. loss, correct: null without a loss; then only steps are counted.
+__device__ inline void write_log(int now, int* step, double* loss, long long* correct, double slice_loss,
+    long long slice_correct, int first, int last) {
     if (loss != nullptr) {
         loss[now] = first ? slice_loss : loss[now] + slice_loss;
         correct[now] = first ? slice_correct : correct[now] + slice_correct;

@@ -8,10 +8,8 @@
 // Every thread of every block of whole warps calls it, with its samples' losses and hits. The blocks' sums are left in
 // parts and counts (blocks,), and the block that finishes last adds those up, in their order. arrived: (1,), zero
 // between launches. loss: null where it is not computed; then one thread counts the step.
-__device__ inline void log_blocks(
-    double sum, long long hits, double* parts, long long* counts, unsigned* arrived, int batch, int* step, double* loss,
-    long long* correct, int first, int last
-) {
+__device__ inline void log_blocks(double sum, long long hits, double* parts, long long* counts, unsigned* arrived,
+    int batch, int* step, double* loss, long long* correct, int first, int last) {
     if (loss == nullptr) {
         if (blockIdx.x == 0 && threadIdx.x == 0) write_log(step, loss, correct, 0.0, 0, first, last);
         return;

@@ -1,4 +1,4 @@
-// NaN must go on: a NaN that a comparison swallows hides that training has diverged.
+// NaN propagates: a NaN that a comparison swallows hides that training has diverged.
 #pragma once
 
 // max(x, 0), NaN for NaN.
@@ -7,7 +7,7 @@ __device__ inline float relu(float x) { return x < 0.0f ? 0.0f : x; }
 // x between -limit and limit, NaN for NaN.
 __device__ inline float clip(float x, float limit) { return x > limit ? limit : x < -limit ? -limit : x; }
 
-// Whether x takes the place of the maximum so far: it is larger, or the first NaN.
+// True if x replaces the maximum so far: it is larger, or the first NaN.
 __device__ inline bool beats(float x, float best) { return x > best || (x != x && best == best); }
 
 // The larger of two numbers, NaN where one of them is.

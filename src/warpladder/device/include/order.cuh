@@ -1,5 +1,5 @@
-// The order of an epoch, position by position: a Feistel network over 2 * half_bits bits, walked until the value is
-// below n. Bit for bit what order.py computes; words (ORDER_WORDS,): six round keys, half_bits, n, shuffle.
+// The order of an epoch by position: a Feistel network over 2 * half_bits bits, repeated until the value is below n. It
+// has the bits of order.py; words (ORDER_WORDS,): six round keys, half_bits, n, shuffle.
 #pragma once
 
 constexpr int ORDER_ROUNDS = 6;
@@ -14,7 +14,7 @@ __device__ inline unsigned order_mix(unsigned x) {
 // n, the number of samples.
 __device__ inline unsigned order_length(const unsigned* words) { return words[ORDER_ROUNDS + 1]; }
 
-// The words in registers. They are asked for together: one wait for memory instead of one for each.
+// The words in registers, loaded together, so that there is one wait for memory.
 struct Order {
     unsigned key[ORDER_ROUNDS], half_bits, n, shuffle;
 
@@ -25,8 +25,7 @@ struct Order {
         for (int round = 0; round < ORDER_ROUNDS; ++round) key[round] = words[round];
     }
 
-    // The sample at a position below n. Whether it is shuffled is asked last: a branch around all this would have the
-    // words waited for twice.
+    // The sample at a position below n. `shuffle` is tested last: before a branch the words would be waited for twice.
     __device__ unsigned operator[](unsigned position) const {
         const unsigned mask = (1u << half_bits) - 1u;
         unsigned x = position;

@@ -1,10 +1,9 @@
-// What becomes of a number of the gradient once its sum is complete: it is stored, and where the step ends with it its
-// parameter is updated.
+// End of a number of the gradient: it is stored, and if the step ends with it its parameter is updated.
 #pragma once
 #include "nan.cuh"
 #include "sgd.cuh"
 
-// Flat arrays of one layout; params is null where somebody else updates. Gradients are clipped to [-limit, limit];
+// Flat arrays of one layout; params is null if another launch updates. Gradients are clipped to [-limit, limit];
 // infinity does not clip.
 struct Flat {
     float *grads, *params, *momentum_buffer;
@@ -12,8 +11,7 @@ struct Flat {
     float limit;
 };
 
-// The parameter whose gradient goes to one place: requested before the sum is known, so that no thread waits for it
-// afterwards. None for null.
+// The parameter of one gradient, loaded before the sum is known, so that no thread waits for it; none for null.
 struct Parameter {
     float w, v;
 

@@ -1,11 +1,11 @@
-// A ring of stages in shared memory, each filled by copies of whole pieces of memory that run while the block computes.
+// A ring of stages in shared memory, filled by asynchronous copies of whole pieces of memory.
 //
-// From sm_90 on the copy engine brings them: one thread asks for a piece, whatever its size, and a barrier in shared
-// memory (mbarrier) counts the bytes that have arrived. Copies of 16 bytes by all threads (async.cuh), as before sm_90
-// and in the emulator, take an instruction each of the same unit that reads fragments from shared memory.
+// From sm_90 on the copy engine copies: one thread requests a piece of any size, and a barrier in shared memory
+// (mbarrier) counts the bytes. Before sm_90 and in the emulator all threads copy 16 bytes each (async.cuh), with
+// instructions of the unit that also reads fragments from shared memory.
 //
-// In a step all threads call `wait` and then __syncthreads(), which frees the stage of the step before; then `begin`,
-// `bring` for each piece of the step that comes STAGES - 1 later, and `end`, also where there is no such step any more.
+// In a step all threads call `wait` and then __syncthreads(), which frees the stage of the step before; then, for the
+// step STAGES - 1 later, `begin`, `bring` for each piece, and `end`, also if there is no such step.
 #pragma once
 #include "async.cuh"
 #include "bulk.cuh"

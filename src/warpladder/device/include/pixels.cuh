@@ -1,15 +1,15 @@
-// Samples as they are stored, bytes or floats, several neighbouring ones with one load.
+// Stored samples, bytes or floats, several neighbours with one load.
 #pragma once
 
-// A byte in bits 16 to 23 of a word is, read as a float, byte * 2^-133, exactly: it costs one instruction, where the
-// value itself costs two. What it is multiplied by has to be UP times as large, so that products are not too small for
-// a float, and their sum wants BACK. Floats stay as they are.
+// A byte in bits 16 to 23 of a word is, as a float, exactly byte * 2^-133: one instruction, where the value costs two.
+// Its factor must be UP times as large, so that products stay in range, and their sum is multiplied by BACK. Floats
+// stay as they are.
 template <class Pixel>
 struct Faint {
     static constexpr float UP = sizeof(Pixel) == 1 ? 0x1p66f : 1.0f, BACK = sizeof(Pixel) == 1 ? 0x1p67f : 1.0f;
 };
 
-// N neighbouring numbers as they came from memory: at most 16 bytes, at an address that their size divides.
+// N neighbouring numbers as in memory: at most 16 bytes, at an address that their size divides.
 template <class Pixel, int N>
 struct Pixels {
     static constexpr int BYTES = N * static_cast<int>(sizeof(Pixel));
@@ -43,8 +43,8 @@ struct Pixels {
     // Floats only.
     __device__ __forceinline__ void set(int e, float value) { word[e] = __float_as_uint(value); }
 
-    // Number e as a float. A byte in the last bits of 2^23 makes the float 2^23 + byte: two fast instructions, where a
-    // conversion is a slow one.
+    // Number e as a float. A byte in the last bits of 2^23 makes the float 2^23 + byte: two fast instructions in place
+    // of a slow conversion.
     __device__ __forceinline__ float operator[](int e) const {
         if constexpr (sizeof(Pixel) == 4) return __uint_as_float(word[e]);
         else return __uint_as_float(__byte_perm(word[e / 4], 0x4B000000u, 0x7650u + e % 4)) - 8388608.0f;

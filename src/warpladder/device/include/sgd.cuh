@@ -8,8 +8,8 @@ struct Sgd {
     float decay;
 };
 
-// decay * w is added to g, v = momentum * v + g, and w -= rate * v, for Nesterov's rate * (g + momentum * v);
-// without momentum w -= rate * g, and v stays as it is.
+// g += decay * w; v = momentum * v + g; w -= rate * v, with Nesterov rate * (g + momentum * v). Without momentum w -=
+// rate * g, and v stays.
 __device__ __forceinline__ void sgd_update(float& w, float g, float& v, const Sgd& s) {
     float change = g + s.decay * w;
     if (s.momentum != 0.0f) {

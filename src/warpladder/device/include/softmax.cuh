@@ -1,7 +1,7 @@
 // Softmax of one sample's logits, shifted by the largest one so that no exponential overflows.
 #pragma once
 
-// What the loss of a sample needs.
+// Softmax of a sample: what its loss needs.
 struct Softmax {
     float largest, total;  // the largest logit, and the sum of exp(logit - largest)
     int best;              // where the largest stands, the first among equals
@@ -20,7 +20,7 @@ __device__ inline Softmax softmax(const float* x, int classes) {
     return s;
 }
 
-// The same where a sample's logits are in registers.
+// Softmax of a sample's logits in registers.
 template <int CLASSES>
 __device__ __forceinline__ Softmax softmax(const float (&x)[CLASSES]) {
     Softmax s = {x[0], 0.0f, 0};
@@ -36,7 +36,7 @@ __device__ __forceinline__ Softmax softmax(const float (&x)[CLASSES]) {
     return s;
 }
 
-// The same for logits in the first 16 lanes of a warp, minus infinity in those without one; these lanes get it.
+// Softmax of logits in the first 16 lanes of a warp, minus infinity in lanes without one; these lanes get it.
 __device__ __forceinline__ Softmax softmax_of_lanes(float logit) {
     const unsigned every_lane = 0xffffffffu;
     float largest = logit;

@@ -1,8 +1,6 @@
-// Barriers beyond a block: of a cluster (sm_90 and newer) and of the whole grid; shared memory of the cluster's other
-// blocks.
+// Barriers of a cluster (sm_90 and newer) and of the whole grid; shared memory of the other blocks of a cluster.
 //
-// grid_sync() wants a cooperative launch, in which all blocks run at once; cluster_sync() one with a cluster.
-// Every thread of every block calls them.
+// grid_sync() needs a cooperative launch, in which all blocks run at once; cluster_sync() one with a cluster.
 #pragma once
 
 #ifdef __CUDA_EMU__
@@ -27,8 +25,7 @@ __device__ __forceinline__ void store_release(unsigned* address, unsigned value)
 
 #else
 
-// What another thread stored with store_release, and then all that it wrote before, is seen by the one who loads it
-// with this.
+// A load after which all that another thread wrote before its store_release of the value is visible.
 __device__ inline unsigned load_acquire(const unsigned* address) {
     unsigned value;
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
@@ -38,8 +35,8 @@ __device__ inline void store_release(unsigned* address, unsigned value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
 
-// How many blocks have arrived, in the lower 31 bits; the highest bit turns over when all have, and the others are zero
-// again then. One cooperative launch of a module at a time.
+// Number of blocks that have arrived, in the lower 31 bits; after all have, the highest bit flips and the others are
+// zero. One cooperative launch of a module at a time.
 __device__ unsigned grid_arrived;
 
 __device__ inline void grid_sync() {
@@ -72,7 +69,7 @@ __device__ inline unsigned cluster_size() {
     asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
     return size;
 }
-// Where the block of this rank has what is `mine` here; it must not have left while others use it.
+// Address of `mine` in the block of this rank, which must not leave while others use it.
 template <typename T>
 __device__ inline T* shared_of(T* mine, unsigned rank) {
     T* its;

@@ -1,15 +1,14 @@
-// A block of 32 x 32 numbers, packed for tensor cores by one warp: with its rows as parts of lines, for sums along
-// them, and with its columns as such.
+// A block of 32 x 32 numbers, packed for tensor cores by one warp: with its rows as parts of lines, and with its
+// columns as such.
 //
-// A block is a whole step of 32 lines either way, so that the warp knows the largest number of each. Lane 8 l + t has
-// rows 8 l to 8 l + 7 and columns 4 t to 4 t + 3: four neighbours of a row, and eight of a column, which are 16 bytes
-// of a record. Nothing has to be turned.
+// A block is a whole step of 32 lines in both directions, so that the warp knows the largest number of each. Lane 8 l +
+// t has rows 8 l to 8 l + 7 and columns 4 t to 4 t + 3: four neighbours of a row, and eight of a column, 16 bytes of a
+// record. Nothing is transposed.
 #pragma once
 #include "tensor_packed.cuh"
 
-// Where a matrix goes. along: its rows are lines; across: its columns are; either may be null. db: (row blocks of 32,
-// columns), each column's sum over the 32 rows of a block, or null. lines, inverse_scale: as tensor_packed.cuh has
-// them.
+// Packed copies of a matrix. along: its rows are lines; across: its columns are; either may be null. db: (row blocks of
+// 32, columns), sum of each column over the 32 rows of a block, or null. lines, inverse_scale: see tensor_packed.cuh.
 struct Outlet {
     unsigned* along;
     float* along_inverse_scale;
@@ -20,17 +19,7 @@ struct Outlet {
     float* db;
 };
 
-// What multiplies numbers of which `largest` has the largest bits, taken over the lanes that differ in the bits FROM to
-// TO of their number.
-template <int FROM, int TO>
-__device__ __forceinline__ unsigned shared_exponent(unsigned largest) {
-#pragma unroll
-    for (int offset = FROM; offset < TO; offset *= 2)
-        largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
-    return scale_exponent(largest);
-}
-
-// Two words to an address of global memory that 8 divides, by one instruction: of a uint2 NVRTC makes two.
+// Stores two words to global memory by one instruction, at an address that 8 divides: NVRTC makes two of a uint2.
 __device__ __forceinline__ void store_two(unsigned* to, const unsigned (&two)[2]) {
 #ifdef __CUDA_EMU__
     *reinterpret_cast<uint2*>(to) = make_uint2(two[0], two[1]);
@@ -39,16 +28,14 @@ __device__ __forceinline__ void store_two(unsigned* to, const unsigned (&two)[2]
 #endif
 }
 
-// Whether a block at a row and a column holds something of a matrix (rows, columns), or of what fills its last records
-// up.
+// True if a block at a row and a column has numbers of a matrix (rows, columns), or of the padding of its last records.
 template <int FORMAT>
 __device__ __forceinline__ bool block_counts(int row0, int column0, int rows, int columns) {
     constexpr int TERMS = Packed<FORMAT>::TERMS;
     return row0 < (rows + TERMS - 1) / TERMS * TERMS && column0 < (columns + TERMS - 1) / TERMS * TERMS;
 }
 
-// The block at row0 and column0, both multiples of 32, of which v is the lane's share, 0 beyond the edges of the matrix
-// (rows, columns).
+// The block at row0 and column0, multiples of 32; v: the share of the lane, 0 beyond the matrix (rows, columns).
 template <int FORMAT>
 __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet& to, int row0, int column0, int rows,
     int columns) {
@@ -75,10 +62,7 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
                 * P::RECORD;
             float by = 1.0f;
             if constexpr (SCALED<FORMAT>) {
-                unsigned largest = 0;
-#pragma unroll
-                for (int q = 0; q < 4; ++q) largest = max(largest, __float_as_uint(v[i][q]) & 0x7fffffffu);
-                const unsigned exponent = shared_exponent<1, 8>(largest);
+                const unsigned exponent = shared_exponent<1, 8>(largest_of(v[i]));
                 by = power_of_two(exponent);
                 if (t == 0)
                     to.along_inverse_scale[static_cast<long long>(column0 / 32) * to.along_lines + line]
@@ -106,7 +90,7 @@ __device__ __forceinline__ void pack_block(const float (&v)[8][4], const Outlet&
         if constexpr (SCALED<FORMAT>) {
             unsigned largest = 0;
 #pragma unroll
-            for (int i = 0; i < 8; ++i) largest = max(largest, __float_as_uint(v[i][q]) & 0x7fffffffu);
+            for (int i = 0; i < 8; ++i) largest = max(largest, bits_of_size(v[i][q]));
             const unsigned exponent = shared_exponent<8, 32>(largest);
             by = power_of_two(exponent);
             if (l == 0)

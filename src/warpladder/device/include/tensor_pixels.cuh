@@ -1,16 +1,16 @@
-// Pixels of images on their way to tensor cores: a tile with its halo is read, scaled and split once, and lies in
-// shared memory channels last.
+// Pixels of images for tensor cores: a tile with its halo is read, scaled and split once, and lies in shared memory
+// channels last.
 //
 // A row of such a tile is one pixel, 32 or 64 numbers (channels, or a pixel's terms). ldmatrix takes the address of
-// each row by itself, so the rows of a fragment may be any pixels: the tap (i, j) of a window is the same tile i lines
-// and j pixels further, at any stride.
+// each row, so the rows of a fragment may be any pixels: tap (i, j) of a window is the same tile i lines and j pixels
+// further, at any stride.
 #pragma once
 #include "gemm_patches.cuh"
 #include "tensor_panels.cuh"
 
-// Which rows are read at a time, and so how 16 bytes are exchanged within 128, that all 32 banks give something: every
-// fourth pixel (a lane then has four neighbours), or neighbours; or, of numbers that are read one by one, four
-// neighbours and eight channels.
+// Rows that are read at a time, and so the swizzle of 16 bytes within 128 that avoids bank conflicts: every fourth
+// pixel (a lane then has four neighbours), or neighbours; or, of numbers read one by one, four neighbours and eight
+// channels.
 enum { EVERY_FOURTH = 0, NEIGHBOURS = 1, FOUR_BY_EIGHT = 2 };
 
 // Rows of WIDTH numbers in shared memory, COPIES times: the high halves, and `rows` rows further the low ones.
@@ -64,17 +64,7 @@ struct Rows {
     }
 };
 
-// The bits of the largest of COUNT numbers, without signs.
-template <int COUNT>
-__device__ __forceinline__ unsigned largest_of(const float (&x)[COUNT]) {
-    unsigned largest = 0;
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) largest = max(largest, __float_as_uint(x[i]) & 0x7fffffffu);
-    return largest;
-}
-
-// A rectangle of pixels of a class of written ones, in some images, and the taps that are read for them: rows and
-// columns of each.
+// A rectangle of written pixels of a class, in some images, and the box of taps that are read for them.
 struct TilePixels {
     int images, rows, columns;   // of the tile
     int tap_rows, tap_columns;   // of the box of taps
@@ -84,13 +74,13 @@ struct TilePixels {
     __device__ __forceinline__ int wide() const { return (columns - 1) * along + tap_columns; }
     __device__ __forceinline__ int count() const { return images * rows * columns; }
     __device__ __forceinline__ int halo() const { return images * high() * wide(); }
-    // Which pixel of the halo the box's first tap reads for a pixel of the tile.
+    // Pixel of the halo that the first tap of the box reads for a pixel of the tile.
     __device__ __forceinline__ int seen(const Place2d& at) const {
         return (at.image * high() + at.row * down) * wide() + at.column * along; }
 };
 
-// Where each pixel of a halo lies in images (.., channels, height, width) from the first image on: -1 where it is
-// padding, or after the last image.
+// Place of each pixel of a halo in images (.., channels, height, width) from the first image on; -1 in the padding, or
+// after the last image.
 __device__ __forceinline__ void find_places(int* places, const TilePixels& tile, int images, int channels, int height,
     int width, int row0, int column0) {
     for (int pixel = threadIdx.x; pixel < tile.halo(); pixel += blockDim.x) {

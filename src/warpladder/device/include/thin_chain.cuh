@@ -1,4 +1,4 @@
-// What the kernels of a chain of one or two thin linear layers and cross-entropy hand on to each other.
+// Arrays between the kernels of a chain of one or two thin linear layers and cross-entropy.
 //
 //   x = scale * source[row]     z = W1 x + b1     one layer: logits = z     two layers: h = max(z, 0), logits = W2 h +
 // b2

@@ -1,15 +1,14 @@
-// A ring of stages in shared memory that the copy engine (TMA) fills: where it begins, and where in it somebody is.
+// A ring of stages in shared memory that the copy engine (TMA) fills: its first stage, and the position of a user.
 #pragma once
 #include "bulk.cuh"
 
-// Where stages begin in the block's dynamic shared memory, of which they take 1,024 bytes more than they have: they
-// begin at a multiple of that.
+// First stage in the dynamic shared memory, at a multiple of 1,024: the ring takes 1,024 bytes more than its stages.
 __device__ __forceinline__ char* first_stage(void* shared) {
     // an address still known to be in shared memory
     return static_cast<char*>(shared) + (-reinterpret_cast<unsigned long long>(shared) & 1023);
 }
 
-// Where in a ring somebody is who uses one stage after the other, and the parity of how often around.
+// Position in a ring of a user of one stage after another, and the parity of its rounds.
 template <int STAGES>
 struct Turn {
     int stage = 0, parity = 0;

@@ -1,15 +1,13 @@
-// An optimizer's step over flat arrays: what the kernels of every optimizer's step.cu are made of.
+// An optimizer's step over flat arrays, for the kernels of every optimizer's step.cu.
 #pragma once
 #include "index.cuh"
 #include "nan.cuh"
 
-// What one step is made with: a row of the table that the host has worked out, as the optimizer's numbers() lays it
-// out.
+// Numbers of one step: a row of the host's table, in the layout of the optimizer's numbers().
 struct Numbers {
     float4 low, high;
 
-    // at: null where all steps have the same row; otherwise the number of the epoch's step, which has moved on already
-    // when the update runs.
+    // at: null if all steps have the same row; else the number of the next step of the epoch.
     __device__ __forceinline__ Numbers(const float4* table, const int* at) {
         const float4* row = at == nullptr ? table : table + 2 * (*at - 1);
         low = row[0];
@@ -17,13 +15,11 @@ struct Numbers {
     }
 };
 
-// One parameter for each thread. w, g, first, second: (count,), the last two null where the optimizer has fewer slots;
-// limit infinity does not clip.
+// One parameter for each thread. w, g, first, second: (count,), the last two null without such slots; limit infinity
+// does not clip.
 template <class Rule>
-__device__ __forceinline__ void update_one(
-    float* w, const float* g, float* first, float* second, long long count, float limit, const float4* table,
-        const int* at
-) {
+__device__ __forceinline__ void update_one(float* w, const float* g, float* first, float* second, long long count,
+    float limit, const float4* table, const int* at) {
     const long long i = thread_number();
     if (i >= count) return;
     const Rule rule(Numbers(table, at));
@@ -37,10 +33,8 @@ __device__ __forceinline__ void update_one(
 // Four parameters for each thread: 16 bytes at a time, a warp's load is 512, and a quarter of the threads is started.
 // Arrays: (4 * count,).
 template <class Rule>
-__device__ __forceinline__ void update_four(
-    float4* w, const float4* g, float4* first, float4* second, long long count, float limit, const float4* table,
-        const int* at
-) {
+__device__ __forceinline__ void update_four(float4* w, const float4* g, float4* first, float4* second, long long count,
+    float limit, const float4* table, const int* at) {
     const long long i = thread_number();
     if (i >= count) return;
     float4 weight = w[i], a = make_float4(0.0f, 0.0f, 0.0f, 0.0f), b = a;

@@ -1,11 +1,10 @@
-// Sums over the 32 lanes of a warp by shuffles, in a fixed order: the same bits at every run, no shared memory, no
+// Sums over the 32 lanes of a warp by shuffles, in a fixed order: the same bits in every run, no shared memory, no
 // barrier.
 #pragma once
 
 constexpr unsigned EVERY_LANE = 0xffffffffu;
 
-// Every lane gets the sum of all lanes' values. At each of five steps lane l adds what lane l ^ offset has; both add
-// the same two numbers.
+// Every lane gets the sum of all lanes' values: at each of five steps lane l adds the value of lane l ^ offset.
 template <typename T>
 __device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll
@@ -13,12 +12,12 @@ __device__ __forceinline__ T warp_sum(T value) {
     return value;
 }
 
-// Which of N sums a lane is left with by warp_sums: `count` of them from number `first` on.
+// The sums that warp_sums leaves in a lane: `count` of them from number `first` on.
 struct Share {
     int first, count;
 };
 
-// How many of n numbers a lane is left with at most.
+// Most of n numbers that warp_sums leaves in a lane.
 __device__ constexpr int left_of(int n, int least = 1) {
     for (int offset = 16; offset >= least; offset /= 2) n = (n + 1) / 2;
     return n;
@@ -27,9 +26,9 @@ __device__ constexpr int left_of(int n, int least = 1) {
 // N sums at once. Each lane hands in N values; afterwards value[k] holds, for k < count, the sum of all lanes'
 // value[first + k].
 //
-// At each of five steps lanes l and l ^ offset divide the numbers that both still have: one keeps the lower half, the
-// other the upper, and each adds what the other had of its half. So N + 31 shuffles or fewer do what N sums one by one
-// take 5 N for. With LEAST, a power of two, only lanes of the same number modulo LEAST are added up.
+// At each of five steps lanes l and l ^ offset divide the numbers of both: one takes the lower half, the other the
+// upper, and each adds the half of the other lane. That is at most N + 31 shuffles in place of 5 N. With LEAST, a power
+// of two, only lanes of the same number modulo LEAST are added.
 template <int N, int LEAST = 1, int OFFSET = 16>
 __device__ __forceinline__ void warp_sums(float* value, Share& share) {
     if constexpr (OFFSET >= LEAST) {
@@ -47,8 +46,8 @@ __device__ __forceinline__ void warp_sums(float* value, Share& share) {
     }
 }
 
-// The sum over the threads of a one-dimensional block of whole warps: the warps' sums go to shared (32 values, free
-// again afterwards), and the first warp adds them up. Every thread calls it, and gets the sum.
+// The sum over the threads of a one-dimensional block of whole warps, by the first warp; shared: 32 values, free again
+// afterwards. Every thread calls it, and gets the sum.
 template <typename T>
 __device__ __forceinline__ T sum_by_warps(T value, T* shared) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;

@@ -1,13 +1,13 @@
-// Steps of a matrix product by a warpgroup (wgmma): four warps, the first of them a multiple of four, multiply tiles
-// that lie in shared memory.
+// Steps of a matrix product by a warpgroup (wgmma): four warps, the first a multiple of four, multiply tiles in shared
+// memory.
 //
 // D (64 x columns) += A (64 x depth) B (depth x columns); depth is 32 bytes: 16 numbers in bf16 or half, 8 in tf32.
 // Factors are named by descriptors, and only D lies in registers: warp w has rows 16 w to 16 w + 15, and with g = lane
 // / 4, t = lane % 4 a lane has
 //     d[4 j], d[4 j + 1] = row g, columns 8 j + 2 t and the next one;  d[4 j + 2], d[4 j + 3] = the same of row g + 8.
-// Terms go along the rows of A's tile and down those of B's; in wgmma_.._down down both, in wgmma_.._along and in tf32
-// along both. Steps run while the warps go on: they are committed in groups, and d may not be touched before its group
-// was waited for. Needs sm_90a.
+// Terms run along the rows of A's tile and down those of B's; in wgmma_.._down down both, in wgmma_.._along and in tf32
+// along both. Steps are asynchronous: they are committed in groups, and d may not be touched before its group is waited
+// for. Needs sm_90a.
 #pragma once
 
 #ifdef __CUDA_EMU__
@@ -71,7 +71,7 @@ __device__ __forceinline__ unsigned long long address_in_shared(const void* addr
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-// a, b : descriptors. more : whether D is added to; otherwise it begins here.
+// a, b: descriptors. more: 1 to add to D, 0 to begin it.
 #define WGMMA(name, shape, turns, sums, a_and_b, more)                                                                 \
     __device__ __forceinline__ void name(float (&d)[sums], unsigned long long a, unsigned long long b, bool add) {     \
         asm volatile("{.reg .pred more; setp.ne.b32 more, " more ", 0;\n"                                              \
@@ -114,7 +114,7 @@ __device__ __forceinline__ void more_registers() {
 #endif
 
 #if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
-// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, each in units of 16 bytes;
+// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, in units of 16 bytes;
 // 62-63 the swizzle, 1 of 128 bytes, 2 of 64.
 __device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride,
     unsigned swizzle = 1) {

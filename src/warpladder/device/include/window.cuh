@@ -1,6 +1,5 @@
 // Windows along one axis: output p sees the elements p * stride - padding + i of an input of `size` elements, i = 0 ...
-// k - 1. Only ranges of indices that exist are walked through, so that no loop has to ask at each step whether it is on
-// the padding.
+// k - 1. Ranges hold indices of elements that exist, so that no loop tests for the padding.
 #pragma once
 
 // Indices first ... last - 1.
@@ -17,7 +16,7 @@ __device__ inline Range seen_by_output(int p, int size, int k, int stride, int p
     return {corner < 0 ? -corner : 0, corner + k > size ? size - corner : k};
 }
 
-// The outputs p, out of `outputs`, whose windows hold input element e; it stands there at i = e + padding - p * stride.
+// The outputs p, out of `outputs`, whose windows hold input element e, at i = e + padding - p * stride.
 __device__ inline Range outputs_over(int e, int outputs, int k, int stride, int padding) {
     const int place = e + padding, last = place / stride + 1;
     return {ceil_div_from_zero(place - k + 1, stride), last < outputs ? last : outputs};
@@ -25,7 +24,7 @@ __device__ inline Range outputs_over(int e, int outputs, int k, int stride, int 
 
 // The outputs p, out of `outputs`, whose window has an element, not the padding, at i.
 __device__ inline Range outputs_with(int i, int size, int outputs, int stride, int padding) {
-    const int room = size - 1 + padding - i;  // p * stride may not exceed it
-    const int last = room < 0 ? 0 : room / stride + 1;
+    const int most = size - 1 + padding - i;  // p * stride may not exceed it
+    const int last = most < 0 ? 0 : most / stride + 1;
     return {ceil_div_from_zero(padding - i, stride), last < outputs ? last : outputs};
 }

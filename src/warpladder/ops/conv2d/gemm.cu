@@ -66,10 +66,8 @@ __device__ __forceinline__ void store_pixels(
 
 // The same after ReLU and a pool of 2 x 2 (pooled.cuh): four neighbouring sums are a window. argmax: as y.
 template <class T>
-__device__ __forceinline__ void store_windows(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, unsigned char* argmax, const float* bias, int o0, int o,
-    int pixel, int pixels, int plane
-) {
+__device__ __forceinline__ void store_windows(float (&sum)[T::TM][T::TN], const Place<T>& at, float* y,
+    unsigned char* argmax, const float* bias, int o0, int o, int pixel, int pixels, int plane) {
 #pragma unroll
     for (int j = 0; j < T::TN / 4; ++j) {
         const int x = pixel + at.column(j);
@@ -117,9 +115,8 @@ __device__ __forceinline__ void store_merged(
 // The sums as they are, for add_parts: part (rows, pitch), pixels as the product counts them. Those beyond the last
 // pixel are never read.
 template <class T>
-__device__ __forceinline__ void store_parts(
-    float (&sum)[T::TM][T::TN], const Place<T>& at, float* part, int row0, int rows, int pixel, int pitch
-) {
+__device__ __forceinline__ void store_parts(float (&sum)[T::TM][T::TN], const Place<T>& at, float* part, int row0,
+    int rows, int pixel, int pitch) {
 #pragma unroll
     for (int i = 0; i < T::TM; ++i) {
         const int row = row0 + at.row(i / 4) + i % 4;
@@ -202,9 +199,8 @@ constexpr int ADDING = 64, TURNS = 16;  // fours of a block, and threads for eac
 // each, which take turns at the parts.
 extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
     const float4* __restrict__ part, const float* __restrict__ bias, const float* __restrict__ relu_mask,
-    float* __restrict__ y,
-    unsigned char* __restrict__ argmax, int parts, int pitch, int n, int o, int oh, int ow, int k, int stride,
-        int padding, int direction, int after
+    float* __restrict__ y, unsigned char* __restrict__ argmax, int parts, int pitch, int n, int o, int oh, int ow,
+    int k, int stride, int padding, int direction, int after
 ) {
     __shared__ float4 sums[ADDING * TURNS];
     const int outputs = direction == MERGED ? stride * stride * o : o, classes = direction == TRANSPOSED

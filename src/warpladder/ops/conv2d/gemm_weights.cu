@@ -12,10 +12,8 @@
 // BK.
 template <int BM, int BN, int BK, int TM, int TN, int STAGES, bool FEW>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::ROOMY)
-correlate(
-    const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h, int w,
-    int o, int oh, int ow, int k, int stride, int padding, int depth
-) {
+correlate(const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h,
+    int w, int o, int oh, int ow, int k, int stride, int padding, int depth) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
     extern __shared__ float4 shared4[];
     const int columns = k * k * padded_channels(c), tiles = (columns + BN - 1) / BN;

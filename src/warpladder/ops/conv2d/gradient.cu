@@ -34,19 +34,16 @@ __device__ float part_sum(Gradient* __restrict__ dy, const float* __restrict__ y
 
 // dy (n, channels, plane) becomes 0 where y, of its shape, is not above 0.
 // db_part: (parts, channels), the sums of what it becomes over a part of `part_images` images. Block (channel, part).
-extern "C" __global__ void apply_relu_mask(
-    float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int channels, int plane,
-        int part_images
-) {
+extern "C" __global__ void apply_relu_mask(float* __restrict__ dy, const float* __restrict__ y,
+    float* __restrict__ db_part, int n, int channels, int plane, int part_images) {
     __shared__ float shared[BLOCK_MOST];
     const float sum = block_sum(part_sum<1>(dy, y, n, channels, plane, part_images), shared);
     if (threadIdx.x == 0) db_part[blockIdx.y * channels + blockIdx.x] = sum;
 }
 
 // db_part: as above, the sums of dy, which is not changed and may be read by other kernels meanwhile.
-extern "C" __global__ void sum_gradient(
-    const float* __restrict__ dy, float* __restrict__ db_part, int n, int channels, int plane, int part_images
-) {
+extern "C" __global__ void sum_gradient(const float* __restrict__ dy, float* __restrict__ db_part, int n, int channels,
+    int plane, int part_images) {
     __shared__ float shared[BLOCK_MOST];
     const float sum = block_sum(part_sum<0>(dy, nullptr, n, channels, plane, part_images), shared);
     if (threadIdx.x == 0) db_part[blockIdx.y * channels + blockIdx.x] = sum;
@@ -55,11 +52,8 @@ extern "C" __global__ void sum_gradient(
 // dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its argmax (pooled.cuh),
 // zero everywhere else. db_part: as above, the sums of dx. Block (channel, part); a thread for each window, those that
 // h or w cut off among them.
-extern "C" __global__ void spread_gradient(
-    const float* __restrict__ dy, const unsigned char* __restrict__ argmax, float* __restrict__ dx,
-    float* __restrict__ db_part, int n,
-    int channels, int h, int w, int part_images
-) {
+extern "C" __global__ void spread_gradient(const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
+    float* __restrict__ dx, float* __restrict__ db_part, int n, int channels, int h, int w, int part_images) {
     __shared__ float shared[BLOCK_MOST];
     const int channel = blockIdx.x, first = blockIdx.y * part_images, last = min(n, first + part_images);
     const int high = (h + 1) / 2, wide = (w + 1) / 2, all = (last - first) * high * wide;

@@ -12,8 +12,7 @@
 // each multiply-add, from L1.
 extern "C" __global__ void conv2d_forward(
     const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
-    float* __restrict__ y,
-    int size, int n, int c, int h, int w, int oh, int ow, int k, int stride, int padding
+    float* __restrict__ y, int size, int n, int c, int h, int w, int oh, int ow, int k, int stride, int padding
 ) {
     const int index = thread_number();
     if (index >= size) return;
@@ -33,8 +32,8 @@ extern "C" __global__ void conv2d_forward(
 // dx[n, channel, r, t] = sum over f and the outputs (p, q) that see the pixel of weight[f, channel, i, j] dy[n, f, p,
 // q], i = r + padding - p s, j = t + padding - q s. Threads along t; as many loads as the forward pass.
 extern "C" __global__ void conv2d_input_gradient(
-    const float* __restrict__ dy, const float* __restrict__ weight, float* __restrict__ dx,
-    int size, int n, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding
+    const float* __restrict__ dy, const float* __restrict__ weight, float* __restrict__ dx, int size, int n, int c,
+    int h, int w, int o, int oh, int ow, int k, int stride, int padding
 ) {
     const int index = thread_number();
     if (index >= size) return;
@@ -58,9 +57,8 @@ extern "C" __global__ void conv2d_input_gradient(
 // then the part. With one part, parts is dweight. Threads along i, j: dy is nearly the same for a warp, x comes from
 // some twelve lines of L1, which bounds the kernel.
 extern "C" __global__ void conv2d_weight_gradient(
-    const float* __restrict__ dy, const float* __restrict__ x, float* __restrict__ parts,
-    int weights, int n, int part_images, int part_count, int c, int h, int w, int o, int oh, int ow, int k, int stride,
-        int padding
+    const float* __restrict__ dy, const float* __restrict__ x, float* __restrict__ parts, int weights, int n,
+    int part_images, int part_count, int c, int h, int w, int o, int oh, int ow, int k, int stride, int padding
 ) {
     const int index = thread_number();
     if (index >= weights) return;

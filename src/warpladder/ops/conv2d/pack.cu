@@ -56,10 +56,8 @@ __device__ inline Entry entry_of(const Packing& to, int phase, int tap, int pitc
 // goes, and writes rows of 32 outputs.
 extern "C" __global__ void __launch_bounds__(32 * INPUTS) pack_weights(
     const float* __restrict__ w, int o, int c, int k, int fold, int stride, int padding, float* __restrict__ forward,
-    int forward_direction,
-    int forward_block, int forward_class_size, float* __restrict__ backward, int backward_direction, int backward_block,
-    int backward_class_size,
-    int half, int staged
+    int forward_direction, int forward_block, int forward_class_size, float* __restrict__ backward,
+    int backward_direction, int backward_block, int backward_class_size, int half, int staged
 ) {
     constexpr int THREADS = 32 * INPUTS;
     // of a row of w, which is one output's forward and one input's backward, after each other

@@ -12,10 +12,8 @@
 // (now, rows, pitch): zeros where the image has nothing. Its numbers stand `spread` apart, with zeros between them.
 // With a relu_mask, an array like the image, numbers are 0 where the relu_mask's is not above 0. A thread works out one
 // place and takes it from every channel.
-__device__ __forceinline__ void stage_image(
-    float* tile, const float* image, const float* relu_mask, int now, int height, int width, int spread, int top,
-    int left, int rows, int columns, int pitch
-) {
+__device__ __forceinline__ void stage_image(float* tile, const float* image, const float* relu_mask, int now,
+    int height, int width, int spread, int top, int left, int rows, int columns, int pitch) {
     for (int place = threadIdx.x; place < rows * columns; place += blockDim.x) {
         const int r = place / columns, c = place % columns;
         int row = top + r, column = left + c;
@@ -47,10 +45,8 @@ __device__ constexpr int weight_pitch() {
 // the next. Zeros for filters that do not exist. A warp copies one filter (BACKWARD: one channel) at a time, whose
 // weights are neighbours in memory.
 template <int K, int F, bool BACKWARD>
-__device__ __forceinline__ void stage_weights(
-    float* tile, const float* weight, int channels, int filters, int first, int count, int c0, int now, int kernel,
-        int i0, int rows, int apart
-) {
+__device__ __forceinline__ void stage_weights(float* tile, const float* weight, int channels, int filters, int first,
+    int count, int c0, int now, int kernel, int i0, int rows, int apart) {
     constexpr int PITCH = weight_pitch<F>();
     const int k = K > 0 ? K : kernel, lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     const int each = (K > 0 ? K : rows) * k;  // weights of one channel and filter

@@ -9,8 +9,8 @@
 // become one.
 extern "C" __global__ void cross_entropy_fused(
     const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ dx, double* parts,
-    long long* counts, unsigned* arrived,
-    int n, int classes, int batch, int* step, double* loss, long long* correct, int first, int last
+    long long* counts, unsigned* arrived, int n, int classes, int batch, int* step, double* loss, long long* correct,
+    int first, int last
 ) {
     const long long sample = thread_number();
     double sum = 0.0;

@@ -8,8 +8,7 @@
 // are judged by the logits x, which are not rounded yet.
 extern "C" __global__ void cross_entropy_from_log(
     const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ p, double* parts, long long* counts,
-    unsigned* arrived,
-    int n, int classes, int batch, int* step, double* loss, long long* correct, int first, int last
+    unsigned* arrived, int n, int classes, int batch, int* step, double* loss, long long* correct, int first, int last
 ) {
     const long long sample = thread_number();
     double sum = 0.0;

@@ -7,10 +7,8 @@
 // p[n, c] = exp(x[n, c]) / sum over all classes; losses[n] = -log p[n, label[n]]; hits[n] = whether the largest logit
 // is the label's. One thread for each sample; neighbours read rows of their own, three times, from L1. losses, hits:
 // null where they are not wanted.
-extern "C" __global__ void cross_entropy_softmax(
-    const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ p, float* __restrict__ losses,
-        int* __restrict__ hits, int n, int classes
-) {
+extern "C" __global__ void cross_entropy_softmax(const float* __restrict__ x, const int* __restrict__ label,
+    float* __restrict__ p, float* __restrict__ losses, int* __restrict__ hits, int n, int classes) {
     const long long sample = thread_number();
     if (sample >= n) return;
     const float* logits = x + sample * classes;
@@ -33,10 +31,8 @@ extern "C" __global__ void cross_entropy_gradient(const int* __restrict__ label,
 
 // The step's loss gains the sum of the losses divided by `batch`, its count the hits; n = 0 where they are not
 // computed. One block.
-extern "C" __global__ void cross_entropy_log(
-    const float* __restrict__ losses, const int* __restrict__ hits, int n, int batch, int* step, double* loss,
-        long long* correct, int first, int last
-) {
+extern "C" __global__ void cross_entropy_log(const float* __restrict__ losses, const int* __restrict__ hits, int n,
+    int batch, int* step, double* loss, long long* correct, int first, int last) {
     __shared__ double shared[BLOCK_MOST];
     __shared__ long long counts[BLOCK_MOST];
     double sum = 0.0;

@@ -17,13 +17,12 @@ __device__ __forceinline__ void warp_largest(float& value, int& place) {
 }
 
 // dx[s, c] = (softmax(x[s])[c] - (c is the label)) / batch. Lanes take the classes l, l + 32, ...; logits are read
-// coalesced, and a second and a third time from L1. The losses and hits of a block's samples are added up in parts
-// (blocks,) and counts (blocks,), and the block that finishes last adds those up, in their order. arrived: (1,), zero
-// between launches.
+// coalesced, and twice more from L1. Losses and hits of a block's samples are added in parts (blocks,) and counts
+// (blocks,), and the last block adds those, in order. arrived: (1,), zero between launches.
 extern "C" __global__ void cross_entropy_by_warps(
     const float* __restrict__ x, const int* __restrict__ label, float* __restrict__ dx, double* parts,
-    long long* counts, unsigned* arrived,
-    int n, int classes, int batch, int* step, double* loss, long long* correct, int first, int last
+    long long* counts, unsigned* arrived, int n, int classes, int batch, int* step, double* loss, long long* correct,
+    int first, int last
 ) {
     const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
     double sum = 0.0;

@@ -28,16 +28,12 @@ __device__ void gather(const T* source, const int* rows, float scale, float* x, 
     }
 }
 
-extern "C" __global__ void gather_bytes(
-    const unsigned char* __restrict__ source, const int* __restrict__ rows, float scale, float* __restrict__ x,
-    const int* __restrict__ labels, int* __restrict__ target, int size, int n
-) {
+extern "C" __global__ void gather_bytes(const unsigned char* __restrict__ source, const int* __restrict__ rows,
+    float scale, float* __restrict__ x, const int* __restrict__ labels, int* __restrict__ target, int size, int n) {
     gather(source, rows, scale, x, labels, target, size, n);
 }
 
-extern "C" __global__ void gather_floats(
-    const float* __restrict__ source, const int* __restrict__ rows, float scale, float* __restrict__ x,
-    const int* __restrict__ labels, int* __restrict__ target, int size, int n
-) {
+extern "C" __global__ void gather_floats(const float* __restrict__ source, const int* __restrict__ rows, float scale,
+    float* __restrict__ x, const int* __restrict__ labels, int* __restrict__ target, int size, int n) {
     gather(source, rows, scale, x, labels, target, size, n);
 }

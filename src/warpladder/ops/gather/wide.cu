@@ -20,8 +20,8 @@ __device__ __forceinline__ float4 times(float4 a, float scale) {
 template <typename From, typename To>
 __global__ void gather_rows(
     const From* __restrict__ source, float scale, To* __restrict__ x, const int* __restrict__ labels,
-    int* __restrict__ target,
-    const unsigned* __restrict__ order, const int* __restrict__ step, int size, int batch, int offset
+    int* __restrict__ target, const unsigned* __restrict__ order, const int* __restrict__ step, int size, int batch,
+    int offset
 ) {
     __shared__ unsigned found;
     const int i = blockIdx.x;

@@ -3,7 +3,7 @@
 #include "gemm_panels.cuh"
 #include "nan.cuh"
 
-// How a panel lies in memory: along k, or across it; across, one or four numbers are copied at a time.
+// Layout of a panel in memory: along k, or across it; across, one or four numbers are copied at a time.
 enum { ALONG = 0, ACROSS = 1, ACROSS_BY_4 = 4 };
 
 template <class T, int X, int HOW>
@@ -15,16 +15,13 @@ struct PanelOf<T, X, ALONG> {
     using Type = AlongPanel<T, X>;
 };
 
-// c (m, n) = A B, + bias (n) where there is one, then max(., 0) where fused_relu is 1.
-// HOW_A: ALONG for a (m, k), ACROSS for a (k, m). HOW_B: ACROSS for b (k, n), ALONG for b (n, k).
-// Tiles are numbered along the grid's x, n first. Along its y the sum is cut into parts of `depth` terms, a multiple of
-// BK: part p writes c + p m n, and `add_parts` finishes.
+// c (m, n) = A B, + bias (n) unless null, then max(., 0) if fused_relu is 1. HOW_A: ALONG for a (m, k), ACROSS for a
+// (k, m). HOW_B: ACROSS for b (k, n), ALONG for b (n, k). Tiles are numbered along x, n first. Along y the sum is split
+// into parts of `depth` terms, a multiple of BK: part p writes c + p m n, and `add_parts` finishes.
 template <int BM, int BN, int BK, int TM, int TN, int STAGES, int HOW_A, int HOW_B>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
-gemm(
-    const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ bias, float* __restrict__ c,
-    int m, int n, int k, int depth, int fused_relu
-) {
+gemm(const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ bias, float* __restrict__ c,
+    int m, int n, int k, int depth, int fused_relu) {
     using T = Tile<BM, BN, BK, TM, TN, STAGES>;
     extern __shared__ float4 shared4[];
     float* shared = reinterpret_cast<float*>(shared4);
@@ -56,12 +53,10 @@ gemm(
     }
 }
 
-// c (m, n) = the sum of `parts` such matrices, one after the other, in order; + bias (n) where there is one, then
-// max(., 0) where fused_relu is 1.
-extern "C" __global__ void add_parts(
-    const float* __restrict__ part, const float* __restrict__ bias, float* __restrict__ c, int parts, int size, int n,
-        int fused_relu
-) {
+// c (m, n) = the sum of `parts` consecutive matrices, in order; + bias (n) unless null, then max(., 0) if fused_relu is
+// 1.
+extern "C" __global__ void add_parts(const float* __restrict__ part, const float* __restrict__ bias,
+    float* __restrict__ c, int parts, int size, int n, int fused_relu) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= size) return;
     float sum = part[i];
@@ -73,12 +68,10 @@ extern "C" __global__ void add_parts(
 
 constexpr int THREADS = 256;
 
-// dy (n, outputs) becomes 0 where y, of its shape, is not above 0; without y (null) it stays. db_part: (partials,
-// outputs), its sums over a partial of `partial` samples. A block has 32 outputs and the samples of partial blockIdx.y,
-// which its 8 warps take turns at.
-extern "C" __global__ void apply_relu_mask(
-    float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ db_part, int n, int outputs, int partial
-) {
+// dy (n, outputs) becomes 0 where y, unless null, is not above 0. db_part: (partials, outputs), its sums over partials
+// of `partial` samples. A block has 32 outputs and partial blockIdx.y, whose samples its 8 warps take in turn.
+extern "C" __global__ void apply_relu_mask(float* __restrict__ dy, const float* __restrict__ y,
+    float* __restrict__ db_part, int n, int outputs, int partial) {
     __shared__ float sums[THREADS];
     const int output = blockIdx.x * 32 + threadIdx.x % 32, end = min(n, static_cast<int>(blockIdx.y + 1) * partial);
     float sum = 0.0f;
@@ -98,12 +91,11 @@ extern "C" __global__ void apply_relu_mask(
     db_part[blockIdx.y * outputs + output] = sum;
 }
 
-// c (size,) = the sum of `parts` arrays, p * stride apart, one after the other, in order; the next `more` numbers go to
-// d from `other`, the sum of `others` arrays, more_stride apart. For dw and db in one launch.
+// c (size,) = the sum of `parts` arrays, p * stride apart, in order; d (more,) likewise = the sum of `others` arrays
+// from `other` on, more_stride apart: dw and db in one launch.
 extern "C" __global__ void add_gradient_parts(
     const float* __restrict__ part, float* __restrict__ c, int parts, int size, int stride,
-    const float* __restrict__ other,
-    float* __restrict__ d, int others, int more, int more_stride
+    const float* __restrict__ other, float* __restrict__ d, int others, int more, int more_stride
 ) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= size + more) return;

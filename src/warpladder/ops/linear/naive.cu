@@ -4,13 +4,10 @@
 #include "index.cuh"
 
 // y[n, o] = b[o] + sum over i of x[n, i] w[o, i].
-// Both factors lie along i, so a warp's loads go to as many rows as it has samples and outputs. A block is therefore
-// 8 outputs wide and blockDim.y samples high: 8 + 4 rows for a warp, not 32 + 1. Two loads for each multiply-add, most
-// from L1.
-extern "C" __global__ void linear_forward(
-    const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, int n,
-        int inputs, int outputs
-) {
+// Both factors lie along i, so a warp's loads touch as many rows as it has samples and outputs: a block is 8 outputs
+// wide and blockDim.y samples high, 8 + 4 rows for a warp, not 32 + 1. Two loads for each multiply-add, most from L1.
+extern "C" __global__ void linear_forward(const float* __restrict__ x, const float* __restrict__ w,
+    const float* __restrict__ b, float* __restrict__ y, int n, int inputs, int outputs) {
     const int across = (outputs + blockDim.x - 1) / blockDim.x;  // blocks that cover one sample's outputs
     const int o = blockIdx.x % across * blockDim.x + threadIdx.x;
     const int sample = blockIdx.x / across * blockDim.y + threadIdx.y;
@@ -20,9 +17,8 @@ extern "C" __global__ void linear_forward(
 
 // dx[n, i] = sum over o of dy[n, o] w[o, i].
 // Threads along i: w is read coalesced, dy is the same for a whole warp.
-extern "C" __global__ void linear_input_gradient(
-    const float* __restrict__ dy, const float* __restrict__ w, float* __restrict__ dx, int n, int inputs, int outputs
-) {
+extern "C" __global__ void linear_input_gradient(const float* __restrict__ dy, const float* __restrict__ w,
+    float* __restrict__ dx, int n, int inputs, int outputs) {
     const int i = thread_number();
     if (i >= inputs) return;
     for (int sample = blockIdx.y; sample < n; sample += gridDim.y) {
@@ -30,14 +26,10 @@ extern "C" __global__ void linear_input_gradient(
     }
 }
 
-// parts[s, o, i] = sum over the samples n of partial s of dy[n, o] x[n, i]; partial s holds the samples from s *
-// partial on. Threads along i: x is read coalesced, dy is nearly the same for a whole warp. With one partial, parts is
-// dw.
-extern "C" __global__ void linear_weight_gradient(
-    const float* __restrict__ dy, const float* __restrict__ x, float* __restrict__ parts, int weights, int n,
-    int partial,
-        int partials, int inputs, int outputs
-) {
+// parts[s, o, i] = sum over the samples n of partial s, from s * partial on, of dy[n, o] x[n, i]. Threads along i: x is
+// read coalesced, dy is nearly the same for a whole warp. With one partial, parts is dw.
+extern "C" __global__ void linear_weight_gradient(const float* __restrict__ dy, const float* __restrict__ x,
+    float* __restrict__ parts, int weights, int n, int partial, int partials, int inputs, int outputs) {
     const int weight = thread_number();
     if (weight >= weights) return;
     const int o = weight / inputs, i = weight % inputs;

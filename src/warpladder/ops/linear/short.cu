@@ -1,5 +1,5 @@
-// A linear layer on a short batch: sums and tiles are too small for a pipeline, and what counts is the way from memory.
-// A block asks for all that it needs at once, and waits once.
+// A linear layer on a short batch: too small for a pipeline, and bound by the latency of memory. A block requests all
+// its numbers at once, and waits once.
 // instance: short_forward<1, unsigned char>; short_forward<0, unsigned char>; short_forward<1, float>
 // instance: short_forward<0, float>; short_weight_gradient<1>; short_weight_gradient<0>
 #include "async.cuh"
@@ -11,8 +11,8 @@
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr unsigned EVERY = 0xffffffffu;
 
-// Four floats, of which the first `count` are there (any number; none below 1); the others are 0. With WIDE all or none
-// are, at a multiple of 16 bytes: one access without a branch, so that several can be under way.
+// Four floats, of which the first `count` exist (any number; none below 1), the others 0. With WIDE all or none exist,
+// at a multiple of 16 bytes: one access without a branch, so that several can be under way.
 template <int WIDE>
 __device__ __forceinline__ void copy_four(float* shared, const float* global, int count) {
     if constexpr (WIDE) {
@@ -40,12 +40,11 @@ constexpr int SUMS = ROWS * COLUMNS;
 constexpr int EACH = ROWS / WARPS;     // samples that a warp brings
 static_assert(COLUMNS == WARPS, "a warp brings the weights of one output");
 
-// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where fused_relu is 1, with x[n] = scale *
-// source[row]. row is n; with an order it is the sample at position step * batch + offset + n, and x (n, inputs) and
-// target (n,) = labels[row] (null without labels) are written.
-// source: (samples, inputs). w: (outputs, inputs). y: (n, outputs). `depth` inputs, a multiple of 4, are in shared
-// memory at a time. WIDE: four divides inputs. Block (16 samples, 8 outputs). A thread has 4 x 4 sums over every 32nd
-// four inputs: 8 reads of 16 bytes for 64 multiply-adds.
+// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) if fused_relu is 1, with x[n] = scale * source[row].
+// row is n, or with an order the sample at position step * batch + offset + n; then x (n, inputs) and target (n,) =
+// labels[row] (null without labels) are written. source: (samples, inputs). w: (outputs, inputs). y: (n, outputs).
+// `depth` inputs, a multiple of 4, are in shared memory at a time. WIDE: four divides inputs. Block (16 samples, 8
+// outputs). A thread has 4 x 4 sums over every 32nd four inputs: 8 reads of 16 bytes for 64 multiply-adds.
 template <int WIDE, class Pixel>
 __global__ void __launch_bounds__(THREADS, 2) short_forward(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ labels, const unsigned* __restrict__ order,
@@ -72,7 +71,7 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
         const int count = min(depth, inputs - first);
         __syncthreads();
         // Weights need no row: they are on their way while rows are looked up.
-        // what is beyond is computed from the last one again, and not stored
+        // beyond the last one it is computed again, and not stored
         const int output = min(o0 + warp, outputs - 1);
         for (int i = lane * 4; i < count; i += 128)
             copy_four<WIDE>(weights + warp * pitch + i, w + static_cast<long long>(output) * inputs + first + i,
@@ -135,8 +134,8 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
     if (gathers && labels != nullptr && threadIdx.x < ROWS && begin + static_cast<int>(threadIdx.x) < n)
         target[begin + threadIdx.x] = label;
 
-    // The 32 parts of a sum: first those of four lanes, each of which keeps one of the four rows, then the warps' in
-    // their order.
+    // The 32 parts of a sum: first those of four lanes, each with one of the four rows, then those of the warps, in
+    // order.
     const bool upper = lane & 16, odd = lane & 8;
     float two[2][4], kept[4];
 #pragma unroll
@@ -167,10 +166,9 @@ constexpr int PITCH_G = OUTPUTS + 4, PITCH_X = INPUTS + 4;
 constexpr int HALF = THREADS / 2;                       // threads that cover dw's tile, 4 x 4 numbers each
 constexpr int LOADS = SAMPLES * OUTPUTS / 4 / THREADS;  // of four gradients by each thread
 
-// dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum of g[n, o], where g is dy, or 0 where y (null without a ReLU)
-// is not above 0.
-// x: (n, inputs). dy, y: (n, outputs). WIDE: four divides inputs and outputs. Block (32 outputs, 64 inputs); one half
-// of its threads takes the even samples, the other the odd ones, each in their order.
+// dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum of g[n, o]; g is dy, or 0 where y (null without a ReLU) is not
+// above 0. x: (n, inputs). dy, y: (n, outputs). WIDE: four divides inputs and outputs. Block (32 outputs, 64 inputs);
+// one half of its threads takes the even samples, the other the odd ones.
 template <int WIDE>
 __global__ void __launch_bounds__(THREADS) short_weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ dw,
@@ -180,7 +178,7 @@ __global__ void __launch_bounds__(THREADS) short_weight_gradient(
     float *g = reinterpret_cast<float*>(memory), *some = g + SAMPLES * PITCH_G;
     const int o0 = blockIdx.x * OUTPUTS, i0 = blockIdx.y * INPUTS;
     const int half = threadIdx.x / HALF, place = threadIdx.x % HALF;
-    // Of a warp's lanes four rows and eight columns differ, so that a read of 32 x 16 bytes is one of 64 or 128.
+    // A warp's lanes have four rows and eight columns: a read of 32 x 16 bytes is one of 64 or 128.
     const int row = (place % 2 + place / 8 % 2 * 2 + place / 64 * 4) * 4,
         column = (place / 2 % 4 + place / 16 % 4 * 4) * 4;
     float sum[4][4] = {}, bias = 0.0f;

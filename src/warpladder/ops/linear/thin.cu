@@ -1,49 +1,15 @@
-// Linear with few outputs (10 classes): no tile fits, and what counts is that x is read once, in wide loads, by enough
-// threads.
+// Linear with few outputs (10 classes): no tile fits, and x must be read once, in wide loads, by enough threads.
 //
 // x, dx: (n, inputs). w, dw: (OUT, inputs). b, db: (OUT,). y, dy: (n, OUT).
 #include "four.cuh"
 #include "nan.cuh"
+#include "warp.cuh"
 
-// How many of COUNT values a lane holds at the end of `scatter_sums`, and of which it knows the sum over the warp.
-template <int COUNT>
-struct Scattered {
-    static constexpr int A = (COUNT + 1) / 2, B = (A + 1) / 2, C = (B + 1) / 2, D = (C + 1) / 2, LEFT = (D + 1) / 2;
-};
-
-// Adds up COUNT values over the lanes of a warp, in a fixed order: afterwards value[0 .. LEFT) of this lane are the
-// sums of values first ... first + held - 1. Each of five steps halves how many values a lane is responsible for, so
-// that COUNT + 3 shuffles do, not 5 COUNT.
-template <int COUNT>
-__device__ __forceinline__ void scatter_sums(float (&value)[COUNT], int& first, int& held) {
-    const int lane = threadIdx.x % 32;
-    first = 0, held = COUNT;
-    int count = COUNT;
-#pragma unroll
-    for (int apart = 16; apart > 0; apart /= 2) {
-        const int half = (count + 1) / 2;
-        const bool upper = lane & apart;
-#pragma unroll
-        for (int i = 0; i < (COUNT + 1) / 2; ++i) {
-            if (i >= half) break;
-            const float high = i + half < count ? value[i + half] : 0.0f;
-            const float mine = upper ? high : value[i], other = upper ? value[i] : high;
-            value[i] = mine + __shfl_xor_sync(0xffffffffu, other, apart);
-        }
-        first += upper ? half : 0;
-        held = upper ? max(0, held - half) : min(held, half);
-        count = half;
-    }
-}
-
-// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) where fused_relu is 1.
-// WARPS warps share ROWS samples and take turns at the inputs, four or one (WIDE 0) at a time; blockDim.x is a multiple
-// of 32 WARPS.
+// y[n, o] = b[o] + sum over i of x[n, i] w[o, i], then max(., 0) if fused_relu is 1. WARPS warps share ROWS samples and
+// take turns at the inputs, four or one (WIDE 0) at a time; blockDim.x is a multiple of 32 WARPS.
 template <int OUT, int ROWS, int WARPS, int WIDE>
-__global__ void __launch_bounds__(256, 2) thin_forward(
-    const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y, int n,
-    int inputs, int fused_relu
-) {
+__global__ void __launch_bounds__(256, 2) thin_forward(const float* __restrict__ x, const float* __restrict__ w,
+    const float* __restrict__ b, float* __restrict__ y, int n, int inputs, int fused_relu) {
     __shared__ float shared[8 * ROWS * OUT];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int row = (blockIdx.x * (blockDim.x / (32 * WARPS)) + warp / WARPS) * ROWS;
@@ -81,11 +47,11 @@ __global__ void __launch_bounds__(256, 2) thin_forward(
             }
         }
     }
-    int first, held;
-    scatter_sums<ROWS * OUT>(sum, first, held);
+    Share share = {0, ROWS * OUT};
+    warp_sums<ROWS * OUT>(sum, share);
 #pragma unroll
-    for (int i = 0; i < Scattered<ROWS * OUT>::LEFT; ++i)
-        if (i < held) shared[warp * ROWS * OUT + first + i] = sum[i];
+    for (int i = 0; i < left_of(ROWS * OUT); ++i)
+        if (i < share.count) shared[warp * ROWS * OUT + share.first + i] = sum[i];
     if (WARPS > 1) __syncthreads();
     else __syncwarp();
     for (int i = warp % WARPS * 32 + lane; i < ROWS * OUT; i += WARPS * 32) {
@@ -101,11 +67,10 @@ __global__ void __launch_bounds__(256, 2) thin_forward(
 
 constexpr int CHUNK = 128;  // samples whose dy stands in shared memory
 
-// dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum of g[n, o], where g is dy, or 0 where y (null without a ReLU)
-// is not above 0. A block has 32 STEP inputs, STEP 4 or 1 (WIDE 0), and the samples of partial blockIdx.y; its WARPS
-// warps take turns at them.
-// part: (partials, OUT * inputs + OUT), dw and then db of each partial; with one partial they go to dw and db, and part
-// is null.
+// dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum of g[n, o]; g is dy, or 0 where y (null without a ReLU) is not
+// above 0. A block has 32 STEP inputs, STEP 4 or 1 (WIDE 0), and partial blockIdx.y of the samples, which its WARPS
+// warps take in turn. part: (partials, OUT * inputs + OUT), dw and then db of each partial; null with one partial,
+// whose sums go to dw and db.
 template <int OUT, int WARPS, int WIDE>
 __global__ void __launch_bounds__(32 * WARPS) thin_weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ part,
@@ -175,10 +140,8 @@ __global__ void __launch_bounds__(32 * WARPS) thin_weight_gradient(
 
 // dx[n, i] = sum over o of g[n, o] w[o, i], g as above. A thread for every four inputs (one with WIDE 0) of a sample.
 template <int OUT, int WIDE>
-__global__ void __launch_bounds__(256) thin_input_gradient(
-    const float* __restrict__ dy, const float* __restrict__ y, const float* __restrict__ w, float* __restrict__ dx,
-    int n, int inputs
-) {
+__global__ void __launch_bounds__(256) thin_input_gradient(const float* __restrict__ dy, const float* __restrict__ y,
+    const float* __restrict__ w, float* __restrict__ dx, int n, int inputs) {
     constexpr int STEP = WIDE ? 4 : 1;
     const int across = (inputs + STEP - 1) / STEP;
     const long long index = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -9,13 +9,11 @@ constexpr int DEPTH = 32;         // terms of the sums that a block takes at a t
 constexpr int PITCH = DEPTH + 4;  // eight rows that are read 16 bytes at a time fall into different banks
 
 // tile[r][t] = number (first + r, k0 + t) of a matrix (rows, k) for t < DEPTH and k0 + t < k1, zeros elsewhere. ALONG:
-// it is stored with k as its fast axis, (rows, k), otherwise as (k, rows); neighbouring threads read neighbouring
-// numbers in both cases. With a gate, an array like the matrix, numbers are 0 where the gate's is not above 0. Row
-// `ones`, if there is one, is all 1.
+// stored as (rows, k), otherwise as (k, rows); neighbouring threads read neighbours in both cases. gate: null, or a
+// mask of the matrix: numbers are 0 where it is not above 0. Row `ones`, if there is one, is all 1.
 template <int SIDE, bool ALONG>
-__device__ __forceinline__ void stage(
-    float (*tile)[PITCH], const float* matrix, const float* gate, int rows, int k, int first, int k0, int k1, int ones
-) {
+__device__ __forceinline__ void stage(float (*tile)[PITCH], const float* matrix, const float* gate, int rows, int k,
+    int first, int k0, int k1, int ones) {
     constexpr int EACH = SIDE < DEPTH ? DEPTH / SIDE : 1;
 #pragma unroll
     for (int e = 0; e < EACH; ++e) {
@@ -32,21 +30,20 @@ __device__ __forceinline__ void stage(
     }
 }
 
-// c[i, j] = sum over t of A(i, t) B(t, j), i < m, j < n, t < k; then bias[j] is added where there is one, and ReLU
-// taken where `fused_relu` is 1. A_ALONG: a is stored (m, k), otherwise (k, m). B_ALONG: b is stored (n, k), otherwise
-// (k, n). The gate masks a (stage says how).
+// c[i, j] = sum over t of A(i, t) B(t, j), i < m, j < n, t < k; + bias[j] unless null, then ReLU if `fused_relu` is 1.
+// A_ALONG: a is (m, k), otherwise (k, m). B_ALONG: b is (n, k), otherwise (k, n). The gate masks a (`stage`).
 //
-// `extra`, where it is not null, is column n of c, which the product has with a column of b that is all 1: the sums of
-// a's rows. So the gradient of a bias comes with that of its weights.
+// `extra`, unless null, is column n of c, the product with a column of b that is all 1: the sums of a's rows. So the
+// gradient of a bias comes with that of its weights.
 //
-// Blocks of SIDE * SIDE threads, one number of c each. Along x the tiles, n first; along y the sum is cut into parts of
-// `depth` terms, a multiple of DEPTH, and part p goes to c + p * apart and extra + p * apart.
-// Each thread reads 16 bytes of each tile for four multiply-adds: half a load for each.
+// Blocks of SIDE * SIDE threads, one number of c each. Along x the tiles, n first; along y the sum is split into parts
+// of `depth` terms, a multiple of DEPTH: part p goes to c + p * apart and extra + p * apart. A thread reads 16 bytes of
+// each tile for four multiply-adds: half a load for each.
 template <int SIDE, bool A_ALONG, bool B_ALONG>
 __global__ void __launch_bounds__(SIDE * SIDE) multiply(
     const float* __restrict__ a, const float* __restrict__ gate, const float* __restrict__ b,
-    const float* __restrict__ bias,
-    float* __restrict__ c, float* __restrict__ extra, long long apart, int m, int n, int k, int depth, int fused_relu
+    const float* __restrict__ bias, float* __restrict__ c, float* __restrict__ extra, long long apart, int m, int n,
+    int k, int depth, int fused_relu
 ) {
     static_assert(SIDE <= DEPTH && DEPTH % SIDE == 0, "each thread copies as many numbers as any other");
     __shared__ __align__(16) float tile_a[SIDE][PITCH];

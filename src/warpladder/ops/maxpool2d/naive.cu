@@ -6,10 +6,8 @@
 
 // y[n, c, p, q] = the maximum of x[n, c, p s ... p s + k - 1, q s ... q s + k - 1]; argmax is its place i * k + j, the
 // first among equals. argmax may be null where no gradient is computed. k * k loads a thread; bound by memory.
-extern "C" __global__ void maxpool2d_forward(
-    const float* __restrict__ x, float* __restrict__ y, int* __restrict__ argmax, int size, int n, int c, int h, int w,
-        int oh, int ow, int k, int stride
-) {
+extern "C" __global__ void maxpool2d_forward(const float* __restrict__ x, float* __restrict__ y,
+    int* __restrict__ argmax, int size, int n, int c, int h, int w, int oh, int ow, int k, int stride) {
     const int index = thread_number();
     if (index >= size) return;
     const Pixel out = pixel(index, oh, ow);
@@ -35,10 +33,8 @@ extern "C" __global__ void maxpool2d_forward(
 // dx[n, c, r, t] = sum of dy[n, c, p, q] over the windows that hold the pixel and that it won.
 // The input's thread collects, in the order of the windows, so that windows may overlap and no addition has to be
 // atomic.
-extern "C" __global__ void maxpool2d_backward(
-    const float* __restrict__ dy, const int* __restrict__ argmax, float* __restrict__ dx, int size, int n, int c, int h,
-        int w, int oh, int ow, int k, int stride
-) {
+extern "C" __global__ void maxpool2d_backward(const float* __restrict__ dy, const int* __restrict__ argmax,
+    float* __restrict__ dx, int size, int n, int c, int h, int w, int oh, int ow, int k, int stride) {
     const int index = thread_number();
     if (index >= size) return;
     const Pixel in = pixel(index, h, w);

@@ -19,10 +19,8 @@ extern "C" __global__ void mse_loss(const float* __restrict__ x, const float* __
 }
 
 // The step's loss gains the sum of the parts divided by `all`; blocks = 0 where it is not computed. One block.
-extern "C" __global__ void mse_log(
-    const double* __restrict__ parts, int blocks, long long all, int* step, double* loss, long long* correct, int first,
-        int last
-) {
+extern "C" __global__ void mse_log(const double* __restrict__ parts, int blocks, long long all, int* step, double* loss,
+    long long* correct, int first, int last) {
     __shared__ double shared[BLOCK_MOST];
     double sum = 0.0;
     for (int i = threadIdx.x; i < blocks; i += blockDim.x) sum += parts[i];
@@ -31,10 +29,8 @@ extern "C" __global__ void mse_log(
 }
 
 // dx[i] = 2 (x[i] - target[i]) / all. One thread for each number; bound by memory.
-extern "C" __global__ void mse_gradient(
-    const float* __restrict__ x, const float* __restrict__ target, float* __restrict__ dx, long long count,
-        long long all
-) {
+extern "C" __global__ void mse_gradient(const float* __restrict__ x, const float* __restrict__ target,
+    float* __restrict__ dx, long long count, long long all) {
     const long long i = thread_number();
     if (i < count) dx[i] = (x[i] - target[i]) * static_cast<float>(2.0 / all);
 }

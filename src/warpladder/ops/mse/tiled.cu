@@ -14,10 +14,10 @@ __device__ __forceinline__ float times(float a, float b) { return a * b; }
 __device__ __forceinline__ double square(float a) { return static_cast<double>(a) * a; }
 __device__ __forceinline__ double square(float4 a) { return (square(a.x) + square(a.y)) + (square(a.z) + square(a.w)); }
 
-// dx[i] = 2 (x[i] - target[i]) / all, and the step's loss gains the sum of (x[i] - target[i])^2 / all. Each number is
-// read once. dx: null where it is there already. Some is float4, and count a quarter, where the numbers come in fours.
-// Threads add up in double, warps and blocks by trees, and the block that finishes last the parts (blocks,). arrived:
-// (1,), zero between launches. loss: null where it is not computed.
+// dx[i] = 2 (x[i] - target[i]) / all, and the loss of the step gains the sum of (x[i] - target[i])^2 / all. Each number
+// is read once. dx: null if it is filled already. Some: float4 if numbers come in fours, and count is a quarter then.
+// Threads add in double, warps and blocks by trees, and the last block the parts (blocks,). arrived: (1,), zero between
+// launches. loss: null without a loss.
 template <typename Some>
 __global__ void mse_by_warps(
     const Some* __restrict__ x, const Some* __restrict__ target, Some* __restrict__ dx, double* parts,

@@ -22,9 +22,8 @@ __device__ float sum_of_parts(const float* part, int count, long long apart, lon
 }
 
 // dw (weights,) and db (biases,) from parts (count, weights + biases).
-extern "C" __global__ void add_gradients(
-    const float* __restrict__ part, int count, float* __restrict__ dw, int weights, float* __restrict__ db, int biases
-) {
+extern "C" __global__ void add_gradients(const float* __restrict__ part, int count, float* __restrict__ dw, int weights,
+    float* __restrict__ db, int biases) {
     const long long number = static_cast<long long>(blockIdx.x) * ACROSS + threadIdx.x,
         all = static_cast<long long>(weights) + biases;
     const float sum = sum_of_parts(part, count, all, number, number < all);
@@ -35,10 +34,8 @@ extern "C" __global__ void add_gradients(
 
 // y (rows, columns) from parts (count, rows, columns), plus bias (columns,) where there is one, then ReLU where it is
 // wanted. size = rows * columns.
-extern "C" __global__ void add_outputs(
-    const float* __restrict__ part, int count, const float* __restrict__ bias, float* __restrict__ y, long long size,
-        int columns, int fused_relu
-) {
+extern "C" __global__ void add_outputs(const float* __restrict__ part, int count, const float* __restrict__ bias,
+    float* __restrict__ y, long long size, int columns, int fused_relu) {
     const long long number = static_cast<long long>(blockIdx.x) * ACROSS + threadIdx.x;
     float sum = sum_of_parts(part, count, size, number, number < size);
     if (threadIdx.y > 0 || number >= size) return;

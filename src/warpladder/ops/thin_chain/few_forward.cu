@@ -1,10 +1,10 @@
-// Few samples through a thin chain: forward, the loss, and back to g. See thin_chain.cuh for the shapes.
+// Few samples through a thin chain: forward, the loss, and back to g. Shapes: thin_chain.cuh.
 //
-// With few samples nothing is bound but by waiting, so what does not depend on each other is asked for together: a
-// block for each sample reads the step, the order's keys and its weights at once, then the sample, whose numbers it
-// copies for the gradient's kernel. The warps' parts of the sums meet in shared memory, and in one warp a lane for each
-// output does the rest. The last layer of a larger net goes back to what enters it here too: every warp does the rest
-// for itself, so that none waits for another, and only the update waits for the gradients' kernel.
+// Few samples are bound by waiting, so independent loads are requested together: a block for each sample loads the
+// step, the order's keys and its weights, then the sample, which it copies for the gradient's kernel. The warps' parts
+// of the sums meet in shared memory, and in one warp a lane for each output does the rest. For the last layer of a
+// larger net the gradient by its input is computed here too: every warp then does the rest itself, and only the update
+// waits for the gradient's kernel.
 // instance: chain_forward_few<0, 10, 1, 1, float>; chain_forward_few<0, 16, 4, 1, float>
 // instance: chain_forward_few<16, 16, 4, 0, float>
 #include "nan.cuh"
@@ -14,13 +14,13 @@
 #include "thin_chain.cuh"
 #include "warp.cuh"
 
-// Threads of a block, at most: where more weights are held, fewer threads have room for them.
+// Most threads of a block: fewer if each holds more weights.
 template <int HIDDEN, int OUT>
 constexpr int THREADS = HIDDEN > 0 || OUT > 12 ? 384 : 768;
 
-// order: null for samples as they stand, from `offset` on. x: (n, inputs), null where no copy is wanted. lost, hits,
-// small: a row for each sample; small only with two layers, lost and hits null where losses are not computed. With
-// BACK, of one layer, dx (n, inputs) is written: the sum over o of g[s, o] w1[o, i]. Block s has sample s.
+// order: null for the order of storage, from `offset` on. x: (n, inputs), null for no copy. lost, hits, small: a row
+// for each sample; small only with two layers, lost and hits null without losses. With BACK, of one layer, dx (n,
+// inputs) is written: the sum over o of g[s, o] w1[o, i]. Block s has sample s.
 template <int HIDDEN, int OUT, int WIDE, int BACK, class Pixel>
 __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ label, const unsigned* __restrict__ order,
@@ -47,8 +47,7 @@ __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
         for (int o = 0; o < WIDTH; ++o) w[o].load(w1 + o * inputs + i);
     };
     if (t * WIDE < inputs) ask(t * WIDE);
-    // lane o of a warp that does the rest of the net: the biases of output o, and in and out of it the second layer's
-    // weights
+    // lane o of a warp that does the rest: biases of output o, and weights of the second layer into and out of it
     const bool does_rest = BACK || warp == 0;
     const bool first = does_rest && lane < WIDTH, second = HIDDEN > 0 && does_rest && lane < OUT;
     const float bias1 = first ? b1[lane] : 0.0f, bias2 = second ? b2[lane] : 0.0f;

@@ -1,8 +1,8 @@
-// All gradients of a thin chain from few samples, the update where it is wanted, and the log, in one launch.
+// All gradients of a thin chain from few samples, the update if there is one, and the log, in one launch.
 //
-// A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: then each of dw1's 160
-// sums is in 64 lanes, which shuffles and one barrier add up. All that a block reads it asks for at once, the
-// parameters that it will update among it.
+// A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: each of the 160 sums of
+// dw1 is in 64 lanes, added by shuffles and one barrier. A block requests all its numbers at once, with the parameters
+// that it updates.
 // instance: chain_gradient_few<10, 1, float>; chain_gradient_few<16, 4, float>
 // instance: chain_gradient_few<16, 4, unsigned char>
 #include "chain_end.cuh"
@@ -13,7 +13,7 @@ constexpr int TILE = 16;  // inputs of a block
 constexpr int AHEAD = 2;  // samples that a lane asks for at once
 
 // x: (n, inputs). Blocks along x: of dw1, then of the small sums, then one for the log. small: (n, pitch), of which
-// `count` columns are summed. params, momentum_buffer: null where nothing is updated.
+// `count` columns are summed. params, momentum_buffer: null without an update.
 template <int WIDTH, int WIDE, class Pixel>
 __global__ void __launch_bounds__(THREADS, 1) chain_gradient_few(
     const Pixel* __restrict__ x, float scale, const float* __restrict__ g, int n, int inputs,

@@ -1,20 +1,18 @@
-// The end of a step of a thin chain with many samples: sums over the partials and blocks, the update where it is
-// wanted, and the log.
+// The end of a step of a thin chain with many samples: sums over partials and blocks, the update if there is one, and
+// the log.
 #include "chain_end.cuh"
 
 constexpr int PARTS = 16;
 
 // part: (partials, size), whose sums are dw1. small: (blocks, count). lost, hits: (blocks,). width, out: outputs of the
 // first and the last layer. Blocks along x: of dw1, then of the small sums, then one for the log. params,
-// momentum_buffer: null where nothing is updated.
+// momentum_buffer: null without an update.
 extern "C" __global__ void __launch_bounds__(COLUMNS * PARTS) chain_finish(
     const float* __restrict__ part, int partials, int size, const float* __restrict__ small,
-    const double* __restrict__ lost,
-    const int* __restrict__ hits, int blocks, int count, int width, int out, float* dw1, float* db1, float* dw2,
-    float* db2, float* grads,
-    float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit,
-    int* step, double* log_loss,
-    long long* log_correct, int batch, int first, int last
+    const double* __restrict__ lost, const int* __restrict__ hits, int blocks, int count, int width, int out,
+    float* dw1, float* db1, float* dw2, float* db2, float* grads, float* params, float* momentum_buffer, float rate,
+    float momentum, int nesterov, float decay, float limit, int* step, double* log_loss, long long* log_correct,
+    int batch, int first, int last
 ) {
     const Flat flat = {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit};
     const int wide = (size + COLUMNS - 1) / COLUMNS, block = blockIdx.x, lane = threadIdx.x % COLUMNS;

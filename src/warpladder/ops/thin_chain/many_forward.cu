@@ -1,9 +1,9 @@
-// Many samples through a thin chain: forward, the loss, and back to g. See thin_chain.cuh for the shapes.
+// Many samples through a thin chain: forward, the loss, and back to g. Shapes: thin_chain.cuh.
 //
 // A block has 256 samples and fills half a multiprocessor; 60,000 samples are one wave of blocks on 132 of them. Stages
-// of 64 bytes of every sample's row, with the weights that meet them, come to shared memory while the stage before is
+// of 64 bytes of every sample's row, with their weights, are copied to shared memory while the stage before is
 // multiplied. A lane has four samples and all outputs: a weight, which all lanes read at once, serves four
-// multiply-adds, and a pixel is made a float once for all outputs.
+// multiply-adds, and a pixel is converted once for all outputs.
 // instance: chain_forward_many<10, 10, unsigned char>; chain_forward_many<0, 10, unsigned char>
 // instance: chain_forward_many<16, 16, unsigned char>; chain_forward_many<0, 16, unsigned char>
 // instance: chain_forward_many<0, 10, float>
@@ -21,9 +21,9 @@ constexpr int ROW = 64 + 16;
 // floats from one number of all samples to the next, for the same reason
 constexpr int COLUMN = SAMPLES + 4;
 
-// order: null for samples as they stand, from `offset` on; rows is not written then. lost, hits, small: a row for each
-// block. lost, hits: null where losses are not computed.
-// Dynamic shared memory: two stages, whose place the sums take afterwards; many.py counts them.
+// order: null for the order of storage, from `offset` on; rows is not written then. lost, hits, small: a row for each
+// block; lost, hits: null without losses. Dynamic shared memory: two stages, whose place the sums take afterwards
+// (many.py).
 template <int HIDDEN, int OUT, class Pixel>
 __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HIDDEN + OUT > 24 ? 1 : 2)
     chain_forward_many(
@@ -93,10 +93,7 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
     bring(0);
     commit_copies();
     if (t < WIDTH) bias1[t] = b1[t];
-    if constexpr (HIDDEN > 0) {
-        if (t < OUT) bias2[t] = b2[t];
-        for (int k = t; k < OUT * HIDDEN; k += THREADS) second[k / HIDDEN][k % HIDDEN] = w2[k];
-    }
+    if constexpr (HIDDEN > 0) load_second<HIDDEN, OUT, THREADS>(w2, b2, second, bias2);
     for (int number = 0; number < stages; ++number) {
         if (number + 1 < stages) bring(number + 1);
         commit_copies();
@@ -161,26 +158,12 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
         if (lane == 0) warp_loss[warp] = loss, warp_hits[warp] = hit;
     }
     through_second<HIDDEN, OUT>(z, second, out, back);
-    if (there) {
-        float4* const to = reinterpret_cast<float4*>(g + static_cast<long long>(begin + t) * C::PITCH);
-#pragma unroll
-        for (int i = 0; i < C::PITCH; i += 4) {
-            const auto number = [&](int k) { return k < WIDTH ? back[k] : 0.0f; };
-            to[i / 4] = make_float4(number(i), number(i + 1), number(i + 2), number(i + 3));
-        }
-    }
+    if (there) store_g<HIDDEN, OUT>(g, begin + t, back);
 
-    // sums over the block's samples: rows of g, and with two layers of the logits' gradient and of h; two threads for
-    // each sum
+    // sums over the block's samples: rows of g, and with two layers of the gradient by the logits and of h; two threads
+    // for each sum
     float* const columns = reinterpret_cast<float*>(shared);
-#pragma unroll
-    for (int i = 0; i < WIDTH; ++i) columns[i * COLUMN + t] = back[i];
-    if constexpr (HIDDEN > 0) {
-#pragma unroll
-        for (int o = 0; o < OUT; ++o) columns[(WIDTH + o) * COLUMN + t] = out[o];
-#pragma unroll
-        for (int i = 0; i < HIDDEN; ++i) columns[(WIDTH + OUT + i) * COLUMN + t] = there ? relu(z[i]) : 0.0f;
-    }
+    store_columns<HIDDEN, OUT, COLUMN>(columns + t, z, out, back, there);
     __syncthreads();
     for (int first = 0; first < C::COUNT; first += THREADS / 2) {
         const int k = first + t / 2, product = k - WIDTH - OUT;
@@ -199,14 +182,5 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
         total += __shfl_xor_sync(EVERY_LANE, total, 1);
         if (k < C::COUNT && t % 2 == 0) small[static_cast<long long>(blockIdx.x) * C::COUNT + k] = total;
     }
-    if (t == 0 && lost != nullptr) {
-        double all = 0.0;
-        int hit_all = 0;
-        for (int v = 0; v < THREADS / 32; ++v) {
-            all += warp_loss[v];
-            hit_all += warp_hits[v];
-        }
-        lost[blockIdx.x] = all;
-        hits[blockIdx.x] = hit_all;
-    }
+    if (t == 0 && lost != nullptr) store_block_log(warp_loss, warp_hits, lost, hits);
 }

@@ -1,9 +1,9 @@
 // The first layer's gradient of a thin chain from many samples: dw1[o, i] = sum over the samples of g[n, o] x[n, i].
 //
 // A thread has WIDE neighbouring inputs and all outputs. A block has all inputs, or a tile of them, as often as its
-// threads suffice: in 512 threads 784 inputs, 8 each, stand five times, and each of these five *phases* takes every
-// fifth sample of the block's partial. There is no barrier between two samples: g stands in shared memory, and each
-// thread has the numbers of its next AHEAD samples under way.
+// threads suffice: 512 threads have 784 inputs, 8 each, five times, and each of these *phases* takes every fifth sample
+// of the partial. There is no barrier between samples: g is in shared memory, and each thread has the numbers of its
+// next AHEAD samples under way.
 // instance: chain_gradient_many<10, 8, 0, unsigned char>; chain_gradient_many<10, 1, 0, unsigned char>
 // instance: chain_gradient_many<16, 4, 0, unsigned char>; chain_gradient_many<10, 4, 0, float>
 // instance: chain_gradient_many<10, 4, 1, float>
@@ -11,23 +11,23 @@
 
 constexpr int CHUNK = 512;  // samples whose g stands in shared memory
 
-// Threads of a block; with BACK the weights take as many registers as the sums, and half as many threads have room.
+// Threads of a block; with BACK the weights take as many registers as the sums.
 __device__ constexpr int threads(int back) { return back ? 256 : 512; }
 
 // Block (x, y) has `across` times WIDE inputs from x * across * WIDE on, and the samples of partial y. rows: null for
-// samples as they stand, from `offset` on. part: (partials, WIDTH, inputs). With BACK dx[n, i] = sum over o of g[n, o]
-// w1[o, i] is written as well.
+// the order of storage, from `offset` on. part: (partials, WIDTH, inputs). With BACK dx[n, i] = sum over o of g[n, o]
+// w1[o, i] is written too.
 template <int WIDTH, int WIDE, int BACK, class Pixel>
 __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ rows, const float* __restrict__ g,
-    float* __restrict__ part, int n,
-    int inputs, int offset, int partial, int across, const float* __restrict__ w1, float* __restrict__ dx
+    float* __restrict__ part, int n, int inputs, int offset, int partial, int across, const float* __restrict__ w1,
+    float* __restrict__ dx
 ) {
     constexpr int THREADS = threads(BACK), QUADS = (WIDTH + 3) / 4, AHEAD = sizeof(Pixel) * WIDE > 8 ? 3 : 6;
     constexpr float UP = Faint<Pixel>::UP;
     static_assert(!BACK || UP == 1.0f, "dx wants g as it is");
-    constexpr int ROOM = CHUNK * QUADS > THREADS * WIDE / 2 ? CHUNK * QUADS : THREADS * WIDE / 2;
-    __shared__ float4 room[ROOM];  // g of a chunk, and in the end two outputs' sums of all threads
+    constexpr int MEMORY = CHUNK * QUADS > THREADS * WIDE / 2 ? CHUNK * QUADS : THREADS * WIDE / 2;
+    __shared__ float4 memory[MEMORY];  // g of a chunk, and in the end two outputs' sums of all threads
     __shared__ int row_of[CHUNK];
     const int t = threadIdx.x, phases = THREADS / across, phase = t / across;
     const int tile = blockIdx.x * across * WIDE, i = tile + t % across * WIDE;
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
         for (int a = 0; a < AHEAD; ++a) fetch(next[a], phase + a * phases);
         for (int k = t; k < count * QUADS; k += THREADS) {
             const float4 four = reinterpret_cast<const float4*>(g)[static_cast<long long>(chunk) * QUADS + k];
-            room[k] = make_float4(UP * four.x, UP * four.y, UP * four.z, UP * four.w);
+            memory[k] = make_float4(UP * four.x, UP * four.y, UP * four.z, UP * four.w);
         }
         __syncthreads();
         if (!working) continue;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
                 for (int e = 0; e < WIDE; ++e) x[e] = next[a].faint(e);
 #pragma unroll
                 for (int q = 0; q < QUADS; ++q) {
-                    const float4 four = room[s * QUADS + q];
+                    const float4 four = memory[s * QUADS + q];
                     factor[4 * q] = four.x, factor[4 * q + 1] = four.y, factor[4 * q + 2] = four.z,
                         factor[4 * q + 3] = four.w;
                 }
@@ -99,9 +99,8 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
         }
     }
 
-    // the phases' sums in their order, one output at a time; two halves of the room take turns, so that one barrier is
-    // enough for each
-    float* const held = reinterpret_cast<float*>(room);
+    // the phases' sums in order, one output at a time; two halves of the memory take turns, for one barrier each
+    float* const held = reinterpret_cast<float*>(memory);
     const int size = across * WIDE;
     __syncthreads();
 #pragma unroll

@@ -1,10 +1,10 @@
-// Forward, the loss, and back to g for a thin chain whose batch is the whole data set: samples that were packed once
-// (pack.cu), in stored order.
+// Forward, the loss, and back to g for a thin chain whose batch is the whole data set: samples packed once (pack.cu),
+// in the order of storage.
 //
-// A block has 256 samples. Packed, four neighbouring inputs of each follow each other, so a warp reads them with whole
-// lines, straight to registers, and no thread waits at a barrier until all is multiplied. The weights of the first
-// layer stand in shared memory from the start; the warps divide the inputs. A lane has eight samples and all outputs: a
-// weight, which all lanes read at once, serves eight multiply-adds.
+// A block has 256 samples. Packed, the same four inputs of neighbouring samples follow each other: a warp reads whole
+// lines of memory, straight to registers, and no thread waits at a barrier until all is multiplied. The weights of the
+// first layer are in shared memory; the warps divide the inputs. A lane has eight samples and all outputs: a weight,
+// which all lanes read at once, serves eight multiply-adds.
 // instance: chain_forward_packed<10, 10>; chain_forward_packed<0, 10>; chain_forward_packed<0, 16>
 #include "pixels.cuh"
 #include "thin_sample.cuh"
@@ -18,9 +18,8 @@ constexpr int COLUMN = SAMPLES + 4;
 constexpr int SHARES = 8;            // of the block's samples, whose sums different threads compute
 static_assert(EACH == 8, "two loads of four samples");
 
-// packed: (blocks, words, SAMPLES), words of four inputs, zeros beyond them. lost, hits, small: a row for each block.
-// Dynamic shared memory: the lost, hits: null where losses are not computed.
-// weights, (WIDTH, words) times four floats, and then what the end wants.
+// packed: (blocks, words, SAMPLES), words of four inputs, zeros beyond them. lost, hits, small: a row for each block;
+// lost, hits: null without losses. Dynamic shared memory: (WIDTH, words) times four weights, and then the sums.
 template <int HIDDEN, int OUT>
 __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
     const unsigned* __restrict__ packed, float scale, const int* __restrict__ label, const float* __restrict__ w1,
@@ -65,10 +64,7 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
     }
     for (int s = t; s < SAMPLES; s += THREADS) label_of[s] = label[begin + min(s, count - 1)];
     if (t < WIDTH) bias1[t] = b1[t];
-    if constexpr (HIDDEN > 0) {
-        if (t < OUT) bias2[t] = b2[t];
-        for (int k = t; k < OUT * HIDDEN; k += THREADS) second[k / HIDDEN][k % HIDDEN] = w2[k];
-    }
+    if constexpr (HIDDEN > 0) load_second<HIDDEN, OUT, THREADS>(w2, b2, second, bias2);
     __syncthreads();
 
     float sum[EACH][WIDTH] = {};
@@ -131,22 +127,8 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
         loss += static_cast<double>(verdict.loss);
         hit += verdict.right ? 1 : 0;
         through_second<HIDDEN, OUT>(z, second, out, back);
-        if (there) {
-            float4* const to = reinterpret_cast<float4*>(g + static_cast<long long>(begin + s) * C::PITCH);
-#pragma unroll
-            for (int i = 0; i < C::PITCH; i += 4) {
-                const auto number = [&](int k) { return k < WIDTH ? back[k] : 0.0f; };
-                to[i / 4] = make_float4(number(i), number(i + 1), number(i + 2), number(i + 3));
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < WIDTH; ++i) columns[i * COLUMN + s] = back[i];
-        if constexpr (HIDDEN > 0) {
-#pragma unroll
-            for (int o = 0; o < OUT; ++o) columns[(WIDTH + o) * COLUMN + s] = out[o];
-#pragma unroll
-            for (int i = 0; i < HIDDEN; ++i) columns[(WIDTH + OUT + i) * COLUMN + s] = there ? relu(z[i]) : 0.0f;
-        }
+        if (there) store_g<HIDDEN, OUT>(g, begin + s, back);
+        store_columns<HIDDEN, OUT, COLUMN>(columns + s, z, out, back, there);
     }
     if (lost != nullptr) {
         loss = warp_sum(loss);
@@ -155,8 +137,8 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
     }
     __syncthreads();
 
-    // sums over the block's samples: a thread has number r of back and of out, and the latter's products with all of h,
-    // for a share of the samples
+    // sums over the block's samples: a thread has number r of back and of out, and the products of out with all of h,
+    // for a share
     constexpr int NUMBERS = OUT > WIDTH ? OUT : WIDTH;
     static_assert(NUMBERS * SHARES <= THREADS, "a thread for each");
     const int r = t % NUMBERS, mine = t / NUMBERS;
@@ -200,14 +182,5 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
         for (int share = 1; share < SHARES; ++share) total += columns[share * C::COUNT + k];
         small[static_cast<long long>(blockIdx.x) * C::COUNT + k] = total;
     }
-    if (t == 0 && lost != nullptr) {
-        double all = 0.0;
-        int hit_all = 0;
-        for (int v = 0; v < WARPS; ++v) {
-            all += warp_loss[v];
-            hit_all += warp_hits[v];
-        }
-        lost[blockIdx.x] = all;
-        hits[blockIdx.x] = hit_all;
-    }
+    if (t == 0 && lost != nullptr) store_block_log(warp_loss, warp_hits, lost, hits);
 }

@@ -3,14 +3,11 @@
 #pragma once
 #include "tensor_panels.cuh"
 
-__device__ __forceinline__ unsigned bits_of_size(float x) { return __float_as_uint(x) & 0x7fffffffu; }
-
 // The largest of all threads' bits, for all of them. warps: shared memory, which no thread may still read from a call
 // before, of at least the block's `count` warps.
 template <int WARPS>
 __device__ __forceinline__ unsigned largest_of_block(unsigned largest, unsigned (&warps)[WARPS], int count = WARPS) {
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
+    largest = largest_of_lanes<1, 32>(largest);
     if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = largest;
     __syncthreads();
     for (int warp = 0; warp < count; ++warp) largest = max(largest, warps[warp]);

@@ -1,16 +1,14 @@
-// The gradient of a bias, from the sums that the packing of dy left of each block of 32 samples; and the bias's
-// update, where the step ends with it.
+// The gradient of a bias, from the sums of 32 samples each that the packing of dy left; and the update of the bias.
 // arch: sm_80, sm_90, sm_100
 #include "chain_end.cuh"
 
 constexpr int PARTS = 8;
 
-// sums: (blocks, outputs). db: (outputs,). A block of threads has COLUMNS outputs, each of its warps every PARTS-th row
-// of them. params: null where nothing is updated.
+// sums: (blocks, outputs). db: (outputs,). A block of threads has COLUMNS outputs; each of its warps adds every
+// PARTS-th row. params: null without an update.
 extern "C" __global__ void __launch_bounds__(COLUMNS * PARTS) finish_bias(
     const float* __restrict__ sums, int blocks, int outputs, float* db, float* grads, float* params,
-    float* momentum_buffer, float rate,
-    float momentum, int nesterov, float decay, float limit
+    float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit
 ) {
     const int column = blockIdx.x * COLUMNS + threadIdx.x % COLUMNS;
     sum_rows<PARTS>(sums, blocks, outputs, column, column < outputs ? db + column : nullptr,

@@ -1,8 +1,8 @@
-// What becomes of a tile's sums: parts of them are added up, and what is finished is written as floats and packed for
-// what comes next.
+// The end of a tile: parts of its sums are added, and finished sums are stored as floats and packed for the next
+// launches.
 //
-// A warp's sums are fragments of 16 x 8, as mma and wgmma leave them: with g = lane / 4 and t = lane % 4, sum[i][j][0],
-// [1] = row 16 i + g, columns 8 j + 2 t and the next one; [2], [3] = the same of row 16 i + g + 8.
+// A warp's sums are fragments of 16 x 8, as of mma and wgmma: with g = lane / 4, t = lane % 4, sum[i][j][0], [1] = row
+// 16 i + g, columns 8 j + 2 t and the next one; [2], [3] = the same of row 16 i + g + 8.
 #pragma once
 #include "four.cuh"
 #include "last_block.cuh"
@@ -10,10 +10,9 @@
 #include "parameter.cuh"
 #include "tensor_pack.cuh"
 
-// Where a product (m, n) goes: c = sums + bias (n) where there is one, then max(., 0) where fused_relu is 1, and 0
-// where gate (m, n), if it is not null, is not above 0. It is packed for what comes next as well. Each of c and its
-// packed copies may be null. flat: where it has parameters, c is the gradient of some of them; these are updated, and
-// are what is packed.
+// Destination of a product (m, n): c = sums + bias (n) unless null, then max(., 0) if fused_relu is 1, and 0 where gate
+// (m, n), unless null, is not above 0; also packed. c and its packed copies may be null. flat: if it has parameters, c
+// is their gradient; they are updated, and packed in place of c.
 struct Product {
     const float* bias;
     const float* gate;
@@ -23,8 +22,8 @@ struct Product {
     Flat flat;
 };
 
-// Where a block leaves its part of a tile's sums, in groups of four, held by HOLDERS threads. parts: (tiles, parts of a
-// sum, numbers of a tile).
+// Place of a part of a tile's sums, in groups of four, held by HOLDERS threads. parts: (tiles, parts of a sum, numbers
+// of a tile).
 template <int ACROSS_M, int ACROSS_N, int HOLDERS>
 __device__ __forceinline__ float4* of_parts(float* parts, int part) {
     constexpr int EACH = ACROSS_M * ACROSS_N * HOLDERS;
@@ -42,8 +41,7 @@ __device__ __forceinline__ void leave_part(const float (&sum)[ACROSS_M][ACROSS_N
             own[(i * ACROSS_N + j) * HOLDERS] = make_float4(sum[i][j][0], sum[i][j][1], sum[i][j][2], sum[i][j][3]);
 }
 
-// By the last block to arrive: all parts, in order, its own among them. So the bits are the same whichever block comes
-// last.
+// By the last block to arrive: all parts, in order, so that the bits do not depend on which block is last.
 template <int HOLDERS, int ACROSS_M, int ACROSS_N>
 __device__ __forceinline__ void add_parts(float (&sum)[ACROSS_M][ACROSS_N][4], float* parts) {
     for (int p = 0; p < static_cast<int>(gridDim.y); ++p) {
@@ -59,7 +57,8 @@ __device__ __forceinline__ void add_parts(float (&sum)[ACROSS_M][ACROSS_N][4], f
     }
 }
 
-// Floats from row to row of a tile of BN columns in shared memory: what a warp writes at once is in different banks.
+// Floats from row to row of a tile of BN columns in shared memory: numbers that a warp writes at once are in different
+// banks.
 template <int BN>
 constexpr int PITCH = BN + 4;
 
@@ -78,9 +77,9 @@ __device__ __forceinline__ void put_sums(const float (&sum)[ACROSS_M][ACROSS_N][
                     = make_float2(sum[i][j][2 * half], sum[i][j][2 * half + 1]);
 }
 
-// The tile at m0 and n0 is of gradients: they go to c, their parameters are updated, and the tile becomes the
-// parameters. By all of a block's threads in a loop, before anything is packed, and with one number at a time where
-// rows are odd: the same unrolled, by the warps that pack, took 21 kB of code.
+// Updates the parameters of the gradients in the tile at m0 and n0: gradients go to c, and the tile becomes the
+// parameters. All threads of the block do so in a loop, before packing, one number at a time if rows are odd: unrolled
+// in the warps that pack it took 21 kB of code.
 template <int BM, int BN, int THREADS>
 __device__ __forceinline__ void update_tile(float* tile, const Product& product, int m0, int n0) {
     const Flat& flat = product.flat;
@@ -110,7 +109,7 @@ __device__ __forceinline__ void update_tile(float* tile, const Product& product,
     }
 }
 
-// The tile at m0 and n0, from shared memory to where it goes; WARPS warps take 32 x 32 numbers of it at a time.
+// Writes the tile at m0 and n0 from shared memory; WARPS warps take 32 x 32 numbers of it at a time.
 template <int FORMAT, int BM, int BN, int WARPS>
 __device__ __forceinline__ void write_tile(float* tile, const Product& product, int m0, int n0) {
     static_assert(BM % 64 == 0 && BN % 32 == 0, "a tile is made of blocks that are packed, and of whole records");
@@ -133,10 +132,10 @@ __device__ __forceinline__ void write_tile(float* tile, const Product& product, 
         float v[8][4], add[4];
 #pragma unroll
         for (int q = 0; q < 4; ++q) add[q] = bias != nullptr && column + q < n ? bias[column + q] : 0.0f;
-        // How many of row i's numbers from `column` on there are; where `wide`, 4 or more, or none.
+        // Count of row i's numbers from `column` on; if `wide`, at least 4, or none.
         const auto count = [&](int i) { return row0 + own + i < m ? n - column : 0; };
         const auto at = [&](int i) { return count(i) > 0 ? static_cast<long long>(row0 + own + i) * n + column : 0; };
-        // into the registers of what becomes of it; of all rows at once, so that they are waited for once
+        // into the registers of the result; of all rows at once, for one wait
         if (gate != nullptr) {
 #pragma unroll
             for (int i = 0; i < 8; ++i) {

@@ -1,8 +1,7 @@
-// Matrices of floats, packed for tensor cores where no product has written them; and samples, on their way from where
-// they are stored.
+// Matrices of floats, and stored samples, packed for tensor cores if no product has done so.
 //
-// A warp takes a block of 32 x 32 numbers. Bound by memory: 4 bytes read and 4 written for each copy of a number, 2
-// where the format has no low halves.
+// A warp packs 32 x 32 numbers. Bound by memory: 4 bytes read and 4 written for each copy of a number, or 2 without low
+// halves.
 // arch: sm_80, sm_90, sm_100
 #include "four.cuh"
 #include "order.cuh"
@@ -10,12 +9,11 @@
 
 constexpr int WARPS = 4;  // of a block of threads, side by side along the columns
 
-// Where a warp's block begins. Grid: columns and rows in blocks of 32, both up to a whole record.
+// First row and column of a warp's block. Grid: columns and rows in blocks of 32, both up to a whole record.
 __device__ __forceinline__ int row_of_block() { return blockIdx.y * 32; }
 __device__ __forceinline__ int column_of_block() { return (blockIdx.x * WARPS + threadIdx.x / 32) * 32; }
 
-// x (rows, columns), as `Outlet` says. Where y, of x's shape, is not null, a number of x counts as 0 where y is not
-// above 0, as a ReLU's gradient does.
+// Packs x (rows, columns) (`Outlet`). y: null, or a ReLU mask of x's shape: x counts as 0 where y is not above 0.
 template <int FORMAT>
 __global__ void __launch_bounds__(32 * WARPS) pack(
     const float* __restrict__ x, const float* __restrict__ y, unsigned* __restrict__ along,
@@ -40,8 +38,8 @@ __global__ void __launch_bounds__(32 * WARPS) pack(
         row0, column0, rows, columns);
 }
 
-// Four neighbouring bytes from `source` on as floats, of which `count` are there; 0 for the others. wide: all four are,
-// at an address that 4 divides.
+// Four neighbouring bytes as floats, of which `count` exist, 0 for the others. wide: all four exist, at an address that
+// 4 divides.
 __device__ __forceinline__ float4 load_four(const unsigned char* source, int count, bool wide) {
     unsigned char four[4] = {};
     if (wide && count >= 4) {
@@ -55,10 +53,9 @@ __device__ __forceinline__ float4 load_four(const unsigned char* source, int cou
     return make_float4(four[0], four[1], four[2], four[3]);
 }
 
-// The same of `rows` samples of source (samples, columns): row i is the sample at position step * batch + offset + i of
-// the order; without an order, i. Each number is multiplied by scale, one product in float32, and goes to x (rows,
-// columns) as well; in EXACT it is packed as it is stored, and its inverse_scale is scale, which stands there already.
-// target[i] = labels[sample]. x, labels and target may be null.
+// Packs `rows` samples of source (samples, columns): row i is the sample at position step * batch + offset + i of the
+// order, or i. Each number is multiplied by scale in float32, and also goes to x (rows, columns); in EXACT it is packed
+// unscaled, with scale in inverse_scale already. target[i] = labels[sample]. x, labels and target may be null.
 template <int FORMAT, typename T>
 __global__ void __launch_bounds__(32 * WARPS) pack_samples(
     const T* __restrict__ source, float scale, float* __restrict__ x, const int* __restrict__ labels,

@@ -1,22 +1,20 @@
 // Matrix products for linear layers on tensor cores, of packed factors (device/include/tensor_packed.cuh): C = A B,
 // sums in float32.
 //
-// A step is one record of the tile's lines. The panels of the next steps are on their way to a ring of STAGES in shared
-// memory (device/include/pieces.cuh) while the tensor cores multiply, and no register holds what is copied. In fp32
-// three products make one, of which the fourth, 2^-22 of the whole, is left out. Tensor cores cut off what they add
-// (device/include/mma.cuh). So each 32 terms begin from 0 and are added to a sum in a register by an addition that
-// rounds.
+// A step is one record of the tile's lines. The panels of the next steps are copied to a ring of STAGES in shared
+// memory (device/include/pieces.cuh) while the tensor cores multiply; no register holds them. In fp32 three products
+// make one, without the fourth, 2^-22 of the whole. Tensor cores truncate what they add (device/include/mma.cuh): each
+// 32 terms begin from 0 and are added to a sum in a register by an addition that rounds.
 // arch: sm_80, sm_90, sm_100
 #include "finished.cuh"
 #include "pieces.cuh"
 
-// c (m, n) = A B, + bias and so on (`Product`), and packed for what comes next as well (`Outlet`). A has m lines, B n.
-// A's and B's factor are packed in the formats A and B: both FORMAT, or one of them EXACT where FORMAT is SPLIT, which
-// has no low half to be multiplied. A block makes BM x BN numbers, a warp WM x WN; tiles are numbered along the grid's
-// x, n first. Along its y each sum is cut into parts of `depth` of its `records` records: the blocks of a tile leave
-// their sums in parts (tiles, parts, BM BN), and the last one to arrive adds all of them up, in order. arrived (tiles,)
-// is zero before and afterwards. A block takes STAGES stages of shared memory, each a panel of A, one of B, and their
-// scales; finished sums lie in their place, so that a warp can write 32 x 32 of them.
+// c (m, n) = A B, + bias and so on (`Product`), also packed for the next launches (`Outlet`). A has m lines, B n. A and
+// B are in formats A and B: both FORMAT, or one of them EXACT if FORMAT is SPLIT, which has no low half. A block
+// computes BM x BN numbers, a warp WM x WN; tiles are numbered along x, n first. Along y sums are split into parts of
+// `depth` of the `records` records: the blocks of a tile store their sums in parts (tiles, parts, BM BN), and the last
+// one to arrive adds them in order. arrived (tiles,) is zero before and after. Shared memory: STAGES stages, each a
+// panel of A, one of B, and their scales; finished sums take their place, so that a warp can write 32 x 32 of them.
 template <int FORMAT, int A, int B, int BM, int BN, int WM, int WN, int STAGES, int BLOCKS>
 __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     const unsigned* __restrict__ a, const float* __restrict__ a_inverse_scale, int a_lines,
@@ -40,7 +38,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
     const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-    // where the warp's part of the tile begins
+    // the warp's part of the tile
     const int rows = warp % (BM / WM) * WM, columns = warp / (BM / WM) * WN;
     __shared__ Barrier barriers[STAGES];
     const Pieces<STAGES, THREADS> pieces(barriers);
@@ -95,7 +93,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
 #pragma unroll
                 // al bh, ah bl, ah bh: the small ones first, so that less is cut off
                 for (int product = FORMAT == SPLIT ? 0 : 2; product < 3; ++product) {
-                    // there is no such low half
+                    // an exact factor has no low half
                     if ((product == 0 && A == EXACT) || (product == 1 && B == EXACT)) continue;
 #pragma unroll
                     for (int i = 0; i < ACROSS_M; ++i)

@@ -1,19 +1,18 @@
 // Matrix products for linear layers by warpgroups of Hopper (wgmma), of packed factors
-// (device/include/tensor_packed.cuh): C = A B, sums in float32; as tensor.cu.
+// (device/include/tensor_packed.cuh): C = A B, sums in float32, as product.cu.
 //
-// A panel of packed lines lies as wgmma reads it: lines are rows of 128 bytes, of EXACT of 64, with their pieces of 16
-// bytes dealt out to different banks. So one instruction takes 16 terms of 64 x BN numbers from where the copy engine
-// has put them, in place of tensor.cu's 16 x 8 and the fragments that these want in registers. A thread of a warp of
-// its own asks for panels, as far ahead as the ring is long; warpgroups multiply, each at its own pace. Sums leave the
-// tensor cores after 32 terms where there are scales, which is when these are undone, and else after a record; they are
-// added to sums in registers by additions that round.
+// A panel of packed lines lies as wgmma reads it: lines are rows of 128 bytes, of EXACT of 64, their 16-byte pieces
+// swizzled over the banks. So one instruction multiplies 16 terms of 64 x BN numbers from where the copy engine has put
+// them, in place of 16 x 8 in product.cu and their fragments in registers. One thread of a separate warp requests
+// panels, as far ahead as the ring is long; each warpgroup multiplies at its own pace. Sums leave the tensor cores
+// after 32 terms if there are scales, which are inverted then, or else after a record, and are added to sums in
+// registers by additions that round.
 // arch: sm_90a
 #include "finished.cuh"
 #include "turn.cuh"
 #include "wgmma.cuh"
 
-// Where lines lie, in the units of wgmma descriptors. Their panel begins at a multiple of 1,024 bytes; a descriptor
-// counts 16 bytes, and what lies further has a larger one.
+// Descriptor of the lines of a panel that begins at a multiple of 1,024 bytes; descriptors count 16 bytes.
 template <class P>
 __device__ __forceinline__ unsigned long long lines_of(const unsigned* panel) {
     return P::RECORD == 32 ? terms_along(panel) : terms_along_64(panel);
@@ -28,19 +27,18 @@ __device__ __forceinline__ void multiply_step(float (&part)[SUMS], unsigned long
     else wgmma_bf16_along(part, a, b, add);
 }
 
-// Begins to copy `words` words, to as many blocks of the cluster as share them.
+// Begins to copy `words` words, to all blocks of the cluster that share them.
 template <int SHARING>
 __device__ __forceinline__ void bring(unsigned blocks, void* to, const void* from, int words, Barrier* full) {
     if constexpr (SHARING == 1) copy_piece(to, from, 4 * words, full);
     else copy_piece_to(blocks, to, from, 4 * words, full);
 }
 
-// As `multiply` of tensor.cu, whose arguments these are. A block makes BM x BN numbers by BM / 64 x SHARES warpgroups:
-// each has 64 rows, and where SHARES is more than 1 those of the same rows take records in turn, and their sums are
-// added up at the end, in order. A cluster is CM x CN blocks: those side by side have the same rows of A, those below
-// each other the same columns of B, and each of them asks for a part of such a panel, for all of them. The grid has
-// whole clusters. Shared memory: STAGES panels of A and B, their scales, and 1,024 bytes. Of two warpgroups with 64
-// rows a multiprocessor has room for two blocks.
+// As `multiply` of product.cu, with its arguments. A block computes BM x BN numbers by BM / 64 x SHARES warpgroups:
+// each has 64 rows; SHARES of them with the same rows take records in turn, and their sums are added at the end, in
+// order. A cluster is CM x CN blocks: those next to each other share rows of A, those below each other columns of B,
+// and each requests a part of such a panel for all of them. The grid has whole clusters. Shared memory: STAGES panels
+// of A and B, their scales, and 1,024 bytes. Of two warpgroups with 64 rows a multiprocessor holds two blocks.
 template <int FORMAT, int A, int B, int BM, int BN, int SHARES, int STAGES, int CM, int CN>
 __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARES <= 2 ? 2 : 1) multiply(
     const unsigned* __restrict__ a, const float* __restrict__ a_inverse_scale, int a_lines,
@@ -59,14 +57,14 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     constexpr int CLUSTER = CM * CN, READERS = CM + CN - 1;  // blocks that read what one of them asks for
     constexpr int ROWS = BM / 64, GROUPS = ROWS * SHARES, THREADS = GROUPS * 128 + 32, HOLDERS = ROWS * 128,
         ACROSS = BN / 8;
-    // words of a stage's panels
+    // words of the panels of a stage
     constexpr int OF_A = BM * PA::RECORD, OF_B = BN * PB::RECORD, STAGE = OF_A + OF_B;
-    // and what undoes their scales
+    // inverse scales
     constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, INVERSE_SCALE = (BM + BN) * SCALES;
-    // terms until sums leave, of a product
+    // terms of a product until sums leave
     constexpr int LEAVING = SCALED<FORMAT> ? 32 : P::TERMS, STEP = Held<FORMAT>::TERMS;
-    // Lanes read scales by themselves, and each says when it has: what one lane says for its warp after a barrier of
-    // that is as right, but racecheck does not see it.
+    // Lanes read scales separately, and each arrives: one arrival for a warp after a barrier is as correct, but
+    // racecheck does not see it.
     constexpr bool EACH_LANE = SCALED<FORMAT> && CLUSTER == 1;
     static_assert(STAGE % 256 == 0, "every stage begins at a multiple of 1,024 bytes");
     extern __shared__ uint4 shared[];
@@ -77,14 +75,14 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     const int across_m = rank / CN, across_n = rank % CN;  // the block's place in its cluster
     const int m0 = (cluster / clusters_n * CM + across_m) * BM, n0 = (cluster % clusters_n * CN + across_n) * BN;
     const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
-    // The warp's number, by a shuffle: so the compiler knows that all lanes have the same, and works out addresses of
-    // panels once for a warp.
+    // The warp's number, by a shuffle: the compiler knows that all lanes have the same, and computes panel addresses
+    // once.
     const int warp = __shfl_sync(EVERY_LANE, static_cast<int>(threadIdx.x) / 32, 0);
     const int lane = threadIdx.x % 32, group = warp / 4, row = group % ROWS, share = group / ROWS;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&filled[stage], 1);
-            // by the warps that read what this block asks for
+            // by the warps that read what this block requests
             barrier_init(&read[stage], (EACH_LANE ? 128 : 4) * ROWS * READERS);
         }
         barriers_ready();
@@ -97,7 +95,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
         if (lane == 0) {
             constexpr int LINES_A = BM / CN, LINES_B = BN / CM;  // of a panel, that this block asks for
             const int first_a = across_n * LINES_A, first_b = across_m * LINES_B;
-            // Beyond the last tile of a cluster some lines are read again, and nothing is written.
+            // Beyond the last tile of a cluster some lines are read again, and no thread writes.
             const int a0 = min(m0, a_lines - BM) + first_a, b0 = min(n0, b_lines - BN) + first_b;
             const unsigned of_row = ((1u << CN) - 1) << across_m * CN,
                 of_column = (CM == 1 ? 1u : 1u << CN | 1u) << across_n;
@@ -122,14 +120,14 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
                         b_inverse_scale + (record * SCALES + s) * b_lines + b0, LINES_B, full);
                 }
             }
-            // No thread arrives at barriers here any more when the block ends.
+            // No thread arrives at barriers of this block after its end.
             if constexpr (CLUSTER > 1)
                 for (int last = 0; last < STAGES; ++last, turn.next()) barrier_wait(&read[turn.stage], turn.parity ^ 1);
         }
         __syncwarp();
     } else {
-        // A wait names a phase by its parity: who comes to a stage that another warpgroup has waited for may come a
-        // phase too early, and does not wait.
+        // A wait gives the parity of a phase: a warpgroup at a stage of another warpgroup may come a phase early, and
+        // would not wait.
         static_assert(STAGES % SHARES == 0, "a warpgroup has stages of its own, and waits for each phase of theirs");
         const unsigned long long first_a = lines_of<PA>(ring + row * 64 * PA::RECORD),
             first_b = lines_of<PB>(ring + OF_A);

@@ -112,9 +112,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
                 for (int round = 0; round < ROUNDS; ++round) {
                     float back = 1.0f;
                     if constexpr (SCALED<FORMAT>) {
-                        unsigned largest = largest_of(held[round]);
-                        largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 16));
-                        const unsigned exponent = scale_exponent(largest);
+                        const unsigned exponent = shared_exponent<16, 32>(largest_of(held[round]));
                         scale_all(held[round], power_of_two(exponent));
                         back = power_of_two(254u - exponent) * DOWN;
                     }
@@ -135,10 +133,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
 #pragma unroll
                         for (int at = 0; at < NUMBERS; ++at)
                             largest = max(largest, bits_of_size(kernels[turn].number(l, at)));
-#pragma unroll
-                    for (int offset = 1; offset < CHANNELS / 2; offset *= 2)
-                        largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
-                    const unsigned exponent = scale_exponent(largest);
+                    const unsigned exponent = shared_exponent<1, CHANNELS / 2>(largest);
                     by = power_of_two(exponent);
                     if (two == 0 && column < WIDTH) *weights.inverse_scale(column) = power_of_two(254u - exponent) * UP;
                 }

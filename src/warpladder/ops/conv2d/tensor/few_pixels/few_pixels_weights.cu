@@ -36,9 +36,7 @@ struct Brought {
             unsigned mine = 0;
 #pragma unroll
             for (int round = 0; round < ROUNDS; ++round) mine = max(mine, bits_of_size(number[round][i]));
-#pragma unroll
-            for (int offset = 1; offset < EACH; offset *= 2)
-                mine = max(mine, __shfl_xor_sync(EVERY_LANE, mine, offset));
+            mine = largest_of_lanes<1, EACH>(mine);
             if (threadIdx.x % EACH == 0) atomicMax(largest + 8 * chunk() + i, mine);
         }
     }

@@ -63,10 +63,7 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
 #pragma unroll
         for (int i = 0; i < 8; ++i) held[i] = 8 * t + i < terms ? w[(first + output) * terms + 8 * t + i] : 0.0f;
         if constexpr (SCALED<FORMAT>) {
-            unsigned largest = largest_of(held);
-            largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 1));
-            largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 2));
-            const unsigned exponent = scale_exponent(largest);
+            const unsigned exponent = shared_exponent<1, 4>(largest_of(held));
 #pragma unroll
             for (int i = 0; i < 8; ++i) held[i] *= power_of_two(exponent);
             if (t == 0) inverse_scale[output] = power_of_two(254u - exponent) * UP;
@@ -103,11 +100,8 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
 #pragma unroll
             for (int e = 0; e < 4; ++e) seen[e][i] = offset[i] >= 0 ? corner[offset[i] + e / 2 * wide + e % 2] : 0.0f;
         if constexpr (SCALED<FORMAT>) {
-            unsigned largest = max(max(largest_of(seen[0]), largest_of(seen[1])),
-                max(largest_of(seen[2]), largest_of(seen[3])));
-            largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 1));
-            largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 2));
-            const unsigned exponent = scale_exponent(largest);
+            const unsigned exponent = shared_exponent<1, 4>(max(max(largest_of(seen[0]), largest_of(seen[1])),
+                max(largest_of(seen[2]), largest_of(seen[3]))));
 #pragma unroll
             for (int i = 0; i < 32; ++i) seen[i / 8][i % 8] *= power_of_two(exponent);
             back[q] = power_of_two(254u - exponent) * DOWN;

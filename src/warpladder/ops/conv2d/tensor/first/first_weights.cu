@@ -177,12 +177,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
                         bias[2 * i + r] += held[s];
                     }
                     if constexpr (SCALED<FORMAT>) {
-                        unsigned largest = 0;
-#pragma unroll
-                        for (int s = 0; s < 4; ++s) largest = max(largest, bits_of_size(held[s]));
-                        largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 1));
-                        largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 2));
-                        const unsigned exponent = scale_exponent(largest);
+                        const unsigned exponent = shared_exponent<1, 4>(largest_of(held));
 #pragma unroll
                         for (int s = 0; s < 4; ++s) held[s] *= power_of_two(exponent);
                         back[r] = power_of_two(254u - exponent) * UP;

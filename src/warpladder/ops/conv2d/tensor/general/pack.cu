@@ -50,11 +50,7 @@ __device__ void pack(const Direction& to, int number, const float* w, int k, int
             value = folded(w + pair * size * size, i, j, k, fold);
         }
         if constexpr (SCALED<FORMAT>) {
-            unsigned largest = __float_as_uint(value) & 0x7fffffffu;
-#pragma unroll
-            for (int offset = 1; offset < 32; offset *= 2)
-                largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
-            const unsigned exponent = scale_exponent(largest);
+            const unsigned exponent = shared_exponent<1, 32>(bits_of_size(value));
             value *= power_of_two(exponent);
             if (lane == 0) scales[row] = power_of_two(254u - exponent) * UP;
         }

@@ -169,10 +169,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
                 const int pixel = pixel0 + round * 8 * WARPS;
                 if (pixel - lane % 8 >= halo_pixels) break;  // for all lanes of the warp
                 if constexpr (SCALED<FORMAT>) {
-                    unsigned largest = largest_of(held[round]);
-                    largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 8));
-                    largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, 16));
-                    const unsigned exponent = scale_exponent(largest);
+                    const unsigned exponent = shared_exponent<8, 32>(largest_of(held[round]));
 #pragma unroll
                     for (int i = 0; i < 8; ++i) held[round][i] *= power_of_two(exponent);
                     if (lane < 8) inverse_scale[pixel] = power_of_two(254u - exponent) * DOWN;

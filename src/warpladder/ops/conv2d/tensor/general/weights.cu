@@ -38,15 +38,12 @@ __device__ __forceinline__ void bring_eight(const To& to, float* inverse_scale, 
 #pragma unroll
             for (int round = 0; round < ROUNDS; ++round)
 #pragma unroll
-                for (int i = 0; i < 8; ++i) largest[i] = max(largest[i], __float_as_uint(held[round][i]) & 0x7fffffffu);
+                for (int i = 0; i < 8; ++i) largest[i] = max(largest[i], bits_of_size(held[round][i]));
         }
         if (chunks > 1) fetch(0);
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-#pragma unroll
-            for (int offset = 1; offset < 32; offset *= 2)
-                largest[i] = max(largest[i], __shfl_xor_sync(EVERY_LANE, largest[i], offset));
-            const unsigned exponent = scale_exponent(largest[i]);
+            const unsigned exponent = shared_exponent<1, 32>(largest[i]);
             scale[i] = power_of_two(exponent);
             if (lane == i) inverse_scale[first + i] = power_of_two(254u - exponent) * by;
         }
@@ -85,8 +82,8 @@ __device__ __forceinline__ void turned(unsigned (&out)[4], const From& rows, int
 template <int FORMAT, bool FEW>
 __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
     const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h, int w,
-    int o, int oh, int ow, int k,
-    int stride, int padding, int images, int rows, int columns, int tap_rows, int tap_columns, int depth
+    int o, int oh, int ow, int k, int stride, int padding, int images, int rows, int columns, int tap_rows,
+    int tap_columns, int depth
 ) {
     constexpr int READ = FORMAT == TF32 ? FOUR_BY_EIGHT : NEIGHBOURS;
     using OfX = Rows<FORMAT, CHANNELS, READ>;

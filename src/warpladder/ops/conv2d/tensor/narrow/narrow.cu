@@ -52,11 +52,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const int chunk = lane / EACH;
     const auto scale = [&](float(&held)[8]) {  // gives what inverts it
         if constexpr (!SCALED<FORMAT>) return 1.0f;
-        unsigned largest = largest_of(held);
-#pragma unroll
-        for (int offset = EACH; offset < 32; offset *= 2)
-            largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
-        const unsigned exponent = scale_exponent(largest);
+        const unsigned exponent = shared_exponent<EACH, 32>(largest_of(held));
         scale_all(held, power_of_two(exponent));
         return power_of_two(254u - exponent) * DOWN;
     };

@@ -45,10 +45,8 @@ __device__ void pack(uint4* packed, const float* w, int output, int outputs, int
 // A layer's weights w (o, c, k, k), for its forward pass (`o_width` blocks, one for an output), and for its input
 // gradient (`c_width` blocks), if `backward` is not null. o_width, c_width: o and c, rounded up to 16 or 32. taps: k k.
 template <int FORMAT>
-__global__ void __launch_bounds__(THREADS) pack_narrow(
-    const float* __restrict__ w, int o, int c, int taps, int o_width, int c_width, uint4* __restrict__ forward,
-        uint4* __restrict__ backward
-) {
+__global__ void __launch_bounds__(THREADS) pack_narrow(const float* __restrict__ w, int o, int c, int taps, int o_width,
+    int c_width, uint4* __restrict__ forward, uint4* __restrict__ backward) {
     const bool on = blockIdx.x < o_width;
     uint4* to = on ? forward : backward;
     const int output = on ? blockIdx.x : blockIdx.x - o_width, outputs = on ? o : c, width = on ? o_width : c_width,

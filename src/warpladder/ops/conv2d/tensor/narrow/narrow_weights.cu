@@ -140,10 +140,10 @@ __global__ void __launch_bounds__(32 * warps_of(K), 1) correlate_narrow(
             for (int i = 0; i < 8; ++i) {
 #pragma unroll
                 for (int round = 0; round < ROUNDS_X; ++round)
-                    most_x[i] = max(most_x[i], __float_as_uint(held_x[round][i]) & 0x7fffffffu);
+                    most_x[i] = max(most_x[i], bits_of_size(held_x[round][i]));
 #pragma unroll
                 for (int round = 0; round < ROUNDS_Y; ++round)
-                    most_y[i] = max(most_y[i], __float_as_uint(held_y[round][i]) & 0x7fffffffu);
+                    most_y[i] = max(most_y[i], bits_of_size(held_y[round][i]));
             }
             largest_of_channels<EACH_X>(most_x, largest + first_x);
             largest_of_channels<EACH_Y>(most_y, largest + CHANNELS + first_y);

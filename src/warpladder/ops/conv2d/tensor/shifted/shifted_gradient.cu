@@ -41,8 +41,8 @@ struct Packing {
     // Chunk::store_signs_by_pixel has them. back: what inverts dy's scale; the others are differentiate_shifted's.
     __device__ __forceinline__ void store(
         float (&sum)[32], const unsigned char* signs, const float* __restrict__ w_inverse, float back,
-        unsigned* __restrict__ high, unsigned* __restrict__ low,
-        float* __restrict__ inverse_scale, int image, int c, int chunk, int plane, int apart
+        unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ inverse_scale, int image, int c,
+        int chunk, int plane, int apart
     ) {
         const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
         unsigned largest = 0;

@@ -188,10 +188,7 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
 #pragma unroll
             for (int i = 0; i < 16; ++i) largest = max(largest, bits_of_size(number[i]));
         }
-#pragma unroll
-        for (int offset = 1; offset < 32; offset *= 2)
-            largest = max(largest, __shfl_xor_sync(EVERY_LANE, largest, offset));
-        const unsigned exponent = scale_exponent(largest);
+        const unsigned exponent = shared_exponent<1, 32>(largest);
         by = power_of_two(exponent);
         if (lane == 0) (back ? back_inverse : inverse_scale)[left + warp] = power_of_two(254u - exponent) * UP;
     }
