@@ -1,7 +1,5 @@
 """Sum of the gradients of slices as kernels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...device import Array, Device

@@ -1,7 +1,5 @@
 """Convolution as matrix products on unrolled neighbourhoods."""
 
-from __future__ import annotations
-
 from ...nets import Conv2d, Layer
 from ..engine.base import Array, Buffers, Op, module_of
 from .patches import Patches, block_size, blocks

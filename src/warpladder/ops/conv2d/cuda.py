@@ -1,7 +1,5 @@
 """Two-dimensional cross-correlation as kernels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...device import Array, Device

@@ -1,7 +1,5 @@
 """Convolutions as products of matrices in fp32, each with the layers fused with it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...device import Array, Device

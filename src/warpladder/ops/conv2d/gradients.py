@@ -1,7 +1,5 @@
 """Gradients of a convolution: of its output, from the layers fused after it, and of its weights and biases."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

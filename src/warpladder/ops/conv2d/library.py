@@ -1,7 +1,5 @@
 """Two-dimensional cross-correlation by cuDNN, and the ReLU after it."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

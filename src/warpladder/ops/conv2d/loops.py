@@ -4,8 +4,6 @@ Output (p, q) and kernel element (i, j) meet input pixel (p s + i - padding, q s
 pixel is zero and is skipped.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...nets import Conv2d, Layer

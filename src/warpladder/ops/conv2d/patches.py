@@ -1,7 +1,5 @@
 """Patches: neighbourhoods of a block of images as the columns of a matrix (im2col), and back (col2im)."""
 
-from __future__ import annotations
-
 from ..engine.base import Array, Bound, chunk_bytes, module_of
 
 

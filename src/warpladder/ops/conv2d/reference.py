@@ -8,8 +8,6 @@ the output has far fewer channels than the input, the output is unfolded. Few sa
 they stay in the cache.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

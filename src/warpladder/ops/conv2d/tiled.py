@@ -1,7 +1,5 @@
 """Conv2d, and the ReLU after it, by tiles in shared memory."""
 
-from __future__ import annotations
-
 from dataclasses import astuple, dataclass
 from pathlib import Path
 

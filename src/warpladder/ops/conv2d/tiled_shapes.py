@@ -1,7 +1,5 @@
 """Tiles of images in shared memory."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from ..engine.kernels import ceil_div

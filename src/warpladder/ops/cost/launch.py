@@ -1,7 +1,5 @@
 """Time of a launch: arithmetic that all cost models share, and the model of a kernel without tensor cores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ...device import Limits

@@ -4,8 +4,6 @@ A model has to rank plans, not to predict times: the graph rung's tuner times th
 (trainers/tuning/tuner.py).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import lru_cache

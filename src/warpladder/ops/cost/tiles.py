@@ -1,7 +1,5 @@
 """Tiles of a matrix product: their shapes, and the cycles that a product takes with each."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

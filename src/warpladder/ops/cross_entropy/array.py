@@ -1,7 +1,5 @@
 """Softmax cross-entropy as array expressions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..engine.base import Array, LossOp, module_of

@@ -1,7 +1,5 @@
 """Softmax cross-entropy on cuDNN's log-softmax (S5)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...device.gpu.cudnn import LogSoftmax, cudnn

@@ -1,7 +1,5 @@
 """Softmax cross-entropy as loops over samples and classes. Shapes: x, dx (n, classes), label (n,)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

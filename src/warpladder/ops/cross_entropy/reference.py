@@ -1,7 +1,5 @@
 """Softmax cross-entropy, as the textbook has it. Shapes: x (n, classes) float64, label (n,) whole numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

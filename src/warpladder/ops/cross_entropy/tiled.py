@@ -1,7 +1,5 @@
 """Softmax cross-entropy in one launch, a warp for each sample."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..engine.kernels import ceil_div

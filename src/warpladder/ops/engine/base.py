@@ -4,8 +4,6 @@ A bound op allocates nothing, so that a graph can capture it. Its arrays are Num
 activation is the capacity of a batch, and each call gives the number of rows in use.
 """
 
-from __future__ import annotations
-
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

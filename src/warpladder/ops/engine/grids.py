@@ -1,7 +1,5 @@
 """Grids of one thread for each number: over a flat array, or over samples and the numbers of one sample."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...device import Kernel, Launch

@@ -1,7 +1,5 @@
 """Parts of a training step on a device: launches, scratch memory, the log, the update and the sum of gradients."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any

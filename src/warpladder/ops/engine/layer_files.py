@@ -7,8 +7,6 @@ db), in float64; `margin(layer, x)` if the layer's gradient jumps. `array.py` an
 the files of the layers of nets/layers.py, except reference.py.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ops of a vendor's library: plans, made once for each number of samples, that share one workspace."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

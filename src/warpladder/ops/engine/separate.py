@@ -1,7 +1,5 @@
 """A run of layers computed by several segments of another table, one after another."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from ...device import Array, Device

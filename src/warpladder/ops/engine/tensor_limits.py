@@ -1,7 +1,5 @@
 """Products that a rung on tensor cores may leave to multiply-adds: those of thin layers with a small share."""
 
-from __future__ import annotations
-
 from ...nets import Layer
 from .chain import Subgraph
 

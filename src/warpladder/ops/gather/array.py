@@ -1,7 +1,5 @@
 """Gathering rows: a take, and a multiplication that turns bytes into floats."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

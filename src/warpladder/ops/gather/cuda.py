@@ -1,7 +1,5 @@
 """Gathering a batch on the device as kernels."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

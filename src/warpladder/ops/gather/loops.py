@@ -1,7 +1,5 @@
 """Gathering rows as two nested loops."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..engine.base import Array, GatherOp

@@ -1,7 +1,5 @@
 """A batch: rows of the data set, as the float32 numbers that every rung trains on."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Gathering a batch on the device in one kernel, four numbers at a time."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

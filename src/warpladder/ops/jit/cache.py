@@ -5,8 +5,6 @@ everything again, and a change in an imported function or constant goes unnotice
 folder, named by a hash (sources.py); in it a function is known by its number among the module's functions.
 """
 
-from __future__ import annotations
-
 import inspect
 import threading
 import uuid

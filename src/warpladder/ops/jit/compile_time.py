@@ -1,7 +1,5 @@
 """Time of compilation: counted, so that no epoch is charged with it, and announced, because it may take long."""
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Hash of all that decides machine code: sources that compiled code can reach, and versions of compilers."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 from collections.abc import Iterable, Iterator

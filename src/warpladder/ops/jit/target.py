@@ -1,7 +1,5 @@
 """The processor that numba compiles for, found without importing numba, which takes most of a second."""
 
-from __future__ import annotations
-
 import os
 from functools import cache
 

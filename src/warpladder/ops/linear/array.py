@@ -1,7 +1,5 @@
 """Linear as three matrix products."""
 
-from __future__ import annotations
-
 from ...nets import Layer
 from ..engine.base import Array, Buffers, Op, module_of
 

@@ -1,7 +1,5 @@
 """Linear as kernels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...device import Device

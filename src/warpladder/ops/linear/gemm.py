@@ -1,7 +1,5 @@
 """Linear as matrix products by tiles; with few outputs, as kernels of thin.py."""
 
-from __future__ import annotations
-
 from ...device import Device
 from ...nets import ReLU
 from ..engine.base import Buffers

@@ -1,7 +1,5 @@
 """Linear as three products of cuBLASLt; the bias is added as y is written."""
 
-from __future__ import annotations
-
 from ...device import Device
 from ...device.gpu.cublas import CublasProduct, cublas
 from ...device.gpu.library import LibraryPlan

@@ -1,7 +1,5 @@
 """Linear as nested loops, with sums in float64. Shapes: x (n, in), w (out, in), y (n, out)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...nets import Layer

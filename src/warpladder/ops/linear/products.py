@@ -1,7 +1,5 @@
 """Matrix products in a device's memory, as launches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

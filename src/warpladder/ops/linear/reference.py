@@ -1,7 +1,5 @@
 """Linear, as the textbook has it. Shapes: x (n, in), w (out, in), b (out,), y (n, out); float64."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...nets import Linear

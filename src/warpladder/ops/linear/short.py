@@ -1,7 +1,5 @@
 """Linear on short batches: kernels that request all their numbers at once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A net that begins with a linear layer, on a short batch: the layer reads its samples from where they are stored."""
 
-from __future__ import annotations
-
 from ...device import Device
 from ...nets import Linear, ReLU
 from ..engine.chain import Slice, Subgraph

@@ -1,7 +1,5 @@
 """Linear with few outputs: kernels that read x once, with all outputs of a sample in the registers of a thread."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..engine.base import Buffers

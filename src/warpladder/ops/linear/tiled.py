@@ -1,7 +1,5 @@
 """Linear, and the ReLU after it, by square tiles in shared memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...device import Array, Device

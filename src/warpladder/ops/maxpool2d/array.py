@@ -1,7 +1,5 @@
 """Max-pooling as one pass over the whole batch for each position in the window."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...nets import Layer

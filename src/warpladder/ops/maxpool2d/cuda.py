@@ -1,7 +1,5 @@
 """Max-pooling as kernels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

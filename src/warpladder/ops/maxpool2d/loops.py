@@ -1,7 +1,5 @@
 """Max-pooling as nested loops. Shapes: x (n, c, h, w), y (n, c, oh, ow)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...nets import Layer, MaxPool2d

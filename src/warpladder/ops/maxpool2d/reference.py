@@ -3,8 +3,6 @@
 Shapes: x (n, c, h, w), y (n, c, oh, ow); float64. Windows that do not fit at the far edges are dropped.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...nets import MaxPool2d

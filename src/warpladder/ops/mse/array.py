@@ -1,7 +1,5 @@
 """Mean squared error as array expressions."""
 
-from __future__ import annotations
-
 from ..engine.base import LossOp, module_of
 
 

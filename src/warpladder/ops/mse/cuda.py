@@ -1,7 +1,5 @@
 """Mean squared error as kernels."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

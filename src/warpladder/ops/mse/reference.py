@@ -1,7 +1,5 @@
 """Mean squared error, as the textbook has it; x and target of equal shape, float64."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

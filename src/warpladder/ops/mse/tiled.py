@@ -1,7 +1,5 @@
 """Mean squared error in one kernel."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

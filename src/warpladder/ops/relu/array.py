@@ -1,7 +1,5 @@
 """ReLU as array expressions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...nets import Layer

@@ -1,7 +1,5 @@
 """ReLU as a loop over all numbers of a batch."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..engine.base import Op

@@ -1,7 +1,5 @@
 """ReLU, as the textbook has it; any shape, float64."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...nets import ReLU

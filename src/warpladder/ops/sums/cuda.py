@@ -1,7 +1,5 @@
 """Sums over rows and columns as kernels, and the two levels of a sum of gradients over samples."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Split sums, added up by trees: the second launch of a sum that was split into parts so that more blocks share it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...device import Array, Device, Launch

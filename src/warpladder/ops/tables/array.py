@@ -1,7 +1,5 @@
 """Every operation as array expressions on BLAS, for NumPy and CuPy."""
 
-from __future__ import annotations
-
 from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
 from ..conv2d.array import ArrayConv2d
 from ..cross_entropy.array import ArrayCrossEntropy

@@ -1,7 +1,5 @@
 """Linear and convolutions as products of matrices by register tiles; the tiled rung's kernels for the rest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ...nets import Conv2d, Linear, MaxPool2d, ReLU, Upsample2d

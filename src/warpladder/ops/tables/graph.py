@@ -4,8 +4,6 @@ A first layer gathers its samples itself; a last thin layer and the loss are one
 nets.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ...nets import CrossEntropyLoss, Linear, ReLU

@@ -1,7 +1,5 @@
 """The resident rung's kernels, with some operations by cuBLASLt and cuDNN (S5 adds one after the other)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 

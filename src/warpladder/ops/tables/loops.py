@@ -1,7 +1,5 @@
 """Every operation as nested loops, compiled, on one thread."""
 
-from __future__ import annotations
-
 from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
 from ..conv2d.loops import LoopsConv2d
 from ..cross_entropy.loops import LoopsCrossEntropy

@@ -1,7 +1,5 @@
 """Every operation as kernels of one thread for each number that is computed."""
 
-from __future__ import annotations
-
 from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
 from ..accumulate.cuda import NaiveAccumulate
 from ..conv2d.cuda import NaiveConv2d

@@ -1,7 +1,5 @@
 """Every layer's operation in float64, as the formulas have it, by the files `reference.py`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The naive kernels, with loss, gradient and accuracy of cross-entropy in one launch (S5)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ...nets import CrossEntropyLoss

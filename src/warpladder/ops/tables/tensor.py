@@ -4,8 +4,6 @@ A thin last layer is one segment with its loss, in fp32 in every precision, if i
 net's (engine/tensor_limits.py): it would leave most of a fragment of tensor cores empty.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ...machine.peaks import TENSOR

@@ -1,7 +1,5 @@
 """Tiles in shared memory, sums by warps, 16 bytes at a time; the naive kernels for layers that only compare or copy."""
 
-from __future__ import annotations
-
 from ...nets import Conv2d, CrossEntropyLoss, Linear, MSELoss, ReLU
 from ..conv2d.tiled import TiledConv2d
 from ..cross_entropy.tiled import TiledCrossEntropy

@@ -1,7 +1,5 @@
 """Arrays and shapes of a thin chain."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...device import Array

@@ -1,7 +1,5 @@
 """Nets of one or two thin linear layers with cross-entropy: a whole step in two or three launches."""
 
-from __future__ import annotations
-
 from ...device import Device
 from ...nets import Linear
 from ..engine.chain import Subgraph

@@ -1,7 +1,5 @@
 """Few samples through a thin chain: two launches, in which as little as possible waits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

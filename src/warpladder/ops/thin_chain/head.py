@@ -1,7 +1,5 @@
 """A thin last linear layer and cross-entropy in two or three launches."""
 
-from __future__ import annotations
-
 from ...device import Device
 from ...nets import Linear
 from ..engine.chain import Subgraph

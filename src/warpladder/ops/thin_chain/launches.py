@@ -2,8 +2,6 @@
 another for many.
 """
 
-from __future__ import annotations
-
 from ..engine.chain import Slice
 from ..engine.kernels import Launches, OnDevice
 from ..engine.segments import Segment

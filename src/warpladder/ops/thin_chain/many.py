@@ -1,7 +1,5 @@
 """Many samples through a thin chain: three launches, each of which fills the device once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

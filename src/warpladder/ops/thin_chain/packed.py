@@ -1,7 +1,5 @@
 """Samples that are the same at every step, packed once for the forward pass."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

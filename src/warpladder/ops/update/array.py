@@ -1,7 +1,5 @@
 """The update as array expressions on the flat buffers, NumPy's or CuPy's."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...config import TrainConfig

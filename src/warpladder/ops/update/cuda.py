@@ -1,7 +1,5 @@
 """The update by the kernel of the optimizer."""
 
-from __future__ import annotations
-
 import math
 
 from ...config import TrainConfig

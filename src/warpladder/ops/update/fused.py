@@ -1,7 +1,5 @@
 """SGD at a constant rate inside the kernel that finishes a gradient: when it applies, and that kernel's arguments."""
 
-from __future__ import annotations
-
 from ...device import Array
 from ...optimizers import SGD
 from ..engine.chain import Slice, Subgraph

@@ -1,7 +1,5 @@
 """The update as a loop over all parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The update in float64, with which every other one is compared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

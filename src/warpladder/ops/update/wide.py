@@ -1,7 +1,5 @@
 """The update as a kernel that moves 16 bytes at a time."""
 
-from __future__ import annotations
-
 from ...config import TrainConfig
 from ...device import Array, Device
 from ..engine.grids import flat

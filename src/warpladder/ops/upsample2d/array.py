@@ -1,7 +1,5 @@
 """Nearest-neighbour upsampling as a broadcast copy, its gradient as a sum of s * s shifted views."""
 
-from __future__ import annotations
-
 from ..engine.base import Op
 
 

@@ -1,7 +1,5 @@
 """Nearest-neighbour upsampling as nested loops. Shapes: x (n, c, h, w), y (n, c, s h, s w)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...nets import Layer, Upsample2d

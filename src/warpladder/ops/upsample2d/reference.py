@@ -1,7 +1,5 @@
 """Nearest-neighbour upsampling, as the textbook has it. Shapes: x (n, c, h, w), y (n, c, s h, s w); float64."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...nets import Upsample2d

@@ -2,8 +2,6 @@
 registers.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -18,8 +18,6 @@
 Other GPUs have no warpgroup products: there General takes the place of Warpgroups and Shifted.
 """
 
-from __future__ import annotations
-
 from ....device import Limits
 from ..problem import ConvWindow, FusedConv
 from .algorithm import ConvAlgorithm, ConvProblem

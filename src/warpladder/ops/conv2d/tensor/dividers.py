@@ -1,7 +1,5 @@
 """Division by multiplication: the factor of `Divider` in narrow.cuh."""
 
-from __future__ import annotations
-
 
 def inverse(number: int) -> int:
     """2^32 / number, rounded up; 0 for 1, whose inverse does not fit 32 bits."""

@@ -1,7 +1,5 @@
 """Formats of factors on tensor cores, by the precision of the chain."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

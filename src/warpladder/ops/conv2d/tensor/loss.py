@@ -1,7 +1,5 @@
 """A last convolution and the mean squared error: the kernel that finishes y writes the gradient of y too."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Conv2d on tensor cores, with the layers fused with it, as one segment."""
 
-from __future__ import annotations
-
 from ....device import Device
 from ...engine.chain import Slice, Subgraph
 from ...engine.kernels import Launches

@@ -1,7 +1,5 @@
 """A thin last linear layer and cross-entropy in two launches, next to layers on tensor cores."""
 
-from __future__ import annotations
-
 from ...engine.chain import Subgraph
 from ...engine.tensor_limits import HEAD, is_small
 from ...thin_chain.head import ThinHead

@@ -1,7 +1,5 @@
 """Products of packed factors on tensor cores, as launches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import prod
 from typing import NamedTuple

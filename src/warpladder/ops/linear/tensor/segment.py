@@ -1,7 +1,5 @@
 """Linear, and the ReLU after it, on tensor cores; the launch that computes a factor packs it once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

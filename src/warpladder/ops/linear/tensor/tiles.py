@@ -4,8 +4,6 @@ The model counts cycles of a multiprocessor: of its tensor cores, schedulers and
 cache.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

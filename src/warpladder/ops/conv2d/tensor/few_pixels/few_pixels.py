@@ -2,8 +2,6 @@
 sums.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A net's first convolution on tensor cores: few inputs (a picture's colours), many outputs, ReLU and 2 x 2 pool."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

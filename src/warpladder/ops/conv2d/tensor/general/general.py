@@ -1,7 +1,5 @@
 """The general algorithm: any convolution by mma.sync, and the backward pass of first layers by multiply-adds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ....engine.kernels import Launches

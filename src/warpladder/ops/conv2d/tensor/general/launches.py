@@ -1,7 +1,5 @@
 """Launches of the general kernels: weights packed, y or dx, and dw with db."""
 
-from __future__ import annotations
-
 from dataclasses import astuple
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Convolutions of few channels and outputs on tensor cores: a block holds some rows of an image, and all weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Convolutions by warpgroup products (wgmma) of Hopper: y, dx and dw."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 
