@@ -1,4 +1,1 @@
-"""Mean squared error.
-
-It imports ops/engine. Begin with reference.py, then naive.cu.
-"""
+"""Mean squared error. It imports ops/engine. Begin with reference.py, then naive.cu."""

@@ -1,5 +1,3 @@
 """The update: gradients are clipped, then an optimizer changes the parameters. What runs the steps of optimizers/,
-
-whichever it is.
-It imports optimizers and ops/engine. Begin with reference.py, then cuda.py.
+whichever it is. It imports optimizers and ops/engine. Begin with reference.py, then cuda.py.
 """
