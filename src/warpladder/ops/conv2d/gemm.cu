@@ -1,23 +1,23 @@
-// Convolutions as products of matrices that are never written down: the forward pass, its transpose (the input
-// gradient, and a convolution of an upsampled image), with bias, ReLU and 2 x 2 pooling on the way out.
+// Convolutions as matrix products that are never stored: forward, and transposed (the input gradient, and a convolution
+// of an upsampled image), with bias, ReLU and 2 x 2 pooling at the end.
 // Launched by `GemmConvolution` of products.py.
 //
 //   y[o, pixel] = sum over (channel, tap) of w[(channel, tap), o] x[(channel, tap), pixel]
 //
-// x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written. Weights come packed by
-// pack.cu: (classes, rows, pitch), rows ordered as the panel's, pitch = o rounded up to a multiple of 4.
+// x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written. Weights are packed by pack.cu:
+// (classes, rows, pitch), rows in the order of the panel, pitch = o rounded up to a multiple of 4.
 #include "four.cuh"
 #include "gemm_patches.cuh"
 #include "nan.cuh"
 #include "pooled.cuh"
 #include "turns.cuh"
 
-// What is done with a sum. The last two leave it to add_parts, where sums are cut into parts; POOLED_PARTS keeps the
-// pixels of a window together.
+// Operation on a sum. The last two leave it to add_parts, for split sums; POOLED_PARTS stores the pixels of a window
+// together.
 enum { PLAIN = 0, RELU = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 
-// Writes a block's sums. `down` and `along` say where pixels stand in y. relu_mask: null, or as y, the output of a ReLU
-// whose gradient y is.
+// Writes the sums of a block; `down` and `along` have the pixels' places in y. relu_mask: null, or as y: y is 0 where
+// it is not above 0.
 template <class T>
 __device__ __forceinline__ void store_pixels(
     float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* relu_mask, int o0, int o,
@@ -64,7 +64,7 @@ __device__ __forceinline__ void store_pixels(
     }
 }
 
-// The same after ReLU and a pool of 2 x 2 (pooled.cuh): four neighbouring sums are a window. argmax: as y.
+// Likewise after ReLU and a pool of 2 x 2 (pooled.cuh): four neighbouring sums are a window. argmax: as y.
 template <class T>
 __device__ __forceinline__ void store_windows(float (&sum)[T::TM][T::TN], const Place<T>& at, float* y,
     unsigned char* argmax, const float* bias, int o0, int o, int pixel, int pixels, int plane) {
@@ -85,7 +85,7 @@ __device__ __forceinline__ void store_windows(float (&sum)[T::TM][T::TN], const 
     }
 }
 
-// The same for all classes at once: row number phase * o + channel, and `pixel` counts pixels of the small image.
+// Likewise for all classes at once: row phase * o + channel; `pixel` counts pixels of the small image.
 template <class T>
 __device__ __forceinline__ void store_merged(
     float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* relu_mask, int row0,
@@ -112,8 +112,8 @@ __device__ __forceinline__ void store_merged(
     }
 }
 
-// The sums as they are, for add_parts: part (rows, pitch), pixels as the product counts them. Those beyond the last
-// pixel are never read.
+// Unchanged sums for add_parts: part (rows, pitch), pixels in the order of the product. Those beyond the last pixel are
+// never read.
 template <class T>
 __device__ __forceinline__ void store_parts(float (&sum)[T::TM][T::TN], const Place<T>& at, float* part, int row0,
     int rows, int pixel, int pitch) {
@@ -131,10 +131,10 @@ __device__ __forceinline__ void store_parts(float (&sum)[T::TM][T::TN], const Pl
     }
 }
 
-// DIRECTION: as gemm_patches.cuh has it; k, stride and padding are of the convolution from the large image to the small
-// one. FEW: rows are ordered for few channels. AFTER: what is done with a sum; with POOL, y and argmax are (n, o, oh /
-// 2, ow / 2). The grid's x counts tiles of channels first, then classes, then tiles of pixels; its y parts of `depth`
-// rows. With PARTS y is (parts, classes, outputs, part_pitch), outputs times phases with MERGED.
+// DIRECTION: as in gemm_patches.cuh; k, stride and padding are of the convolution from the large image to the small
+// one. FEW: rows are ordered for few channels. AFTER: the operation on a sum; with POOL, y and argmax are (n, o, oh /
+// 2, ow / 2). x counts tiles of channels first, then classes, then tiles of pixels; y parts of `depth` rows. With PARTS
+// y is (parts, classes, outputs, part_pitch), outputs times phases with MERGED.
 template <int BM, int BN, int BK, int TM, int TN, int STAGES, int DIRECTION, bool FEW, int AFTER>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::BLOCKS)
 convolve(
@@ -193,10 +193,9 @@ convolve(
 
 constexpr int ADDING = 64, TURNS = 16;  // fours of a block, and threads for each at most
 
-// y from the sums that `convolve` has left in parts (parts, classes, outputs, pitch): added up in an order that the
-// launch fixes, + bias (o) where there is one, then what `after` says; 0 where relu_mask, if it is there, is not above
-// 0. The other arguments are convolve's. A block has ADDING times four neighbouring pixels and blockDim.y threads for
-// each, which take turns at the parts.
+// y from the partials of `convolve` (parts, classes, outputs, pitch): added in a fixed order, + bias (o) unless null,
+// then `after`; 0 where relu_mask, unless null, is not above 0. Other arguments as of convolve. A block has ADDING
+// times four neighbouring pixels and blockDim.y threads for each, which take turns at the parts.
 extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
     const float4* __restrict__ part, const float* __restrict__ bias, const float* __restrict__ relu_mask,
     float* __restrict__ y, unsigned char* __restrict__ argmax, int parts, int pitch, int n, int o, int oh, int ow,
@@ -214,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(ADDING * TURNS) add_parts(
         down = transposed_axis(oh, k, stride, padding, phase / stride);
         along = transposed_axis(ow, k, stride, padding, phase % stride);
     }
-    // as the product counts: in the class's own image; merged, in one as large as the largest
+    // in the order of the product: in the image of the class; merged, in one as large as the largest
     int high = down.count, wide = along.count;
     if (direction == MERGED) high = (oh + stride - 1) / stride, wide = (ow + stride - 1) / stride;
     if (after == POOL) high = oh / 2 * 4, wide = ow / 2;  // four pixels of a window, window by window

@@ -5,16 +5,14 @@
 
 constexpr int INPUTS = 8, OUTPUTS = 32;  // of a block: a warp has an input, a lane an output
 
-// What the kernels of gemm.cu read. direction: theirs. block: channels of a step, 0 where rows are ordered for few
-// channels.
+// Destination of packed weights. direction: as in gemm.cu. block: channels of a step, 0 for rows without padding.
 struct Packing {
     float* packed;
     int outputs, inputs, direction, block, class_size;
 };
 
-// One tap of one phase: where it stands for the block's first input, and numbers from there to the next input; where
-// the columns of its phase begin; and which number (i, j) of the kernel it is, i < 0 for a zero. Without a place it is
-// a tap that a smaller class has not.
+// One tap of one phase: its place for the first input of the block, and numbers to the next input; first column of its
+// phase; number (i, j) of the kernel, i < 0 for a zero. place < 0: a tap that a smaller class lacks.
 struct Entry {
     long long place;
     int apart, column, i, j;
@@ -48,12 +46,12 @@ __device__ inline Entry entry_of(const Packing& to, int phase, int tap, int pitc
 // A layer's weights w (o, c, size, size), size = k - fold + 1, for its forward pass (`half` blocks) and, where backward
 // is not null, for its input gradient, whose inputs are w's outputs.
 //
-// packed: (classes, rows, pitch). Rows are (input / block, tap, input % block), zeros for inputs that do not exist, or
-// (input, tap) with block 0. TRANSPOSED has stride * stride classes, each with its own taps, last tap first; MERGED
-// one, whose columns are (phase, output) and whose taps are those of all phases, zeros where a phase does not meet one.
+// packed: (classes, rows, pitch). Rows are (input / block, tap, input % block), with zeros beyond the last input, or
+// (input, tap) with block 0. TRANSPOSED has stride * stride classes, each with its taps, last tap first; MERGED one,
+// with columns (phase, output) and the taps of all phases, zeros where a phase lacks one.
 //
-// A block reads its kernels as they lie, into shared memory where they fit (staged 1), works out once where each tap
-// goes, and writes rows of 32 outputs.
+// A block reads its kernels into shared memory if they fit (staged 1), computes once the place of each tap, and writes
+// rows of 32 outputs.
 extern "C" __global__ void __launch_bounds__(32 * INPUTS) pack_weights(
     const float* __restrict__ w, int o, int c, int k, int fold, int stride, int padding, float* __restrict__ forward,
     int forward_direction, int forward_block, int forward_class_size, float* __restrict__ backward,

@@ -9,9 +9,8 @@
 #include "warp.cuh"
 
 // Copies rows x columns places, from (top, left) on, of each of `now` channels of an image (., height, width) to tile
-// (now, rows, pitch): zeros where the image has nothing. Its numbers stand `spread` apart, with zeros between them.
-// With a relu_mask, an array like the image, numbers are 0 where the relu_mask's is not above 0. A thread works out one
-// place and takes it from every channel.
+// (now, rows, pitch), zeros outside. The image's numbers are `spread` apart, with zeros between them. relu_mask: null,
+// or as the image: numbers are 0 where it is not above 0. A thread computes one place and copies it from every channel.
 __device__ __forceinline__ void stage_image(float* tile, const float* image, const float* relu_mask, int now,
     int height, int width, int spread, int top, int left, int rows, int columns, int pitch) {
     for (int place = threadIdx.x; place < rows * columns; place += blockDim.x) {
@@ -40,10 +39,10 @@ __device__ constexpr int weight_pitch() {
     return F > 4 ? F + 4 : F;
 }
 
-// A block's weights for the channels c0 ... c0 + now - 1 and the kernel's rows i0 ... i0 + rows - 1, as each group of F
-// filters reads them, one after another: tile[group][(channel * rows + i) * k + j][f], `apart` floats from one group to
-// the next. Zeros for filters that do not exist. A warp copies one filter (BACKWARD: one channel) at a time, whose
-// weights are neighbours in memory.
+// Copies the weights for channels c0 ... c0 + now - 1 and kernel rows i0 ... i0 + rows - 1, in the order in which each
+// group of F filters reads them: tile[group][(channel * rows + i) * k + j][f], `apart` floats from group to group,
+// zeros beyond the last filter. A warp copies one filter (BACKWARD: one channel) at a time, whose weights are
+// neighbours in memory.
 template <int K, int F, bool BACKWARD>
 __device__ __forceinline__ void stage_weights(float* tile, const float* weight, int channels, int filters, int first,
     int count, int c0, int now, int kernel, int i0, int rows, int apart) {
@@ -77,16 +76,15 @@ __device__ __forceinline__ void stage_weights(float* tile, const float* weight, 
 // The forward pass and the input's gradient: both correlate images with filters.
 //
 // out[n, f, p, q] = bias[f] + sum over channels, i, j of W(f, channel, i, j) S(n, channel, p step + i - pad, q step + j
-// - pad), S being the source (n, channels, height, width) with its numbers `spread` apart and zeros around and between
-// them; then ReLU where `has_relu` is 1. Forward: S is x, W(f, c, i, j) = weight[f, c, i, j], step the stride, spread
-// 1, pad the padding. BACKWARD: S is dy, masked by the relu_mask, W(f, c, i, j) = weight[c, f, k-1-i, k-1-j], step 1,
-// spread the stride, pad k - 1 - padding.
+// - pad), then ReLU if `has_relu` is 1. S is the source (n, channels, height, width) with its numbers `spread` apart
+// and zeros around and between them. Forward: S is x, W(f, c, i, j) = weight[f, c, i, j], step the stride, spread 1,
+// pad the padding. BACKWARD: S is dy, masked by relu_mask, W(f, c, i, j) = weight[c, f, k-1-i, k-1-j], step 1, spread
+// the stride, pad k - 1 - padding.
 //
-// A block computes a tile of tile_height x tile_width pixels, a thread one of them for F filters; `groups` such sets of
-// threads share the tile. Tiles and samples are numbered along x, the blocks' filters along y. The sum over channels is
-// taken stage_channels at a time: the tile with its halo and the weights come to shared memory, and are read there: 1 +
-// F/4 loads for F multiply-adds. K is the kernel's size, or 0 for any, `kernel`; then a stage may also be limited to
-// stage_rows of the kernel's rows.
+// A block computes a tile of tile_height x tile_width pixels, a thread one of them for F filters; `groups` sets of
+// threads share the tile. Tiles and samples are numbered along x, filters along y. stage_channels channels at a time,
+// the tile with its halo and the weights are copied to shared memory: 1 + F/4 loads for F multiply-adds. K is the
+// kernel size, or 0 for any, `kernel`; then a stage may also be limited to stage_rows rows of the kernel.
 template <int K, int F, bool BACKWARD>
 __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
     const float* __restrict__ source, const float* __restrict__ relu_mask, const float* __restrict__ weight,
@@ -163,12 +161,12 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
 // The gradients of weights and bias: sums over all samples and pixels.
 //
 // dweight[f, c, i, j] = sum over n, p, q of dy[n, f, p, q] x[n, c, p stride - padding + i, q stride - padding + j], dy
-// masked by the relu_mask; dbias[f] = that of dy. A warp computes PATCH x PATCH elements of the kernel for one channel
-// and F filters. Its lanes share the pixels of a tile out, keep F * PATCH^2 sums in registers and add them up by
-// shuffles once, at the end. The warps of a block take consecutive channels and the same filters, whose dy they share;
-// the one beyond the last channel takes the bias. For each pixel F + PATCH^2 loads, F * PATCH^2 multiply-adds. Blocks:
-// along x the tiles of all samples (`tiles`) in gridDim.x equal parts, part s going to dweight and dbias + s * apart;
-// along y filters; along z patches of the kernel, then channels.
+// masked by relu_mask; dbias[f] = the sum of dy. A warp computes PATCH x PATCH elements of the kernel for one channel
+// and F filters: its lanes share the pixels of a tile, hold F * PATCH^2 sums in registers and add them by shuffles at
+// the end. The warps of a block have consecutive channels and the same filters, whose dy they share; the one beyond the
+// last channel has the bias. F + PATCH^2 loads for F * PATCH^2 multiply-adds. Along x all tiles (`tiles`) in gridDim.x
+// equal parts, part s going to dweight and dbias + s * apart; along y filters; along z patches of the kernel, then
+// channels.
 template <int PATCH, int F>
 __global__ void __launch_bounds__(512, 1) weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ relu_mask,

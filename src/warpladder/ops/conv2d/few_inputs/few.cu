@@ -1,14 +1,14 @@
-// Convolutions of few inputs (a picture's colours), where a product of matrices would have sums too short to be worth
-// its tiles: a thread keeps what it sees, or all the weights of an output, in registers.
+// Convolutions of few inputs (colours), whose sums are too short for tiles of a matrix product: a thread holds the
+// pixels that it sees, or all weights of an output, in registers.
 // Launched by `FewConvolution` and `FewGradient` of few_inputs.py.
 //
 // x: (n, C, h, w). w: (o, C, K, K). b: (o,). y, dy: (n, o, oh, ow).
 #include "few.cuh"
 #include "gemm_pixels.cuh"
 
-// Stride 1. A thread computes 2 x 2 neighbouring pixels, from C (K + 1) (K + 1) numbers that it loads once, for `chunk`
-// outputs, whose weights stand in shared memory: 4 C K K multiply-adds for C K K / 4 loads. Block: (windows of 2 x 2,
-// chunk of outputs). With POOL y and argmax (pooled.cuh) are (n, o, oh / 2, ow / 2).
+// Stride 1. A thread computes 2 x 2 neighbouring pixels from C (K + 1) (K + 1) numbers that it loads once, for `chunk`
+// outputs with weights in shared memory: 4 C K K multiply-adds for C K K / 4 loads. Block: (windows of 2 x 2, chunk of
+// outputs). With POOL y and argmax (pooled.cuh) are (n, o, oh / 2, ow / 2).
 template <int C, int K, int AFTER>
 __global__ void __launch_bounds__(128) convolve_few(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
@@ -43,10 +43,9 @@ __global__ void __launch_bounds__(128) convolve_few(
 
 constexpr int THREADS = 256;
 
-// The weight gradient where no pool follows. g is dy, or 0 where y (null without a ReLU) is not above 0.
-// part: (parts, o, columns), the sums of g x over a part of `part_images` images, columns as gemm_pixels.cuh has them.
-// db_part: (parts, o), those of g. Block (output, part): threads take turns at the pixels, and each has all of the
-// output's weights.
+// The weight gradient without a pool. g is dy, or 0 where y (null without a ReLU) is not above 0. part: (parts, o,
+// columns), sums of g x over parts of `part_images` images, columns as in gemm_pixels.cuh. db_part: (parts, o), sums of
+// g. Block (output, part): threads take turns at the pixels, each with all weights of the output.
 template <int C, int K>
 __global__ void __launch_bounds__(THREADS) correlate_few(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ part,

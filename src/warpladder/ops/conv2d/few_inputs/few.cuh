@@ -1,13 +1,12 @@
-// What a thread keeps in its registers of a convolution of few inputs (a picture's colours) and stride 1: all that 2 x
-// 2 neighbouring pixels of an output see.
-//
-// x: (n, C, h, w). w: (o, C, K, K). b: (o,). y: (n, o, oh, ow), or after a 2 x 2 pool (n, o, oh / 2, ow / 2).
+// Registers of a thread in a convolution of few inputs (colours) and stride 1: all that 2 x 2 neighbouring pixels of an
+// output see. x: (n, C, h, w). w: (o, C, K, K). b: (o,). y: (n, o, oh, ow), or after a 2 x 2 pool (n, o, oh / 2, ow /
+// 2).
 #pragma once
 #include "gemm_patches.cuh"
 #include "nan.cuh"
 #include "pooled.cuh"
 
-// What follows a convolution in the kernel that computes it: nothing, a ReLU, or a ReLU and a 2 x 2 pool.
+// Operations after a convolution in its kernel: none, a ReLU, or a ReLU and a 2 x 2 pool.
 enum { PLAIN = 0, RELU = 1, POOL = 2 };
 
 constexpr int OUTPUTS = 64;  // of a block, at most
@@ -19,7 +18,7 @@ struct FewWeights {
     float4 weights4[OUTPUTS * PITCH / 4];
     float biases[OUTPUTS];
 
-    // Brings `count` of them, from number `first` on; by all threads of a block.
+    // Copies `count` of them, from number `first` on; by all threads of a block.
     __device__ __forceinline__ void bring(const float* w, const float* b, int first, int count) {
         float* weights = reinterpret_cast<float*>(weights4);
         for (int t = threadIdx.x; t < count * PITCH; t += blockDim.x)

@@ -1,10 +1,9 @@
-// The weight gradient of a first layer of few inputs, its ReLU and 2 x 2 pool, for an image or a few, in one launch
-// with the step of its parameters.
+// The weight gradient of a first layer of few inputs, its ReLU and 2 x 2 pool, for a few images, in one launch with the
+// step of its parameters.
 // Launched by `FewImagesGradient` of few_inputs.py.
 //
-// As correlate_argmax of sparse.cu it goes straight through the pool: of a window the argmax's neighbourhood alone is
-// read. But a block has all windows of its outputs, a thread for each, so that sums are complete where they are made:
-// no parts, and no launch that adds them up.
+// As in sparse.cu only the neighbourhoods of argmax pixels are read. But a block has all windows of its outputs, a
+// thread for each, and so complete sums: no parts, and no launch that adds them.
 // instance: correlate_few_images<3, 3>
 #include "async.cuh"
 #include "parameter.cuh"
@@ -12,7 +11,7 @@
 
 constexpr int THREADS = 256, OUTPUTS = 2;  // of a block
 
-// x: (n, C, h, w). dy, argmax: (n, o, oh / 2, ow / 2), the pool's; argmax as pooled.cuh has it. dw: (o, C, K, K). db:
+// x: (n, C, h, w). dy, argmax: (n, o, oh / 2, ow / 2), of the pool; argmax as in pooled.cuh. dw: (o, C, K, K). db:
 // (o,). Stride 1. Shared memory: an image with its padding.
 template <int C, int K>
 __global__ void __launch_bounds__(THREADS) correlate_few_images(
@@ -29,7 +28,7 @@ __global__ void __launch_bounds__(THREADS) correlate_few_images(
     const int high = h + 2 * padding, wide = w + 2 * padding, across = ow / 2, windows = (oh / 2) * across,
         first = blockIdx.x * OUTPUTS;
 
-    // The sum that this thread finishes, and its parameter, which is there when the sum is.
+    // The sum that this thread finishes, and its parameter, loaded meanwhile.
     const int mine = threadIdx.x, output = first + mine / (WEIGHTS + 1), weight = mine % (WEIGHTS + 1);
     float* to = mine >= SUMS || output >= o ? nullptr : weight < WEIGHTS ? dw + output * WEIGHTS + weight : db + output;
     Parameter own(flat, to);

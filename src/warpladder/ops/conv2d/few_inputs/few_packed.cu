@@ -1,5 +1,5 @@
-// A convolution of few inputs as in few.cu, which also writes its output as warpgroup products read it
-// (warpgroup_pack.cu): channels last, rounded to bf16.
+// A convolution of few inputs as in few.cu, which also writes y for warpgroup products (warpgroup_pack.cu): channels
+// last, rounded to bf16.
 // Launched by `FewConvolution` of few_inputs.py.
 // arch: sm_80, sm_90, sm_100
 // instance: convolve_few_packed<3, 3, POOL>
@@ -8,9 +8,8 @@
 
 constexpr int EACH = 8;  // outputs that a thread writes at once, 16 bytes; `chunk` is a multiple of it
 
-// The arguments are those of few.cu's convolve_few. packed: (n, rows, columns of y, o), bf16. The floats of y are
-// written all the same: the layer after sets its dx to 0 where they are not above 0, and rounding may make 0 of a
-// number that is.
+// Arguments as of convolve_few. packed: (n, rows, columns of y, o), bf16. The floats of y are written too: the next
+// layer sets its dx to 0 where they are not above 0, and rounding may make 0 of a number that is.
 template <int C, int K, int AFTER>
 __global__ void __launch_bounds__(128) convolve_few_packed(
     const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,

@@ -1,20 +1,19 @@
-// The weight gradient of a convolution with few inputs (a picture's colours), straight through the ReLU and the 2 x 2
-// pool after it.
+// The weight gradient of a convolution with few inputs (colours), directly from the gradient of the 2 x 2 pool after
+// its ReLU.
 // Launched by `PooledGradient` of few_inputs.py.
 //
-// Three quarters of the gradient that a pool sends back are zeros. With few numbers of w for each output they are all
-// kept in a thread's registers, and only the argmax pixels' windows are read; the large gradient is never written down.
+// Three quarters of the gradient after a pool are zeros. A thread holds the few weights of an output in registers, and
+// reads only windows of argmax pixels; the large gradient is never stored.
 #include "async.cuh"
 #include "gemm_pixels.cuh"
 
 constexpr int WINDOWS = 32;  // whose dy a warp keeps in shared memory, by as many outputs
 
-// x: (n, C, h, w). dy, argmax: (n, o, oh / 2, ow / 2), the pool's; argmax as pooled.cuh has it. Stride 1.
-// part: (parts, o, columns), as correlate's (gemm_weights.cu): columns (tap, channel). db_part: (parts, o).
-// A lane has an output and all C K K of its numbers; warp blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32 has outputs
-// 32 at a time. Part blockIdx.x: the images from blockIdx.x / ranges * part_images on, and of the windows of each the
-// range blockIdx.x % ranges. Shared memory: of the image with its padding the `lines` lines, of each channel, that a
-// range may see; then 32 x 33 floats and bytes for each warp.
+// x: (n, C, h, w). dy, argmax: (n, o, oh / 2, ow / 2), of the pool; argmax as in pooled.cuh. Stride 1. part: (parts, o,
+// columns), as in gemm_weights.cu: columns (tap, channel). db_part: (parts, o). A lane has an output and all its C K K
+// numbers; warp blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32 has 32 outputs. Part blockIdx.x: images from
+// blockIdx.x / ranges * part_images on, and range blockIdx.x % ranges of the windows of each. Shared memory: `lines`
+// lines of each channel of the padded image, as many as a range sees; then 32 x 33 floats and bytes for each warp.
 template <int C, int K>
 __global__ void __launch_bounds__(256, 2) correlate_argmax(
     const float* __restrict__ x, const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
@@ -48,7 +47,7 @@ __global__ void __launch_bounds__(256, 2) correlate_argmax(
         }
         commit_copies();
         for (int window0 = begin; window0 < end; window0 += WINDOWS) {
-            // Read along the windows, kept along the outputs. All of it is on its way before any of it is waited for.
+            // Read along the windows, stored along the outputs. All loads are under way before the first is waited for.
             const long long at = (static_cast<long long>(sample) * o + output - lane) * windows + window0 + lane;
             const int outputs = window0 + lane < end ? o - output + lane : 0;
             int indices[WINDOWS];

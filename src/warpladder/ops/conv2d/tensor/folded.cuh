@@ -1,10 +1,10 @@
-// The weights of a convolution after an upsampling: a kernel for the small image, whose every number is a sum of
-// numbers of the large image's.
+// Weights of a convolution after an upsampling: a kernel for the small image, whose numbers are sums of those for the
+// large one.
 #pragma once
 
-// Number (i, j) of a k x k kernel. With fold 1 it is w's own. Else w is a kernel of k - fold + 1 that meets an image
-// upsampled `fold` times, and the k x k one is that of the transposed convolution which does both at once: the sum of
-// those numbers of w that meet the same small pixel.
+// Number (i, j) of a k x k kernel. With fold 1 it is w's. Else w is a kernel of k - fold + 1 for an image upsampled
+// `fold` times, and the k x k one that of the transposed convolution which does both: the sum of the numbers of w that
+// meet the same small pixel.
 __device__ inline float folded(const float* w, int i, int j, int k, int fold) {
     if (fold == 1) return w[i * k + j];
     const int size = k - fold + 1;

@@ -1,10 +1,9 @@
-// Numbers as warpgroup products take them, 16 bits each: the scale that many of them share, and two neighbours in a
-// word.
+// Numbers for warpgroup products, 16 bits each: the scale that many of them share, and two neighbours in a word.
 #pragma once
 #include "tensor_panels.cuh"
 
-// The largest of all threads' bits, for all of them. warps: shared memory, which no thread may still read from a call
-// before, of at least the block's `count` warps.
+// The largest of all threads' bits, in every thread. warps: shared memory for `count` warps, which no thread still
+// reads from an earlier call.
 template <int WARPS>
 __device__ __forceinline__ unsigned largest_of_block(unsigned largest, unsigned (&warps)[WARPS], int count = WARPS) {
     largest = largest_of_lanes<1, 32>(largest);
@@ -14,7 +13,7 @@ __device__ __forceinline__ unsigned largest_of_block(unsigned largest, unsigned 
     return largest;
 }
 
-// Two neighbours as they are multiplied: `low` is what `high` lacks, in SPLIT alone.
+// Two neighbours: `low` is the rest of `high`, in SPLIT alone.
 template <int FORMAT>
 __device__ __forceinline__ void two_numbers(float x, float y, unsigned& high, unsigned& low) {
     low = 0;

@@ -1,13 +1,13 @@
-// Convolutions of few pixels on tensor cores, one launch each: y with what follows it, or dx as the convolution that
-// goes the other way, from floats to floats.
+// Convolutions of few pixels on tensor cores, one launch each: y with the layers after it, or dx as the convolution in
+// the other direction.
 // Launched by `FewPixelsConvolution` of few_pixels.py.
 //
-// With one image there is hardly any arithmetic, and what counts is how long the smallest useful block takes from its
-// first load to its last store, and that no launch follows that adds up or packs. A group of four warps has 64 pixels,
-// 16 channels with all taps, and 8 to 32 columns. It brings them, scales and splits them, waits once, and runs a short
-// loop over the taps. All groups that share sums are in one cluster: each of its blocks adds a part of the tile from
-// the shared memory of all, in the order of the channels, and finishes it. A line of x is 16 channels of a pixel, a
-// line of the weights all that meets 16 channels for an output: formats, scales: tensor_panels.cuh.
+// With one image there is hardly any arithmetic: what counts is the time of the smallest useful block from its first
+// load to its last store, and that no launch follows. A group of four warps has 64 pixels, 16 channels with all taps,
+// and 8 to 32 columns. It copies, scales and splits them, waits once, and runs a short loop over the taps. All groups
+// that share sums are in one cluster: each block adds a part of the tile from the shared memory of all, in the order of
+// the channels, and finishes it. A line of x is 16 channels of a pixel, a line of the weights all that meets 16
+// channels for an output: formats, scales: tensor_panels.cuh.
 // arch: sm_90, sm_100
 // instance: convolve_few_pixels<SPLIT, WINDOW, 4, false>; convolve_few_pixels<SPLIT, WINDOW, 4, true>
 // instance: convolve_few_pixels<SPLIT, UPSAMPLED, 4, false>; convolve_few_pixels<SPLIT, GATHERED, 2, false>
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
     const int group = threadIdx.x / GROUP, groups = blockDim.x / GROUP, rank = cluster_rank(), size = cluster_size();
     const TileHalo<KIND> halo{rows, columns};
 
-    // Which tile: its image, and its first pixel among those of a class, of which there are high x broad.
+    // The tile: its image, and its first pixel among the high x broad ones of a class.
     const int high = pool ? oh / 2 * 2 : KIND == UPSAMPLED ? oh / 2 : oh, broad = pool ? ow / 2 * 2 : KIND == UPSAMPLED
         ? ow / 2 : ow;
     const int image = Divider{tiles, by_tiles}.quotient(blockIdx.z), tile = blockIdx.z - image * tiles;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
     const Row seen{shared + groups * (COLUMNS * PITCH / 4) + group * (halo_pixels + NUMBERS * WIDTH) * Row::STRIDE},
         weights{seen.chunks + halo_pixels * Row::STRIDE};
 
-    // A pixel of the tile: with a pool window by window, so that four neighbours in number are one.
+    // A pixel of the tile: with a pool window by window, so that four neighbouring numbers are one.
     const auto pixel_of = [&](int number) {
         const int unit = pool ? number / 4 : number, row = of_columns.quotient(unit),
             column = unit - row * of_columns.by;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
         const int channel0 = (chunk0 + rank * groups + group) * CHANNELS, left = c - channel0;
         if (chunk0 > 0) __syncthreads();  // all threads have read the channels before
         if (left > 0) {
-            // The weights are requested first, and looked at when the pixels are there.
+            // The weights are requested first, and used after the pixels.
             TwoKernels<KIND> kernels[TURNS];
 #pragma unroll
             for (int turn = 0; turn < TURNS; ++turn) {
@@ -91,8 +91,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
                 kernels[turn].read(w + (channel * of_channel + column * of_column), of_channel, there ? c - channel
                     : 0);
             }
-            // A warp brings 16 pixels at a time, lanes 0 to 15 their first eight channels and lanes 16 to 31 the
-            // others.
+            // A warp copies 16 pixels at a time, lanes 0 to 15 their first eight channels, lanes 16 to 31 the others.
             const int first = lane / 16 * 8;
 #pragma unroll 1
             for (int pixel0 = 16 * warp; pixel0 < halo_pixels; pixel0 += ROUNDS * PIXELS) {
@@ -138,7 +137,7 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
                     if (two == 0 && column < WIDTH) *weights.inverse_scale(column) = power_of_two(254u - exponent) * UP;
                 }
                 if (column >= WIDTH) continue;
-                // Backwards a window is turned round; a folded kernel is that of the way back already.
+                // Backwards a window is rotated; a folded kernel is already that of the other direction.
                 const bool turned = KIND == WINDOW && backwards;
                 unsigned* to = reinterpret_cast<unsigned*>(weights.chunks
                     + ((turned ? (NUMBERS - 1) * WIDTH : 0) + column) * Row::STRIDE) + two;

@@ -19,7 +19,8 @@
 
 constexpr int STILL = 32, SEEN = CHANNELS;  // channels of a block
 
-// ROUNDS turns of a block at the pixels of an image, each 8 neighbouring channels a thread, of all CHUNKS times eight.
+// ROUNDS turns of a block at the pixels of an image: a thread has 8 neighbouring channels in each, of CHUNKS times
+// eight.
 template <int CHUNKS, int ROUNDS>
 struct Brought {
     static constexpr int EACH = 32 / CHUNKS, TURN = GROUP / CHUNKS;  // pixels of a warp in a turn, and of the block
@@ -50,8 +51,8 @@ struct Brought {
     }
 };
 
-// The sum of a channel of dy over all images, by a warp; POOLED: of those numbers that go back to somebody. plane:
-// numbers of a channel as they lie.
+// The sum of a channel of dy over all images, by a warp; POOLED: of those numbers that have an argmax pixel. plane:
+// numbers of a channel in memory.
 template <bool POOLED>
 __device__ __forceinline__ float channel_sum(const float* dy, const unsigned char* pool_argmax, int n, int channels,
     int channel, int plane) {
@@ -67,12 +68,11 @@ __device__ __forceinline__ float channel_sum(const float* dy, const unsigned cha
     return warp_sum(sum);
 }
 
-// WINDOW: `still` is dy (n, m, high, wide), POOLED with its argmax pixels as a 2 x 2 pool sends it back, `seen` x (n,
-// c, high, wide); dw is (m, c, 3, 3). GATHERED, after an upsampling by 2: `still` is x (n, m, high, wide) and `seen` dy
-// (n, c, 2 high, 2 wide); dw is (c, m, 3, 3), from sums of the folded kernel's. db: of dy's channels. The grid's x is
-// the cluster; its y counts 32 channels of still, its z 16 of seen. A tile has rows x columns pixels of still; across,
-// tiles, by_..: as few_pixels.cu. keep_from: after how many words of shared memory the parameters are kept that this
-// block updates.
+// WINDOW: `still` is dy (n, m, high, wide), POOLED as the gradient of a 2 x 2 pool with its argmax, `seen` x (n, c,
+// high, wide); dw is (m, c, 3, 3). GATHERED, after an upsampling by 2: `still` is x (n, m, high, wide) and `seen` dy
+// (n, c, 2 high, 2 wide); dw is (c, m, 3, 3), from sums of the folded kernel. db: of dy's channels. x is the cluster; y
+// counts 32 channels of still, z 16 of seen. A tile has rows x columns pixels of still; across, tiles, by_..: as in
+// few_pixels.cu. keep_from: words of shared memory before the parameters that this block updates.
 template <int FORMAT, int KIND, bool POOLED>
 __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
     const float* __restrict__ still, const unsigned char* __restrict__ pool_argmax, const float* __restrict__ seen,
@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
         seen_of[step] = halo.seen(row, number - row * columns);
     }
 
-    // Rows of dw: an output's kernels of the block's inputs lie side by side. This block finishes the numbers first to
-    // last - 1 of its cluster's, and each thread requests its parameters before anything else.
+    // Rows of dw: an output's kernels of the block's inputs are neighbours. This block finishes numbers first to last -
+    // 1 of its cluster, and each thread requests its parameters first.
     constexpr int INPUTS = KIND == WINDOW ? SEEN : STILL, OUTPUTS = KIND == WINDOW ? STILL : SEEN,
         PARAMETERS = OUTPUTS * INPUTS * 9, TOGETHER = 3;
     const int o0 = KIND == WINDOW ? m0 : c0, outputs = KIND == WINDOW ? m : c, i0 = KIND == WINDOW ? c0 : m0,

@@ -1,12 +1,12 @@
-// A net's first convolution on tensor cores, with the ReLU and the 2 x 2 pool after it: few inputs, a picture's
-// colours, and many outputs.
+// A net's first convolution on tensor cores, with the ReLU and the 2 x 2 pool after it: few inputs (colours), and many
+// outputs.
 // Launched by `FirstConvolution` of first.py.
 //
 // A window's terms, C K K and zeros up to 32, are a row of two fragments. A lane has eight of them and builds its
-// fragments in registers, once, from the picture in shared memory; then it multiplies them by all of the block's
-// outputs. The four pixels of a pool's window end in one lane. BF16: rounded. SPLIT, fp32: two halves of each number.
-// HALF, tf32 and fp16, which both keep 11 bits: one. Numbers that are halves are scaled: those that a pool's window
-// sees by one power of two, an output's weights by another; neither changes which pixel of the window is the largest.
+// fragments in registers, once, from the picture in shared memory; then it multiplies them by all outputs of the block.
+// The four pixels of a pool's window end in one lane. BF16: rounded. SPLIT, fp32: two halves of each number. HALF, tf32
+// and fp16, which both have 11 bits: one. Halves are scaled: those that a pool's window sees by one power of two, an
+// output's weights by another; neither changes the argmax pixel of the window.
 // arch: sm_80, sm_90, sm_100
 // instance: convolve_first<SPLIT>; convolve_first<BF16>; convolve_first<HALF>
 #include "async.cuh"
@@ -16,14 +16,14 @@
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 
-// Windows of 2 x 2 pixels that a lane has, one after another: as many as registers can keep.
+// Consecutive windows of 2 x 2 pixels of a lane: as many as registers hold.
 template <int FORMAT>
 constexpr int EACH = FORMAT == SPLIT ? 2 : 4;
 
-// x: (n, c, h, width). w: (o, c, k, k), c k k at most 32. b: (o,). y, argmax (null where not wanted; pooled.cuh): (n,
-// o, oh / 2, ow / 2). Stride 1. packed: null, or of BF16 y once more as warpgroup products read it: channels last and
-// rounded. Block (tile of windows, `chunk` outputs, a multiple of 16 as o is): a tile has `images` whole images, or one
-// of `ranges` ranges of an image's windows, which see at most `lines` lines of the padded picture.
+// x: (n, c, h, width). w: (o, c, k, k), c k k at most 32. b: (o,). y, argmax (pooled.cuh; may be null): (n, o, oh / 2,
+// ow / 2). Stride 1. packed: null, or of BF16 a second copy of y for warpgroup products: channels last and rounded.
+// Block (tile of windows, `chunk` outputs, a multiple of 16 as o is): a tile has `images` whole images, or one of
+// `ranges` ranges of an image's windows, which see at most `lines` lines of the padded picture.
 // local memory: convolve_first: with four windows to a lane up to six words are spilled, no sums, and none for sm_90;
 // the second block to a multiprocessor is worth it
 template <int FORMAT>
@@ -116,8 +116,8 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
             }
     }
 
-    // Where the lane's windows of output `first` are: side by side, but those after the last window of a picture,
-    // which are the next one's first ones.
+    // Places of the lane's windows of output `first`: neighbours, but those after the last window of a picture, the
+    // first of the next one.
     const int rest = windows - (window0 + mine) % windows;
     const long long target = (static_cast<long long>(image0 + mine / windows) * o + first + 1) * windows - rest,
         skip = static_cast<long long>(o - 1) * windows;

@@ -1,13 +1,13 @@
-// The weight gradient of a net's first convolution on tensor cores, straight through the ReLU and the 2 x 2 pool after
-// it.
+// The weight gradient of a net's first convolution on tensor cores, directly from the gradient of the pool after its
+// ReLU.
 // Launched by `FirstGradient` of first.py.
 //
 // dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at its argmax pixel, and 0 at the other
-// three, times what the window of the term sees there. A lane has a pool's window along the sums of a fragment, so its
-// two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the gradient goes to one of four places, and
-// the large gradient is never written down. The picture lies in shared memory as pairs of neighbours, each number
-// twice, so that a pixel and the next one are one word for every tap. Formats as in first.cu. Scales: of an output's
-// gradients by 16 windows, and of what a block sees of a picture. Sums leave the tensor cores after 16 windows.
+// three, times the number that the term sees there. A lane has a window of the pool along the sums of a fragment, so
+// its two registers of a row are {pixel 0, pixel 1} and {pixel 2, pixel 3}: the gradient goes to one of four places,
+// and the large gradient is never stored. The picture is in shared memory as pairs of neighbours, each number twice: a
+// pixel and the next one are one word for every tap. Formats as in first.cu. Scales: of an output's gradients by 16
+// windows, and of the block's part of a picture. Sums leave the tensor cores after 16 windows.
 // arch: sm_80, sm_90, sm_100
 // instance: correlate_first<SPLIT, 3>; correlate_first<SPLIT, 2>; correlate_first<BF16, 3>; correlate_first<HALF, 3>
 #include "async.cuh"
@@ -17,7 +17,7 @@
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int SIXTEENS = 4;  // of outputs, that a warp has
 
-// A number in the lower half of a word as it is multiplied: `low` is what `high` lacks, in SPLIT alone.
+// A number in the lower half of a word: `low` is the rest of `high`, in SPLIT alone.
 template <int FORMAT>
 __device__ __forceinline__ void one_number(float x, unsigned& high, unsigned& low) {
     high = FORMAT == BF16 ? two_bf16(x, 0.0f) : two_halves(x, 0.0f);

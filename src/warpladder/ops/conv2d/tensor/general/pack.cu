@@ -7,9 +7,9 @@
 
 constexpr int WARPS = 16;
 
-// What one direction of a convolution reads: `inputs` channels for `outputs`. direction: gemm_patches.cuh's. few: terms
-// are (input, tap), else (input / 32, tap, input % 32). swapped: w is (inputs, outputs, ...), not (outputs, inputs,
-// ...). bn: outputs of a panel. panels: of a class and tile of outputs.
+// Input of one direction of a convolution: `inputs` channels for `outputs`. direction: as in gemm_patches.cuh. few:
+// terms are (input, tap), else (input / 32, tap, input % 32). swapped: w is (inputs, outputs, ...), not (outputs,
+// inputs, ...). bn: outputs of a panel. panels: of a class and tile of outputs.
 struct Direction {
     uint4* packed;
     int outputs, inputs, direction, few, swapped, bn, panels;
@@ -67,8 +67,8 @@ __device__ void pack(const Direction& to, int number, const float* w, int k, int
     }
 }
 
-// A layer's weights w (o, c, size, size), size = k - fold + 1, for its forward pass (`half` blocks), and for its input
-// gradient, if `backward` is not null. A block packs a panel, a warp every WARPS-th output of it, a lane one term.
+// Packs weights w (o, c, size, size), size = k - fold + 1, for the forward pass (`half` blocks), and for the input
+// gradient unless `backward` is null. A block packs a panel, a warp every WARPS-th output of it, a lane one term.
 template <int FORMAT>
 __global__ void __launch_bounds__(32 * WARPS) pack_weights(
     const float* __restrict__ w, int o, int c, int k, int fold, int stride, int padding, uint4* __restrict__ forward,

@@ -1,21 +1,21 @@
 // Convolutions on tensor cores: y[o, pixel] = sum over (channel, tap) of w[o, (channel, tap)] x[channel, what the tap
 // reads for the pixel].
 //
-// A stage is 32 channels of a tile's halo. Each pixel of it is read, scaled and split once, and then multiplied by the
-// panels of all taps, one after another: 32 outputs or 64 by 32 terms each, scaled and split by pack.cu. Formats,
-// scales, and sums that leave the tensor cores every 32 terms: tensor_panels.cuh, mma.cuh. Launched by launches.py.
+// A stage is 32 channels of a tile's halo. Each pixel is read, scaled and split once, and then multiplied by the panels
+// of all taps in turn: 32 or 64 outputs by 32 terms, scaled and split by pack.cu. Formats, scales, and sums that leave
+// the tensor cores every 32 terms: tensor_panels.cuh, mma.cuh. Launched by launches.py.
 // arch: sm_80, sm_90, sm_100
 #include "async.cuh"
 #include "block.cuh"
 #include "pooled.cuh"
 
 // x: (n, c, h, w), the image that is read. y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow
-// / 2), and argmax as y. relu_mask: null, or as y, the output of a ReLU whose gradient y is. k, stride, padding,
-// direction: as gemm_patches.cuh has them. packed: (classes, tiles of BN outputs, class_panels) panels of pack.cu. FEW:
-// terms are ordered (channel, tap), 32 a stage, and there is no halo. A block has `images` x `rows` x `columns` pixels,
-// PIXELS at most, and BN outputs; a warp 32 pixels. A stage has a box of taps of tap_rows x tap_columns, either whole
-// rows of taps or part of one. The grid's x counts tiles of outputs first, then classes, then tiles of pixels; its y
-// parts of `depth` stages. PARTS: y is (parts, classes, outputs, part_pitch), outputs times phases where MERGED.
+// / 2), and argmax as y. relu_mask: null, or as y: y is 0 where it is not above 0. k, stride, padding, direction: as in
+// gemm_patches.cuh. packed: (classes, tiles of BN outputs, class_panels) panels of pack.cu. FEW: terms are (channel,
+// tap), 32 a stage, without a halo. A block has `images` x `rows` x `columns` pixels, at most PIXELS, and BN outputs; a
+// warp 32 pixels. A stage has a box of tap_rows x tap_columns taps: whole rows of taps or part of one. x counts tiles
+// of outputs first, then classes, then tiles of pixels; y parts of `depth` stages. PARTS: y is (parts, classes,
+// outputs, part_pitch), outputs times phases if MERGED.
 // local memory: convolve: with 64 outputs
 // up to ten words that a block reads once in a stage are spilled, no sums; the third block is worth it
 template <int FORMAT, int BN, bool FEW>
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const bool windows = after == POOL || after == POOLED_PARTS, parts = after >= PARTS;
 
-    // Which tile: outputs, class, images, rows and columns. In shared memory, because the products need all registers.
+    // The tile: outputs, class, images, rows and columns. In shared memory, because the products need all registers.
     const int outputs = direction == MERGED ? stride * stride * o : o, tiles_n = (outputs + BN - 1) / BN,
         classes = direction == TRANSPOSED ? stride * stride : 1;
     __shared__ Where at_block;
@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             find_places(places, tile, n - image0, c, h, w, read_row + tap0, read_column + tap1);
             __syncthreads();
         }
-        // A warp brings eight pixels at a time: lanes 0 to 7 their terms 0 to 7, lanes 8 to 15 terms 8 to 15, and so
-        // on. All that a thread asks memory for in ROUNDS turns is on its way at once.
+        // A warp copies eight pixels at a time: lanes 0 to 7 their terms 0 to 7, lanes 8 to 15 terms 8 to 15, and so
+        // on. Loads of ROUNDS turns of a thread are under way together.
         const int term0 = lane / 8 * 8;
 #pragma unroll 1
         for (int pixel0 = 8 * warp + lane % 8; pixel0 < halo_pixels; pixel0 += ROUNDS * 8 * WARPS) {
@@ -248,8 +248,8 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
     }
     wait_for_copies<0>();
 
-    // Sums leave the registers for shared memory. So what is done with one stands in the code once, in a loop; unrolled
-    // for each register it was 200 kB of code, more than the instruction cache holds.
+    // Sums leave the registers for shared memory, so that the code after them stands once, in a loop: unrolled for each
+    // register it was 200 kB, more than the instruction cache.
     __syncthreads();  // all threads have read the last panel and the halo
     float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
 #pragma unroll
@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
 #pragma unroll
             for (int l = 0; l < 4; ++l) own[((2 * j + l % 2) * 4 + 2 * i + l / 2) * 32 * WARPS] = sum[i][j][l];
 
-    // The four pixels of a lane: where they are in the images of their class, and whether they are there.
+    // The four pixels of a lane: their places in the images of their class, and true if they exist.
     if (32 * warp + 4 * g >= count) return;
     Place2d at[4];
     bool there[4];

@@ -1,10 +1,10 @@
 // A convolution's weight gradient on tensor cores: part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel]
-// x[c, what the tap reads for the pixel].
+// x[c, pixel that the tap reads].
 // Launched by `GeneralWeightGradient` of launches.py.
 //
 // A stage is a tile of PIXELS pixels: 64 channels of dy, and 32 of x with their halo, each read, scaled and split once
-// and multiplied for all taps. Both lie channels last, so that ldmatrix turns them: terms are pixels here. A line,
-// which has one scale, is a channel's numbers in the stage.
+// and multiplied for all taps. Both lie channels last, and ldmatrix transposes them: terms are pixels. A line, with one
+// scale, is the numbers of a channel in the stage.
 // arch: sm_80, sm_90, sm_100
 #include "gemm_pixels.cuh"
 #include "tensor_pixels.cuh"
@@ -15,9 +15,9 @@ constexpr int TAPS = 3, WARPS = 12;
 // in which a thread's loads are on their way together: a tile of 8 x 16 pixels with a halo of 1
 constexpr int ROUNDS = 6;
 
-// Eight channels of a tile's pixels, by a warp: `read(channel, pixel)` is requested, 0 where there is none, and what
-// inverts the channels' scales, times `by`, is left in `inverse_scale`. The numbers of 32 ROUNDS pixels are on their
-// way together, and stay in registers; of a larger tile the first ones are read again.
+// Copies eight channels of a tile's pixels, by a warp. `read(held, channel, pixel)` loads them, 0 for pixel -1; the
+// inverse scales times `by` go to `inverse_scale`. The numbers of 32 ROUNDS pixels are under way together, and stay in
+// registers; the first ones of a larger tile are read again.
 template <int FORMAT, class To, class Read>
 __device__ __forceinline__ void bring_eight(const To& to, float* inverse_scale, float by, int first, int pixels,
     int halo_pixels, Read read) {
@@ -61,9 +61,9 @@ __device__ __forceinline__ void bring_eight(const To& to, float* inverse_scale, 
     }
 }
 
-// A fragment of 16 lines, columns of `rows` from `line` on, by TERMS terms, of which this lane names or reads its own:
-// as mma takes a's; of b's, [0] and [2] are for the first eight columns. term: of a lane's pixels in order, the row of
-// `rows`: one for ldmatrix, and two where numbers are read one by one.
+// A fragment of 16 lines, columns of `rows` from `line` on, by TERMS terms: as a of mma; of b, [0] and [2] are the
+// first eight columns, [1] and [3] the others. row: rows of this lane's terms: one for ldmatrix, two if numbers are
+// read one by one.
 template <int FORMAT, class From>
 __device__ __forceinline__ void turned(unsigned (&out)[4], const From& rows, int copy, const int (&row)[2], int line) {
     const int lane = threadIdx.x % 32;
@@ -76,9 +76,9 @@ __device__ __forceinline__ void turned(unsigned (&out)[4], const From& rows, int
 }
 
 // x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, k k padded_channels(c)), as finish_weights of gemm_weights.cu
-// reads it. FEW: columns are (channel, tap), 32 a block. Else a block has CHANNELS channels and a box of tap_rows x
-// tap_columns taps, WARPS / 4 TAPS at most. A tile has images x rows x columns pixels. The grid's x counts tiles of
-// outputs first, then channels, then boxes; its y parts of `depth` tiles of pixels.
+// reads it. FEW: columns are (channel, tap), 32 a block; else a block has CHANNELS channels and a box of tap_rows x
+// tap_columns taps, at most WARPS / 4 TAPS. A tile has images x rows x columns pixels. x counts tiles of outputs first,
+// then channels, then boxes; y parts of `depth` tiles of pixels.
 template <int FORMAT, bool FEW>
 __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
     const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h, int w,
@@ -251,8 +251,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
         }
     }
 
-    // Sums leave the registers, a thread's own to places of its own in shared memory, so that what is done with one
-    // stands in the code once, in a loop.
+    // Sums leave the registers for shared memory, so that the code after them stands once, in a loop.
     __syncthreads();  // all threads have read the last tiles
     float* const own = reinterpret_cast<float*>(shared) + threadIdx.x;
 #pragma unroll
@@ -264,8 +263,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
 #pragma unroll
                 for (int l = 0; l < 4; ++l) own[(((tap * 2 + i) * 2 + j) * 4 + l) * 32 * WARPS] = sum[tap][i][j][l];
 
-    // Each channel to its column, and the last ones to those of the group that repeats them; beyond the last one of
-    // less than four there are zeros.
+    // Each channel goes to its column, and the last ones also to those of the group that repeats them; with less than
+    // four channels zeros follow.
     const int padded = padded_channels(c), all = k * k * padded;
     part += static_cast<long long>(blockIdx.y) * o * all;
 #pragma unroll 1

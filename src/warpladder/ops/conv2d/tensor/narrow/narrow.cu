@@ -1,11 +1,11 @@
 // Convolutions of few channels on tensor cores: y[o, pixel] = sum over (tap, channel) of w[o, (tap, channel)]
-// x[channel, what the tap reads for the pixel].
+// x[channel, pixel that the tap reads].
 // Launched by `NarrowPass` of narrow.py.
 //
-// All channels of some rows of an image with their halo fit shared memory, and so do all weights. So a block brings
-// both once, waits once, and then runs a short loop over the taps: with so little to do, code that is long because it
-// is unrolled waits for itself to arrive. A line of x is a pixel's channels, or of what a pool sends back a window's; a
-// line of w is all that an output sums over. Formats, scales: tensor_panels.cuh.
+// All channels of some rows of an image with their halo fit shared memory, and so do all weights. A block copies both,
+// waits once, and then runs a short loop over the taps: with so little work, long unrolled code would wait for itself
+// to arrive. A line of x is the channels of a pixel, or of a window of a pool's gradient; a line of w is all that an
+// output sums over. Formats, scales: tensor_panels.cuh.
 // arch: sm_80, sm_90, sm_100
 #include "async.cuh"
 #include "four.cuh"
@@ -15,12 +15,12 @@
 constexpr int WARPS = 18, TILE = 32, OUTPUTS = 16;  // of a block at most; pixels and outputs of a warp's sums
 constexpr int ROUNDS = 2;                           // in which a thread's loads are on their way together
 
-// x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: what a 2 x 2 pool sends back to it, (n, c, h / 2, w / 2),
-// and `won` of that shape (pooled.cuh). packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS:
-// after ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and argmax as y. has_relu: whether a ReLU follows. relu_mask:
-// null, or as y, the output of a ReLU whose gradient y is. The window is k x k and moves by one pixel. A block has
-// `rows` whole rows of an image's y; the grid's x counts images, its y such rows. by_columns, by_across: inverses
-// (narrow.cuh) of how many pixels, or windows, are read side by side, and of how many are written so.
+// x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: the gradient of a 2 x 2 pool, (n, c, h / 2, w / 2), and
+// pool_argmax as it (pooled.cuh). packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS: after
+// ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and argmax as y. relu_mask: null, or as y: y is 0 where it is not
+// above 0. The window is k x k and moves by one pixel. A block has `rows` whole rows of y of an image; x counts images,
+// y such rows. by_columns, by_across: inverses (narrow.cuh) of the pixels, or windows, of a row that are read, and that
+// are written.
 template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
 __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const float* __restrict__ x, const unsigned char* __restrict__ pool_argmax, const uint4* __restrict__ packed,
@@ -99,9 +99,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     wait_for_copies<0>();
     __syncthreads();
 
-    // A warp's sums: 32 pixels by 16 outputs. Row r of a fragment is pixel r of 16 neighbours; or, of four windows
-    // next to each other, rows 0 to 7 are the upper pixels and 8 to 15 the lower ones, so that a window's two halves
-    // are in lanes g and g ^ 1.
+    // A warp's sums: 32 pixels by 16 outputs. Row r of a fragment is pixel r of 16 neighbours; or, of four neighbouring
+    // windows, rows 0 to 7 are the upper pixels and 8 to 15 the lower ones: a window is in lanes g and g ^ 1.
     const int count = lines * wide, tiles = (count + TILE - 1) / TILE;
     const Divider across{WINDOWS ? wide / 2 : wide, by_across};
 #pragma unroll 1
@@ -129,8 +128,8 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
             for (int e = 0; e < 4; ++e) inverse_scale[e] += 4 * STRIDE * pixels;
         };
 
-        // Without windows, where a lane's four pixels of four outputs go, and what the previous ReLU gave there:
-        // requested before the products, looked at after them.
+        // Without windows, the places of a lane's four pixels of four outputs, and the ReLU mask there, loaded before
+        // the products.
         const long long corner = (static_cast<long long>(image) * o + o0 + 2 * t) * (oh * ow)
             + (row0 * ow + pixel0 + g);
         const auto place = [&](int j, int l, int e) { return corner + ((8 * j + l) * (oh * ow) + 8 * e); };
@@ -186,8 +185,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
             }
 
         const auto scale_inversene = [&](int output) { return SCALED<FORMAT> ? scales[output] : 1.0f; };
-        // of 16 outputs a lane with left pixels keeps the first eight and gives the others, a lane with right pixels
-        // the other way
+        // of 16 outputs a lane with left pixels takes the first eight, a lane with right pixels the others
         if constexpr (WINDOWS) {
             const int odd = g % 2, first = o0 + 8 * odd + 2 * t, plane = high / 2 * across.by;
             const long long target = (static_cast<long long>(image) * o + first) * plane

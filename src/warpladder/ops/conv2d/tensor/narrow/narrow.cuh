@@ -1,13 +1,13 @@
-// Images of few channels on their way to shared memory: eight channels of a pixel by one thread, and of a pool's
-// gradient eight of a window's four pixels.
+// Copies of images of few channels to shared memory: eight channels of a pixel by one thread, and of a pool's gradient
+// eight channels of a window.
 #pragma once
 #include "../halves.cuh"
 #include "tensor_pixels.cuh"
 
-// What inverts the scales of pixels is kept times DOWN, and what inverts those of weights times UP (tensor_panels.cuh).
+// Inverse scales of pixels are stored times DOWN, those of weights times UP (tensor_panels.cuh).
 
-// Divides numbers below 2^16 by one and the same: a multiplication by its inverse, which dividers.py computes, where a
-// division takes twenty instructions.
+// Divides numbers below 2^16 by a fixed one: a multiplication by its inverse, which dividers.py computes, in place of
+// twenty instructions.
 struct Divider {
     int by;
     unsigned inverse;  // 2^32 / by, rounded up; 0 for 1
@@ -15,7 +15,7 @@ struct Divider {
     __device__ __forceinline__ int quotient(unsigned x) const { return __umulhi(x, inverse) + (inverse == 0 ? x : 0u); }
 };
 
-// Eight numbers as a format has them, 16 bits each: the high halves, and in SPLIT the low ones.
+// Eight numbers in a format, 16 bits each: the high halves, and in SPLIT the low ones.
 template <int FORMAT>
 struct Eight {
     unsigned high[4], low[4];
@@ -26,9 +26,9 @@ struct Eight {
     }
 };
 
-// Rows of CHANNELS numbers in shared memory, each a pixel's channels: high halves, low halves, and 16 bytes for what
-// inverts the row's scale. So rows are an odd number of 16 bytes apart, and eight neighbours, which ldmatrix reads at a
-// time, are in different banks.
+// Rows of CHANNELS numbers in shared memory, each the channels of a pixel: high halves, low halves, and 16 bytes for
+// the inverse scale. Rows are an odd number of 16 bytes apart: eight neighbours, which ldmatrix reads at a time, are in
+// different banks.
 template <int FORMAT, int CHANNELS>
 struct Lines {
     // of 16 bytes
@@ -39,8 +39,7 @@ struct Lines {
         return chunks + row * STRIDE + copy * CHUNKS + chunk; }
     __device__ __forceinline__ float* inverse_scale(int row) const {
         return reinterpret_cast<float*>(chunks + row * STRIDE + COPIES * CHUNKS); }
-    // Stores a row's eight channels: `wanted` has a mask for each word of two numbers, and a number that its mask
-    // leaves out is stored as 0.
+    // Stores eight channels of a row: `wanted` has a mask for each word of two numbers; masked numbers are stored as 0.
     __device__ __forceinline__ void put(const Eight<FORMAT>& x, const unsigned (&wanted)[4], int row, int chunk) const {
         uint4* to = chunks + row * STRIDE + chunk;
         to[0] = make_uint4(x.high[0] & wanted[0], x.high[1] & wanted[1], x.high[2] & wanted[2], x.high[3] & wanted[3]);
@@ -54,8 +53,8 @@ struct Lines {
     }
 };
 
-// Whole rows of an image (channels, high, wide) with what a window sees around them: `rows` x `columns` pixels from
-// (row0, column0) on, zeros outside.
+// Whole rows of an image (channels, high, wide) with the halo of a window: `rows` x `columns` pixels from (row0,
+// column0) on, zeros outside.
 struct Halo {
     int channels, high, wide, row0, column0, rows, columns;
 
@@ -65,8 +64,7 @@ struct Halo {
     __device__ __forceinline__ int along() const { return ((column0 + columns - 1) >> 1) - (column0 >> 1) + 1; }
 };
 
-// Channels first to first + 7 of the halo's pixel number `pixel`; zeros where there are none. columns: divides by the
-// halo's.
+// Channels first to first + 7 of pixel number `pixel` of the halo, zeros outside. columns: divides by the halo's.
 __device__ __forceinline__ void read_pixel(float (&out)[8], const float* image, const Halo& halo,
     const Divider& columns, int pixel, int first) {
     const int line = columns.quotient(pixel), row = halo.row0 + line,
@@ -79,13 +77,13 @@ __device__ __forceinline__ void read_pixel(float (&out)[8], const float* image, 
 }
 
 // A window of a 2 x 2 pool: the pool's gradient, 0 where the maximum is not above 0, and the argmax (pooled.cuh) of
-// eight channels; and the window's first pixel in the halo, which may lack it.
+// eight channels; and the first pixel of the window in the halo, or outside it.
 struct WindowGradient {
     float g[8];
     int pool_argmax[8], row, column;
 
     // Window number `number` of those that the halo touches. pooled, argmax: (channels, high / 2, wide / 2). along:
-    // divides by the halo's windows side by side.
+    // divides by the windows of a row of the halo.
     __device__ __forceinline__ void read(const float* pooled, const unsigned char* argmax, const Halo& halo,
         const Divider& along, int number, int first) {
         const int line = along.quotient(number), down = (halo.row0 >> 1) + line,
@@ -105,13 +103,13 @@ struct WindowGradient {
         for (int i = 0; i < 8; ++i) g[i] = pool_argmax[i] < 4 ? g[i] : 0.0f;
         row = 2 * down - halo.row0, column = 2 * across - halo.column0;
     }
-    // The halo's number of the window's pixel at `place`; -1 where the halo lacks it.
+    // Number in the halo of the window's pixel at `place`; -1 outside.
     __device__ __forceinline__ int pixel(const Halo& halo, int place) const {
         const int at = row + place / 2, col = column + place % 2;
         return static_cast<unsigned>(at) < static_cast<unsigned>(halo.rows)
             && static_cast<unsigned>(col) < static_cast<unsigned>(halo.columns) ? at * halo.columns + col : -1;
     }
-    // Which of the eight numbers are that pixel's, as masks of two 16 bits each.
+    // Masks, for two 16 bits each, of those of the eight numbers that belong to that pixel.
     __device__ __forceinline__ void of_pixel(unsigned (&wanted)[4], int place) const {
 #pragma unroll
         for (int i = 0; i < 4; ++i)

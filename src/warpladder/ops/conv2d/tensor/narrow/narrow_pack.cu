@@ -7,9 +7,8 @@
 // of a block, at least as many as eights of an output's weights: 5 x 5 taps of 32 channels have 100
 constexpr int THREADS = 128;
 
-// One output's weights: rows (taps, width) of CHANNELS numbers, and after all of them what inverts the outputs' scales.
-// w: (outputs, inputs, taps); swapped: (inputs, outputs, taps), and taps in the other order, as the convolution has
-// them that goes the other way.
+// One output's weights: rows (taps, width) of CHANNELS numbers, and after all of them the outputs' inverse scales. w:
+// (outputs, inputs, taps); swapped: (inputs, outputs, taps), and taps in reverse, for the other direction.
 template <int FORMAT, int CHANNELS>
 __device__ void pack(uint4* packed, const float* w, int output, int outputs, int width, int inputs, int taps,
     bool swapped) {
@@ -42,8 +41,8 @@ __device__ void pack(uint4* packed, const float* w, int output, int outputs, int
     if (chunk == 0) packed[row * Panel::STRIDE + Panel::STRIDE - 1] = make_uint4(0, 0, 0, 0);  // between rows
 }
 
-// A layer's weights w (o, c, k, k), for its forward pass (`o_width` blocks, one for an output), and for its input
-// gradient (`c_width` blocks), if `backward` is not null. o_width, c_width: o and c, rounded up to 16 or 32. taps: k k.
+// Packs weights w (o, c, k, k) for the forward pass (`o_width` blocks, one for an output), and for the input gradient
+// (`c_width` blocks) unless `backward` is null. o_width, c_width: o and c, rounded up to 16 or 32. taps: k k.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS) pack_narrow(const float* __restrict__ w, int o, int c, int taps, int o_width,
     int c_width, uint4* __restrict__ forward, uint4* __restrict__ backward) {

@@ -1,25 +1,25 @@
 // The weight gradient of a convolution of few channels on tensor cores: part[o, (tap, c)] = sum over a part of the
-// pixels of dy[o, pixel] x[c, what the tap reads].
+// pixels of dy[o, pixel] x[c, pixel that the tap reads].
 // Launched by `NarrowWeightGradient` of narrow.py.
 //
-// A block brings all channels of some rows, of dy and of x with its halo, once; where a pool follows, dy straight from
-// the pool's gradient and argmax pixels. Both lie channels last, and ldmatrix turns them: terms are pixels. A line is a
-// channel's numbers in the block's rows: they stay in registers until its largest is known. A block has 16 channels of
-// x, a warp up to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels; sums leave the tensor
-// cores after those 32 (tensor_panels.cuh).
+// A block copies all channels of some rows, of dy and of x with its halo, once; after a pool dy from the pool's
+// gradient and argmax. Both lie channels last, and ldmatrix transposes them: terms are pixels. A line is the numbers of
+// a channel in these rows, which stay in registers until the largest is known. A block has 16 channels of x, a warp up
+// to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels; sums leave the tensor cores after
+// those 32 (tensor_panels.cuh).
 // arch: sm_80, sm_90, sm_100
 #include "four.cuh"
 #include "narrow.cuh"
 
 constexpr int CHANNELS = 16, MOST = 12;  // of a block: channels of x, warps at most
 
-// How many warps have all taps of a k x k window together, each up to three of a row; and how many a block has, in
-// whole groups of these.
+// Warps that have all taps of a k x k window together, each up to three of a row; and warps of a block, whole groups of
+// these.
 __device__ constexpr int units_of(int k) { return (k + 2) / 3 * k; }
 __device__ constexpr int warps_of(int k) { return MOST / units_of(k) * units_of(k); }
 
-// Joins the numbers that EACH lanes have of eight channels. A lane keeps half of what it has at each step and gives the
-// other half away; in the end mine[0] is all lanes' of the channel whose number is returned.
+// Joins the numbers that EACH lanes have of eight channels: at each step a lane gives half of its numbers away. In the
+// end mine[0] is the result of the channel whose number is returned.
 template <int EACH, typename T, typename Join>
 __device__ __forceinline__ int join_channels(T (&mine)[8], Join join) {
     const int lane = threadIdx.x % 32;
@@ -35,14 +35,14 @@ __device__ __forceinline__ int join_channels(T (&mine)[8], Join join) {
     return lane % 2 * 4 + lane / 2 % 2 * 2 + lane / 4 % 2;
 }
 
-// The largest of each of eight channels' numbers, as bits, goes to largest[0] to [7].
+// The bits of the largest of each of eight channels' numbers go to largest[0] to [7].
 template <int EACH>
 __device__ __forceinline__ void largest_of_channels(unsigned (&mine)[8], unsigned* largest) {
     const int channel = join_channels<EACH>(mine, [](unsigned a, unsigned b) { return max(a, b); });
     if (threadIdx.x % EACH < 8) atomicMax(largest + channel, mine[0]);
 }
 
-// The scales of eight channels whose numbers' largest are known, and eight such numbers scaled.
+// The scales of eight channels from their largest numbers, and eight numbers scaled.
 template <int FORMAT>
 struct Scales {
     float by[8];
@@ -58,12 +58,11 @@ struct Scales {
     }
 };
 
-// x: (n, c, h, w), of which a block has 16 channels. dy: (n, o, oh, ow), o <= WIDTH; POOLED: what a 2 x 2 pool sends
-// back, (n, o, oh / 2, ow / 2), and `won` of that shape. c and o are multiples of 8. part: (parts, o, K K, c), as
+// x: (n, c, h, w), of which a block has 16 channels. dy: (n, o, oh, ow), o <= WIDTH; POOLED: the gradient of a 2 x 2
+// pool, (n, o, oh / 2, ow / 2), and pool_argmax as it. c and o are multiples of 8. part: (parts, o, K K, c), as
 // finish_weights of gemm_weights.cu reads it. db_part: (parts, o), sums of dy. A tile is `rows` whole rows of an image;
-// a block has `depth` tiles, one after another. The grid's x counts such parts, its y 16 channels of x each. bands:
-// tiles of an image. by_wide, by_ow, by_windows: inverses (narrow.cuh) of columns of x's tile, of dy's, and of windows
-// side by side.
+// a block has `depth` tiles. x counts such parts, y 16 channels of x each. bands: tiles of an image. by_wide, by_ow,
+// by_windows: inverses (narrow.cuh) of columns of the tile of x, of that of dy, and of windows of a row.
 // local memory: correlate_narrow: with 5 x 5 taps, on sm_100, up to six words that a thread reads once in
 // a tile are spilled, no sums
 template <int FORMAT, int K, int WIDTH, bool POOLED>

@@ -1,5 +1,5 @@
-// What a convolution of few outputs after an upsampling by 2 has in common on its ways, where products come first and
-// shifts afterwards (shifted.cu).
+// Common parts of a convolution of few outputs after an upsampling by 2, with products first and shifts afterwards
+// (shifted.cu).
 //
 // Of a window of 3 x 3 after an upsampling there are 16 numbers for each pair of an output and a channel, the 4 x 4
 // kernel of folded.cuh. With at most four outputs they are the 64 columns of one product with the small image: column 4
@@ -24,7 +24,7 @@ constexpr int OUTPUTS = 4, COLUMNS = 16 * OUTPUTS, PIECES = 4;
 template <int FORMAT>
 constexpr int COPIES = FORMAT == SPLIT ? 2 : 1;
 
-// Where 16 bytes of a piece lie, by the row and which of its eight they are.
+// Place of 16 bytes of a piece, by the row and their number among its eight.
 __device__ __forceinline__ int place(int row, int part) { return row * 128 + (part ^ row % 8) * 16; }
 
 // 64 terms of 64 x 64 sums, of pieces in which terms go down the rows or along them; of halves al bh, ah bl, ah bh: the
@@ -61,8 +61,8 @@ __device__ __forceinline__ void copy_pieces(char* to, const uint4* from, int cou
         copy_sixteen(reinterpret_cast<uint4*>(to) + i * THREADS + threadIdx.x, from + i * THREADS + threadIdx.x, 1);
 }
 
-// 64 channels of an image of at most 256 pixels, on their way from memory: a thread has four neighbouring pixels of
-// eight channels. Beyond the image are zeros.
+// 64 channels of an image of at most 256 pixels, in registers: a thread has four neighbouring pixels of eight channels,
+// zeros outside.
 struct Chunk {
     float4 four[8];
 

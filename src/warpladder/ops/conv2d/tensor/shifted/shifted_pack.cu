@@ -1,11 +1,9 @@
-// Weights of a convolution of few outputs after an upsampling by 2, for products that come before shifts
-// (shifted.cu): once a step.
+// Weights of a convolution of few outputs after an upsampling by 2, for products that come before shifts (shifted.cu).
 // Launched by `ShiftedConvolution` of shifted.py.
 //
-// A piece has 64 channels, each with 64 columns: 16 numbers of the folded weights (folded.cuh) times four outputs, of
-// which those that are not there are zeros. Sums of y run down the rows of a piece, and those of dx along them. In bf16
-// one piece serves both; SPLIT and HALF have scales, of y one for an output, and of dx one for a channel, and so a
-// piece for each.
+// A piece has 64 channels, each with 64 columns: 16 numbers of the folded weights (folded.cuh) times four outputs,
+// zeros for absent ones. Sums of y run down the rows of a piece, and those of dx along them. In bf16 one piece serves
+// both; SPLIT and HALF have scales, of y one for an output, and of dx one for a channel, and so a piece for each.
 // arch: sm_80, sm_90, sm_100
 // instance: pack_shifted<SPLIT>; pack_shifted<BF16>; pack_shifted<HALF>
 #include "../folded.cuh"
@@ -13,8 +11,8 @@
 
 constexpr int THREADS = 256, WARPS = THREADS / 32, OUTPUTS = 4, WORDS = 64 * 32;  // words of a piece
 
-// Number (a, b) = (number / 4, number % 4) of the folded weights of an output and a channel, 0 where there is no such
-// output. w: (o, c, 3, 3).
+// Number (a, b) = (number / 4, number % 4) of the folded weights of an output and a channel, 0 without such an output.
+// w: (o, c, 3, 3).
 __device__ __forceinline__ float weight(const float* __restrict__ w, int output, int channel, int number, int o, int c)
     {
     return output < o ? folded(w + (static_cast<long long>(output) * c + channel) * 9, number / 4, number % 4, 4, 2)

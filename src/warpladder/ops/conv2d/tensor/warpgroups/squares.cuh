@@ -1,8 +1,8 @@
 // Squares of pixels, and the ring through which the copy engine (TMA) brings them to a warpgroup's products (wgmma).
 //
-// A piece of 8 kB in shared memory has 64 rows of 128 bytes: either a square of 8 x 8 pixels of an image that lies
-// channels last, 64 channels of each, or 64 terms of 64 outputs of packed weights. What of a square lies next to its
-// image arrives as zeros: that is the padding, and the images' ragged edge.
+// A piece of 8 kB in shared memory has 64 rows of 128 bytes: a square of 8 x 8 pixels of an image with 64 channels of
+// each, channels last, or 64 terms of 64 outputs of packed weights. Pixels outside the image arrive as zeros: the
+// padding, and the ragged edge.
 #pragma once
 #include "../taps.cuh"
 #include "tensor_panels.cuh"
@@ -14,8 +14,8 @@ constexpr int SIDE = 8, PIECE = 64 * 128, THREADS = 384, GROUPS = 2;
 // columns of a warpgroup's sums, two pieces of the second factor
 constexpr int COLUMNS = 128;
 
-// Of what is multiplied in 64 terms, `FIRST` pieces of the first factor and `SECOND` of the second one, twice where
-// numbers are split into halves.
+// A ring of stages for 64 terms: `FIRST` pieces of the first factor and `SECOND` of the second one, twice if numbers
+// are split into halves.
 template <int FORMAT, int FIRST, int SECOND>
 struct Ring {
     static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, HALF_BYTES = (FIRST + SECOND) * PIECE,
@@ -53,8 +53,8 @@ __device__ __forceinline__ void multiply_step(float (&sum)[COLUMNS / 2], const c
     }
 }
 
-// 64 terms of 64 x 128 sums; of halves al bh, ah bl, ah bh: the small ones first. `half` bytes further lie the low
-// halves.
+// 64 terms of 64 x 128 sums; of halves al bh, ah bl, ah bh: the small ones first. The low halves are `half` bytes
+// further.
 template <int FORMAT, bool ACROSS_PIXELS>
 __device__ __forceinline__ void multiply_terms(float (&sum)[COLUMNS / 2], const char* first, const char* second,
     int half, bool add) {
@@ -68,8 +68,8 @@ __device__ __forceinline__ void multiply_terms(float (&sum)[COLUMNS / 2], const 
             );
 }
 
-// Squares of n images, along an image's rows first: how many there are, and where number `square` of them begins.
-// Beyond the last one: image n or later.
+// Squares of n images, by row: their number, and the first pixel of square number `square`. Beyond the last one: image
+// n or later.
 struct Squares {
     int across, down, n;
     __device__ __forceinline__ Squares(int n_, int h, int w) : across((w + SIDE - 1) / SIDE),
@@ -82,7 +82,7 @@ struct Squares {
     __device__ __forceinline__ int column(int square) const { return square % across * SIDE; }
 };
 
-// What inverts an image's scale of 64 channels. Squares beyond the last image have zeros only.
+// Inverse scale of 64 channels of an image; squares beyond the last image have zeros only.
 __device__ __forceinline__ float inverse_scale_at(const float* inverse_scale, int image, int n, int channels, int block)
     {
     return inverse_scale[min(image, n - 1) * (channels / 64) + min(block, channels / 64 - 1)];

@@ -1,11 +1,9 @@
-// Sums of warpgroup products on their way out: through shared memory, so that what is written are whole pieces of an
-// image's rows, by little code.
+// Sums of warpgroup products, written through shared memory as whole pieces of image rows, with little code.
 //
-// Registers cannot be counted through by a loop. Whatever is done with a sum where it lies, in its register, stands in
-// the machine code once for each of a thread's 128 sums. That made 154 kB of `convolve<BF16, 2>`, more than an
-// instruction cache of 128 kB holds, and it took 8 to 24 us for a tile's sums. So only the copy to shared memory is
-// written out for each register, and everything else is a loop that reads from there. A warp has 16 pixels of a square,
-// two rows of 8, and brings 64 outputs of them at a time to 4 kB of its own: no other warp has to be waited for.
+// A loop cannot index registers: code that uses a sum in its register stands once for each of a thread's 128 sums. That
+// made 154 kB of `convolve<BF16, 2>`, more than an instruction cache of 128 kB, and 8 to 24 us for the sums of a tile.
+// So only the copy to shared memory is unrolled, and all else is a loop that reads from there. A warp has 16 pixels of
+// a square, two rows of 8, and copies 64 outputs of them at a time to its own 4 kB, without waiting for others.
 #pragma once
 #include "ahead.cuh"
 #include "four.cuh"
@@ -16,15 +14,15 @@ enum { PLAIN = 0, RELU = 1, POOL = 2 };  // what is done with a sum and its bias
 
 constexpr int STAGED = 64 * 16;  // floats of a warp in shared memory: 64 outputs of 2 x 8 pixels
 
-// Where a sum lies: two outputs have 32 numbers, a number for each bank, and what four pairs of outputs have of a row
-// of pixels lies in four different places of them. So both the lanes of a fragment (four pairs of outputs, 8 pixels)
-// and lanes that read 16 bytes each meet every bank once.
+// Place of a sum: two outputs have 32 numbers, a number for each bank, and four pairs of outputs have a row of pixels
+// in four different places of them. So the lanes of a fragment (four pairs of outputs, 8 pixels), and lanes that read
+// 16 bytes each, meet every bank once.
 __device__ __forceinline__ int staged_at(int output, int pixel) {
     const int pair = output / 2;
     return pair * 32 + ((output % 2 * 16 + pixel) ^ (pair % 4 * 8));
 }
 
-// A lane's share of 64 outputs of a warp's rows of D (wgmma.cuh), from number FIRST of its sums on.
+// Copies a lane's share of 64 outputs of a warp's rows of D (wgmma.cuh), from number FIRST of its sums on.
 template <int FIRST, int N>
 __device__ __forceinline__ void stage(float* staging, const float (&sum)[N]) {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -36,9 +34,9 @@ __device__ __forceinline__ void stage(float* staging, const float (&sum)[N]) {
     }
 }
 
-// Where sums go and what becomes of them. inverse_scale: (o,), of formats with scales; bias: (o,) or null. y: (n, o,
-// apart h, apart w), of POOL (n, o, h / 2, w / 2). relu_mask: null, or as y, the output of a ReLU whose gradient y is.
-// argmax: null, or as y of POOL. packed: null, or y in bf16 with its channels last.
+// Destination of sums. inverse_scale: (o,), of formats with scales; bias: (o,) or null. y: (n, o, spacing h, spacing
+// w), of POOL (n, o, h / 2, w / 2). relu_mask: null, or as y: y is 0 where it is not above 0. argmax: null, or as y of
+// POOL. packed: null, or y in bf16, channels last.
 struct Out {
     const float *__restrict__ inverse_scale, *__restrict__ bias, *__restrict__ relu_mask;
     float* __restrict__ y;
@@ -46,14 +44,14 @@ struct Out {
     unsigned short* __restrict__ packed;
     int n, h, w, o, after, spacing;
 
-    // Whether rows of `wide` numbers can be read and written by 16 bytes from every fourth number on.
+    // True if rows of `wide` numbers can be read and written by 16 bytes from every fourth number on.
     __device__ __forceinline__ bool by_four(int wide) const {
         return (reinterpret_cast<unsigned long long>(y) | reinterpret_cast<unsigned long long>(relu_mask)) % 16 == 0
             && wide % 4 == 0;
     }
 };
 
-// What sums of an output become: their scale inverted, the bias added, ReLU.
+// End of a sum of an output: inverse scale, bias, ReLU.
 template <int FORMAT>
 struct Finish {
     float by, bias;
@@ -98,8 +96,8 @@ __device__ __forceinline__ void write_rows(const float* staging, const Out& to, 
     }
 }
 
-// Requests what write_rows will read of `relu_mask`: 64 outputs of a warp's two rows of pixels, so that it lies in the
-// second-level cache by then. To be called before the products, after which nothing of it is felt.
+// Prefetches what write_rows will read of `relu_mask`: 64 outputs of a warp's two rows of pixels. Called before the
+// products, which hide it.
 __device__ __forceinline__ void fetch_below(const Out& to, int image, int row, int column, int first) {
     const int lane = threadIdx.x % 32, line = row + lane % 2;
     if (image >= to.n || first >= to.o || line >= to.h || column >= to.w) return;
@@ -110,9 +108,8 @@ __device__ __forceinline__ void fetch_below(const Out& to, int image, int row, i
     for (int q = 0; q < 4; ++q, from += 16 * plane) fetch_ahead(from);
 }
 
-// What write_rows does, pixel by pixel: of rows that 16 bytes do not divide, and of an upsampled image, of which these
-// are every second pixel of every second row, from the class's first pixel on. A lane has a pixel of every second
-// output.
+// As write_rows, pixel by pixel: for rows that 16 bytes do not divide, and for an upsampled image, of which these are
+// every second pixel of every second row from the class's first pixel on. A lane has a pixel of every second output.
 template <int FORMAT>
 __device__ __forceinline__ void write_pixels(const float* staging, const Out& to, int image, int row, int column,
     int of_class, int first) {
@@ -205,8 +202,7 @@ __device__ __forceinline__ void write_pooled(const float* staging, const Out& to
     }
 }
 
-// All that becomes of what a warp has staged: 64 outputs from `first` on, of two rows of 8 pixels from `row` and
-// `column` on.
+// Writes all that a warp has staged: 64 outputs from `first` on, of two rows of 8 pixels from `row` and `column` on.
 template <int FORMAT>
 __device__ __forceinline__ void write_staged(const float* staging, const Out& to, int image, int row, int column,
     int of_class, int first) {

@@ -1,10 +1,10 @@
-// What warpgroup products of convolutions (warpgroups.cu, warpgroup_weights.cu) read: images channels last and weights
-// by terms, both in 16 bits.
+// Factors of warpgroup products of convolutions (warpgroups.cu, warpgroup_weights.cu): images channels last and weights
+// by terms, in 16 bits.
 // Launched by `PackedImages` and `PackedWeights` of images.py.
 //
 // bf16 rounds. SPLIT, fp32, makes two halves of each number, and HALF, fp16, one, times a power of two that brings the
-// largest to 2^14 or a little above: of 64 channels of an image, so that one scale serves all taps and sums over pixels
-// too; of weights, of all terms of an output.
+// largest to 2^14 or a little above: of 64 channels of an image, so that one scale serves all taps and sums over
+// pixels; of weights, of all terms of an output.
 // arch: sm_80, sm_90, sm_100
 #include "../folded.cuh"
 #include "../halves.cuh"
@@ -14,9 +14,9 @@
 constexpr int THREADS = 256, AT_ONCE = THREADS / 32;
 constexpr int MOST = 512;                             // threads of a block that packs pixels, at most
 
-// What images are made of as they are packed, and what stands between: x (n, c, h, w), and y null, or as x, the output
-// of a ReLU whose gradient x is; or, with `argmax`, x (n, c, h / 2, w / 2), the gradient of a 2 x 2 pool, and likewise
-// the places (pooled.cuh) that it goes back to: zero everywhere else.
+// Images before packing: x (n, c, h, w), and y null, or as x, the output of a ReLU whose gradient x is; or, with
+// `argmax`, x (n, c, h / 2, w / 2), the gradient of a 2 x 2 pool, and its argmax indices (pooled.cuh): zero everywhere
+// else.
 struct Given {
     const float *__restrict__ x, *__restrict__ y;
     const unsigned char* __restrict__ argmax;

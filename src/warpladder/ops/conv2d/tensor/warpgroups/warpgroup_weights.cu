@@ -2,12 +2,12 @@
 // dy[pixel, o] x[pixel + tap, c].
 // Launched by `correlate` of warpgroups.py.
 //
-// Sums run over pixels, which go down the rows of both factors' pieces: wgmma takes numbers of 16 bits so, and nothing
-// is turned. A stage is one square of pixels: 128 outputs of dy, and for each of PIECES (tap, 128 channels) the square
-// of x that the tap reads. After an upsampling by 2 the roles are exchanged: `gradient` is the small image x, and
-// `pixels` is dy by classes (GATHERED of taps.cuh). bf16: sums stay in the tensor cores. SPLIT, fp32: they leave them
-// after each square, are scaled back, and added up by additions that round. HALF, fp16: likewise, but after all squares
-// of an image, which have one scale, or after nine.
+// Sums run over pixels, which go down the rows of the pieces of both factors: wgmma takes 16-bit numbers so, and
+// nothing is transposed. A stage is one square of pixels: 128 outputs of dy, and for each of PIECES (tap, 128 channels)
+// the square of x that the tap reads. After an upsampling by 2 the roles are exchanged: `gradient` is the small image
+// x, and `pixels` is dy by classes (GATHERED of taps.cuh). bf16: sums stay in the tensor cores. SPLIT, fp32: they leave
+// after each square, and are scaled and added by additions that round. HALF, fp16: likewise after all squares of an
+// image, which have one scale, or after nine.
 // arch: sm_90a
 #include "squares.cuh"
 
