@@ -44,8 +44,7 @@ __device__ __forceinline__ void commit_copies() {
 #endif
 }
 
-// Waits until at most PENDING of this thread's groups are under way; a barrier must follow for the copies of other
-// threads.
+// Waits until at most PENDING of this thread's groups are under way; for other threads' copies a barrier follows.
 template <int PENDING>
 __device__ __forceinline__ void wait_for_copies() {
 #ifdef __CUDA_EMU__

@@ -112,8 +112,7 @@ __device__ __forceinline__ void copy_pixels(void* to, const TensorMap& from, int
                  ::"r"(in_shared(to)), "l"(&from), "r"(channel), "r"(column), "r"(row), "r"(image),
                      "r"(in_shared(barrier)) : "memory");
 }
-// Begins to copy a tile to several blocks of the cluster, a bit for each: to the same place of each, with its own
-// barrier.
+// Begins to copy a tile to several blocks of the cluster, a bit for each: to one place, with its own barrier.
 __device__ __forceinline__ void copy_tile_to(unsigned blocks, void* to, const TensorMap& from, int column, int row,
     Barrier* barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"

@@ -8,8 +8,7 @@ constexpr int COLUMNS = 32;  // numbers whose sums a block computes: a lane of e
 constexpr int AT_ONCE = 16;  // rows that a lane asks for before it adds any
 
 // The sum over rows (many, pitch) of this lane's column, a number of the gradient: each warp adds every PARTS-th row,
-// the first warp the warps' sums. to: its destination, null for lanes without a column. Every thread of a block of
-// PARTS warps calls it.
+// the first warp the warps' sums. to: its destination, null for lanes without a column. By all threads of PARTS warps.
 template <int PARTS>
 __device__ void sum_rows(const float* __restrict__ rows, int many, int pitch, int column, float* to, const Flat& flat) {
     __shared__ float held[PARTS][COLUMNS];
@@ -47,8 +46,7 @@ struct SmallSums {
     }
 };
 
-// The log's entry from losses and counts (many,). Every thread of a block of PARTS warps calls it. log_loss: null
-// without a loss.
+// The log's entry from losses and counts (many,). By all threads of PARTS warps. log_loss: null without a loss.
 template <int PARTS>
 __device__ void sum_log(const double* __restrict__ lost, const int* __restrict__ hits, int many, int* step,
     double* log_loss, long long* log_correct, int batch, int first, int last) {

@@ -1,8 +1,7 @@
 // Sums of products in a fixed order.
 #pragma once
 
-// The sum of a[t * a_step] * b[t * b_step], t = 0 ... n - 1, in four interleaved chains: while one waits for its
-// addition, the others go on.
+// The sum of a[t * a_step] * b[t * b_step], t = 0 ... n - 1, in four interleaved chains, to hide latency.
 __device__ inline float dot_row(const float* a, long long a_step, const float* b, long long b_step, int n) {
     float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
     int t = 0;

@@ -39,8 +39,7 @@ struct Tile {
     static_assert(WARPS_M * WARPS_N * 32 == THREADS && STAGES >= 2, "the warps cover the tile");
 };
 
-// Places of a thread's sums in the tile: the first of chunk i of four rows is row(i), of chunk j of four columns
-// column(j).
+// Places of a thread's sums in the tile: chunk i of four rows begins at row(i), chunk j of columns at column(j).
 template <class T>
 struct Place {
     int m, n;

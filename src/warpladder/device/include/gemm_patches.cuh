@@ -4,14 +4,13 @@
 #include "gemm_panels.cuh"
 
 // Direction of a convolution. TRANSPOSED and MERGED read the small image and write the large one: by classes of pixels
-// that meet the same taps, or, for few outputs, all classes at once, each with rows of its own and zeros for taps that
-// it does not meet.
+// that meet the same taps, or, for few outputs, all classes at once, with zeros for taps that one does not meet.
 enum { FORWARD = 0, TRANSPOSED = 1, MERGED = 2 };
 
 // One axis of a convolution that reads `taps` neighbours for each output.
 //
-// Output p (of `count`) is pixel begin + p * step of the written image, and reads first + p * stride + t, t = 0 ...
-// taps - 1, of the other.
+// Output p is pixel begin + p * step of the written image, and reads first + p * stride + t, t = 0 ... taps - 1, of the
+// other.
 struct Axis {
     int taps, stride, first;  // reading
     int count, step, begin;   // writing
@@ -65,8 +64,7 @@ struct Images {
     Axis down, along;
 };
 
-// Pixels that a thread copies: numbers threadIdx.x, threadIdx.x + THREADS, ... of the tile, or one that several threads
-// share.
+// Pixels that a thread copies: numbers threadIdx.x, threadIdx.x + THREADS, ... of the tile, or a shared one.
 template <class T, bool WINDOWS>
 struct PatchPixels {
     static constexpr int COUNT = T::BN > T::THREADS ? T::BN / T::THREADS : 1;
@@ -147,8 +145,7 @@ struct ChannelPatches {
     }
 };
 
-// A row of a panel: its offset from a pixel's first tap, and the tap, down in the upper half of `where` and along in
-// the lower.
+// A row of a panel: its offset from a pixel's first tap, and the tap: in `where` down is the upper half.
 struct Tap {
     int offset, where;
 };

@@ -36,8 +36,7 @@ struct PixelPanels {
 
     __device__ __forceinline__ static int lane() { return threadIdx.x % 8; }
     __device__ __forceinline__ static int number() { return threadIdx.x / 8; }
-    // Channel of a group that is copied as number i: neighbouring rows of threads begin with different ones, so that a
-    // warp writes 32 banks.
+    // Channel of a group that is copied as number i: rows of threads begin differently, to write 32 banks.
     __device__ __forceinline__ static int turn(int i) { return i ^ (number() % 4); }
 
     // The panels begin with channel `output` of dy, column `first`, and pixel `pixel` of `end`.

@@ -1,5 +1,4 @@
-// One step of a matrix product by the tensor cores: d += a b, by a whole warp, each lane with its share, its fragment;
-// and what fills fragments.
+// One step of a matrix product by the tensor cores: d += a b, by a whole warp, a fragment for each lane; and loads.
 //
 // With g = lane / 4 and t = lane % 4 a lane has, of d (16, 8) float32,
 //     d[0], d[1] = row g, columns 2t and 2t + 1;  d[2], d[3] = the same of row g + 8;
@@ -8,8 +7,7 @@
 //     b[0] = rows 2t, 2t + 1 of column g;  b[1] = 8 rows further;
 // of a (16, 8) and b (8, 8) in tf32, one in each word,
 //     a[0] = (g, t), a[1] = (g + 8, t), a[2] = (g, t + 4), a[3] = (g + 8, t + 4);  b[0] = (t, g), b[1] = (t + 4, g).
-// The tensor cores cut off what they add and do not round it. bf16 and tf32 want sm_80 or newer, half sm_80 for this
-// shape.
+// The tensor cores truncate what they add. bf16, tf32, and half in this shape need sm_80 or newer.
 #pragma once
 
 #ifdef __CUDA_EMU__

@@ -3,8 +3,7 @@
 #include "nan.cuh"
 #include "sgd.cuh"
 
-// Flat arrays of one layout; params is null if another launch updates. Gradients are clipped to [-limit, limit];
-// infinity does not clip.
+// Flat arrays of one layout; params: null if another launch updates. limit: of clipped gradients, or infinity.
 struct Flat {
     float *grads, *params, *momentum_buffer;
     Sgd sgd;

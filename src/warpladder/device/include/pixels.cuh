@@ -2,8 +2,7 @@
 #pragma once
 
 // A byte in bits 16 to 23 of a word is, as a float, exactly byte * 2^-133: one instruction, where the value costs two.
-// Its factor must be UP times as large, so that products stay in range, and their sum is multiplied by BACK. Floats
-// stay as they are.
+// Its factor is UP times as large, to stay in range, and the sum is multiplied by BACK. Floats stay unchanged.
 template <class Pixel>
 struct Faint {
     static constexpr float UP = sizeof(Pixel) == 1 ? 0x1p66f : 1.0f, BACK = sizeof(Pixel) == 1 ? 0x1p67f : 1.0f;
@@ -43,8 +42,7 @@ struct Pixels {
     // Floats only.
     __device__ __forceinline__ void set(int e, float value) { word[e] = __float_as_uint(value); }
 
-    // Number e as a float. A byte in the last bits of 2^23 makes the float 2^23 + byte: two fast instructions in place
-    // of a slow conversion.
+    // Number e as a float. 2^23 with a byte in its last bits is 2^23 + byte: two fast instructions, no conversion.
     __device__ __forceinline__ float operator[](int e) const {
         if constexpr (sizeof(Pixel) == 4) return __uint_as_float(word[e]);
         else return __uint_as_float(__byte_perm(word[e / 4], 0x4B000000u, 0x7650u + e % 4)) - 8388608.0f;

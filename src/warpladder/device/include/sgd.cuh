@@ -8,8 +8,7 @@ struct Sgd {
     float decay;
 };
 
-// g += decay * w; v = momentum * v + g; w -= rate * v, with Nesterov rate * (g + momentum * v). Without momentum w -=
-// rate * g, and v stays.
+// g += decay * w; v = momentum * v + g; w -= rate * v, with Nesterov rate * (g + momentum * v). Without: w -= rate * g.
 __device__ __forceinline__ void sgd_update(float& w, float g, float& v, const Sgd& s) {
     float change = g + s.decay * w;
     if (s.momentum != 0.0f) {

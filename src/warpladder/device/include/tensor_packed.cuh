@@ -1,5 +1,4 @@
-// Factors of matrix products as tensor cores read them, packed in global memory once: no product rounds, splits or
-// transposes them again.
+// Factors of matrix products as tensor cores read them, rounded, split and packed in global memory once.
 //
 // A factor is a matrix of lines, rows of A or columns of B, of terms that sums run along. The terms of a line are in
 // records of 128 bytes, in EXACT of 64:

@@ -1,16 +1,14 @@
-// Pixels of images for tensor cores: a tile with its halo is read, scaled and split once, and lies in shared memory
-// channels last.
+// Pixels for tensor cores: a tile with its halo is read, scaled and split once, and lies channels last.
 //
 // A row of such a tile is one pixel, 32 or 64 numbers (channels, or a pixel's terms). ldmatrix takes the address of
-// each row, so the rows of a fragment may be any pixels: tap (i, j) of a window is the same tile i lines and j pixels
-// further, at any stride.
+// each row, so the rows of a fragment may be any pixels: tap (i, j) of a window is the same tile, i lines and j pixels
+// on.
 #pragma once
 #include "gemm_patches.cuh"
 #include "tensor_panels.cuh"
 
-// Rows that are read at a time, and so the swizzle of 16 bytes within 128 that avoids bank conflicts: every fourth
-// pixel (a lane then has four neighbours), or neighbours; or, of numbers read one by one, four neighbours and eight
-// channels.
+// Rows that are read at a time, and so the swizzle that avoids bank conflicts: every fourth pixel (a lane then has four
+// neighbours), or neighbours; or, of numbers read one by one, four neighbours and eight channels.
 enum { EVERY_FOURTH = 0, NEIGHBOURS = 1, FOUR_BY_EIGHT = 2 };
 
 // Rows of WIDTH numbers in shared memory, COPIES times: the high halves, and `rows` rows further the low ones.
@@ -79,8 +77,7 @@ struct TilePixels {
         return (at.image * high() + at.row * down) * wide() + at.column * along; }
 };
 
-// Place of each pixel of a halo in images (.., channels, height, width) from the first image on; -1 in the padding, or
-// after the last image.
+// Place of each pixel of a halo in images (.., channels, height, width) from the first image on; -1 outside.
 __device__ __forceinline__ void find_places(int* places, const TilePixels& tile, int images, int channels, int height,
     int width, int row0, int column0) {
     for (int pixel = threadIdx.x; pixel < tile.halo(); pixel += blockDim.x) {

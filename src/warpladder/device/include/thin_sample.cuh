@@ -77,8 +77,7 @@ __device__ __forceinline__ void store_g(float* g, int sample, const float (&back
         to[i / 4] = make_float4(number(i), number(i + 1), number(i + 2), number(i + 3));
 }
 
-// Stores a sample's numbers for the sums over a block, COLUMN floats apart: the gradient by z, with two layers also
-// that by the logits, and h.
+// Stores a sample's numbers for the sums over a block, COLUMN floats apart: the gradients by z and logits, and h.
 template <int HIDDEN, int OUT, int COLUMN>
 __device__ __forceinline__ void store_columns(float* column, const float (&z)[Chain<HIDDEN, OUT>::WIDTH],
     const float (&out)[OUT], const float (&back)[Chain<HIDDEN, OUT>::WIDTH], bool there) {

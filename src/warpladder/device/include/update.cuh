@@ -15,8 +15,7 @@ struct Numbers {
     }
 };
 
-// One parameter for each thread. w, g, first, second: (count,), the last two null without such slots; limit infinity
-// does not clip.
+// One parameter for each thread. w, g, first, second: (count,), the last two may be null; limit: infinity for no clip.
 template <class Rule>
 __device__ __forceinline__ void update_one(float* w, const float* g, float* first, float* second, long long count,
     float limit, const float4* table, const int* at) {
@@ -30,8 +29,7 @@ __device__ __forceinline__ void update_one(float* w, const float* g, float* firs
     if (second != nullptr) second[i] = b;
 }
 
-// Four parameters for each thread: 16 bytes at a time, a warp's load is 512, and a quarter of the threads is started.
-// Arrays: (4 * count,).
+// Four parameters for each thread: 16 bytes at a time, by a quarter of the threads. Arrays: (4 * count,).
 template <class Rule>
 __device__ __forceinline__ void update_four(float4* w, const float4* g, float4* first, float4* second, long long count,
     float limit, const float4* table, const int* at) {

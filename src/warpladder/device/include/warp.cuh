@@ -1,5 +1,4 @@
-// Sums over the 32 lanes of a warp by shuffles, in a fixed order: the same bits in every run, no shared memory, no
-// barrier.
+// Sums over the 32 lanes of a warp by shuffles, in a fixed order, without shared memory and barriers.
 #pragma once
 
 constexpr unsigned EVERY_LANE = 0xffffffffu;
@@ -23,8 +22,7 @@ __device__ constexpr int left_of(int n, int least = 1) {
     return n;
 }
 
-// N sums at once. Each lane hands in N values; afterwards value[k] holds, for k < count, the sum of all lanes'
-// value[first + k].
+// N sums at once, of N values of each lane; then value[k], k < count, is the sum of all lanes' value[first + k].
 //
 // At each of five steps lanes l and l ^ offset divide the numbers of both: one takes the lower half, the other the
 // upper, and each adds the half of the other lane. That is at most N + 31 shuffles in place of 5 N. With LEAST, a power

@@ -1,13 +1,12 @@
-// Steps of a matrix product by a warpgroup (wgmma): four warps, the first a multiple of four, multiply tiles in shared
-// memory.
+// Steps of a matrix product by a warpgroup (wgmma): four warps multiply tiles in shared memory.
 //
 // D (64 x columns) += A (64 x depth) B (depth x columns); depth is 32 bytes: 16 numbers in bf16 or half, 8 in tf32.
 // Factors are named by descriptors, and only D lies in registers: warp w has rows 16 w to 16 w + 15, and with g = lane
 // / 4, t = lane % 4 a lane has
 //     d[4 j], d[4 j + 1] = row g, columns 8 j + 2 t and the next one;  d[4 j + 2], d[4 j + 3] = the same of row g + 8.
 // Terms run along the rows of A's tile and down those of B's; in wgmma_.._down down both, in wgmma_.._along and in tf32
-// along both. Steps are asynchronous: they are committed in groups, and d may not be touched before its group is waited
-// for. Needs sm_90a.
+// along both. Steps are asynchronous, committed in groups; d may not be touched before a wait for its group. Needs
+// sm_90a.
 #pragma once
 
 #ifdef __CUDA_EMU__

@@ -12,12 +12,10 @@
 #include "pooled.cuh"
 #include "turns.cuh"
 
-// Operation on a sum. The last two leave it to add_parts, for split sums; POOLED_PARTS stores the pixels of a window
-// together.
+// Operation on a sum. The last two leave it to add_parts, for split sums, POOLED_PARTS window by window.
 enum { PLAIN = 0, RELU = 1, POOL = 2, PARTS = 3, POOLED_PARTS = 4 };
 
-// Writes the sums of a block; `down` and `along` have the pixels' places in y. relu_mask: null, or as y: y is 0 where
-// it is not above 0.
+// Writes the sums of a block at the places of `down` and `along` in y. relu_mask: null, or as y, which it masks.
 template <class T>
 __device__ __forceinline__ void store_pixels(
     float (&sum)[T::TM][T::TN], const Place<T>& at, float* y, const float* bias, const float* relu_mask, int o0, int o,
@@ -112,8 +110,7 @@ __device__ __forceinline__ void store_merged(
     }
 }
 
-// Unchanged sums for add_parts: part (rows, pitch), pixels in the order of the product. Those beyond the last pixel are
-// never read.
+// Unchanged sums for add_parts: part (rows, pitch), pixels as in the product. Those beyond the last are not read.
 template <class T>
 __device__ __forceinline__ void store_parts(float (&sum)[T::TM][T::TN], const Place<T>& at, float* part, int row0,
     int rows, int pixel, int pitch) {

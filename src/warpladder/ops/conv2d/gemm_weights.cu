@@ -7,9 +7,8 @@
 #include "parameter.cuh"
 #include "turns.cuh"
 
-// x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, columns), columns as gemm_pixels.cuh has them.
-// FEW: c is below 4. The grid's x counts tiles, those of columns first; its y parts of `depth` pixels, a multiple of
-// BK.
+// x: (n, c, h, w). dy: (n, o, oh, ow). part: (parts, o, columns), columns as gemm_pixels.cuh has them. FEW: c is below
+// 4. x counts tiles, of columns first; y parts of `depth` pixels, a multiple of BK.
 template <int BM, int BN, int BK, int TM, int TN, int STAGES, bool FEW>
 __global__ void __launch_bounds__(Tile<BM, BN, BK, TM, TN, STAGES>::THREADS, Tile<BM, BN, BK, TM, TN, STAGES>::ROOMY)
 correlate(const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ part, int n, int c, int h,

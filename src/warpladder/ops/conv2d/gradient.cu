@@ -6,7 +6,7 @@
 
 // What this thread has of the sum of dy (n, channels, plane) over a part of images, for the block's channel. y: of a
 // ReLU, with FUSED_RELU; then dy becomes 0 where y, of its shape, is not above 0, before it is added. Gradient: const
-// float where dy is only read.
+// float to read dy alone.
 template <int FUSED_RELU, typename Gradient>
 __device__ float part_sum(Gradient* __restrict__ dy, const float* __restrict__ y, int n, int channels, int plane,
     int part_images) {
@@ -50,8 +50,7 @@ extern "C" __global__ void sum_gradient(const float* __restrict__ dy, float* __r
 }
 
 // dx (n, channels, h, w) from dy (n, channels, h / 2, w / 2): each window's gradient goes to its argmax (pooled.cuh),
-// zero everywhere else. db_part: as above, the sums of dx. Block (channel, part); a thread for each window, those that
-// h or w cut off among them.
+// else zero. db_part: sums of dx, as above. Block (channel, part); a thread for each window, cut-off ones too.
 extern "C" __global__ void spread_gradient(const float* __restrict__ dy, const unsigned char* __restrict__ argmax,
     float* __restrict__ dx, float* __restrict__ db_part, int n, int channels, int h, int w, int part_images) {
     __shared__ float shared[BLOCK_MOST];

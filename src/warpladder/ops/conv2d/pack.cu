@@ -50,8 +50,7 @@ __device__ inline Entry entry_of(const Packing& to, int phase, int tap, int pitc
 // (input, tap) with block 0. TRANSPOSED has stride * stride classes, each with its taps, last tap first; MERGED one,
 // with columns (phase, output) and the taps of all phases, zeros where a phase lacks one.
 //
-// A block reads its kernels into shared memory if they fit (staged 1), computes once the place of each tap, and writes
-// rows of 32 outputs.
+// A block copies kernels to shared memory if they fit (staged 1), finds the place of each tap, and writes rows.
 extern "C" __global__ void __launch_bounds__(32 * INPUTS) pack_weights(
     const float* __restrict__ w, int o, int c, int k, int fold, int stride, int padding, float* __restrict__ forward,
     int forward_direction, int forward_block, int forward_class_size, float* __restrict__ backward,

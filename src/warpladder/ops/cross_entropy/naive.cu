@@ -4,9 +4,8 @@
 #include "log.cuh"
 #include "softmax.cuh"
 
-// p[n, c] = exp(x[n, c]) / sum over all classes; losses[n] = -log p[n, label[n]]; hits[n] = whether the largest logit
-// is the label's. One thread for each sample; neighbours read rows of their own, three times, from L1. losses, hits:
-// null where they are not wanted.
+// p[n, c] = exp(x[n, c]) / sum over all classes; losses[n] = -log p[n, label[n]]; hits[n] = 1 if the largest logit is
+// the label's. One thread for each sample, which reads its row three times, from L1. losses, hits: may be null.
 extern "C" __global__ void cross_entropy_softmax(const float* __restrict__ x, const int* __restrict__ label,
     float* __restrict__ p, float* __restrict__ losses, int* __restrict__ hits, int n, int classes) {
     const long long sample = thread_number();
@@ -19,8 +18,7 @@ extern "C" __global__ void cross_entropy_softmax(const float* __restrict__ x, co
     hits[sample] = s.best == label[sample];
 }
 
-// dx[n, c] = (p[n, c] - (c is the label)) / batch, in place. One thread for each logit, all n * classes of them; bound
-// by memory.
+// dx[n, c] = (p[n, c] - (c is the label)) / batch, in place. One thread for each logit; bound by memory.
 extern "C" __global__ void cross_entropy_gradient(const int* __restrict__ label, float* p, int n, int classes,
     int batch) {
     const long long i = thread_number();
@@ -29,8 +27,7 @@ extern "C" __global__ void cross_entropy_gradient(const int* __restrict__ label,
     p[i] = (p[i] - wanted) / batch;
 }
 
-// The step's loss gains the sum of the losses divided by `batch`, its count the hits; n = 0 where they are not
-// computed. One block.
+// The step's loss gains the sum of the losses divided by `batch`, its count the hits; n = 0 without. One block.
 extern "C" __global__ void cross_entropy_log(const float* __restrict__ losses, const int* __restrict__ hits, int n,
     int batch, int* step, double* loss, long long* correct, int first, int last) {
     __shared__ double shared[BLOCK_MOST];

@@ -1,5 +1,4 @@
-// Softmax cross-entropy by warps: gradient, loss and accuracy in one kernel, a warp for each sample. x, dx: (n,
-// classes); label: (n,).
+// Softmax cross-entropy by warps: gradient, loss and accuracy in one kernel. x, dx: (n, classes); label: (n,).
 #include "log_blocks.cuh"
 #include "warp.cuh"
 

@@ -1,5 +1,4 @@
-// A batch from the samples as they are stored, one thread for each number. source: (samples, size); x: (n, size); rows:
-// (n,).
+// A batch from stored samples, one thread for each number. source: (samples, size); x: (n, size); rows: (n,).
 #include "index.cuh"
 #include "order.cuh"
 

@@ -53,8 +53,7 @@ gemm(const float* __restrict__ a, const float* __restrict__ b, const float* __re
     }
 }
 
-// c (m, n) = the sum of `parts` consecutive matrices, in order; + bias (n) unless null, then max(., 0) if fused_relu is
-// 1.
+// c (m, n) = the sum of `parts` matrices, in order; + bias (n) unless null, then max(., 0) if fused_relu is 1.
 extern "C" __global__ void add_parts(const float* __restrict__ part, const float* __restrict__ bias,
     float* __restrict__ c, int parts, int size, int n, int fused_relu) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;

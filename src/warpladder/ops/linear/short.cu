@@ -134,8 +134,7 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
     if (gathers && labels != nullptr && threadIdx.x < ROWS && begin + static_cast<int>(threadIdx.x) < n)
         target[begin + threadIdx.x] = label;
 
-    // The 32 parts of a sum: first those of four lanes, each with one of the four rows, then those of the warps, in
-    // order.
+    // The 32 parts of a sum: first of four lanes, each with one of four rows, then of the warps.
     const bool upper = lane & 16, odd = lane & 8;
     float two[2][4], kept[4];
 #pragma unroll

@@ -1,5 +1,4 @@
-// Maximum over windows, one thread for each number that is computed. x, dx: (n, c, h, w); y, dy, argmax: (n, c, oh,
-// ow).
+// Maximum over windows, one thread for each number. x, dx: (n, c, h, w); y, dy, argmax: (n, c, oh, ow).
 #include "index.cuh"
 #include "nan.cuh"
 #include "window.cuh"

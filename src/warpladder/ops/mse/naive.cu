@@ -1,11 +1,9 @@
-// Mean squared error over all numbers of a batch. x, target, dx: (count,), count = n * size of a sample; all = batch *
-// size.
+// Mean squared error of a batch. x, target, dx: (count,), count = n * size of a sample; all = batch * size.
 #include "block_sum.cuh"
 #include "index.cuh"
 #include "log.cuh"
 
-// parts[block] = sum of (x[i] - target[i])^2 over the numbers that the block's threads take, in double. Bound by
-// memory.
+// parts[block] = sum of (x[i] - target[i])^2 over the numbers of the block, in double. Bound by memory.
 extern "C" __global__ void mse_loss(const float* __restrict__ x, const float* __restrict__ target,
     double* __restrict__ parts, long long count) {
     __shared__ double shared[BLOCK_MOST];

@@ -1,5 +1,4 @@
-// Mean squared error in one kernel, gradient and loss. x, target, dx: (count,), count = n * size of a sample; all =
-// batch * size.
+// Mean squared error in one kernel. x, target, dx: (count,), count = n * size of a sample; all = batch * size.
 // instance: mse_by_warps<float>; mse_by_warps<float4>
 #include "index.cuh"
 #include "last_block.cuh"

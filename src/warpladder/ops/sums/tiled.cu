@@ -1,5 +1,4 @@
-// Sums over parts that blocks have left, in the order of the parts. Blocks of 32 x 8 threads: 32 numbers across, 8
-// parts at a time.
+// Sums over parts of blocks, in their order. Blocks of 32 x 8 threads: 32 numbers across, 8 parts at a time.
 
 constexpr int ACROSS = 32, DOWN = 8;
 
@@ -32,8 +31,8 @@ extern "C" __global__ void add_gradients(const float* __restrict__ part, int cou
     else db[number - weights] = sum;
 }
 
-// y (rows, columns) from parts (count, rows, columns), plus bias (columns,) where there is one, then ReLU where it is
-// wanted. size = rows * columns.
+// y (rows, columns) from parts (count, rows, columns), plus bias (columns,) unless null, then ReLU. size = rows *
+// columns.
 extern "C" __global__ void add_outputs(const float* __restrict__ part, int count, const float* __restrict__ bias,
     float* __restrict__ y, long long size, int columns, int fused_relu) {
     const long long number = static_cast<long long>(blockIdx.x) * ACROSS + threadIdx.x;

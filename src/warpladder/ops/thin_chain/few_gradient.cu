@@ -1,8 +1,7 @@
 // All gradients of a thin chain from few samples, the update if there is one, and the log, in one launch.
 //
 // A block has 16 inputs, its lanes 4 each of 8 samples, its eight warps 64 samples at a time: each of the 160 sums of
-// dw1 is in 64 lanes, added by shuffles and one barrier. A block requests all its numbers at once, with the parameters
-// that it updates.
+// dw1 is in 64 lanes, added by shuffles and one barrier. A block requests all its numbers at once.
 // instance: chain_gradient_few<10, 1, float>; chain_gradient_few<16, 4, float>
 // instance: chain_gradient_few<16, 4, unsigned char>
 #include "chain_end.cuh"

@@ -13,8 +13,7 @@ FORWARD, GRADIENT, FINISH = (
     Path(__file__).with_name(name) for name in ("many_forward.cu", "many_gradient.cu", "finish.cu")
 )
 
-#: Samples and threads of a block of the forward pass, groups of warps that share the inputs, bytes of a sample in a
-#: stage with padding.
+#: Samples and threads of a block of the forward pass, groups of warps, bytes of a sample in a stage.
 SAMPLES, THREADS, GROUPS, ROW = 256, 256, 4, 80
 
 #: Most numbers that a thread of the gradient holds in registers: its sums, and as many weights if dx is computed.

@@ -22,8 +22,7 @@ constexpr int ROW = 64 + 16;
 constexpr int COLUMN = SAMPLES + 4;
 
 // order: null for the order of storage, from `offset` on; rows is not written then. lost, hits, small: a row for each
-// block; lost, hits: null without losses. Dynamic shared memory: two stages, whose place the sums take afterwards
-// (many.py).
+// block; lost, hits: null without losses. Dynamic shared memory: two stages, and then sums (many.py).
 template <int HIDDEN, int OUT, class Pixel>
 __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HIDDEN + OUT > 24 ? 1 : 2)
     chain_forward_many(
@@ -160,8 +159,7 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
     through_second<HIDDEN, OUT>(z, second, out, back);
     if (there) store_g<HIDDEN, OUT>(g, begin + t, back);
 
-    // sums over the block's samples: rows of g, and with two layers of the gradient by the logits and of h; two threads
-    // for each sum
+    // sums over the block's samples: rows of g, of the gradient by the logits and of h; two threads for each
     float* const columns = reinterpret_cast<float*>(shared);
     store_columns<HIDDEN, OUT, COLUMN>(columns + t, z, out, back, there);
     __syncthreads();

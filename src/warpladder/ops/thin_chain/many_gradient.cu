@@ -2,8 +2,8 @@
 //
 // A thread has WIDE neighbouring inputs and all outputs. A block has all inputs, or a tile of them, as often as its
 // threads suffice: 512 threads have 784 inputs, 8 each, five times, and each of these *phases* takes every fifth sample
-// of the partial. There is no barrier between samples: g is in shared memory, and each thread has the numbers of its
-// next AHEAD samples under way.
+// of the partial. There is no barrier between samples: g is in shared memory, and each thread loads its next AHEAD
+// samples.
 // instance: chain_gradient_many<10, 8, 0, unsigned char>; chain_gradient_many<10, 1, 0, unsigned char>
 // instance: chain_gradient_many<16, 4, 0, unsigned char>; chain_gradient_many<10, 4, 0, float>
 // instance: chain_gradient_many<10, 4, 1, float>

@@ -1,5 +1,4 @@
-// Forward, the loss, and back to g for a thin chain whose batch is the whole data set: samples packed once (pack.cu),
-// in the order of storage.
+// Forward, the loss, and back to g for a thin chain whose batch is the whole data set: samples packed once (pack.cu).
 //
 // A block has 256 samples. Packed, the same four inputs of neighbouring samples follow each other: a warp reads whole
 // lines of memory, straight to registers, and no thread waits at a barrier until all is multiplied. The weights of the
@@ -137,8 +136,7 @@ __global__ void __launch_bounds__(THREADS, 2) chain_forward_packed(
     }
     __syncthreads();
 
-    // sums over the block's samples: a thread has number r of back and of out, and the products of out with all of h,
-    // for a share
+    // sums over the block's samples: a thread has number r of back and of out, and products of out with h, for a share
     constexpr int NUMBERS = OUT > WIDTH ? OUT : WIDTH;
     static_assert(NUMBERS * SHARES <= THREADS, "a thread for each");
     const int r = t % NUMBERS, mine = t / NUMBERS;

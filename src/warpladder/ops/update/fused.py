@@ -6,8 +6,7 @@ from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import KernelUpdate
 from .cuda import limit
 
-#: Arguments of the fused update for a launch that does not update: null arrays, and settings of SGD that it does not
-#: read.
+#: Arguments of the fused update for a launch that does not update: null arrays, and unread settings of SGD.
 NOTHING = (None, None, None, 0.0, 0.0, 0, 0.0, 0.0)
 
 

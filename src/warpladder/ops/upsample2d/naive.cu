@@ -1,5 +1,4 @@
-// Nearest-neighbour upsampling, one thread for each number that is computed. x, dx: (n, c, h, w); y, dy: (n, c, s h, s
-// w).
+// Nearest-neighbour upsampling, one thread for each number. x, dx: (n, c, h, w); y, dy: (n, c, s h, s w).
 #include "index.cuh"
 
 // y[n, c, p, q] = x[n, c, p / s, q / s]. Bound by memory.

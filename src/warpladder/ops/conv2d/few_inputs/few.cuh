@@ -1,6 +1,5 @@
-// Registers of a thread in a convolution of few inputs (colours) and stride 1: all that 2 x 2 neighbouring pixels of an
-// output see. x: (n, C, h, w). w: (o, C, K, K). b: (o,). y: (n, o, oh, ow), or after a 2 x 2 pool (n, o, oh / 2, ow /
-// 2).
+// Registers of a thread in a convolution of few inputs (colours) and stride 1: what 2 x 2 pixels of an output see. x:
+// (n, C, h, w). w: (o, C, K, K). b: (o,). y: (n, o, oh, ow), or after a 2 x 2 pool (n, o, oh / 2, ow / 2).
 #pragma once
 #include "gemm_patches.cuh"
 #include "nan.cuh"

@@ -1,10 +1,9 @@
-// Weights of a convolution after an upsampling: a kernel for the small image, whose numbers are sums of those for the
-// large one.
+// Weights of a convolution after an upsampling: a kernel for the small image, of sums of numbers.
 #pragma once
 
 // Number (i, j) of a k x k kernel. With fold 1 it is w's. Else w is a kernel of k - fold + 1 for an image upsampled
-// `fold` times, and the k x k one that of the transposed convolution which does both: the sum of the numbers of w that
-// meet the same small pixel.
+// `fold` times, and the k x k one that of the transposed convolution which does both: the sum of numbers of w for a
+// small pixel.
 __device__ inline float folded(const float* w, int i, int j, int k, int fold) {
     if (fold == 1) return w[i * k + j];
     const int size = k - fold + 1;

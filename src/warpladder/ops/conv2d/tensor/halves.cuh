@@ -2,8 +2,7 @@
 #pragma once
 #include "tensor_panels.cuh"
 
-// The largest of all threads' bits, in every thread. warps: shared memory for `count` warps, which no thread still
-// reads from an earlier call.
+// The largest of all threads' bits, in every thread. warps: shared memory for `count` warps, not in use.
 template <int WARPS>
 __device__ __forceinline__ unsigned largest_of_block(unsigned largest, unsigned (&warps)[WARPS], int count = WARPS) {
     largest = largest_of_lanes<1, 32>(largest);

@@ -1,5 +1,4 @@
-// The end of a tile: parts of its sums are added, and finished sums are stored as floats and packed for the next
-// launches.
+// The end of a tile: parts of sums are added; finished sums are stored as floats and packed for next launches.
 //
 // A warp's sums are fragments of 16 x 8, as of mma and wgmma: with g = lane / 4, t = lane % 4, sum[i][j][0], [1] = row
 // 16 i + g, columns 8 j + 2 t and the next one; [2], [3] = the same of row 16 i + g + 8.
@@ -22,8 +21,7 @@ struct Product {
     Flat flat;
 };
 
-// Place of a part of a tile's sums, in groups of four, held by HOLDERS threads. parts: (tiles, parts of a sum, numbers
-// of a tile).
+// Place of a part of a tile's sums, by fours of HOLDERS threads. parts: (tiles, parts, numbers of a tile).
 template <int ACROSS_M, int ACROSS_N, int HOLDERS>
 __device__ __forceinline__ float4* of_parts(float* parts, int part) {
     constexpr int EACH = ACROSS_M * ACROSS_N * HOLDERS;
@@ -57,8 +55,7 @@ __device__ __forceinline__ void add_parts(float (&sum)[ACROSS_M][ACROSS_N][4], f
     }
 }
 
-// Floats from row to row of a tile of BN columns in shared memory: numbers that a warp writes at once are in different
-// banks.
+// Floats from row to row of a tile of BN columns in shared memory: a warp writes different banks.
 template <int BN>
 constexpr int PITCH = BN + 4;
 

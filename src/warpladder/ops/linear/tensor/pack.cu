@@ -1,7 +1,6 @@
 // Matrices of floats, and stored samples, packed for tensor cores if no product has done so.
 //
-// A warp packs 32 x 32 numbers. Bound by memory: 4 bytes read and 4 written for each copy of a number, or 2 without low
-// halves.
+// A warp packs 32 x 32 numbers. Bound by memory: 4 bytes read and 4 written for a copy of a number, or 2.
 // arch: sm_80, sm_90, sm_100
 #include "four.cuh"
 #include "order.cuh"
@@ -38,8 +37,7 @@ __global__ void __launch_bounds__(32 * WARPS) pack(
         row0, column0, rows, columns);
 }
 
-// Four neighbouring bytes as floats, of which `count` exist, 0 for the others. wide: all four exist, at an address that
-// 4 divides.
+// Four neighbouring bytes as floats, of which `count` exist, 0 for the others. wide: all exist, aligned.
 __device__ __forceinline__ float4 load_four(const unsigned char* source, int count, bool wide) {
     unsigned char four[4] = {};
     if (wide && count >= 4) {

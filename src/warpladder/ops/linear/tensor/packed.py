@@ -18,8 +18,7 @@ SOURCE = Path(__file__).with_name("pack.cu")
 #: Rows and columns that a warp packs, and so terms of a line with one scale; warps in a block that packs.
 BLOCK, WARPS = 32, 4
 
-#: Lines of a packed matrix are a multiple of this, as many as the largest tile has: no copy of a panel goes beyond the
-#: end.
+#: Lines of a packed matrix are a multiple of this, as in the largest tile: copies end within it.
 LINES = 128
 
 #: C++ types of stored samples.

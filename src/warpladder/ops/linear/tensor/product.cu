@@ -1,5 +1,4 @@
-// Matrix products for linear layers on tensor cores, of packed factors (device/include/tensor_packed.cuh): C = A B,
-// sums in float32.
+// Matrix products on tensor cores, of packed factors (device/include/tensor_packed.cuh): C = A B, sums in float32.
 //
 // A step is one record of the tile's lines. The panels of the next steps are copied to a ring of STAGES in shared
 // memory (device/include/pieces.cuh) while the tensor cores multiply; no register holds them. In fp32 three products

@@ -20,8 +20,7 @@ from .packed import Formats
 SOURCE = Path(__file__).with_name("product.cu")
 WARPGROUPS = Path(__file__).with_name("warpgroups.cu")
 
-#: FLOPs of a multiprocessor in a cycle, in bf16 or half: by wgmma the peak, by mma.sync the measured share of it on an
-#: H200 (docs/tensor.md).
+#: FLOPs of a multiprocessor in a cycle, in bf16 or half: by wgmma the peak, by mma.sync a share of it (docs/tensor.md).
 PEAK = RATES[HOPPER][TENSOR]["fp16"]
 RATE = 0.56 * PEAK
 
@@ -37,8 +36,7 @@ WAIT, LAUNCH, ADDING, EACH, WAIT_WGMMA, CLUSTER_START = 450, 6000, 1500, 4, 100,
 #: Numbers of parts of a sum.
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
-#: Scratch memory holds the partials of every plan at most this many times slower than the fastest by the model; a tuner
-#: times no other.
+#: Scratch memory holds the partials of every plan at most this much slower than the fastest by the model, for a tuner.
 WITHIN = 1.3
 
 

@@ -63,8 +63,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     constexpr int SCALES = SCALED<FORMAT> ? P::TERMS / 32 : 0, INVERSE_SCALE = (BM + BN) * SCALES;
     // terms of a product until sums leave
     constexpr int LEAVING = SCALED<FORMAT> ? 32 : P::TERMS, STEP = Held<FORMAT>::TERMS;
-    // Lanes read scales separately, and each arrives: one arrival for a warp after a barrier is as correct, but
-    // racecheck does not see it.
+    // Each lane reads scales and arrives: one arrival after a barrier is as correct, but racecheck does not see it.
     constexpr bool EACH_LANE = SCALED<FORMAT> && CLUSTER == 1;
     static_assert(STAGE % 256 == 0, "every stage begins at a multiple of 1,024 bytes");
     extern __shared__ uint4 shared[];
@@ -75,8 +74,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     const int across_m = rank / CN, across_n = rank % CN;  // the block's place in its cluster
     const int m0 = (cluster / clusters_n * CM + across_m) * BM, n0 = (cluster % clusters_n * CN + across_n) * BN;
     const int from = blockIdx.y * depth, steps = max(0, min(records - from, depth));
-    // The warp's number, by a shuffle: the compiler knows that all lanes have the same, and computes panel addresses
-    // once.
+    // The warp's number, by a shuffle: so the compiler computes panel addresses once for all lanes.
     const int warp = __shfl_sync(EVERY_LANE, static_cast<int>(threadIdx.x) / 32, 0);
     const int lane = threadIdx.x % 32, group = warp / 4, row = group % ROWS, share = group / ROWS;
     if (threadIdx.x == 0) {
@@ -126,8 +124,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
         }
         __syncwarp();
     } else {
-        // A wait gives the parity of a phase: a warpgroup at a stage of another warpgroup may come a phase early, and
-        // would not wait.
+        // A wait gives the parity of a phase: at a stage of another warpgroup one may come a phase early.
         static_assert(STAGES % SHARES == 0, "a warpgroup has stages of its own, and waits for each phase of theirs");
         const unsigned long long first_a = lines_of<PA>(ring + row * 64 * PA::RECORD),
             first_b = lines_of<PB>(ring + OF_A);

@@ -1,9 +1,8 @@
 // Images of few pixels on their way to tensor cores: 16 channels of a tile and its halo, and the weights that meet
 // them, both straight from where they lie as floats.
 //
-// Every number of the weights is multiplied with 64 pixels or a few times that. So no launch packs it before: who
-// multiplies it scales and splits it, and there is no launch that packs, and no packed copy that an update would have
-// to renew.
+// Every number of the weights is multiplied with 64 pixels or a few times that. So the block that multiplies it scales
+// and splits it: no launch packs it, and no update has to renew a copy.
 #pragma once
 #include "../narrow/narrow.cuh"
 #include "../taps.cuh"
@@ -27,8 +26,7 @@ struct TileHalo {
     __device__ __forceinline__ int seen(int row, int column) const { return STEP * row * wide() + column; }
 };
 
-// An image (channels, high, wide) as it lies; POOLED: as a 2 x 2 pool sends it back, of half the size, with its argmax
-// pixels (pooled.cuh).
+// An image (channels, high, wide); POOLED: the gradient of a 2 x 2 pool, of half the size, with argmax (pooled.cuh).
 template <bool POOLED>
 struct Source {
     const float* numbers;
@@ -62,8 +60,7 @@ struct Source {
     }
 };
 
-// Weights of two neighbouring channels for one output, 3 x 3 each as they lie, or all 16 numbers of the folded kernel
-// (folded.cuh).
+// Weights of two neighbouring channels for one output, 3 x 3 each, or 16 numbers of the folded kernel.
 template <int KIND>
 struct TwoKernels {
     static constexpr int NUMBERS = KIND == WINDOW ? 9 : 16;

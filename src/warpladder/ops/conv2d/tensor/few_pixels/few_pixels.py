@@ -24,8 +24,7 @@ WEIGHTS = Path(__file__).with_name("few_pixels_weights.cu")
 #: floats from column to column of sums.
 CHANNELS, PIXELS, GROUP, GROUPS, PITCH = 16, 64, 128, 2, 68
 
-#: As in few_pixels_weights.cu: channels of a block of the image that stands still, and of the one seen through the
-#: window.
+#: As in few_pixels_weights.cu: channels of a block of the still image, and of the one seen through the window.
 STILL, SEEN = 32, CHANNELS
 
 #: Most rows and columns of a tile: a larger one would have a much larger halo.
@@ -34,8 +33,7 @@ ALONG = 16
 #: Most blocks of a cluster that every GPU supports.
 CLUSTER = 8
 
-#: Most tiles of a batch, each of up to PIXELS pixels of an image: a thousand pixels are work enough for kernels that
-#: pack.
+#: Most tiles of a batch, each of up to PIXELS pixels of an image: a thousand pixels suffice for kernels that pack.
 MOST = 16
 
 #: Fragments of eight columns of a warp of a group, the most first, by the taps that are read (taps.cuh).

@@ -19,8 +19,7 @@
 
 constexpr int STILL = 32, SEEN = CHANNELS;  // channels of a block
 
-// ROUNDS turns of a block at the pixels of an image: a thread has 8 neighbouring channels in each, of CHUNKS times
-// eight.
+// ROUNDS turns of a block at the pixels of an image: a thread has 8 channels in each, of 8 CHUNKS.
 template <int CHUNKS, int ROUNDS>
 struct Brought {
     static constexpr int EACH = 32 / CHUNKS, TURN = GROUP / CHUNKS;  // pixels of a warp in a turn, and of the block
@@ -51,8 +50,7 @@ struct Brought {
     }
 };
 
-// The sum of a channel of dy over all images, by a warp; POOLED: of those numbers that have an argmax pixel. plane:
-// numbers of a channel in memory.
+// The sum of a channel of dy over all images, by a warp; POOLED: where there is an argmax. plane: of a channel.
 template <bool POOLED>
 __device__ __forceinline__ float channel_sum(const float* dy, const unsigned char* pool_argmax, int n, int channels,
     int channel, int plane) {

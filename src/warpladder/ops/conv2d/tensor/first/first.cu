@@ -40,8 +40,7 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
         top = window0 / across * 2;
     const int there = images > 1 ? min(images, n - image0) * windows : min(OF_WARP * WARPS, windows - window0);
 
-    // Shared memory: fragments of weights, (COPIES, outputs / 8, lane); biases, what inverts the scales of weights, and
-    // the picture with its padding.
+    // Shared memory: fragments of weights, (COPIES, outputs / 8, lane); biases, inverse scales, and the padded picture.
     extern __shared__ uint4 shared[];
     uint4* weights = shared;
     float* biases = reinterpret_cast<float*>(shared + COPIES * 4 * chunk);
@@ -55,8 +54,7 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
                 && column >= padding && column < width + padding);
     }
     commit_copies();
-    // Column 2 t + l of the fragments 2 i and 2 i + 1 is output 16 i + 4 t + l and the second next: a lane ends with
-    // four neighbours.
+    // Column 2 t + l of the fragments 2 i and 2 i + 1 is output 16 i + 4 t + l and the second next: four neighbours.
     for (int slot = threadIdx.x; slot < 4 * outputs; slot += THREADS) {
         const int output = slot / 64 * 16 + g / 2 * 4 + slot / 32 % 2 * 2 + g % 2;
         float held[8];
@@ -79,8 +77,8 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
     wait_for_copies<0>();
     __syncthreads();
 
-    // Fragments of windows: rows g and g + 8 of the first are pixels (0, 0) and (0, 1) of a window, those of the second
-    // (1, 0) and (1, 1).
+    // Fragments of windows: rows g and g + 8 of the first are pixels (0, 0) and (0, 1), of the second (1, 0) and (1,
+    // 1).
     int offset[8];  // of a term in the picture; -1 where there is none
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -116,8 +114,7 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
             }
     }
 
-    // Places of the lane's windows of output `first`: neighbours, but those after the last window of a picture, the
-    // first of the next one.
+    // Places of the lane's windows of output `first`: neighbours, or the first of the next picture.
     const int rest = windows - (window0 + mine) % windows;
     const long long target = (static_cast<long long>(image0 + mine / windows) * o + first + 1) * windows - rest,
         skip = static_cast<long long>(o - 1) * windows;

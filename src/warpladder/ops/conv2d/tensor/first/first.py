@@ -20,7 +20,7 @@ WEIGHTS = Path(__file__).with_name("first_weights.cu")
 MOST, SIXTEEN, LEAST = 32, 16, 32
 #: Threads of a block, its warps, and the bytes of a stage of gradients and argmax indices in `correlate_first`.
 THREADS, WARPS, STAGE = 256, 8, 40960
-#: Outputs of a warp of `correlate_first`, and windows that it multiplies at a time; most outputs of a block of
+#: Outputs of a warp of `correlate_first`, and windows that it multiplies at a time; most outputs of one of
 #: `convolve_first`.
 OF_WARP, WINDOWS, CHUNK = 64, 16, 256
 

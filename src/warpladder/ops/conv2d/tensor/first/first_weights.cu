@@ -111,8 +111,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
 #pragma unroll
     for (int ahead = 0; ahead < STAGES - 1; ++ahead) fetch();
 
-    // of column g of a fragment, a term, among pairs; columns without a term read those of term 0, and no thread writes
-    // their sums
+    // of column g of a fragment, a term, among pairs; columns without a term read term 0, unused
     int offset[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {

@@ -62,8 +62,7 @@ __device__ __forceinline__ void bring_eight(const To& to, float* inverse_scale, 
 }
 
 // A fragment of 16 lines, columns of `rows` from `line` on, by TERMS terms: as a of mma; of b, [0] and [2] are the
-// first eight columns, [1] and [3] the others. row: rows of this lane's terms: one for ldmatrix, two if numbers are
-// read one by one.
+// first eight columns, [1] and [3] the others. row: rows of this lane's terms, one for ldmatrix.
 template <int FORMAT, class From>
 __device__ __forceinline__ void turned(unsigned (&out)[4], const From& rows, int copy, const int (&row)[2], int line) {
     const int lane = threadIdx.x % 32;
@@ -263,8 +262,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) correlate(
 #pragma unroll
                 for (int l = 0; l < 4; ++l) own[(((tap * 2 + i) * 2 + j) * 4 + l) * 32 * WARPS] = sum[tap][i][j][l];
 
-    // Each channel goes to its column, and the last ones also to those of the group that repeats them; with less than
-    // four channels zeros follow.
+    // A channel goes to its column, the last ones also to the group that repeats them; zeros follow less than four.
     const int padded = padded_channels(c), all = k * k * padded;
     part += static_cast<long long>(blockIdx.y) * o * all;
 #pragma unroll 1

@@ -128,8 +128,7 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
             for (int e = 0; e < 4; ++e) inverse_scale[e] += 4 * STRIDE * pixels;
         };
 
-        // Without windows, the places of a lane's four pixels of four outputs, and the ReLU mask there, loaded before
-        // the products.
+        // Without windows, places of a lane's four pixels of four outputs, and the ReLU mask there, loaded early.
         const long long corner = (static_cast<long long>(image) * o + o0 + 2 * t) * (oh * ow)
             + (row0 * ow + pixel0 + g);
         const auto place = [&](int j, int l, int e) { return corner + ((8 * j + l) * (oh * ow) + 8 * e); };

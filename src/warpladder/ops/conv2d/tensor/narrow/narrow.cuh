@@ -1,13 +1,11 @@
-// Copies of images of few channels to shared memory: eight channels of a pixel by one thread, and of a pool's gradient
-// eight channels of a window.
+// Copies of images of few channels to shared memory: eight channels of a pixel, or of a pool's window, by a thread.
 #pragma once
 #include "../halves.cuh"
 #include "tensor_pixels.cuh"
 
 // Inverse scales of pixels are stored times DOWN, those of weights times UP (tensor_panels.cuh).
 
-// Divides numbers below 2^16 by a fixed one: a multiplication by its inverse, which dividers.py computes, in place of
-// twenty instructions.
+// Divides numbers below 2^16 by a fixed one: a multiplication by its inverse (dividers.py).
 struct Divider {
     int by;
     unsigned inverse;  // 2^32 / by, rounded up; 0 for 1
@@ -27,8 +25,7 @@ struct Eight {
 };
 
 // Rows of CHANNELS numbers in shared memory, each the channels of a pixel: high halves, low halves, and 16 bytes for
-// the inverse scale. Rows are an odd number of 16 bytes apart: eight neighbours, which ldmatrix reads at a time, are in
-// different banks.
+// the inverse scale. Rows are an odd number of 16 bytes apart: eight neighbours are in different banks.
 template <int FORMAT, int CHANNELS>
 struct Lines {
     // of 16 bytes
@@ -54,7 +51,7 @@ struct Lines {
 };
 
 // Whole rows of an image (channels, high, wide) with the halo of a window: `rows` x `columns` pixels from (row0,
-// column0) on, zeros outside.
+// column0) on.
 struct Halo {
     int channels, high, wide, row0, column0, rows, columns;
 

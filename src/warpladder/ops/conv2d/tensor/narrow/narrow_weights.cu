@@ -13,8 +13,7 @@
 
 constexpr int CHANNELS = 16, MOST = 12;  // of a block: channels of x, warps at most
 
-// Warps that have all taps of a k x k window together, each up to three of a row; and warps of a block, whole groups of
-// these.
+// Warps that have all taps of a k x k window, each up to three of a row; and warps of a block, in such groups.
 __device__ constexpr int units_of(int k) { return (k + 2) / 3 * k; }
 __device__ constexpr int warps_of(int k) { return MOST / units_of(k) * units_of(k); }
 

@@ -21,7 +21,7 @@ constexpr int PITCH = 64 * PIECES + 8;
 
 // x: (n, c, h, w), h w at most 256. weights: (c / 64, COPIES) pieces, as shifted_pack.cu writes them; w_inverse: (4,),
 // null in bf16. y: (n, o, 2 h, 2 w), o at most 4. Shared memory: COPIES (PIECES + 2) pieces, z (64, PITCH), and 1,024
-// bytes that align them.
+// bytes.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
     const float* __restrict__ x, const uint4* __restrict__ weights, const float* __restrict__ w_inverse,

@@ -1,12 +1,10 @@
-// Common parts of a convolution of few outputs after an upsampling by 2, with products first and shifts afterwards
-// (shifted.cu).
+// Common parts of a convolution of few outputs after an upsampling by 2, by products, then shifts (shifted.cu).
 //
 // Of a window of 3 x 3 after an upsampling there are 16 numbers for each pair of an output and a channel, the 4 x 4
 // kernel of folded.cuh. With at most four outputs they are the 64 columns of one product with the small image: column 4
 // (4 a + b) + output is of number (a, b). No pixel is copied for a tap.
 //
-// In shared memory everything lies in pieces of 8 kB, 64 rows of 128 bytes in which 16 bytes number p of row r lie
-// where number p ^ (r % 8) would:
+// In shared memory there are pieces of 8 kB, 64 rows of 128 bytes; 16 bytes number p of row r lie at p ^ (r % 8):
 //     weights of 64 channels      a row is a channel, 64 columns
 //     64 channels of x            four pieces, each of 64 pixels; a row is a channel
 //     the gradient of products    four pieces, each of 64 pixels; a row is a pixel, 64 columns (shifted_gradient.cu)
@@ -61,8 +59,7 @@ __device__ __forceinline__ void copy_pieces(char* to, const uint4* from, int cou
         copy_sixteen(reinterpret_cast<uint4*>(to) + i * THREADS + threadIdx.x, from + i * THREADS + threadIdx.x, 1);
 }
 
-// 64 channels of an image of at most 256 pixels, in registers: a thread has four neighbouring pixels of eight channels,
-// zeros outside.
+// 64 channels of an image of at most 256 pixels, in registers: a thread has four neighbours of eight channels.
 struct Chunk {
     float4 four[8];
 

@@ -22,8 +22,7 @@ PACK = Path(__file__).with_name("shifted_pack.cu")
 
 #: As in shifted.cuh: threads of a block, most outputs, columns of a product, most pixels of an image and their pieces.
 THREADS, OUTPUTS, COLUMNS, PIXELS, PIECES = 512, 4, 64, 256, 4
-#: Chunks of 64 channels whose sums of dw a block holds; floats from column to column of products before they are
-#: shifted.
+#: Chunks of 64 channels whose sums of dw a block holds; floats from column to column of products.
 SLICE, PITCH = 4, PIXELS + 8
 
 

@@ -11,8 +11,7 @@
 
 constexpr int THREADS = 256, WARPS = THREADS / 32, OUTPUTS = 4, WORDS = 64 * 32;  // words of a piece
 
-// Number (a, b) = (number / 4, number % 4) of the folded weights of an output and a channel, 0 without such an output.
-// w: (o, c, 3, 3).
+// Number (a, b) = (number / 4, number % 4) of the folded weights of an output and a channel. w: (o, c, 3, 3).
 __device__ __forceinline__ float weight(const float* __restrict__ w, int output, int channel, int number, int o, int c)
     {
     return output < o ? folded(w + (static_cast<long long>(output) * c + channel) * 9, number / 4, number % 4, 4, 2)

@@ -1,8 +1,7 @@
 // Squares of pixels, and the ring through which the copy engine (TMA) brings them to a warpgroup's products (wgmma).
 //
 // A piece of 8 kB in shared memory has 64 rows of 128 bytes: a square of 8 x 8 pixels of an image with 64 channels of
-// each, channels last, or 64 terms of 64 outputs of packed weights. Pixels outside the image arrive as zeros: the
-// padding, and the ragged edge.
+// each, channels last, or 64 terms of 64 outputs of packed weights. Pixels outside the image arrive as zeros.
 #pragma once
 #include "../taps.cuh"
 #include "tensor_panels.cuh"
@@ -15,7 +14,7 @@ constexpr int SIDE = 8, PIECE = 64 * 128, THREADS = 384, GROUPS = 2;
 constexpr int COLUMNS = 128;
 
 // A ring of stages for 64 terms: `FIRST` pieces of the first factor and `SECOND` of the second one, twice if numbers
-// are split into halves.
+// are split.
 template <int FORMAT, int FIRST, int SECOND>
 struct Ring {
     static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, HALF_BYTES = (FIRST + SECOND) * PIECE,
@@ -36,8 +35,7 @@ struct Ring {
     }
 };
 
-// One step of 64 x 128 sums over 16 terms; of the first factor's tile they go along the rows (pixels by channels), or
-// down (channels of pixels).
+// One step of 64 x 128 sums over 16 terms; in the first factor they go along rows (pixels by channels), or down.
 template <int FORMAT, bool ACROSS_PIXELS>
 __device__ __forceinline__ void multiply_step(float (&sum)[COLUMNS / 2], const char* first, const char* second,
     int term, bool add) {
@@ -53,8 +51,7 @@ __device__ __forceinline__ void multiply_step(float (&sum)[COLUMNS / 2], const c
     }
 }
 
-// 64 terms of 64 x 128 sums; of halves al bh, ah bl, ah bh: the small ones first. The low halves are `half` bytes
-// further.
+// 64 terms of 64 x 128 sums; of halves al bh, ah bl, ah bh: the small ones first. `half`: bytes to the low ones.
 template <int FORMAT, bool ACROSS_PIXELS>
 __device__ __forceinline__ void multiply_terms(float (&sum)[COLUMNS / 2], const char* first, const char* second,
     int half, bool add) {
@@ -68,8 +65,8 @@ __device__ __forceinline__ void multiply_terms(float (&sum)[COLUMNS / 2], const 
             );
 }
 
-// Squares of n images, by row: their number, and the first pixel of square number `square`. Beyond the last one: image
-// n or later.
+// Squares of n images, by row: their number, and the first pixel of number `square`, of image n or later beyond the
+// last.
 struct Squares {
     int across, down, n;
     __device__ __forceinline__ Squares(int n_, int h, int w) : across((w + SIDE - 1) / SIDE),

@@ -96,8 +96,7 @@ __device__ __forceinline__ void write_rows(const float* staging, const Out& to, 
     }
 }
 
-// Prefetches what write_rows will read of `relu_mask`: 64 outputs of a warp's two rows of pixels. Called before the
-// products, which hide it.
+// Prefetches what write_rows will read of `relu_mask`: 64 outputs of a warp's two rows, hidden by the products.
 __device__ __forceinline__ void fetch_below(const Out& to, int image, int row, int column, int first) {
     const int lane = threadIdx.x % 32, line = row + lane % 2;
     if (image >= to.n || first >= to.o || line >= to.h || column >= to.w) return;
@@ -130,8 +129,7 @@ __device__ __forceinline__ void write_pixels(const float* staging, const Out& to
             to.relu_mask[at]);
 }
 
-// Writes the 2 x 8 pixels of a warp packed for the layer after, in bf16 with their channels last: a lane has two
-// neighbouring outputs.
+// Writes the 2 x 8 pixels of a warp in bf16, channels last, for the next layer: a lane has two outputs.
 template <int FORMAT>
 __device__ __forceinline__ void write_packed(const float* staging, const Out& to, int image, int row, int column,
     int of_class, int first) {

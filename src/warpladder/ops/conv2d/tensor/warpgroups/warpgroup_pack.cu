@@ -15,8 +15,7 @@ constexpr int THREADS = 256, AT_ONCE = THREADS / 32;
 constexpr int MOST = 512;                             // threads of a block that packs pixels, at most
 
 // Images before packing: x (n, c, h, w), and y null, or as x, the output of a ReLU whose gradient x is; or, with
-// `argmax`, x (n, c, h / 2, w / 2), the gradient of a 2 x 2 pool, and its argmax indices (pooled.cuh): zero everywhere
-// else.
+// `argmax`, x (n, c, h / 2, w / 2), the gradient of a 2 x 2 pool, and its argmax indices (pooled.cuh).
 struct Given {
     const float *__restrict__ x, *__restrict__ y;
     const unsigned char* __restrict__ argmax;
@@ -168,8 +167,7 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
     const int columns = back ? c : o, others = back ? o : c, each = taps.count() * others,
         left = AT_ONCE * (blockIdx.x - (back ? o / AT_ONCE : 0));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    // All numbers that the warp's column has of another channel, or output: w's nine, or the sixteen of an upsampled
-    // layer.
+    // Numbers of the warp's column for another channel, or output: w's nine, or sixteen of an upsampled layer.
     const auto read = [&](int other, float (&number)[16]) {
         const float* from = w + (back ? static_cast<long long>(other) * c + left + warp
             : static_cast<long long>(left + warp) * c + other) * 9;
