@@ -29,8 +29,7 @@ TILES = (
 class Gradients:
     """Arrays for the gradients of a convolution's weights and biases.
 
-    updated : arguments of the optimizer's step in the launch that finishes the gradients (`fused.settings`), or
-    NOTHING.
+    updated : arguments of the optimizer's step in the same launch (`fused.settings`), or NOTHING.
     """
 
     dw: Array

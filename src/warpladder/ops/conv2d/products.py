@@ -130,9 +130,7 @@ class Geometry:
 
 
 class GemmConvolution:
-    """One direction of a convolution as a matrix product, for up to `capacity` images; `owner` takes the scratch
-    memory.
-    """
+    """One direction of a convolution as a matrix product, for up to `capacity` images; `owner` has the memory."""
 
     def __init__(self, owner: OnDevice, geometry: Geometry, capacity: int) -> None:
         self.device, self.geometry, limits = owner.device, geometry, owner.device.limits
@@ -201,9 +199,7 @@ def add_partials(
 
 
 def turns(sums: int, parts: int, most: int, limits: Limits) -> int:
-    """Threads that share a sum of partials: many if sums are few, so that the whole device reads, and each thread
-    little.
-    """
+    """Threads that share a sum of partials: many if sums are few, so that the whole device reads."""
     found = 1
     while found < min(most, parts) and 2 * found * sums <= 1024 * limits.multiprocessors:
         found *= 2

@@ -4,8 +4,7 @@ Shapes: x (n, c, h, w), w (o, c, k, k), b (o,), y (n, o, oh, ow). Element (i, j)
 rows i, i + stride, ... and columns j, j + stride, ...
 
 The sum over c, i and j is a product of the weights with all patches as a matrix, k k times as large as the image. If
-the output has far fewer channels than the input, the output is unfolded. Few samples are unfolded at a time, so that
-they stay in the cache.
+the output has far fewer channels than the input, the output is unfolded. Few samples at a time stay in the cache.
 """
 
 from collections.abc import Iterator

@@ -98,9 +98,7 @@ def plan(device: Device, shape: TiledShape, capacity: int, block_size: int) -> T
 
 
 def fit(device: Device, shape: TiledShape, each: int, threads: int) -> TiledPlan:
-    """A plan with `each` filters for a thread whose shared memory fits: with fewer channels of a stage, then a smaller
-    tile, then fewer rows.
-    """
+    """A plan with `each` filters a thread that fits: with fewer channels, then smaller tiles, then fewer rows."""
     capacity, k, s = device.limits.shared_per_block, shape.kernel, shape.step
     rows = k
     while True:

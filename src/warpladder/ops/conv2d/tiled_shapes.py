@@ -9,9 +9,7 @@ BANKS = 32  # of shared memory, 4 bytes each; loads of a warp from one bank wait
 
 @cache
 def cut(height: int, width: int, most: int) -> tuple[int, int]:
-    """Height and width of tiles of at most `most` pixels that cover an image with the fewest warps, and least halo of
-    equals.
-    """
+    """Height and width of tiles of at most `most` pixels with the fewest warps, and least halo of equals."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     for pieces in range(ceil_div(width, most), width + 1):
         across = ceil_div(width, pieces)

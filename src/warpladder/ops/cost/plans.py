@@ -1,7 +1,6 @@
 """Interface of every cost model: a problem lists its plans, and estimates the cycles of each.
 
-A model has to rank plans, not to predict times: the graph rung's tuner times the first of them
-(trainers/tuning/tuner.py).
+A model has to rank plans, not to predict times: trainers/tuning/tuner.py times the first of them.
 """
 
 from abc import ABC, abstractmethod

@@ -61,9 +61,7 @@ class Tile:
 
     @property
     def efficiency(self) -> float:
-        """Share of multiply-adds among the issued instructions: more sums of a thread save loads, a flat tile copies
-        more.
-        """
+        """Share of multiply-adds among issued instructions: more sums save loads, a flat tile copies more."""
         flat = 0.8 if self.bn > 2 * self.threads else 1.0
         return {128: 0.88, 64: 0.84, 48: 0.8, 32: 0.75, 16: 0.6}[self.tm * self.tn] * flat
 

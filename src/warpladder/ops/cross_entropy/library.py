@@ -10,9 +10,7 @@ from .cuda import FusedCrossEntropy
 
 
 class LibraryCrossEntropy(FusedCrossEntropy):
-    """cuDNN writes the logarithms of the probabilities to dx; one kernel computes gradient, loss and accuracy from
-    them.
-    """
+    """cuDNN writes log-probabilities to dx; one kernel computes gradient, loss and accuracy from them."""
 
     source, name = Path(__file__).with_name("library.cu"), "cross_entropy_from_log"
 

@@ -12,9 +12,7 @@ from ...nets import Flatten, Layer, Loss, Net, Shape
 
 @dataclass(frozen=True)
 class Gather:
-    """First node of a chain whose samples are on the device: rows of the data set, in the epoch's order, times its
-    scale.
-    """
+    """First node of a chain whose samples are on the device: rows of the data set by the epoch's order, scaled."""
 
 
 Node = Gather | Layer | Loss
@@ -130,9 +128,7 @@ def subgraph(layers: tuple[Layer, ...], in_shape: Shape, capacity: int, limits: 
 
 
 def products(net: Net, number: int) -> tuple[int, ...]:
-    """FLOPs of one sample in each matrix product of a layer: y, dw, and dx if an earlier layer is trained. () without
-    parameters.
-    """
+    """FLOPs of a sample in the products of a layer: y, dw, and dx if an earlier layer is trained; or ()."""
     layer, shape = net.layers[number], net.shapes[number]
     return (layer.flops(shape),) * (2 + (number > net.first_trained)) if layer.param_shapes(shape) else ()
 

@@ -23,9 +23,7 @@ def flat(kernel: Kernel, count: int, block_size: int, *arguments: Any) -> Launch
 
 
 def by_sample(kernel: Kernel, size: int, samples: int, block_size: int, *arguments: Any) -> Launch:
-    """One thread for each of a sample's `size` numbers along x, samples or partials of them along y, at most FULL times
-    a device.
-    """
+    """One thread for each of `size` numbers along x, samples or partials of them along y; FULL times a device."""
     if size > MOST_IN_SAMPLE:
         raise LaunchError(
             f"kernel {kernel.signature.name} counts a sample's numbers in 32 bits, and {size:,} are too many: "

@@ -21,8 +21,7 @@ def ceil_div(a: int, b: int) -> int:
 class OnDevice:
     """Base of classes bound to a device; `workspace` counts the bytes of their scratch memory.
 
-    block_size : threads of a block as the user chose them, a multiple of 32 up to 1024. Some kernels have a fixed shape
-    instead.
+    block_size : threads of a block as the user chose them, a multiple of 32 up to 1024, except in some kernels.
     """
 
     workspace: int = 0

@@ -45,9 +45,7 @@ def form(kind: type[Layer], file: str) -> ModuleType:
 
 
 def missing(net: Net, file: str) -> str | None:
-    """First reason why such files cannot compute a net: a layer that no table lists has none. None if there is no
-    reason.
-    """
+    """First reason why such files cannot compute a net: a layer that no table lists has none. Else None."""
     return next((reason for kind in others(net) if (reason := lacks(kind, file))), None)
 
 

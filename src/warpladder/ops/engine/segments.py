@@ -138,16 +138,12 @@ class Segment(OnDevice, ABC):
         """
 
     def backward(self, part: Slice) -> Launches:
-        """Fill the gradients of the parameters, and dx[:n] unless None, from dy[:n]; follows a forward of the same
-        slice.
-        """
+        """Fill the gradients of the parameters, and dx[:n] unless None, from dy[:n]; follows its forward."""
         return []
 
 
 class GatherSegment(Segment):
-    """The gathering alone: from position step * batch + offset of the epoch's order on; without an order, rows 0 to n -
-    1.
-    """
+    """The gathering alone: from position step * batch + offset of the order on; without an order, rows 0 to n - 1."""
 
     cost = 1
 

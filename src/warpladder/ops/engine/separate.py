@@ -11,9 +11,7 @@ from .segments import KernelTable, Operands, Segment
 
 
 class SeparateSegments(Segment):
-    """Several segments of `table` in place of one that computes the same layers; arrays between them are scratch
-    memory.
-    """
+    """Several segments of `table` in place of one; arrays between them are scratch memory."""
 
     table: ClassVar[KernelTable]
     fuses_relu_backward = True

@@ -9,9 +9,7 @@ HEAD, FIRST = 0.02, 0.03
 
 
 def is_small(subgraph: Subgraph, share: float, products: int) -> bool:
-    """True if so many products for each layer take at most a share of the FLOPs of their net; False if the net is
-    unknown.
-    """
+    """True if so many products of each layer are at most a share of their net; False if the net is unknown."""
     nodes = zip(subgraph.nodes, subgraph.shapes, strict=True)
     own = sum(node.flops(shape) for node, shape in nodes if isinstance(node, Layer))
     return products * own <= share * subgraph.product_flops

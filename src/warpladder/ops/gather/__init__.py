@@ -1,3 +1,1 @@
-"""Rows of the data set, by index, scaled into a batch. It imports ops/engine and data/order.py. Begin with
-reference.py, then naive.cu.
-"""
+"""Rows of the data set, by index, as a batch. It imports ops/engine and data/order.py. Begin with naive.cu."""

@@ -19,9 +19,7 @@ KERNELS = {np.dtype(np.uint8): "gather_bytes", np.dtype(np.float32): "gather_flo
 
 
 class NaiveGather(GatherSegment):
-    """Two launches: the row of each sample in the epoch's order, if there is one; then the rows, scaled, a thread for
-    each number.
-    """
+    """Two launches: rows of the samples in the epoch's order, if any; the scaled rows, a thread for each number."""
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
         super().__init__(device, subgraph, operands, block_size)

@@ -35,8 +35,7 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
     """Compile a function with `numba.njit` and these options, and store the machine code in the user's cache folder.
 
     Use it as `@compiled` or `@compiled(error_model="numpy", ...)`. Other Python threads run meanwhile (`nogil`): a step
-    of the loops can take a second. If the folder cannot be written, one warning reports it, and every process compiles
-    anew.
+    of the loops can take a second. If the folder cannot be written, a warning reports it, and processes compile anew.
     """
     import numba
 
@@ -62,9 +61,7 @@ def compiled(function: Callable | None = None, /, **options: Any) -> Any:
 
 
 def _name(stored: Any, function: Callable) -> None:
-    """Name a function's index by the function's number, not its line, and stamp it with the meaning of its file, which
-    the folder's hash does not cover outside the package.
-    """
+    """Name a function's index by the function's number, not its line, and stamp it with the meaning of its file."""
     index = stored._cache_file
     line, base, stamp = function.__code__.co_firstlineno, stored._impl.filename_base, index._source_stamp
     with suppress(OSError):  # a function typed into a notebook has no file

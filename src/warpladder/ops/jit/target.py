@@ -38,9 +38,7 @@ def target() -> tuple[str, str]:
 
 
 def versions() -> str:
-    """Text that differs whenever machine code may: versions of numba and llvmlite, the target, settings in the
-    environment.
-    """
+    """Text that differs if machine code may: versions of numba and llvmlite, target, settings in the environment."""
     from importlib.metadata import version
 
     settings = {name: os.environ[name] for name in SETTINGS if name in os.environ}

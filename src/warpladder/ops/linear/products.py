@@ -65,9 +65,7 @@ def _how(along: bool, width: int) -> str:
 def add_parts(
     device: Device, sums: Array | None, parts: int, bias: Array | None, c: Array, m: int, n: int, fused_relu: bool
 ) -> Launch:
-    """c (m, n) = the sum of partials (parts, m, n) of a product + bias (n,) unless None, then max(., 0) if
-    `fused_relu`.
-    """
+    """c (m, n) = sum of partials (parts, m, n) + bias (n,) unless None, then max(., 0) if `fused_relu`."""
     kernel = device.kernel(GEMM, "add_parts")
     return kernel.bind(ceil_div(m * n, THREADS), THREADS, sums, bias, c, parts, m * n, n, int(fused_relu))
 
@@ -98,9 +96,7 @@ class BiasGradient:
         return self.kernel.bind(grid, THREADS, t.dy, y, sums, n, self.outputs, partial), partials
 
     def after(self, product: Launch, sums: Array | None, parts: int, partials: int) -> Launches:
-        """Launch of the product dw, and a launch that adds parts of dw and partials of db, if there are several of
-        either.
-        """
+        """Launch of the product dw, and one that adds parts of dw and partials of db, if there are several."""
         t = self.buffers
         if parts == partials == 1:
             return [product]
@@ -111,9 +107,7 @@ class BiasGradient:
 def add_gradients(
     device: Device, weights: tuple[Array | None, Array, int, int], bias: tuple[Array | None, Array, int, int]
 ) -> Launch:  # fmt: skip
-    """Adds up dw and db. Each is (parts, sum, number of parts, numbers from part to part); a single part is finished
-    already.
-    """
+    """Adds up dw and db, each (parts, sum, number of parts, numbers from part to part); one part is finished."""
     (part, dw, parts, stride), (other, db, others, more_stride) = weights, bias
     size, more = dw.size if parts > 1 else 0, db.size if others > 1 else 0
     kernel = device.kernel(GEMM, "add_gradient_parts")

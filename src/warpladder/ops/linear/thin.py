@@ -31,9 +31,7 @@ class Thin:
             self.parts = owner.scratch((partials, self.numbers)) if partials > 1 else None
 
     def forward(self, n: int) -> Launches:
-        """Few samples: several warps for one, to shorten the wait for memory. Many: a warp has four, and loads w once
-        for all.
-        """
+        """Few samples: several warps for one, against latency. Many: a warp has four, and loads w once."""
         rows = 4 if n >= 64 * self.processors else 1
         warps = 1
         while n < 16 * self.processors and warps < 8 and 32 * warps * self.step < self.inputs:

@@ -9,8 +9,7 @@ from ..engine.base import Array, Buffers, Op, module_of
 class ArrayMaxPool2d(Op):
     """Each output stores the argmax index of its window; the gradient goes back there.
 
-    x is (n, c, h, w), y (n, c, oh, ow). Position t = i * k + j of all windows, an array of y's shape, is x[:, :, i::s,
-    j::s] cut to (oh, ow).
+    x is (n, c, h, w), y (n, c, oh, ow). Position t = i * k + j of all windows is x[:, :, i::s, j::s] cut to (oh, ow).
     """
 
     def __init__(self, layer: Layer, buffers: Buffers) -> None:

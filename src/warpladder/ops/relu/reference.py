@@ -29,8 +29,8 @@ def margin(layer: ReLU, x: np.ndarray) -> np.ndarray:
 
 
 def closest(distances: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Smallest of the distances (n, count) of each sample, (n,), in units of its size (n, 1); zeros but for rounding do
-    not count. inf if there is no other.
+    """Smallest of each sample's distances (n, count) that are not zero but for rounding, (n,), by its size (n, 1); or
+    inf.
     """
     nearest = np.where(distances > STRUCTURAL * size, distances, np.inf).min(axis=1, keepdims=True)
     return np.divide(nearest, size, out=np.full(size.shape, np.inf), where=size > 0)[:, 0]

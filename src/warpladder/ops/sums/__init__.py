@@ -1,3 +1,1 @@
-"""Sums over the rows or the columns of a matrix, the last step of gradients of weights and biases. It imports
-ops/engine. Begin with naive.cu.
-"""
+"""Sums over rows or columns of a matrix, the end of gradients. It imports ops/engine. Begin with naive.cu."""

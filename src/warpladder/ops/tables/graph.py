@@ -1,7 +1,6 @@
 """Segments that the graph rung replays: those of the gemm rung, or of the tiled rung where a tuner finds them faster.
 
-A first layer gathers its samples itself; a last thin layer and the loss are one segment, and so are whole steps of thin
-nets.
+A first layer gathers its samples itself; a last thin layer and the loss are one, and so are whole thin nets.
 """
 
 from dataclasses import replace

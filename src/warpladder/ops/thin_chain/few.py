@@ -15,9 +15,7 @@ THREADS, TILE, COLUMNS = 256, 16, 32
 
 
 class Few:
-    """Forward with the loss, a block for each sample; all gradients, with the log and the update if a batch is one
-    slice.
-    """
+    """Forward with the loss, a block for each sample; all gradients, with the log and the update, if any."""
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
         self.arrays = a = arrays

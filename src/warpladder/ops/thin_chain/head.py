@@ -11,8 +11,7 @@ from .launches import ChainLaunches, ThinSegment
 class ThinHead(ThinSegment):
     """Linear of at most MOST outputs and cross-entropy: the logits never leave the registers.
 
-    With few samples the forward pass fills dx too: the rest of the backward pass may run concurrently with that of the
-    previous layers.
+    With few samples the forward pass fills dx too: the rest may run concurrently with the previous layers.
     """
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:

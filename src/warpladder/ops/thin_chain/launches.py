@@ -1,6 +1,4 @@
-"""Launches of a thin chain: forward with the loss, and the gradients, by one pair of kernels for few samples, by
-another for many.
-"""
+"""Launches of a thin chain: forward with the loss, and gradients, by kernels for few samples or for many."""
 
 from ..engine.chain import Slice
 from ..engine.kernels import Launches, OnDevice
@@ -14,9 +12,7 @@ FEW = 1024
 
 
 class ChainLaunches:
-    """A batch of up to FEW samples is bound by waiting, a larger one by arithmetic. Arguments as those of
-    `ChainArrays`.
-    """
+    """Up to FEW samples are bound by waiting, more by arithmetic. Arguments as those of `ChainArrays`."""
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
         self.few = Few(owner, arrays, min(capacity, FEW))

@@ -27,9 +27,7 @@ COLUMNS, FINISHING = 32, 512
 
 
 class Many:
-    """Forward with the loss; the first layer's gradient, in partials; then the sums of partials and blocks, the log and
-    the update.
-    """
+    """Forward with the loss; the first layer's gradient, in partials; then their sums, the log and the update."""
 
     def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
         self.arrays = a = arrays

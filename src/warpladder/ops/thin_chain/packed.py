@@ -22,9 +22,7 @@ class Packed:
 
     @classmethod
     def takes(cls, arrays: ChainArrays) -> bool:
-        """True if every batch has all samples, as bytes, and the weights of the first layer fit shared memory, those of
-        the second registers.
-        """
+        """True if every batch has all samples, as bytes, and the weights fit shared memory and registers."""
         most = arrays.device.limits.shared_opt_in - STATIC
         return arrays.is_fixed and arrays.hidden * arrays.out <= SECOND and _shared(arrays) <= most
 
@@ -49,8 +47,6 @@ class Packed:
 
 
 def _shared(a: ChainArrays) -> int:
-    """Bytes of the first layer's weights, or if that is more, of two halves of its sums and a row of each number of a
-    sample.
-    """
+    """Bytes of the first layer's weights, or of two halves of its sums and all numbers of the samples."""
     numbers = a.width + (a.hidden + a.out if a.hidden else 0)
     return max(16 * a.width * ceil_div(a.inputs, 4), 4 * (2 * a.width * SAMPLES + numbers * (SAMPLES + 4)))

@@ -1,6 +1,4 @@
-"""Convolutions of few inputs, such as colours, by multiply-adds in fp32, with weights or pixels of an output in
-registers.
-"""
+"""Convolutions of few inputs (colours) by fp32 multiply-adds, with weights or pixels of an output in registers."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -56,8 +54,7 @@ class FewConvolution:
     ) -> Launches:
         """y[:n] from x[:n], + bias, then the ReLU and the pool, if there are any.
 
-        packed : uint16, of the shape of y with the channels last, a multiple of LEAST: a copy of y in bf16. None for no
-        copy.
+        packed : uint16, of the shape of y with the channels last, a multiple of LEAST: a bf16 copy of y, or None.
         """
         (c, h, width), (o, high, wide), (k, _, padding) = self.conv.read, self.conv.written, self.conv.window
         windows = n * ((high // 2) * (wide // 2) if self.conv.pool else ceil_div(high, 2) * ceil_div(wide, 2))
@@ -107,9 +104,7 @@ class PooledPlan(NamedTuple):
 
 
 class PooledGradient:
-    """dw and db of a convolution of few inputs, a ReLU and a 2 x 2 pool, from the pool's gradient: only windows of
-    argmax pixels are read.
-    """
+    """dw and db of few inputs, a ReLU and a 2 x 2 pool, from the pool's gradient: reads windows of argmax pixels."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv, capacity: int) -> None:
         self.device, self.conv = owner.device, conv
@@ -149,9 +144,7 @@ class PooledGradient:
 
 
 class FewImagesGradient:
-    """dw and db as `PooledGradient`, for at most IMAGES_AT_MOST images: complete sums in one launch, which may update
-    their parameters.
-    """
+    """dw and db as `PooledGradient`, for IMAGES_AT_MOST images: complete sums in a launch, which may update."""
 
     def __init__(self, owner: OnDevice, conv: FusedConv) -> None:
         self.device, self.conv = owner.device, conv

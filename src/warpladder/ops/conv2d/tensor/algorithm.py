@@ -37,8 +37,7 @@ class ConvProblem:
     capacity : images of a whole batch.
     has_wgmma : True if the device runs Hopper's warpgroup products.
     trains, has_dx : True if there is a backward pass, and if it computes dx.
-    is_slight : True if this is a net's first layer, with a small share of the net's FLOPs
-    (ops/engine/tensor_limits.py).
+    is_slight : True if this is a net's first layer, with a small share of FLOPs (engine/tensor_limits.py).
     """
 
     conv: FusedConv

@@ -14,9 +14,7 @@ from .segment import TensorConv2d
 
 
 class TensorConv2dLoss(TensorConv2d):
-    """[Upsample2d] Conv2d + MSELoss of few pixels: the loss is summed concurrently with the backward pass, which needs
-    no loss.
-    """
+    """[Upsample2d] Conv2d + MSELoss of few pixels: the loss is summed concurrently with the backward pass."""
 
     cost = 4
 

@@ -35,8 +35,7 @@ class TensorProduct:
 
     shape : m, n and k for a number of samples.
     plan : the tile, and the split of sums, by the model or by a tuner.
-    parts, arrived : partials of split sums, and counters of the blocks that have stored theirs; None if sums are never
-    split.
+    parts, arrived : partials of split sums, and counters of arrived blocks; None if sums are never split.
     """
 
     def __init__(
@@ -53,8 +52,7 @@ class TensorProduct:
     ) -> Launch:  # fmt: skip
         """c = A B with `end` applied to each sum, also packed to `to`. c may be None.
 
-        updated : arguments of an update (`fused.settings`) if c is a gradient: its parameters are updated, and packed
-        in place of c.
+        updated : arguments of an update (`fused.settings`) if c is a gradient: parameters are updated, and packed.
         """
         plan, (m, n, k) = self.plan(samples), self.shape(samples)
         tile = plan.tile

@@ -75,8 +75,7 @@ class TensorLinear(Segment):
     def exchange(self, packed_y: Outlet, packs_dy: bool) -> tuple[Outlet, bool]:
         """Pack y for the next segment from now on.
 
-        Returns the destination of dy, if the next segment `packs_dy`, and True if that segment also applies this one's
-        ReLU mask to dy.
+        Returns the destination of dy, if the next segment `packs_dy`, and True if it applies this one's ReLU mask.
         """
         self.to_y, self.has_packed_dy = packed_y, packs_dy
         return (self.dy, self.fused_relu) if packs_dy else (Outlet(), False)
@@ -98,9 +97,7 @@ class TensorLinear(Segment):
         return [product] if self.has_packed_x else [*self._packing(part), product]
 
     def _packing(self, part: Slice) -> Launches:
-        """Launches that pack x: of samples two, because dw may still read its factor while y's is packed for the next
-        step.
-        """
+        """Launches that pack x: two of samples, because dw may still read its factor while y's is packed."""
         samples, target, x, batch = self.operands.samples, self.operands.target, self.x, self.subgraph.batch
         if samples is None:
             return [pack(self, self.kind, self.buffers.x, part.n, self.inputs, x)]

@@ -1,7 +1,6 @@
 """Tiles of a product of packed factors: their shapes, and the cycles that a product takes with each.
 
-The model counts cycles of a multiprocessor: of its tensor cores, schedulers and shared memory, and of the second-level
-cache.
+The model counts cycles of a multiprocessor: of tensor cores, schedulers, shared memory and second-level cache.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -68,9 +67,7 @@ class PackedTile(Tile):
 
     @property
     def resident(self) -> int:
-        """Blocks that fit a multiprocessor by registers: a sum and a part for each number of C, and two fragments of
-        each factor.
-        """
+        """Blocks that fit a multiprocessor by registers: sums and their parts, and two fragments of each factor."""
         sums = self.tm * self.tn // 32
         registers = 250 if sums >= 64 else 168 if sums >= 32 else 128
         return max(1, min(65536 // (registers * self.threads), 4))
@@ -154,9 +151,7 @@ class WarpgroupTile(PackedTile):
         return f"{super().__str__()}, {self.shares}, {self.cm}, {self.cn}"
 
     def step(self, formats: Formats, blocks: int) -> float:
-        """Estimated cycles of a record: of the units that warpgroups share, or of one warpgroup's chain, whichever is
-        more.
-        """
+        """Estimated cycles of a record: of the shared units, or of one warpgroup's chain, whichever is more."""
         kind, groups = formats.kind, self.bm // 64 * self.shares
         steps = kind.terms // kind.mma * formats.products  # products of a record, each of 64 x bn numbers
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / PEAK

@@ -1,6 +1,4 @@
-"""Convolutions of few pixels on tensor cores: one launch each for y, dx and dw, by clusters of blocks that share their
-sums.
-"""
+"""Convolutions of few pixels on tensor cores: one launch each for y, dx and dw, by clusters that share sums."""
 
 from dataclasses import dataclass
 from math import prod
@@ -200,9 +198,7 @@ class FewPixelsGradient:
         self.of = FewPixelsPass(written, small) if self.upsamples else FewPixelsPass(small, written)
 
     def launch(self, n: int, x: Array, dy: Array, argmax: Array | None, to: Gradients) -> Launch:
-        """Fill dw and db, and update their parameters if `to` has the arguments. argmax: of a pool whose gradient dy
-        is.
-        """
+        """Fill dw and db, and update with the arguments of `to`. argmax: of a pool whose gradient dy is."""
         of, pooled = self.of, "true" if self.pool else "false"
         still, seen = (x, dy) if self.upsamples else (dy, x)
         kernel = self.device.kernel(WEIGHTS, f"correlate_few_pixels<{self.kind.name}, {of.taps}, {pooled}>")

@@ -26,9 +26,7 @@ OF_WARP, WINDOWS, CHUNK = 64, 16, 256
 
 
 def fits(problem: ConvProblem) -> bool:
-    """True if sums are short, the stride is 1, outputs come in whole sixteens, and a block holds the lines of a
-    picture.
-    """
+    """True if sums are short, the stride is 1, outputs come in sixteens, and a block holds lines of a picture."""
     conv = problem.conv
     (k, stride, _), (o, high, wide) = conv.window, conv.written
     if stride != 1 or conv.read[0] * k * k > MOST or o % SIXTEEN or o < LEAST:
@@ -41,17 +39,13 @@ def fits(problem: ConvProblem) -> bool:
 
 
 def _shared_forward(conv: FusedConv, lines: int, images: int, chunk: int, kind: FactorFormat) -> int:
-    """Bytes of shared memory of a block of `convolve_first`: weights, biases and scales of outputs, and lines of
-    images.
-    """
+    """Bytes of shared memory of `convolve_first`: weights, biases and scales of outputs, and lines of images."""
     (c, _, wide), padding = conv.read, conv.window.padding
     return (64 * kind.copies + 8) * chunk + 4 * images * c * lines * (wide + 2 * padding)
 
 
 def _pitches(conv: FusedConv, lines: int) -> tuple[int, int]:
-    """Words of a line and of a channel of pairs: k and k k more than a multiple of 8, so that terms of neighbouring
-    numbers are in neighbouring banks.
-    """
+    """Words of a line and of a channel of pairs: k and k k more than multiples of 8, against bank conflicts."""
     k, wide = conv.window.k, conv.read[2] + 2 * conv.window.padding
     pitch = wide + (k - wide) % 8
     plane = lines * pitch

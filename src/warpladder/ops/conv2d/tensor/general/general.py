@@ -12,9 +12,7 @@ from .launches import GeneralConvolution, GeneralWeightGradient, pack
 
 
 class GeneralGradients:
-    """dw, db and dx by mma.sync (product.cu, weights.cu); dw of a slight first layer by multiply-adds, if few_inputs
-    supports it.
-    """
+    """dw, db and dx by mma.sync (product.cu, weights.cu); dw of a slight first layer by few_inputs, if it can."""
 
     def __init__(self, owner: Segment, algorithm: ConvAlgorithm) -> None:
         # Fields of the algorithm, not itself: a reference cycle would hold device memory until the garbage collection.

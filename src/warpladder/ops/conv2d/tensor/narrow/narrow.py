@@ -122,9 +122,7 @@ class NarrowConvolution:
     def backward(
         self, n: int, x: Array, dy: Array, argmax: Array | None, to: Gradients, dx: Array | None, mask: Array | None
     ) -> Launches:
-        """dw and db from x[:n] and dy[:n], the gradient of the pool if there is one; dx[:n], 0 where mask is not above
-        0.
-        """
+        """dw and db from x[:n] and dy[:n], of the pool if any; dx[:n], 0 where mask is not above 0."""
         assert self.dw is not None
         found = self.dw.launches(n, x, dy, argmax, to)
         if self.dx is not None and dx is not None:

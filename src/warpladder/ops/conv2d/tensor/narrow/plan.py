@@ -172,9 +172,7 @@ class NarrowCorrelate(CostProblem[NarrowPlan]):
         return ceil_div(self.shape.k, 3) * self.shape.k
 
     def fits(self, rows: int) -> bool:
-        """True if a block holds so many rows in its registers until their scales are known: 32 pixels a warp, or of dy
-        eight windows; sixteen of few outputs.
-        """
+        """True if registers hold so many rows: 32 pixels a warp, or of dy eight windows; 16 of few outputs."""
         o, _, wide = self.shape.written
         windows = ceil_div(rows, 2) * ceil_div(wide, 2) * width(o) // 8
         return self.shape.halo(rows) <= 32 * self.warps and (not self.shape.pool or windows <= 32 * self.warps)

@@ -1,6 +1,4 @@
-"""Convolutions of few outputs after an upsampling by 2, by warpgroup products (wgmma) of Hopper: multiply first, then
-shift.
-"""
+"""Convolutions of few outputs after an upsampling by 2, by wgmma of Hopper: multiply first, then shift."""
 
 from pathlib import Path
 

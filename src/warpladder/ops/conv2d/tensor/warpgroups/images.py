@@ -113,9 +113,7 @@ class PackedImages:
 
 @dataclass(frozen=True)
 class GradientBelow:
-    """dx for the previous convolution: packed images, and `sums` (capacity, channels) over the pixels of each, for its
-    bias.
-    """
+    """dx for the previous convolution: packed images, and `sums` (capacity, channels) over pixels, for its bias."""
 
     images: PackedImages
     sums: Array
@@ -124,8 +122,7 @@ class GradientBelow:
 class PackedWeights:
     """Weights (o, c, 3, 3) of a layer, packed by terms: for y, and for dx if `has_dx`.
 
-    upsamples : True if they are folded for an upsampling by 2: sums then have 4 c terms, in four classes, and 16 o
-    backward.
+    upsamples : True if they are folded for an upsampling by 2: sums have 4 c terms, in four classes; 16 o backward.
     """
 
     def __init__(self, owner: OnDevice, o: int, c: int, precision: str, has_dx: bool, upsamples: bool = False) -> None:

@@ -28,9 +28,7 @@ def most_tiles(kind: FactorFormat) -> int:
 
 
 def shared_bytes(kind: FactorFormat, pieces: int) -> int:
-    """Bytes of shared memory of a block: the stages of so many pieces that fit the ring, and those that align the
-    first.
-    """
+    """Bytes of shared memory: the stages of so many pieces that fit the ring, and those that align the first."""
     stage = PIECE * pieces * kind.copies
     return RING // stage * stage + 1024
 
@@ -74,9 +72,7 @@ def convolve(n: int, images: PackedImages, weights: Halves, to: Outputs, upsampl
 
 
 class WarpgroupPlan(NamedTuple):
-    """(Tap, 128 channels) pieces of a block of dw, blocks of a part, squares of a part, parts, and most parts for any
-    n.
-    """
+    """Pieces (tap, 128 channels) of a block of dw, blocks of a part, squares of a part, parts, and most parts."""
 
     pieces: int
     blocks: int
@@ -118,8 +114,7 @@ class WarpgroupConvolution:
     owner : takes the scratch memory.
     small, written : image that is read, and image that is written, before a pool. If the second is twice as high and
     wide, an upsampling by 2 precedes the convolution.
-    trains, has_dx : True if there is a backward pass, which uses the images that `forward` has packed, and if it
-    computes dx.
+    trains, has_dx : True if there is a backward pass, on the images of `forward`, and if it computes dx.
     """
 
     def __init__(
