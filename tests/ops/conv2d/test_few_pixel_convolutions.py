@@ -252,10 +252,9 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, str]] = {
     "the scale of what stands still not removed": ("fp32", (("? inverse_scale[first_m + g] :", "? DOWN :"),), "normal", "odd"),
     "the scale of what is seen removed twice": ("fp32", (("part[l] * down[l / 2], up", "part[l] * down[l / 2] * "
         "up[l % 2], up"),), "normal", "odd"),
-    "the largest of half a pixel": ("fp32", (("largest, 16));", "largest, 0));"),), "far apart", "one"),
-    "the largest of half of an output's weights": ("fp32", (("offset < CHANNELS / 2; offset", "offset < CHANNELS / 4; "
-        "offset"),), "normal", "odd"),
-    "the largest of half of a channel's pixels": ("fp32", (("offset < EACH; offset", "offset < EACH / 2; offset"),), "normal", "odd"),
+    "the largest of half a pixel": ("fp32", (("shared_exponent<16, 32>", "shared_exponent<32, 32>"),), "far apart", "one"),
+    "the largest of half of an output's weights": ("fp32", (("exponent<1, CHANNELS / 2>", "exponent<1, CHANNELS / 4>"),), "normal", "odd"),
+    "the largest of half of a channel's pixels": ("fp32", (("of_lanes<1, EACH>", "of_lanes<1, EACH / 2>"),), "normal", "odd"),
     "the largest of a tile before": ("fp32", (("largest[1 - turn][threadIdx.x] = 0;", ""),), "far apart", "crowded"),
     "no scale, huge": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "huge", "odd"),
     "no scale, tiny": ("fp32", ((EXPONENT, "127u + 0 * largest"),), "tiny", "odd"),

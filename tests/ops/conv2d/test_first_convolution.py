@@ -113,9 +113,8 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "another output's scale of gradients removed": ("fp32", ((BACK_W, BACK_W.replace("back[l / 2]", "back[0]")),), "steep"),
     "the scale of the picture removed twice": ("fp32", ((BACK_W, BACK_W.replace("back_x", "back_x * back_x")),), "normal"),
     "the largest of one lane's gradients": (
-        "fp32", (("largest = max(largest, bits_of_size(held[s]));\n                        largest = max(largest, "
-            "__shfl_xor_sync(EVERY_LANE, largest, 1));",
-                  "largest = max(largest, bits_of_size(held[s]));"),), "normal",
+        "fp32", (("shared_exponent<1, 4>(largest_of(held));\n#pragma unroll\nfor (int s",
+                  "shared_exponent<2, 4>(largest_of(held));\n#pragma unroll\nfor (int s"),), "normal",
     ),
     "no scale, huge": ("fp32", ((SCALE, "127u + 0 * largest"),), "huge"),
     "no scale, tiny": ("fp32", ((SCALE, "127u + 0 * largest"),), "tiny"),

@@ -186,8 +186,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
         "/ 2] & 0xffff)"),), "normal"),
     "another tap's scale removed": ("fp32", (("e % 2 * 16 & 0xffff) + offset];", "e % 2 * 16 & 0xffff)];"),), "normal"),
     "the scale of dy not removed": ("fp32", ((SUM_W, "UP, sum[tap][i][j][l]);"),), "normal"),
-    "the largest of half a line": ("fp32", (("offset < 32; offset *= 2) largest[i]", "offset < 4; offset *= 2) "
-        "largest[i]"),), "far apart"),
+    "the largest of half a line": ("fp32", (("exponent<1, 32>(largest[i])", "exponent<1, 4>(largest[i])"),), "far apart"),
     "no scale, huge": ("fp32", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "huge"),
     "no scale, tiny": ("fp32", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "tiny"),
     "sums of y in bf16": ("fp32", ((SUM_Y, f"{SUM_Y} {IN_BF16}"),), "normal"),
@@ -211,8 +210,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
             ("the scale of weights not removed", ((SUM_Y, "16384.0f, sum[i][j][l]);"),), "normal"),
             ("the scale of dy not removed", ((SUM_W, "UP, sum[tap][i][j][l]);"),), "normal"),
             ("no scale, huge", (("min(268u - (largest >> 23), 253u)", "127u + 0 * largest"),), "huge"),
-            ("the largest of half a line", (("offset < 32; offset *= 2) largest[i]", "offset < 4; offset *= 2) "
-                "largest[i]"),), "far apart"),
+            ("the largest of half a line", (("exponent<1, 32>(largest[i])", "exponent<1, 4>(largest[i])"),), "far apart"),
             ("sums of y in half", ((SUM_Y, f"{SUM_Y} {IN_HALF}"),), "normal"),
             ("sums of dw in half", ((SUM_W, f"{SUM_W} {IN_HALF.replace('sum[i]', 'sum[tap][i]')}"),), "normal"),
             ("sums of y left in the tensor cores", LEFT_THERE, "positive"),
