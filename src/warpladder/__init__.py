@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from . import data, ladder, nets
+    from . import data, ladder, nets, sklearn
     from .config import TrainConfig
     from .data.dataset import Dataset
     from .device import gpu as gpu
@@ -54,6 +54,7 @@ __all__ = [
     "load",
     "load_net",
     "nets",
+    "sklearn",
     "train",
     "verify",
 ]
@@ -95,7 +96,7 @@ def __getattr__(name: str) -> object:
         value: object = version("warpladder")
     elif name in _HOMES:
         value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    elif name in ("data", "ladder", "nets"):
+    elif name in ("data", "ladder", "nets", "sklearn"):
         value = import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -118,6 +119,10 @@ class _Package(ModuleType):
             )  # the module's names are the function's too: import warpladder.train.loop as loop
             value = function
         super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        """Pickled by its name, as any module: cloudpickle knows plain modules alone."""
+        return import_module, (self.__name__,)
 
 
 sys.modules[__name__].__class__ = _Package

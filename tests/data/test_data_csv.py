@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpladder.data import Dataset, load, table, write_submission
+from warpladder.data import Dataset, load, write_submission
 from warpladder.data.reader import from_bytes
+from warpladder.data.tables.numeric import read_table
 from warpladder.errors import DataError
 
 
@@ -105,7 +106,7 @@ def test_any_table_is_read_back(rows, data):
     content = text(np.array(rows), titles, newline).encode()
     if data.draw(st.booleans()):
         content = content.rstrip()
-    read = table.read_table(from_bytes(content))
+    read = read_table(from_bytes(content))
     assert read.cells.tolist() == rows and (read.header is None) == (titles is None)
 
 
@@ -122,7 +123,7 @@ def test_any_table_is_read_back(rows, data):
     ],
 )
 def test_harmless_oddities(content):
-    read = table.read_table(from_bytes(content))
+    read = read_table(from_bytes(content))
     assert read.header == ("a", "b") and read.cells.tolist() == [[1, 2], [3, 4]]
 
 
@@ -130,14 +131,14 @@ def test_harmless_oddities(content):
 def test_other_separators(mark):
     rows = np.arange(3000).reshape(-1, 3) % 256
     content = text(rows, "a,b,c").encode().replace(b",", mark)
-    assert np.array_equal(table.read_table(from_bytes(content)).cells, rows)
-    assert table.read_table(from_bytes(b"a;b\n1,5;2\n"), numbers=True).cells.tolist() == [[1.5, 2.0]]
+    assert np.array_equal(read_table(from_bytes(content)).cells, rows)
+    assert read_table(from_bytes(b"a;b\n1,5;2\n"), numbers=True).cells.tolist() == [[1.5, 2.0]]
 
 
 def test_a_million_blank_lines_are_no_trouble():
     content = b"\n" * 1_000_000 + b"a,b\n1,x\n"
     with pytest.raises(DataError, match=r"line 1000002, column 2 \('b'\)"):
-        table.read_table(from_bytes(content))
+        read_table(from_bytes(content))
 
 
 GOOD = b"label,p0,p1\n" + b"1,2,3\n" * 20_000

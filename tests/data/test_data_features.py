@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpladder.data import Dataset, arrays, load, table, write_submission
+from warpladder.data import Dataset, arrays, load, write_submission
 from warpladder.data.convert import looks_nhwc
 from warpladder.data.csv import read
 from warpladder.data.reader import from_bytes
 from warpladder.data.samples import load_samples
+from warpladder.data.tables.numeric import read_table
 from warpladder.errors import DataError
 from warpladder.nets import CrossEntropyLoss, Flatten, Linear, Net
 from warpladder.trainers.base import check_fit
@@ -55,7 +56,7 @@ HEADINGS = {
 @pytest.mark.parametrize("case", HEADINGS)
 def test_a_header_is_told_from_a_row_with_a_name(case):
     text, header, names = HEADINGS[case]
-    found = table.read_table(from_bytes(text.encode()), names=True)
+    found = read_table(from_bytes(text.encode()), names=True)
     assert found.header == header and found.columns == 3
     assert (None if found.names is None else found.names.tolist()) == names
 
@@ -70,7 +71,7 @@ words = st.text(st.characters(categories=["L"]), min_size=1, max_size=8)
 )
 def test_any_table_of_names_and_numbers_is_read_back(rows, titled):
     text = ("label,a,b\n" if titled else "") + "".join(f"{name},{number!r},{whole}\n" for name, number, whole in rows)
-    found = table.read_table(from_bytes(text.encode()), names=True, numbers=True)
+    found = read_table(from_bytes(text.encode()), names=True, numbers=True)
     if not titled and rows[0][0].lower() == "label":
         return
     assert found.names is not None and found.names.tolist() == [name for name, _, _ in rows]

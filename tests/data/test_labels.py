@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from warpladder.data import arrays
 from warpladder.data.labels import classes_of, label_array, numbered
 from warpladder.errors import DataError
 
-KINDS = {
+KINDS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "from 1": ([1, 2, 3], (1, 2, 3)),
     "codes": ([20109, 20354, 20110], (20109, 20110, 20354)),
     "signs": ([-1, 1, 1], (-1, 1)),

@@ -17,6 +17,7 @@ ORDER = (
     ("cli",),
     ("appendix",),
     ("report", "checker"),
+    ("sklearn",),
     ("timing",),
     ("proof", "train"),
     ("ladder",),

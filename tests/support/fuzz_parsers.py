@@ -33,11 +33,12 @@ import fuzz_checkpoints
 import numpy as np
 from climbs import example
 
-from warpladder.data import cifar10, table
+from warpladder.data import cifar10
 from warpladder.data.cifar10 import parse_batch
 from warpladder.data.idx import read_images, read_labels
 from warpladder.data.reader import from_bytes
 from warpladder.data.tables import text
+from warpladder.data.tables.numeric import read_table
 from warpladder.errors import CheckpointError, DataError, ResultsError
 from warpladder.report.page import page
 from warpladder.results import parse as parse_results
@@ -302,14 +303,14 @@ def _mend_tar(content: bytes, rng: random.Random) -> bytes:
 
 def _parse_csv(content: bytes) -> None:
     """A table of pixels: each column read at once is the one read cell by cell."""
-    read = table.read_table(from_bytes(content))
+    read = read_table(from_bytes(content))
     assert read.cells.dtype == np.uint8 and read.cells.ndim == 2 and read.cells.size > 0
     _compare_cells(content)
 
 
 def _parse_features(content: bytes) -> None:
     """Names and any numbers."""
-    read = table.read_table(from_bytes(content), names=True, numbers=True)
+    read = read_table(from_bytes(content), names=True, numbers=True)
     assert read.cells.dtype == np.float32 and np.isfinite(read.cells).all() and len(read.cells) > 0
     assert read.names is None or (len(read.names) == len(read.cells) and all(read.names))
     _compare_cells(content)

@@ -20,7 +20,7 @@ from .labels import is_text, numbered_parts
 from .local import find_all
 from .reader import opened
 from .source import Request, Source
-from .table import CsvTable, read_table
+from .tables.numeric import CsvTable, read_table
 
 FOLDERS = ("digit-recognizer", "csv", ".")
 _NAMES = (

@@ -12,7 +12,7 @@ from ..errors import DataError
 from .cifar10 import SHAPE, parse_batch
 from .idx import read_images
 from .reader import opened
-from .table import read_table
+from .tables.numeric import read_table
 
 _LIMIT = 2**32  # bytes of text, unpacked
 _IDX_IMAGES = b"\x00\x00\x08\x03"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -194,7 +195,7 @@ def broken(name: str, text: str) -> list[list[str]]:
     return lines
 
 
-BAD = {
+BAD: dict[str, tuple[list[list[str]], str | None, dict[str, Any], str]] = {
     "no label named": (rows(), None, {}, "which column is the label. Name it, --label NAME.*perhaps 'answer'"),
     "a label that is not there": (rows(), "anser", {}, "label names 'anser', which is no column: did you mean 'answer'"),
     "a column to drop": (rows(), "answer", {"drop": ["jobs"]}, "drop names 'jobs', which is no column: did you mean 'job'"),
@@ -245,7 +246,7 @@ def test_a_damaged_encoding_is_refused(people):
         encoding is not None
         and TableEncoding.from_dict(encoding.as_dict() | {"columns": list(encoding.as_dict()["columns"])}) == encoding
     )
-    good = encoding.as_dict()
+    good, change = encoding.as_dict(), dict[str, Any]()
     first = good["columns"][0]
     for change in (
         {"columns": []}, {"label": 3}, {"more": 1}, {"columns": [first | {"std": 0.0}]}, {"columns": [first | {"x": 1}]},

@@ -1,5 +1,5 @@
 """Tables of pixels or features with an optional header: whole numbers 0 to 255 or any finite numbers, and names of
-classes in the first column. tables/text.py reads the text.
+classes in the first column. text.py reads the text.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from .reader import Reader
-from .tables.text import NUMBER, Text, read_text
+from ..reader import Reader
+from .text import NUMBER, Text, read_text
 
 _LARGEST = float(np.finfo(np.float32).max)
 _WHOLE = re.compile(r"\+?([0-9]{1,20})(?:\.0*)?")

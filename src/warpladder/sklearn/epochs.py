@@ -1,0 +1,146 @@
+"""`Fit`: the epochs of an estimator's fit on a rung, with scikit-learn's rules for rates and for the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..data.order import Order
+from ..errors import DivergedError
+from ..nets import Net
+from ..rungs.base import Rung
+from ..trainers.base import State, Trainer
+from .network import coefs_of, flat_weights
+
+LEAST_RATE = 1e-6  # at which an adaptive rate ends the fit
+
+
+class Fit:
+    """A fit in progress.
+
+    Parameters
+    ----------
+    model : MLPClassifier
+        Its attributes are those of scikit-learn's after each epoch.
+    net, config, rung
+        What trains; `config.learning_rate` is the first rate.
+    x : ndarray
+        (samples, features); float64 becomes float32.
+    labels : ndarray
+        (samples,) numbers of classes.
+    held : tuple
+        Samples and labels for early stopping, or (None, None).
+    incremental : bool
+        True for one epoch that goes on from the one before, optimizer included.
+    """
+
+    def __init__(
+        self, model: Any, net: Net, config: TrainConfig, rung: Rung, x: np.ndarray, labels: np.ndarray, held: Any,
+        incremental: bool,
+    ) -> None:  # fmt: skip
+        self.model, self.net, self.config, self.rung = model, net, config, rung
+        self.held, self.incremental, self.stopped = held, incremental, False
+        with np.errstate(over="ignore"):
+            x = np.ascontiguousarray(x, np.float32)
+        if not np.isfinite(x).all():
+            raise ValueError("X holds numbers beyond the range of float32, in which rungs train: scale the features")
+        self.data = Dataset("X", x, labels.astype(np.int32), x[:0], None)
+        weights = flat_weights(net, model.coefs_, model.intercepts_)
+        slots, updates, rate = {}, 0, model.learning_rate_init
+        if incremental and hasattr(model, "_slots"):
+            slots, updates, rate = model._slots, model._updates, model._rate
+        self.rate = rate
+        self.trainer = self._trainer(State(weights, slots, updates))
+        self.penalty = self._penalty(weights)
+
+    def run(self) -> None:
+        """Train until there is no progress, or max_iter epochs; one if incremental."""
+        model, samples = self.model, len(self.data.train_x)
+        steps = self.config.steps(samples)
+        model.n_iter_ = 0
+        for epoch in range(1 if self.incremental else model.max_iter):
+            order = Order(self.config.seed, epoch, samples, self.config.shuffle)
+            with np.errstate(over="ignore", invalid="ignore"):
+                log = self.trainer.run(order, 0, steps)
+            self._note(float((log.loss * log.size).sum() / samples), samples)
+            model._update_no_improvement_count(model.early_stopping, *self.held, None)
+            rate = self._next_rate()
+            if model._no_improvement_count > model.n_iter_no_change:
+                rate = self._without_progress(rate)
+                if self.stopped:
+                    break
+                model._no_improvement_count = 0
+            if rate != self.rate:
+                self._change_rate(rate)
+        state = self.trainer.state()
+        model._slots, model._updates, model._rate = dict(state.slots), state.step, self.rate
+
+    def close(self) -> None:
+        """Release the trainer."""
+        self.trainer.close()
+
+    def _change_rate(self, rate: float) -> None:
+        """Go on with another rate. scikit-learn's momentum is one of steps, ours one of gradients: steps go on."""
+        state = self.trainer.state()
+        slots = {
+            name: slot * np.float32(self.rate / rate) if name == "momentum_buffer" else slot
+            for name, slot in state.slots.items()
+        }
+        self.trainer.close()
+        self.rate = rate
+        self.trainer = self._trainer(state.but(slots=slots))
+
+    def _trainer(self, state: State) -> Trainer:
+        config = self.config.but(learning_rate=self.rate)
+        trainer = self.rung.build(self.net, config, state)
+        trainer.load(self.data)
+        return trainer
+
+    def _note(self, loss: float, samples: int) -> None:
+        """Put an epoch into the model's attributes."""
+        model, state = self.model, self.trainer.state()
+        if not np.isfinite(loss) or not np.isfinite(state.params).all():
+            raise ValueError(
+                "Solver produced non-finite parameter weights. The input data may contain large values and need to be "
+                "preprocessed."
+            ) from DivergedError(f"loss {loss} in epoch {model.n_iter_ + 1} on rung {self.rung.name!r}")
+        before, self.penalty = self.penalty, self._penalty(state.params)
+        model.coefs_, model.intercepts_ = coefs_of(self.net, state.params, model.n_outputs_)
+        model.n_iter_ += 1
+        model.t_ += samples
+        # scikit-learn adds each batch's penalty; this is the mean of those at both ends of the epoch.
+        model.loss_ = loss + (before + self.penalty) / 2
+        model.loss_curve_.append(model.loss_)
+        if model.verbose:
+            print(f"Iteration {model.n_iter_}, loss = {model.loss_:.8f}")
+
+    def _penalty(self, params: np.ndarray) -> float:
+        """Loss of the L2 penalty on coefs_, as scikit-learn adds it to a batch's."""
+        coefs, _ = coefs_of(self.net, params, self.model.n_outputs_)
+        batch = self.config.batch(len(self.data.train_x))
+        return 0.5 * self.model.alpha * sum(float(np.square(coef, dtype=np.float64).sum()) for coef in coefs) / batch
+
+    def _next_rate(self) -> float:
+        model = self.model
+        if model.solver == "sgd" and model.learning_rate == "invscaling":
+            return float(model.learning_rate_init / (model.t_ + 1) ** model.power_t)
+        return self.rate
+
+    def _without_progress(self, rate: float) -> float:
+        """Next rate where an adaptive one falls; else the fit is stopped."""
+        model = self.model
+        what = "Validation score" if model.early_stopping else "Training loss"
+        message = f"{what} did not improve more than tol={model.tol:f} for {model.n_iter_no_change} consecutive epochs."
+        if model.solver == "sgd" and model.learning_rate == "adaptive":
+            if rate > LEAST_RATE:
+                if model.verbose:
+                    print(f"{message} Setting learning rate to {rate / 5:f}")
+                return rate / 5
+            message += " Learning rate too small."
+        if model.verbose:
+            print(f"{message} Stopping.")
+        self.stopped = True
+        return rate

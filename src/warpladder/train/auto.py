@@ -1,0 +1,68 @@
+"""`fastest`: the rung that should train a net soonest here, cold start included.
+
+The estimate knows the net, the batch, the amount of work and the machine, but no clock and no cache: the same run takes
+the same rung again, and so repeats its bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .. import ladder
+from ..config import TrainConfig
+from ..machine.cores import cores
+from ..nets import Net
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds that a rung takes: to start where nothing is compiled yet, for a step, for a FLOP, and for a parameter's
+    update. docs/notes/auto.md has the measurements.
+    """
+
+    rung: str
+    start: float
+    step: float
+    flop: float
+    parameter: float
+
+    def seconds(self, net: Net, steps: int, samples: int) -> float:
+        """Estimated seconds of a number of steps over a number of samples in all."""
+        return (
+            self.start + steps * (self.step + self.parameter * net.param_count) + samples * net.train_flops * self.flop
+        )
+
+
+def costs() -> tuple[Cost, ...]:
+    """Costs of the rungs among which `fastest` chooses."""
+    return (
+        Cost("numpy", 0.03, 3e-4, 1.1e-11, 5e-9),
+        Cost("native", 10.0, 3e-5, 6.5e-12 / cores(), 0.0),
+        Cost("graph", 4.0, 3e-5, 4e-13, 0.0),
+    )
+
+
+def fastest(
+    net: Net, config: TrainConfig, samples: int, epochs: int | None = None, others: Sequence[Cost] = ()
+) -> tuple[str, str]:
+    """Name of the rung that should be done first, and the reason in a line.
+
+    epochs : of the run; `config.epochs` if not given.
+    others : costs of further programs to choose from, which can train this net.
+    """
+    epochs = config.epochs if epochs is None else epochs
+    steps = epochs * config.steps(samples)
+    ours = [cost for cost in costs() if ladder.find(cost.rung).unsupported(net, config) is None]
+    found = [(cost.seconds(net, steps, epochs * samples), cost.rung) for cost in (*ours, *others)]
+    if not found:
+        return "numpy", "no other rung can train this net here"
+    (seconds, rung), *slower = sorted(found)
+    rest = "".join(f"; {name} {_about(time)}" for time, name in slower)
+    return rung, f"{_about(seconds)} by estimate, cold start included{rest}"
+
+
+def _about(seconds: float) -> str:
+    return "below 0.1 s" if seconds < 0.1 else f"about {seconds:.1g} s" if seconds < 10 else f"about {seconds:,.0f} s"
