@@ -167,7 +167,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str]] = {
     "another row of taps in dw": ("fp32", ((" + row * wide + tap0;", " + (K - 1 - row) * wide + tap0;"),), "normal"),
     "a group of warps left out": ("fp32", (("each = 0; each < GROUPS; ++each", "each = 1; each < GROUPS; ++each"),), "normal"),
     "a bias's sum without one warp": ("fp32", (("each = 0; each < WARPS; ++each", "each = 1; each < WARPS; ++each"),), "normal"),
-    "the bias added before the scale": ("fp32", (("fmaf(odd ? given : kept, scale_of, bias_of)", "((odd ? given : kept) + "
+    "the bias added before the scale": ("fp32", (("fmaf(odd ? sent : own, scale_of, bias_of)", "((odd ? sent : own) + "
         "bias_of) * scale_of"),), "normal"),
     "the gradient of a window that a pool cuts off": ("fp32", (("static_cast<unsigned>(across) < "
         "static_cast<unsigned>(wide)", "true"),), "normal"),

@@ -196,7 +196,7 @@ SCALE, UNDO_X, UNDO_W, SHIFT = (
 )
 UNDO_DX, UNDO_DW, MET = (
     "sum[4 * j + 2 * i] * back * inverse_scale",
-    "fmaf(sum[i] * back, back_x, kept[i])",
+    "fmaf(sum[i] * back, back_x, dw_sum[i])",
     "2 * column - 1 + pair % 2 * 2",
 )
 #: What is planted, in which precision, and with which numbers it must show.

@@ -5,7 +5,7 @@
 #include "warp.cuh"
 
 constexpr int COLUMNS = 32;  // numbers whose sums a block computes: a lane of each of its PARTS warps for each
-constexpr int AT_ONCE = 16;  // rows that a lane asks for before it adds any
+constexpr int AT_ONCE = 16;  // rows that a lane requests before it adds any
 
 // The sum over rows (many, pitch) of this lane's column, a number of the gradient: each warp adds every PARTS-th row,
 // the first warp the warps' sums. to: its destination, null for lanes without a column. By all threads of PARTS warps.
@@ -52,7 +52,7 @@ __device__ void sum_log(const double* __restrict__ lost, const int* __restrict__
     double* log_loss, long long* log_correct, int batch, int first, int last) {
     __shared__ double held_loss[PARTS];
     __shared__ long long held_hits[PARTS];
-    const int now = *step;  // asked for with the rest
+    const int now = *step;  // loaded with the rest
     if (log_loss == nullptr) {
         if (threadIdx.x == 0) write_log(now, step, log_loss, log_correct, 0.0, 0, first, last);
         return;

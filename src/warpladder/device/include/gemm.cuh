@@ -58,12 +58,12 @@ struct Place {
     __device__ __forceinline__ int column(int j) const { return n + j * (T::LANES_N * 4); }
 };
 
-// COUNT numbers of one k: chunks of four, `apart` floats from each to the next.
+// COUNT numbers of one k: chunks of four, `spacing` floats from each to the next.
 template <int COUNT>
-__device__ __forceinline__ void read_fragment(float (&out)[COUNT], const float* from, int apart) {
+__device__ __forceinline__ void read_fragment(float (&out)[COUNT], const float* from, int spacing) {
 #pragma unroll
     for (int i = 0; i < COUNT / 4; ++i) {
-        const float4 four = *reinterpret_cast<const float4*>(from + i * apart);
+        const float4 four = *reinterpret_cast<const float4*>(from + i * spacing);
         out[4 * i] = four.x;
         out[4 * i + 1] = four.y;
         out[4 * i + 2] = four.z;
@@ -98,7 +98,7 @@ __device__ __forceinline__ void multiply(float (&c)[T::TM][T::TN], Source& sourc
 #pragma unroll
         for (int k = 0; k < T::BK; ++k) {
             const int now = k % 2, next = 1 - now;
-            if (k == T::BK - 1) {  // the next stage has arrived, and everybody has read all of this one
+            if (k == T::BK - 1) {  // the next stage has arrived, and all threads have read all of this one
                 wait_for_copies<T::STAGES - 2>();
                 __syncthreads();
                 reading = reading + T::STAGE < T::SHARED ? reading + T::STAGE : 0;

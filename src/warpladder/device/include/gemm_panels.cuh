@@ -50,14 +50,14 @@ struct AlongPanel {
     static constexpr int ROWS = T::THREADS / 8, PITCH = X + 4;
     static_assert(X % ROWS == 0 || ROWS % X == 0, "every thread copies the same number of rows");
     const float* source;
-    long long apart;  // floats between a thread's rows
+    long long spacing;  // floats between a thread's rows
     int left;         // k from this thread's first one to the end
     int count;        // rows from this thread's first one to the end
     int target;
 
     __device__ __forceinline__ AlongPanel(const float* matrix, int pitch, int k, int k_end, int x, int x_end) {
         const int row = threadIdx.x / 8, column = threadIdx.x % 8;
-        apart = static_cast<long long>(pitch) * ROWS;
+        spacing = static_cast<long long>(pitch) * ROWS;
         source = matrix + static_cast<long long>(x + row) * pitch + (k + column);
         left = k_end - k - column;
         count = x_end - x - row;
@@ -69,7 +69,7 @@ struct AlongPanel {
         for (int k = 0; k < T::BK; k += 8)
 #pragma unroll
             for (int x = 0; x < X; x += ROWS)
-                copy_float(shared + target + k * PITCH + x, source + x / ROWS * apart + k, k < left && x < count);
+                copy_float(shared + target + k * PITCH + x, source + x / ROWS * spacing + k, k < left && x < count);
         source += T::BK;
         left -= T::BK;
     }

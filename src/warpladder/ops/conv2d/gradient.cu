@@ -64,9 +64,9 @@ extern "C" __global__ void spread_gradient(const float* __restrict__ dy, const u
         int pool_argmax = 4;
         if (2 * row + 1 < h && 2 * column + 1 < w) {
             const long long at = (image * (h / 2) + row) * (w / 2) + column;
-            const float given = dy[at];  // for every window, so that neither load waits for the other
+            const float loaded = dy[at];  // for every window, so that neither load waits for the other
             pool_argmax = argmax[at];
-            if (pool_argmax < 4) g = given;
+            if (pool_argmax < 4) g = loaded;
             sum += g;
         }
         float* to = dx + (image * h + 2 * row) * w + 2 * column;

@@ -15,7 +15,7 @@ struct Packing {
 // phase; number (i, j) of the kernel, i < 0 for a zero. place < 0: a tap that a smaller class lacks.
 struct Entry {
     long long place;
-    int apart, column, i, j;
+    int spacing, column, i, j;
 };
 
 // Tap number `tap` of a phase in the order of the panel's rows.
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(32 * INPUTS) pack_weights(
             if (entry.place < 0 || (output >= to.outputs && entry.column > 0)) continue;
             const int column = output < to.outputs ? entry.column + output : columns + output - to.outputs;
             const float value = there && entry.i >= 0 ? folded(from, entry.i, entry.j, k, fold) : 0.0f;
-            to.packed[entry.place + warp * entry.apart + column] = value;
+            to.packed[entry.place + warp * entry.spacing + column] = value;
         }
     }
 }

@@ -40,12 +40,12 @@ __device__ constexpr int weight_pitch() {
 }
 
 // Copies the weights for channels c0 ... c0 + now - 1 and kernel rows i0 ... i0 + rows - 1, in the order in which each
-// group of F filters reads them: tile[group][(channel * rows + i) * k + j][f], `apart` floats from group to group,
+// group of F filters reads them: tile[group][(channel * rows + i) * k + j][f], `spacing` floats from group to group,
 // zeros beyond the last filter. A warp copies one filter (BACKWARD: one channel) at a time, whose weights are
 // neighbours in memory.
 template <int K, int F, bool BACKWARD>
 __device__ __forceinline__ void stage_weights(float* tile, const float* weight, int channels, int filters, int first,
-    int count, int c0, int now, int kernel, int i0, int rows, int apart) {
+    int count, int c0, int now, int kernel, int i0, int rows, int spacing) {
     constexpr int PITCH = weight_pitch<F>();
     const int k = K > 0 ? K : kernel, lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     const int each = (K > 0 ? K : rows) * k;  // weights of one channel and filter
@@ -56,14 +56,14 @@ __device__ __forceinline__ void stage_weights(float* tile, const float* weight, 
 #pragma unroll 4
             for (int e = lane; e < count * each; e += 32) {
                 const int f = e / each, place = e % each;
-                tile[f / F * apart + (channel * each + place) * PITCH + f % F] = first + f < filters
+                tile[f / F * spacing + (channel * each + place) * PITCH + f % F] = first + f < filters
                     ? from[f * k * k - place] : 0.0f;
             }
         }
     } else {  // weight (filters, channels, k, k)
         for (int f = warp; f < count; f += warps) {
             const float* from = weight + (static_cast<long long>(first + f) * channels + c0) * k * k + i0 * k;
-            float* to = tile + f / F * apart + f % F;
+            float* to = tile + f / F * spacing + f % F;
 #pragma unroll 8
             for (int e = lane; e < now * each; e += 32) {
                 const int at = K > 0 ? e : e / each * k * k + e % each;
@@ -101,9 +101,9 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
     const int ty = pixel / tile_width, tx = pixel % tile_width;
     const int count = groups * F, first = blockIdx.y * count;
     const int rows = (tile_height - 1) * step + (K > 0 ? K : stage_rows), columns = (tile_width - 1) * step + k;
-    const int apart = stage_channels * (K > 0 ? K : stage_rows) * k * weight_pitch<F>();
+    const int spacing = stage_channels * (K > 0 ? K : stage_rows) * k * weight_pitch<F>();
     float* weights = reinterpret_cast<float*>(shared4);
-    float* image = weights + groups * apart;
+    float* image = weights + groups * spacing;
     source += static_cast<long long>(sample) * channels * height * width;
     if (relu_mask != nullptr) relu_mask += static_cast<long long>(sample) * channels * height * width;
 
@@ -119,11 +119,11 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
             stage_image(image, source + from, relu_mask != nullptr ? relu_mask + from : nullptr, now, height, width,
                 spread, top * step + i0 - pad, left * step - pad, rows, columns, pitch);
             stage_weights<K, F, BACKWARD>(weights, weight, channels, filters, first, count, c0, now, k, i0, high,
-                apart);
+                spacing);
             __syncthreads();
             if (group >= groups) continue;
             const float* at = image + ty * step * pitch + tx * step;
-            const float* w = weights + group * apart;
+            const float* w = weights + group * spacing;
             for (int channel = 0; channel < now; ++channel) {
 #pragma unroll(K > 0 ? K : 1)
                 for (int i = 0; i < high; ++i) {
@@ -165,12 +165,12 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
 // and F filters: its lanes share the pixels of a tile, hold F * PATCH^2 sums in registers and add them by shuffles at
 // the end. The warps of a block have consecutive channels and the same filters, whose dy they share; the one beyond the
 // last channel has the bias. F + PATCH^2 loads for F * PATCH^2 multiply-adds. Along x all tiles (`tiles`) in gridDim.x
-// equal parts, part s going to dweight and dbias + s * apart; along y filters; along z patches of the kernel, then
+// equal parts, part s going to dweight and dbias + s * spacing; along y filters; along z patches of the kernel, then
 // channels.
 template <int PATCH, int F>
 __global__ void __launch_bounds__(512, 1) weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ relu_mask,
-    float* __restrict__ dweight, float* __restrict__ dbias, long long apart, int tiles, int channels, int height,
+    float* __restrict__ dweight, float* __restrict__ dbias, long long spacing, int tiles, int channels, int height,
     int width, int filters, int out_height, int out_width, int kernel, int stride, int padding, int tile_height,
     int tile_width, int pitch
 ) {
@@ -250,8 +250,8 @@ __global__ void __launch_bounds__(512, 1) weight_gradient(
         const int i = i0 + place / PATCH, j = j0 + place % PATCH;
         if (filter >= filters) continue;
         if (channel < channels && i < kernel && j < kernel)
-            dweight[blockIdx.x * apart + ((static_cast<long long>(filter) * channels + channel) * kernel + i) * kernel
+            dweight[blockIdx.x * spacing + ((static_cast<long long>(filter) * channels + channel) * kernel + i) * kernel
                 + j] = sum[e];
-        if (channel == channels && patch == 0 && place == 0) dbias[blockIdx.x * apart + filter] = sum[e];
+        if (channel == channels && patch == 0 && place == 0) dbias[blockIdx.x * spacing + filter] = sum[e];
     }
 }

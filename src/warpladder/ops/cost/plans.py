@@ -88,7 +88,7 @@ class Planner(Generic[Plan]):
         self.chosen[n] = plan
 
     def mark(self, calls: Launches) -> Launches:
-        """The same calls, marked as this product's, so that a tuner times them."""
+        """Calls marked as this product's, so that a tuner times them."""
         for call in calls:
             call.product = self
         return calls

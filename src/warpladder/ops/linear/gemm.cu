@@ -101,9 +101,9 @@ extern "C" __global__ void add_gradient_parts(
     const bool second = i >= size;
     const float* from = second ? other + (i - size) : part + i;
     const int count = second ? others : parts;
-    const long long apart = second ? more_stride : stride;
+    const long long spacing = second ? more_stride : stride;
     float sum = from[0];
 #pragma unroll 8
-    for (int p = 1; p < count; ++p) sum += from[p * apart];
+    for (int p = 1; p < count; ++p) sum += from[p * spacing];
     (second ? d + (i - size) : c + i)[0] = sum;
 }

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
     // Lanes that differ in their lowest bit read the same pixels, those that differ in the next two the same weights.
     const int of_two = lane % 2, of_four = lane / 2 % 4, share = warp * 4 + lane / 8;
     float sum[4][4] = {};
-    int label = 0;  // asked for with the row and stored at the end, so that nothing waits for it
+    int label = 0;  // loaded with the row and stored at the end, so that nothing waits for it
 
     for (int first = 0; first < inputs; first += depth) {
         const int count = min(depth, inputs - first);
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
 
     // The 32 parts of a sum: first of four lanes, each with one of four rows, then of the warps.
     const bool upper = lane & 16, odd = lane & 8;
-    float two[2][4], kept[4];
+    float two[2][4], held[4];
 #pragma unroll
     for (int r = 0; r < 2; ++r)
 #pragma unroll
@@ -145,11 +145,11 @@ __global__ void __launch_bounds__(THREADS, 2) short_forward(
             + __shfl_xor_sync(EVERY, upper ? sum[r][c] : sum[r + 2][c], 16);
 #pragma unroll
     for (int c = 0; c < 4; ++c)
-        kept[c] = (odd ? two[1][c] : two[0][c]) + __shfl_xor_sync(EVERY, odd ? two[0][c] : two[1][c], 8);
+        held[c] = (odd ? two[1][c] : two[0][c]) + __shfl_xor_sync(EVERY, odd ? two[0][c] : two[1][c], 8);
     __syncthreads();
     const int r = 2 * upper + odd;
 #pragma unroll
-    for (int c = 0; c < 4; ++c) pixels[warp * SUMS + (of_four + 4 * r) * COLUMNS + of_two + 2 * c] = kept[c];
+    for (int c = 0; c < 4; ++c) pixels[warp * SUMS + (of_four + 4 * r) * COLUMNS + of_two + 2 * c] = held[c];
     __syncthreads();
     const int s = begin + static_cast<int>(threadIdx.x) / COLUMNS, o = o0 + static_cast<int>(threadIdx.x) % COLUMNS;
     if (threadIdx.x >= SUMS || s >= n || o >= outputs) return;
@@ -227,21 +227,21 @@ __global__ void __launch_bounds__(THREADS) short_weight_gradient(
     }
     // Each half gives the other one two of its four rows.
     float* biases = reinterpret_cast<float*>(memory + 4 * HALF);
-    float kept[2][4];
+    float held[2][4];
     __syncthreads();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        float given[4];
+        float sent[4];
 #pragma unroll
         for (int c = 0; c < 4; ++c)
-            kept[r][c] = half ? sum[r + 2][c] : sum[r][c], given[c] = half ? sum[r][c] : sum[r + 2][c];
-        memory[(2 * half + r) * HALF + place] = make_float4(given[0], given[1], given[2], given[3]);
+            held[r][c] = half ? sum[r + 2][c] : sum[r][c], sent[c] = half ? sum[r][c] : sum[r + 2][c];
+        memory[(2 * half + r) * HALF + place] = make_float4(sent[0], sent[1], sent[2], sent[3]);
     }
     biases[threadIdx.x] = bias;
     __syncthreads();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const float4 total = make_float4(kept[r][0], kept[r][1], kept[r][2], kept[r][3])
+        const float4 total = make_float4(held[r][0], held[r][1], held[r][2], held[r][3])
             + memory[(2 * (1 - half) + r) * HALF + place];
         const int o = o0 + row + 2 * half + r;
         if (o < outputs)

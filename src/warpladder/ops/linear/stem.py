@@ -10,7 +10,7 @@ from .gemm import GemmLinear
 
 
 class ShortStem(Segment):
-    """Gather, Linear [, ReLU]: each block finds the rows of its samples while the weights are on their way."""
+    """Gather, Linear [, ReLU]: each block finds the rows of its samples while the weights are being loaded."""
 
     cost = 2
 

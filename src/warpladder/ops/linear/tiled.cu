@@ -37,12 +37,12 @@ __device__ __forceinline__ void stage(float (*tile)[PITCH], const float* matrix,
 // gradient of a bias comes with that of its weights.
 //
 // Blocks of SIDE * SIDE threads, one number of c each. Along x the tiles, n first; along y the sum is split into parts
-// of `depth` terms, a multiple of DEPTH: part p goes to c + p * apart and extra + p * apart. A thread reads 16 bytes of
-// each tile for four multiply-adds: half a load for each.
+// of `depth` terms, a multiple of DEPTH: part p goes to c + p * spacing and extra + p * spacing. A thread reads 16
+// bytes of each tile for four multiply-adds: half a load for each.
 template <int SIDE, bool A_ALONG, bool B_ALONG>
 __global__ void __launch_bounds__(SIDE * SIDE) multiply(
     const float* __restrict__ a, const float* __restrict__ gate, const float* __restrict__ b,
-    const float* __restrict__ bias, float* __restrict__ c, float* __restrict__ extra, long long apart, int m, int n,
+    const float* __restrict__ bias, float* __restrict__ c, float* __restrict__ extra, long long spacing, int m, int n,
     int k, int depth, int fused_relu
 ) {
     static_assert(SIDE <= DEPTH && DEPTH % SIDE == 0, "each thread copies as many numbers as any other");
@@ -75,9 +75,9 @@ __global__ void __launch_bounds__(SIDE * SIDE) multiply(
     if (i >= m || j >= columns) return;
     float value = (sum.x + sum.y) + (sum.z + sum.w);
     if (j == n) {
-        extra[blockIdx.y * apart + i] = value;
+        extra[blockIdx.y * spacing + i] = value;
         return;
     }
     if (bias != nullptr) value += bias[j];
-    c[blockIdx.y * apart + static_cast<long long>(i) * n + j] = fused_relu ? relu(value) : value;
+    c[blockIdx.y * spacing + static_cast<long long>(i) * n + j] = fused_relu ? relu(value) : value;
 }

@@ -2,14 +2,14 @@
 
 constexpr int ACROSS = 32, DOWN = 8;
 
-// The sum over p = 0 ... count - 1 of part[p * apart + number], for the threads with threadIdx.y = 0: thread y adds the
-// parts y, y + 8, ..., and then a tree of three steps the eight sums.
-__device__ float sum_of_parts(const float* part, int count, long long apart, long long number, bool wanted) {
+// The sum over p = 0 ... count - 1 of part[p * spacing + number], for the threads with threadIdx.y = 0: thread y adds
+// the parts y, y + 8, ..., and then a tree of three steps the eight sums.
+__device__ float sum_of_parts(const float* part, int count, long long spacing, long long number, bool wanted) {
     __shared__ float sums[DOWN][ACROSS];
     float sum = 0.0f;
     if (wanted) {
 #pragma unroll 4
-        for (int p = threadIdx.y; p < count; p += DOWN) sum += part[p * apart + number];
+        for (int p = threadIdx.y; p < count; p += DOWN) sum += part[p * spacing + number];
     }
     sums[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();

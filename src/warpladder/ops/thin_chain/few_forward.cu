@@ -42,11 +42,11 @@ __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
         samples = Order(order);
     }
     Pixels<float, WIDE> w[WIDTH];
-    const auto ask = [&](int i) {
+    const auto load_weights = [&](int i) {
 #pragma unroll
         for (int o = 0; o < WIDTH; ++o) w[o].load(w1 + o * inputs + i);
     };
-    if (t * WIDE < inputs) ask(t * WIDE);
+    if (t * WIDE < inputs) load_weights(t * WIDE);
     // lane o of a warp that does the rest: biases of output o, and weights of the second layer into and out of it
     const bool does_rest = BACK || warp == 0;
     const bool first = does_rest && lane < WIDTH, second = HIDDEN > 0 && does_rest && lane < OUT;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
     const Pixel* const from = source + static_cast<long long>(row) * inputs;
     float sum[WIDTH] = {};
     for (int i = t * WIDE; i < inputs; i += blockDim.x * WIDE) {
-        if (i > t * WIDE) ask(i);
+        if (i > t * WIDE) load_weights(i);
         Pixels<Pixel, WIDE> pixels;
         pixels.load(from + i);
         if (x != nullptr) pixels.store(x + static_cast<long long>(s) * inputs + i);
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(THREADS<HIDDEN, OUT>, 1) chain_forward_few(
 #pragma unroll
         for (int o = 0; o < WIDTH; ++o) factor[o] = __shfl_sync(EVERY_LANE, back, o);
         for (int i = t * WIDE; i < inputs; i += blockDim.x * WIDE) {
-            if (inputs > blockDim.x * WIDE) ask(i);  // else the weights are still there
+            if (inputs > blockDim.x * WIDE) load_weights(i);  // else the weights are still there
             Pixels<float, WIDE> out;
 #pragma unroll
             for (int e = 0; e < WIDE; ++e) {

@@ -9,7 +9,7 @@
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int TILE = 16;  // inputs of a block
-constexpr int AHEAD = 2;  // samples that a lane asks for at once
+constexpr int AHEAD = 2;  // samples that a lane requests at once
 
 // x: (n, inputs). Blocks along x: of dw1, then of the small sums, then one for the log. small: (n, pitch), of which
 // `count` columns are summed. params, momentum_buffer: null without an update.

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(THREADS, Chain<HIDDEN, OUT>::WIDTH > 10 || HID
         row += offset;
     }
     row_of[t] = row;
-    const int wanted = label[row];  // asked for now, needed at the end
+    const int wanted = label[row];  // loaded early, needed at the end
     __syncthreads();
 
     const bool wide = inputs % PER_16 == 0, wide_weights = inputs % 4 == 0;  // all rows begin on a boundary of 16 bytes

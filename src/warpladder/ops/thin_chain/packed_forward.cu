@@ -11,7 +11,7 @@
 
 constexpr int SAMPLES = 256, THREADS = 128, WARPS = THREADS / 32;
 constexpr int EACH = SAMPLES / 32;  // samples of a lane: 4 lane to 4 lane + 3, and those 128 further on
-constexpr int AHEAD = 3;            // words of its samples that a lane has asked for
+constexpr int AHEAD = 3;            // words of its samples that a lane has requested
 // floats from one number of all samples to the next, so that neighbours lie in different banks
 constexpr int COLUMN = SAMPLES + 4;
 constexpr int SHARES = 8;            // of the block's samples, whose sums different threads compute

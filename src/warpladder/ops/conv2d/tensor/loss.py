@@ -19,13 +19,13 @@ class TensorConv2dLoss(TensorConv2d):
     cost = 4
 
     def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
-        given, target, shape = operands.buffers, operands.target, (len(operands.buffers.x), *subgraph.out_shape)
+        outer, target, shape = operands.buffers, operands.target, (len(operands.buffers.x), *subgraph.out_shape)
         assert target is not None
         y, dy = device.empty(shape, what="activations"), device.empty(shape, what="gradients")
-        super().__init__(device, subgraph, replace(operands, buffers=replace(given, y=y, dy=dy)), block_size)
+        super().__init__(device, subgraph, replace(operands, buffers=replace(outer, y=y, dy=dy)), block_size)
         #: Target and dy, if the convolution's own kernel fills dy.
         self.turned = (target.reshape(shape), dy) if isinstance(self.algorithm, FewPixels) else None
-        of_loss = replace(given, x=y, dx=None if self.turned else dy)
+        of_loss = replace(outer, x=y, dx=None if self.turned else dy)
         self.loss = TiledMSE(device, subgraph, replace(operands, buffers=of_loss), block_size)
         self.workspace += y.nbytes + dy.nbytes + self.loss.workspace
 

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     float sum[ACROSS_M][ACROSS_N][4] = {};
     for (int step = 0; step < steps; ++step) {
         pieces.wait(step);         // this stage is here,
-        __syncthreads();           // and everybody has read the one before,
+        __syncthreads();           // and all threads have read the one before,
         fetch(step + STAGES - 1);  // which is written again
         const unsigned *panel_a = ring + step % STAGES * STAGE, *panel_b = panel_a + OF_A;
         const float* inverse_scale = reinterpret_cast<const float*>(panel_b + OF_B);
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(BM / WM * (BN / WN) * 32, BLOCKS) multiply(
     }
     static_assert(BM * PITCH<BN> <= STAGES * STAGE, "finished sums lie where panels were");
     float* tile = reinterpret_cast<float*>(shared);
-    __syncthreads();  // everybody has read the last stage
+    __syncthreads();  // all threads have read the last stage
     put_sums<BN>(sum, tile, rows, columns);
     __syncthreads();
     write_tile<FORMAT, BM, BN, THREADS / 32>(

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     using PB = Packed<B>;
     static_assert(CM <= 2, "of_column has a bit for each row of a cluster");
     static_assert(PA::TERMS == P::TERMS && PB::TERMS == P::TERMS, "a step takes as many terms of both factors");
-    constexpr int CLUSTER = CM * CN, READERS = CM + CN - 1;  // blocks that read what one of them asks for
+    constexpr int CLUSTER = CM * CN, READERS = CM + CN - 1;  // blocks that read what one of them requests
     constexpr int ROWS = BM / 64, GROUPS = ROWS * SHARES, THREADS = GROUPS * 128 + 32, HOLDERS = ROWS * 128,
         ACROSS = BN / 8;
     // words of the panels of a stage
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     float sum[1][ACROSS][4] = {};
     if (group == GROUPS) {
         if (lane == 0) {
-            constexpr int LINES_A = BM / CN, LINES_B = BN / CM;  // of a panel, that this block asks for
+            constexpr int LINES_A = BM / CN, LINES_B = BN / CM;  // of a panel, that this block requests
             const int first_a = across_n * LINES_A, first_b = across_m * LINES_B;
             // Beyond the last tile of a cluster some lines are read again, and no thread writes.
             const int a0 = min(m0, a_lines - BM) + first_a, b0 = min(n0, b_lines - BN) + first_b;
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
             if (stage >= STAGES) stage -= STAGES, parity ^= 1;
         }
     }
-    __syncthreads();  // everybody has read the last stage
+    __syncthreads();  // all threads have read the last stage
 
     constexpr int SHARED_SUMS = (SHARES - 1) * BM * BN;  // numbers
     static_assert(SHARED_SUMS + BM * PITCH<BN> <= STAGES * STAGE, "finished sums lie where panels were");

@@ -221,8 +221,8 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
         const int column = four / (PIXELS / 4), number = four % (PIXELS / 4) * 4, output = o0 + column % WIDTH,
             of_class = column / WIDTH;
         if (output >= o) continue;
-        const int kept = pool ? (oh / 2) * (ow / 2) : plane;
-        const long long from = (static_cast<long long>(image) * o + output) * kept;
+        const int stored = pool ? (oh / 2) * (ow / 2) : plane;
+        const long long from = (static_cast<long long>(image) * o + output) * stored;
         int to[4];
         float under[4], wanted[4];
 #pragma unroll

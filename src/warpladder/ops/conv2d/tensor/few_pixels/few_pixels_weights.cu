@@ -70,14 +70,14 @@ __device__ __forceinline__ float channel_sum(const float* dy, const unsigned cha
 // high, wide); dw is (m, c, 3, 3). GATHERED, after an upsampling by 2: `still` is x (n, m, high, wide) and `seen` dy
 // (n, c, 2 high, 2 wide); dw is (c, m, 3, 3), from sums of the folded kernel. db: of dy's channels. x is the cluster; y
 // counts 32 channels of still, z 16 of seen. A tile has rows x columns pixels of still; across, tiles, by_..: as in
-// few_pixels.cu. keep_from: words of shared memory before the parameters that this block updates.
+// few_pixels.cu. stored_from: words of shared memory before the parameters that this block updates.
 template <int FORMAT, int KIND, bool POOLED>
 __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
     const float* __restrict__ still, const unsigned char* __restrict__ pool_argmax, const float* __restrict__ seen,
     float* __restrict__ dw, float* __restrict__ db, int n, int m, int c, int high, int wide, int rows, int columns,
-    int tiles, int across, unsigned by_tiles, unsigned by_across, unsigned by_columns, unsigned by_wide, int keep_from,
-    float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov, float decay,
-    float limit
+    int tiles, int across, unsigned by_tiles, unsigned by_across, unsigned by_columns, unsigned by_wide,
+    int stored_from, float* grads, float* params, float* momentum_buffer, float rate, float momentum, int nesterov,
+    float decay, float limit
 ) {
     using OfStill = Lines<FORMAT, STILL>;
     using OfSeen = Lines<FORMAT, SEEN>;
@@ -117,14 +117,14 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
         const bool there = number < last && o0 + output < outputs && i0 + within / 9 < inputs;
         return there ? dw + (static_cast<long long>(o0 + output) * inputs + i0) * 9 + within : nullptr;
     };
-    float* kept = reinterpret_cast<float*>(shared) + keep_from;
+    float* stored = reinterpret_cast<float*>(shared) + stored_from;
     if (params != nullptr)
 #pragma unroll 1
         for (int number = first + threadIdx.x; number < last; number += GROUP) {
             const float* to = gradient_of(number);
-            copy_float(kept + number - first, params + (to == nullptr ? 0 : to - grads), to != nullptr);
+            copy_float(stored + number - first, params + (to == nullptr ? 0 : to - grads), to != nullptr);
             if (momentum != 0.0f)
-                copy_float(kept + PARAMETERS + number - first, momentum_buffer + (to == nullptr ? 0 : to - grads),
+                copy_float(stored + PARAMETERS + number - first, momentum_buffer + (to == nullptr ? 0 : to - grads),
                 to != nullptr);
         }
     commit_copies();
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
             if (to == nullptr) continue;
             Parameter own(flat, nullptr);
             if (params != nullptr)
-                own.w = kept[number - first], own.v = momentum != 0.0f ? kept[PARAMETERS + number - first] : 0.0f;
+                own.w = stored[number - first], own.v = momentum != 0.0f ? stored[PARAMETERS + number - first] : 0.0f;
             own.finish(flat, to, found[e]);
         }
     }

@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
-        for (int apart = 1; apart < 4; apart *= 2) bias[r] += __shfl_xor_sync(EVERY_LANE, bias[r], apart);
+        for (int distance = 1; distance < 4; distance *= 2) bias[r] += __shfl_xor_sync(EVERY_LANE, bias[r], distance);
         if (t == 0) mine[8 * r * PITCH + 32] = bias[r];
     }
     __syncthreads();

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
 ) {
     using Tile = Rows<FORMAT, DEPTH, EVERY_FOURTH>;
     using Panel = Rows<FORMAT, DEPTH, NEIGHBOURS>;
-    constexpr int ROUNDS = FEW ? 1 : 3;         // in which a thread's loads are on their way together
+    constexpr int ROUNDS = FEW ? 1 : 3;         // of loads of a thread that are under way together
     // times eight outputs whose products do not wait for one another; with 64 there are no registers for two
     constexpr int TOGETHER = BN == 64 ? 1 : 2;
     constexpr int COPIES = Tile::COPIES, TERMS = Held<FORMAT>::TERMS, STEPS = DEPTH / TERMS;

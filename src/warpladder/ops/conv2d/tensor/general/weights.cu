@@ -12,7 +12,7 @@
 constexpr int OUTPUTS = 64, CHANNELS = 32, PIXELS = 128;  // of a block
 // of a warp: taps; of a block: warps, 2 of outputs by 2 of channels by 3 of taps
 constexpr int TAPS = 3, WARPS = 12;
-// in which a thread's loads are on their way together: a tile of 8 x 16 pixels with a halo of 1
+// of loads of a thread that are under way together: a tile of 8 x 16 pixels with a halo of 1
 constexpr int ROUNDS = 6;
 
 // Copies eight channels of a tile's pixels, by a warp. `read(held, channel, pixel)` loads them, 0 for pixel -1; the

@@ -13,7 +13,7 @@
 #include "pooled.cuh"
 
 constexpr int WARPS = 18, TILE = 32, OUTPUTS = 16;  // of a block at most; pixels and outputs of a warp's sums
-constexpr int ROUNDS = 2;                           // in which a thread's loads are on their way together
+constexpr int ROUNDS = 2;                           // of loads of a thread that are under way together
 
 // x: (n, c, h, w), c <= CHANNELS, a multiple of 8; POOLED: the gradient of a 2 x 2 pool, (n, c, h / 2, w / 2), and
 // pool_argmax as it (pooled.cuh). packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS: after
@@ -199,9 +199,9 @@ __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {  // the upper pixels of the window and the lower ones
                         const float one = sum[i][0][2 * half + l], other = sum[i][1][2 * half + l];
-                        const float given = __shfl_xor_sync(EVERY_LANE, odd ? one : other, 4), kept = odd ? other : one;
-                        four[2 * half] = fmaf(odd ? given : kept, scale_of, bias_of),
-                            four[2 * half + 1] = fmaf(odd ? kept : given, scale_of, bias_of);
+                        const float sent = __shfl_xor_sync(EVERY_LANE, odd ? one : other, 4), own = odd ? other : one;
+                        four[2 * half] = fmaf(odd ? sent : own, scale_of, bias_of),
+                            four[2 * half + 1] = fmaf(odd ? own : sent, scale_of, bias_of);
                     }
                     if (output < o && pixel0 / 4 + 4 * i + g / 2 < count / 4)
                         store_best(best_of(four), y, argmax, target + (l * plane + 4 * i));

@@ -28,8 +28,8 @@ __device__ __forceinline__ int join_channels(T (&mine)[8], Join join) {
         for (int i = 0; i < max(1, 4 / bit); ++i) {
             const int half = 4 / bit;  // 0 once a lane has one channel left
             const bool upper = half > 0 && lane & bit;
-            const T given = upper ? mine[i] : mine[i + half], kept = upper ? mine[i + half] : mine[i];
-            mine[i] = join(kept, __shfl_xor_sync(EVERY_LANE, given, bit));
+            const T sent = upper ? mine[i] : mine[i + half], held = upper ? mine[i + half] : mine[i];
+            mine[i] = join(held, __shfl_xor_sync(EVERY_LANE, sent, bit));
         }
     return lane % 2 * 4 + lane / 2 % 2 * 2 + lane / 4 % 2;
 }

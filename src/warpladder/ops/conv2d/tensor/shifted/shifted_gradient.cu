@@ -42,7 +42,7 @@ struct Packing {
     __device__ __forceinline__ void store(
         float (&sum)[32], const unsigned char* signs, const float* __restrict__ w_inverse, float back,
         unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ inverse_scale, int image, int c,
-        int chunk, int plane, int apart
+        int chunk, int plane, int class_width
     ) {
         const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
         unsigned largest = 0;
@@ -70,7 +70,7 @@ struct Packing {
             const int pixel = 16 * warp + g + 8 * i;
             if (pixel >= plane) continue;
             const long long place = static_cast<long long>(image) * plane
-                + (apart > 0 ? by_class(pixel / apart, pixel % apart, plane, apart) : pixel);
+                + (class_width > 0 ? by_class(pixel / class_width, pixel % class_width, plane, class_width) : pixel);
 #pragma unroll
             for (int far = 0; far < 2; ++far) {
                 uint4 two, rest;
@@ -101,7 +101,7 @@ constexpr int SLICE = 4;  // chunks of 64 channels whose sums of dw a block keep
 // x: (n, c, h, w), h w at most 256. dy: (n, o, 2 h, 2 w). weights: (c / 64, COPIES) pieces for the way back; w_inverse:
 // (c,), null in bf16. masks_dx: whether dx must be 0 where x is not above 0. part: (gridDim.x, c, 64), db_part:
 // (gridDim.x, o). dx: as x, or null. With PACKS there is none, but what the previous layer makes of it: high, low and
-// inverse_scale as pack_pixels of warpgroup_pack.cu has them, by classes where `apart` is the image's number of
+// inverse_scale as pack_pixels of warpgroup_pack.cu has them, by classes where `class_width` is the image's number of
 // columns, not 0; and dx_sums (n, c), its sums over the pixels of each image. Block (., slice): 256 channels of every
 // gridDim.x-th image. Shared memory: COPIES (2 PIECES + SLICE) pieces, 4 x 1,024 floats of dy, 4 kB of signs, and 1,024
 // bytes that align them.
@@ -110,7 +110,8 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
     const float* __restrict__ x, const float* __restrict__ dy, const uint4* __restrict__ weights,
     const float* __restrict__ w_inverse, float* __restrict__ dx, unsigned* __restrict__ high,
     unsigned* __restrict__ low, float* __restrict__ inverse_scale, float* __restrict__ dx_sums,
-    float* __restrict__ part, float* __restrict__ db_part, int n, int c, int h, int w, int o, int masks_dx, int apart
+    float* __restrict__ part, float* __restrict__ db_part, int n, int c, int h, int w, int o, int masks_dx,
+    int class_width
 ) {
     constexpr int LOW = PIECES * PIECE, OF_WEIGHTS = COPIES<FORMAT> * PIECE;
     extern __shared__ uint4 shared[];
@@ -145,9 +146,9 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
     fetch_gradient(blockIdx.x);
     fetch(blockIdx.x, 0);
 
-    float kept[32];  // of dw, of this warpgroup's 64 channels
+    float dw_sum[32];  // of dw, of this warpgroup's 64 channels
 #pragma unroll
-    for (int i = 0; i < 32; ++i) kept[i] = 0.0f;
+    for (int i = 0; i < 32; ++i) dw_sum[i] = 0.0f;
     for (int image = blockIdx.x; image < n; image += gridDim.x) {
         wait_for_copies<0>();
         __syncthreads();  // dy is there, and all threads are done with the gradient before
@@ -217,7 +218,7 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
             wgmma_wait<0>();
             if constexpr (PACKS)
                 packing.store(sum, signs, w_inverse, back, high, low, inverse_scale, image, c, first + chunk, plane,
-                    apart);
+                    class_width);
             // A lane has pairs of neighbouring pixels of two channels.
 #pragma unroll
             for (int i = 0; i < (PACKS ? 0 : 2); ++i) {
@@ -254,14 +255,14 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
                     wgmma_commit();
                     wgmma_wait<0>();
 #pragma unroll
-                    for (int i = 0; i < 32; ++i) kept[i] = fmaf(sum[i] * back, back_x, kept[i]);
+                    for (int i = 0; i < 32; ++i) dw_sum[i] = fmaf(sum[i] * back, back_x, dw_sum[i]);
                 }
             } else {
                 wgmma_begin();
 #pragma unroll
                 for (int piece = 0; piece < PIECES; ++piece)
                     multiply_piece<FORMAT, false,
-                        true>(kept, pixels + piece * PIECE, LOW, gradient + piece * PIECE, LOW, true);
+                        true>(dw_sum, pixels + piece * PIECE, LOW, gradient + piece * PIECE, LOW, true);
                 wgmma_commit();
                 wgmma_wait<0>();
             }
@@ -277,7 +278,7 @@ __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
             for (int j = 0; j < 8; ++j) {
                 const int channel = 64 * (first + group) + 16 * warp + g + 8 * i;
                 *reinterpret_cast<float2*>(part + (static_cast<long long>(blockIdx.x) * c + channel) * COLUMNS + 8 * j
-                    + 2 * t) = make_float2(kept[4 * j + 2 * i], kept[4 * j + 2 * i + 1]);
+                    + 2 * t) = make_float2(dw_sum[4 * j + 2 * i], dw_sum[4 * j + 2 * i + 1]);
             }
     if (blockIdx.y > 0) return;
     if (threadIdx.x < o)

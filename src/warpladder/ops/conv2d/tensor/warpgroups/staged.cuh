@@ -84,7 +84,7 @@ __device__ __forceinline__ void write_rows(const float* staging, const Out& to, 
     if (to.relu_mask != nullptr) {
         const float* from = to.relu_mask + at;
 #pragma unroll
-        // all on their way together
+        // all under way together
         for (int q = 0; q < 8; ++q, from += 8 * plane) relu_mask[q] = *reinterpret_cast<const float4*>(from);
     }
     float* y = to.y + at;
@@ -171,9 +171,9 @@ __device__ __forceinline__ void write_pooled(const float* staging, const Out& to
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const float4 above = finish(staged_four(staging, own, 4 * half)),
-                beneath = finish(staged_four(staging, own, 8 + 4 * half));
-            const float fours[2][4] = {{above.x, above.y, beneath.x, beneath.y},
-                {above.z, above.w, beneath.z, beneath.w}};
+                lower = finish(staged_four(staging, own, 8 + 4 * half));
+            const float fours[2][4] = {{above.x, above.y, lower.x, lower.y},
+                {above.z, above.w, lower.z, lower.w}};
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const Best found = best_of(fours[i]);

@@ -16,13 +16,13 @@ constexpr int MOST = 512;                             // threads of a block that
 
 // Images before packing: x (n, c, h, w), and y null, or as x, the output of a ReLU whose gradient x is; or, with
 // `argmax`, x (n, c, h / 2, w / 2), the gradient of a 2 x 2 pool, and its argmax indices (pooled.cuh).
-struct Given {
+struct Unpacked {
     const float *__restrict__ x, *__restrict__ y;
     const unsigned char* __restrict__ argmax;
     int h, w;
 
     // Of 8 channels, from number `first` of all n c on, four pixels in row `row` from `column` on, and in the next row
-    // where this one ends; 0 where there are none. All reads are on their way together.
+    // where this one ends; 0 where there are none. All reads are under way together.
     template <bool BY_FOUR>
     __device__ __forceinline__ void read(float (&v)[8][4], int first, int row, int column) const {
         const int plane = argmax != nullptr ? (h / 2) * (w / 2) : h * w;
@@ -89,7 +89,7 @@ __device__ __forceinline__ void add_up(float* __restrict__ sums, const float (&p
     }
 }
 
-// x, y, argmax, h, w: as Given has them. high, low: (n, h w, c), two channels a word. inverse_scale: (n, c / 64), what
+// x, y, argmax, h, w: as in Unpacked. high, low: (n, h w, c), two channels a word. inverse_scale: (n, c / 64), what
 // inverts a scale. inverse_scale: null in bf16. low: null but in SPLIT. sums: null, or (n, c), each channel's sum over
 // an image's pixels. by_classes: whether pixels are wanted by the four classes of taps.cuh, each as an image of a
 // quarter of the pixels; h and w are even then. A block has 64 channels of an image, and a warp of them 16 pixels at a
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
     unsigned* __restrict__ high, unsigned* __restrict__ low, float* __restrict__ inverse_scale,
     float* __restrict__ sums, int c, int h, int w, int by_classes
 ) {
-    const Given given{x, y, argmax, h, w};
+    const Unpacked unpacked{x, y, argmax, h, w};
     const int lane = threadIdx.x % 32, blocks = c / 64, image = blockIdx.x / blocks, block = blockIdx.x % blocks,
         plane = h * w;
     const int at_once = blockDim.x / 2, rounds = (plane + at_once - 1) / at_once;  // pixels, and how often that many
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
         const int first = turn % rounds * at_once + threadIdx.x / 32 * 16 + lane / 8 * 4;
         int row = first / w, column = first % w;
         if (!SCALED<FORMAT> || turn < rounds || rounds > 1)
-            given.read<BY_FOUR>(v, blockIdx.x * 64 + lane % 8 * 8, row, column);
+            unpacked.read<BY_FOUR>(v, blockIdx.x * 64 + lane % 8 * 8, row, column);
         if (turn < rounds) {
 #pragma unroll
             for (int i = 0; i < 32; ++i) largest = max(largest, bits_of_size(v[i / 4][i % 4]));
@@ -160,8 +160,8 @@ __global__ void __launch_bounds__(THREADS) pack_weights(
     float* __restrict__ back_inverse, int o, int c, int upsampled
 ) {
     // of a term's columns; with a word between, lanes that write one after the other meet other banks
-    constexpr int WORDS = AT_ONCE / 2, ROOM = WORDS + 1;
-    __shared__ unsigned highs[16][32][ROOM], lows[FORMAT == SPLIT ? 16 : 1][32][ROOM];
+    constexpr int WORDS = AT_ONCE / 2, PITCH = WORDS + 1;
+    __shared__ unsigned highs[16][32][PITCH], lows[FORMAT == SPLIT ? 16 : 1][32][PITCH];
     const bool back = static_cast<int>(blockIdx.x) >= o / AT_ONCE;
     const Taps taps{!upsampled ? WINDOW : back ? GATHERED : UPSAMPLED};
     const int columns = back ? c : o, others = back ? o : c, each = taps.count() * others,
