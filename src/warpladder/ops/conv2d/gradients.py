@@ -13,10 +13,8 @@ from .products import turns
 
 WEIGHTS = Path(__file__).with_name("gemm_weights.cu")
 GRADIENT = Path(__file__).with_name("gradient.cu")
-
 #: Threads of a block.
 THREADS = 256
-
 #: Tiles of `correlate`, whose threads hold more than those of other products: the others would have too few registers.
 #: The last tile is as wide as the nine taps of 16 channels, which no other width divides.
 TILES = (

@@ -13,22 +13,16 @@ from .problem import ConvWindow, FusedConv, Image
 
 GEMM = Path(__file__).with_name("gemm.cu")
 PACK = Path(__file__).with_name("pack.cu")
-
 #: Fewer input channels than this have rows of the product without padding (FEW in gemm.cu).
 FEW = 8
-
 #: Most numbers for each pixel of the small image for which a transpose computes all classes at once.
 MERGED = 16
-
 #: Directions of a product, as gemm.cu numbers them.
 DIRECTIONS = ("FORWARD", "TRANSPOSED", "MERGED")
-
 #: Operations after a convolution in its kernel, as gemm.cu numbers them.
 AFTER = ("PLAIN", "RELU", "POOL")
-
 #: Fours of pixels of a block of add_parts, and most threads for each.
 ADDING, TURNS = 64, 16
-
 #: Input and output channels of a block of pack.cu, and bytes of shared memory for the places of taps.
 INPUTS, OUTPUTS, ENTRIES = 8, 32, 8 << 10
 

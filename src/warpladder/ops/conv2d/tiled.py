@@ -15,19 +15,14 @@ from ..sums.tiled import PartSums
 from .tiled_shapes import cut, pitch
 
 TILED = Path(__file__).with_name("tiled.cu")
-
 #: Kernel size with kernels compiled for it; others take theirs at run time.
 OWN = 3
-
 #: Filters that a thread of `convolve` may compute, and threads that fit a multiprocessor by registers.
 THREADS = {16: 768, 8: 768, 4: 1024}
-
 #: Instructions for each number that is copied to shared memory, and cycles that a warp waits for a stage.
 COPYING, ARRIVING = 5, 1500
-
 #: Most channels of a stage in shared memory.
 STAGE = 16
-
 #: Most pixels of a tile, and warps of a block, in the weight gradient.
 PIXELS, WARPS = 256, 16
 

@@ -8,13 +8,10 @@ from ..engine.kernels import ceil_div
 
 #: Instructions that a multiprocessor issues in a cycle, one for each of its four schedulers.
 ISSUED = 4
-
 #: Cycles between two instructions of a warp if no other warp fills the gap.
 DEPENDENT = 3
-
 #: Cycles of a launch besides its work; bytes a cycle that the device writes to memory and reads back.
 LAUNCH, BYTES = 3000, 2000
-
 #: Most parts of a sum.
 MOST_PARTS = 256
 

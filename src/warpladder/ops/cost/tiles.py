@@ -76,21 +76,16 @@ CANDIDATES = (
     Tile(16, 256, 8, 8, 8), Tile(64, 64, 16, 8, 4), Tile(32, 128, 16, 8, 4), Tile(64, 32, 16, 4, 4),
     Tile(32, 64, 16, 4, 4), Tile(32, 32, 16, 4, 4), Tile(16, 128, 16, 4, 4),
 )  # fmt: skip
-
 #: Numbers of parts of a sum, for products with too few tiles to fill the device.
 PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256)
-
 #: Cycles that a block takes to fill its first stages; cycles that a number takes from shared memory.
 FILLING, WAIT = 1500, 32
-
 #: Cycles of a multiprocessor's shared memory for each number that is copied there: 16 bytes a thread; neighbours in an
 #: image, 4 bytes a thread; transposed, a warp's 32 numbers from four lines. Cycles of a warp to read four numbers a
 #: thread.
 ACROSS, PATCHES, ALONG, READ = 1 / 20, 1 / 10, 1 / 5, 3
-
 #: Cycles to copy a number of A, and one of B.
 Copies = tuple[float, float]
-
 #: Bytes a cycle that a multiprocessor gets from the second-level cache, and that all of them together read and write.
 LOADED, ADDED = 16, 1500
 

@@ -8,11 +8,9 @@ from .kernels import ceil_div
 
 #: Most blocks along the y axis of a grid; a kernel loops over the samples beyond.
 MOST_ALONG_Y = 65535
-
 #: Most times that a grid fills the device: beyond that a thread takes several samples, and computes its position in a
 #: sample once for all. On the emulator, whose one multiprocessor is soon full, that saves 10 % of an epoch of the cnn.
 FULL = 128
-
 #: Most numbers of a sample: threads, with the last block's idle ones, are counted in 32 bits.
 MOST_IN_SAMPLE = 2**31 - 1024
 

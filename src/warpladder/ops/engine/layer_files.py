@@ -17,7 +17,6 @@ from ...files.python import home
 from ...nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
 
 OPS = __name__.rpartition(".engine.")[0]
-
 #: Layers that the tables and the compiler of the native rung list; their files are in ops/.
 LISTED = (Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten)
 

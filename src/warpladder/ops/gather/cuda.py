@@ -13,7 +13,6 @@ from ..engine.kernels import Launches
 from ..engine.segments import GatherSegment, Operands
 
 NAIVE = Path(__file__).with_name("naive.cu")
-
 #: The kernel for samples of each type.
 KERNELS = {np.dtype(np.uint8): "gather_bytes", np.dtype(np.float32): "gather_floats"}
 

@@ -12,7 +12,6 @@ from ..engine.kernels import Launches, ceil_div
 from ..engine.segments import GatherSegment, Operands
 
 WIDE = Path(__file__).with_name("wide.cu")
-
 #: Types that a thread reads and writes, by the type of samples, one number at a time and four.
 TYPES = {
     (np.dtype(np.uint8), 1): "unsigned char, float",

@@ -21,10 +21,8 @@ from .sources import exact_key, functions_of, key
 
 #: A folder for each of the latest states of the sources; others are deleted after a day without use.
 FOLDERS = Cache("numba", "compiled code", "the next start compiles it again", limits=CacheLimits(entries=8, young=DAY))
-
 #: Part of the names of this process's files.
 PROCESS = uuid.uuid4().hex[:12]
-
 #: Errors of a damaged file, for instance a truncated one.
 DAMAGE = (OSError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, ImportError, UnpicklingError)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from .target import versions
 
 PACKAGE = Path(__file__).resolve().parents[2]
-
 #: Files that compiled code can reach: kernels are in ops and trainers, which may import no more than these.
 FOLDERS = "errors", "nets", "config", "optimizers", "ops", "trainers"
 REACHABLE = (*(f"{folder}/**/*.py" for folder in FOLDERS), "data/order.py")

@@ -5,7 +5,6 @@ from functools import cache
 
 #: Kinds of core for which numba leaves AVX alone, by LLVM's names.
 WITHOUT_AVX = {"corei7-avx", "core-avx-i", "sandybridge", "ivybridge", "nocona"}
-
 #: Variables of the environment that decide the machine code too.
 SETTINGS = tuple(
     f"NUMBA_{name}" for name in ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DISABLE_INTEL_SVML", "LLVM_PASS_TIMINGS")

@@ -10,10 +10,8 @@ from ..engine.segments import Operands, Segment
 from ..sums.cuda import ColumnSums, SampleSums
 
 NAIVE = Path(__file__).with_name("naive.cu")
-
 #: Outputs that a block covers in the forward pass; its other axis is samples (naive.cu has the reason).
 ACROSS = 8
-
 #: Fewest samples in a partial of the weight gradient.
 LEAST = 64
 

@@ -12,14 +12,11 @@ from ..engine.segments import StoredSamples
 SHORT = Path(__file__).with_name("short.cu")
 
 THREADS = 256
-
 #: Samples and outputs of a block of the forward pass; outputs and inputs of a block of the weights' gradient.
 ROWS, COLUMNS = 16, 8
 OUTPUTS, INPUTS = 32, 64
-
 #: Consecutive arguments of a launch.
 Arguments = tuple[Array | np.float32 | None, ...]
-
 #: Most samples for which one block goes through all of them for the weight gradient.
 MOST = 256
 

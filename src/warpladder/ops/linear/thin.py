@@ -7,12 +7,10 @@ from ..engine.kernels import Launches, OnDevice, ceil_div
 from .products import add_gradients
 
 THIN = Path(__file__).with_name("thin.cu")
-
 #: Most outputs: their sums stay in registers.
 MOST = 16
 
 THREADS = 256
-
 #: Most samples for which the weight gradient is not split into partials.
 FEW = 512
 

@@ -11,11 +11,9 @@ from ..engine.segments import Operands, Segment
 from ..sums.tiled import PartSums
 
 TILED = Path(__file__).with_name("tiled.cu")
-
 #: Terms of a sum that a block takes at a time, as in tiled.cu; and fewest terms in a part of a sum.
 DEPTH = 32
 LEAST = 2 * DEPTH
-
 #: Cost of such a step for a warp: instructions, and cycles of waiting for the copied numbers.
 INSTRUCTIONS, WAITS = 120, 800
 

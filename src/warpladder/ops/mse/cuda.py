@@ -12,7 +12,6 @@ from ..engine.kernels import Launches, ceil_div
 from ..engine.segments import LossSegment, Operands
 
 NAIVE = Path(__file__).with_name("naive.cu")
-
 #: Most blocks that add up the loss: enough to keep a GPU busy, few enough for one block to add their sums.
 BLOCKS = 1024
 

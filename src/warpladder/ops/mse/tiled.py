@@ -11,7 +11,6 @@ from ..engine.kernels import Launches, ceil_div
 from ..engine.segments import LossSegment, Operands
 
 TILED = Path(__file__).with_name("tiled.cu")
-
 #: Most blocks; beyond them threads take several numbers each.
 BLOCKS = 1024
 

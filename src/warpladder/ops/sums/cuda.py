@@ -8,10 +8,8 @@ from ..engine.grids import by_sample, flat
 from ..engine.kernels import Launches, OnDevice, ceil_div
 
 NAIVE = Path(__file__).with_name("naive.cu")
-
 #: Most rows that one thread adds up; longer columns are summed in partials, and then their sums.
 PARTIAL = 256
-
 #: Threads that keep a GPU busy; fewer sums than this are split into partials of samples.
 BUSY = 1 << 18
 

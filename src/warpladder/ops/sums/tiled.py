@@ -6,7 +6,6 @@ from ...device import Array, Device, Launch
 from ..engine.kernels import OnDevice, ceil_div
 
 TILED = Path(__file__).with_name("tiled.cu")
-
 #: Numbers that a block adds up, and its threads.
 ACROSS, DOWN = 32, 8
 

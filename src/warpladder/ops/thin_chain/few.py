@@ -9,7 +9,6 @@ from ..engine.kernels import Launches, OnDevice, ceil_div
 from .arrays import ChainArrays
 
 FORWARD, GRADIENT = (Path(__file__).with_name(name) for name in ("few_forward.cu", "few_gradient.cu"))
-
 #: Threads, inputs, and sums over rows of a block of the gradient.
 THREADS, TILE, COLUMNS = 256, 16, 32
 

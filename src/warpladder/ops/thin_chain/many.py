@@ -12,16 +12,12 @@ from .packed import Packed
 FORWARD, GRADIENT, FINISH = (
     Path(__file__).with_name(name) for name in ("many_forward.cu", "many_gradient.cu", "finish.cu")
 )
-
 #: Samples and threads of a block of the forward pass, groups of warps, bytes of a sample in a stage.
 SAMPLES, THREADS, GROUPS, ROW = 256, 256, 4, 80
-
 #: Most numbers that a thread of the gradient holds in registers: its sums, and as many weights if dx is computed.
 HELD = 80
-
 #: Fewest samples of a partial.
 PARTIAL = 16
-
 #: Sums of a block of finish.cu, and its threads.
 COLUMNS, FINISHING = 32, 512
 

@@ -9,10 +9,8 @@ from ..engine.kernels import Launches, OnDevice, ceil_div
 from .arrays import ChainArrays
 
 PACK, FORWARD = (Path(__file__).with_name(name) for name in ("pack.cu", "packed_forward.cu"))
-
 #: Samples and threads of a block of packed_forward.cu, and most bytes of its static shared memory.
 SAMPLES, THREADS, STATIC = 256, 128, 4096
-
 #: Most weights of the second layer: the compiler holds them in registers, and with 256 of them spills 1.3 KB.
 SECOND = 100
 

@@ -14,13 +14,10 @@ from ...engine.kernels import OnDevice, ceil_div
 from ...engine.segments import StoredSamples
 
 SOURCE = Path(__file__).with_name("pack.cu")
-
 #: Rows and columns that a warp packs, and so terms of a line with one scale; warps in a block that packs.
 BLOCK, WARPS = 32, 4
-
 #: Lines of a packed matrix are a multiple of this, as in the largest tile: copies end within it.
 LINES = 128
-
 #: C++ types of stored samples.
 TYPES = {np.dtype(np.uint8): "unsigned char", np.dtype(np.float32): "float"}
 

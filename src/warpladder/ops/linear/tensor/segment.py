@@ -14,7 +14,6 @@ from .packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, 
 from .products import NOWHERE, ProductEnd, TensorProduct
 
 BIAS = Path(__file__).with_name("bias.cu")
-
 #: Outputs, and warps, of a block of `finish_bias`.
 COLUMNS, PARTS = 32, 8
 

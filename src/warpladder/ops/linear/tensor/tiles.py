@@ -18,23 +18,18 @@ from .packed import Formats
 #: Kernels by mma, for every GPU, and by wgmma, for Hopper alone.
 SOURCE = Path(__file__).with_name("product.cu")
 WARPGROUPS = Path(__file__).with_name("warpgroups.cu")
-
 #: FLOPs of a multiprocessor in a cycle, in bf16 or half: by wgmma the peak, by mma.sync a share of it (docs/tensor.md).
 PEAK = RATES[HOPPER][TENSOR]["fp16"]
 RATE = 0.56 * PEAK
-
 #: Bytes that a multiprocessor gets in a cycle from its shared memory, and from the second-level cache, measured on an
 #: H200 (docs/rungs/tensor.md): by product.cu, and by the asynchronous copies of warpgroups.cu.
 SHARED_BYTES, CACHE_BYTES, CACHE_BYTES_ASYNC = 128, 16, 64
-
 #: Cycles of a step at least, from barrier to barrier; of a launch's first copies and its stores, measured; of the last
 #: block's wait for the partials of others; between two instructions of a warp in a warpgroup, measured, and of the wait
 #: for its products; and, estimated, until the blocks of a cluster see each other's barriers.
 WAIT, LAUNCH, ADDING, EACH, WAIT_WGMMA, CLUSTER_START = 450, 6000, 1500, 4, 100, 500
-
 #: Numbers of parts of a sum.
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-
 #: Scratch memory holds the partials of every plan at most this much slower than the fastest by the model, for a tuner.
 WITHIN = 1.3
 

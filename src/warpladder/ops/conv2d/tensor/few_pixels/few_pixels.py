@@ -17,23 +17,17 @@ from ..narrow.plan import row_bytes
 
 SOURCE = Path(__file__).with_name("few_pixels.cu")
 WEIGHTS = Path(__file__).with_name("few_pixels_weights.cu")
-
 #: As in the kernels: channels and pixels of a stage, threads that share one, most groups of these in a block, and
 #: floats from column to column of sums.
 CHANNELS, PIXELS, GROUP, GROUPS, PITCH = 16, 64, 128, 2, 68
-
 #: As in few_pixels_weights.cu: channels of a block of the still image, and of the one seen through the window.
 STILL, SEEN = 32, CHANNELS
-
 #: Most rows and columns of a tile: a larger one would have a much larger halo.
 ALONG = 16
-
 #: Most blocks of a cluster that every GPU supports.
 CLUSTER = 8
-
 #: Most tiles of a batch, each of up to PIXELS pixels of an image: a thousand pixels suffice for kernels that pack.
 MOST = 16
-
 #: Fragments of eight columns of a warp of a group, the most first, by the taps that are read (taps.cuh).
 TILES = {"WINDOW": (4, 2, 1), "UPSAMPLED": (4,), "GATHERED": (2, 1)}
 

@@ -14,7 +14,6 @@ from ..formats import HALF_FORMATS, FactorFormat
 
 FORWARD = Path(__file__).with_name("first.cu")
 WEIGHTS = Path(__file__).with_name("first_weights.cu")
-
 #: Most terms of a sum, two steps of the tensor cores; outputs come in sixteens, and with fewer than LEAST of them the
 #: multiply-adds of few_inputs are as fast.
 MOST, SIXTEEN, LEAST = 32, 16, 32

@@ -17,7 +17,6 @@ from .plan import THREADS, WIDE_THREADS, ConvolveForm, ConvolveProblem, Correlat
 SOURCE = Path(__file__).with_name("product.cu")
 PACK = Path(__file__).with_name("pack.cu")
 WEIGHTS = Path(__file__).with_name("weights.cu")
-
 #: Threads of a block of pack.cu.
 PACKING = 512
 

@@ -19,16 +19,12 @@ from ..formats import FactorFormat
 
 #: As in product.cu: terms of a stage, pixels and threads of a block, and panels of weights in shared memory.
 DEPTH, PIXELS, THREADS, RING = 32, 128, 128, 3
-
 #: As in weights.cu: outputs and channels of a block, its threads, its taps, and sums of a thread.
 OUTPUTS, CHANNELS, WIDE_THREADS, TAPS, SUMS = 64, 32, 384, 9, 48
-
 #: Outputs of a block of `convolve`, the widest first.
 WIDTHS = (64, 32, 16)
-
 #: Blocks of `convolve` that fit a multiprocessor by registers.
 RESIDENT = 3
-
 #: Cycles of the tensor cores for an mma of 16 bits, at 63 % of their peak (docs/tensor.md); least cycles of a stage and
 #: of a panel, while a block waits; and cycles of a multiprocessor to copy 32 numbers to shared memory: all but the
 #: first assumed.

@@ -17,10 +17,8 @@ from .plan import STATIC, NarrowConvolve, NarrowCorrelate, NarrowShape, width
 SOURCE = Path(__file__).with_name("narrow.cu")
 PACK = Path(__file__).with_name("narrow_pack.cu")
 WEIGHTS = Path(__file__).with_name("narrow_weights.cu")
-
 #: Channels and outputs of a layer that these kernels support; most rows and columns of its window.
 CHANNELS, WINDOW = (8, 16, 24, 32), 5
-
 #: Threads of a block of narrow_pack.cu.
 PACKING = 128
 

@@ -16,10 +16,8 @@ from ..formats import FactorFormat
 #: As in narrow.cu: most warps of a block, pixels and outputs of a warp's sums; in narrow_weights.cu: most warps,
 #: channels of x.
 WARPS, TILE, OUTPUTS, WEIGHT_WARPS, CHUNK = 18, 32, 16, 12, 16
-
 #: Most bytes of static shared memory of a block of narrow_weights.cu.
 STATIC = 3072
-
 #: Cycles of a multiprocessor for a warp to copy its turn of pixels, or of windows, and for a tap of 16 channels of its
 #: sums, by the number of instructions; cycles that a lone warp takes for each of the three; cycles of a wait for
 #: memory: assumed.

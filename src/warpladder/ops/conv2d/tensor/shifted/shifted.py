@@ -17,7 +17,6 @@ from ..warpgroups.warpgroups import PIECE
 SOURCE = Path(__file__).with_name("shifted.cu")
 GRADIENT = Path(__file__).with_name("shifted_gradient.cu")
 PACK = Path(__file__).with_name("shifted_pack.cu")
-
 #: As in shifted.cuh: threads of a block, most outputs, columns of a product, most pixels of an image and their pieces.
 THREADS, OUTPUTS, COLUMNS, PIXELS, PIECES = 512, 4, 64, 256, 4
 #: Chunks of 64 channels whose sums of dw a block holds; floats from column to column of products.

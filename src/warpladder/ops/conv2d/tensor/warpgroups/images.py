@@ -13,7 +13,6 @@ from ...problem import Image
 from ..formats import HALF_FORMATS, FactorFormat
 
 PACK = Path(__file__).with_name("warpgroup_pack.cu")
-
 #: Pixels along a square (squares.cuh).
 SIDE = 8
 #: Channels with one scale, whose multiples a layer has; threads of a block that packs weights; most of one that packs

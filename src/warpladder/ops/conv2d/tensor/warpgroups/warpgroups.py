@@ -15,7 +15,6 @@ from .images import CHANNELS, CLASSES, KINDS, SIDE, TAPS, GradientBelow, Halves,
 
 SOURCE = Path(__file__).with_name("warpgroups.cu")
 WEIGHTS = Path(__file__).with_name("warpgroup_weights.cu")
-
 #: As in squares.cuh: bytes of a piece, threads of a block, columns of its sums; bytes of a ring.
 PIECE, THREADS, COLUMNS, RING = 8192, 384, 128, 196608
 #: Bytes through which eight warps write their sums, STAGED floats of staged.cuh each.
