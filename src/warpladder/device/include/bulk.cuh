@@ -4,8 +4,7 @@
 // matrix come zeros. A tile begins at a multiple of 1,024 bytes and has rows of 128 bytes, eight pieces of 16; piece p
 // of row r lies at p ^ (r % 8): the 128-byte swizzle, with eight rows in different banks.
 //
-// A barrier has phases, numbered from 0. A phase ends after `count` arrivals and all bytes announced in it; a waiting
-// thread gives the parity of the phase. Needs sm_90.
+// A phase of a barrier ends after `count` arrivals and all announced bytes; a wait gives its parity. Needs sm_90.
 #pragma once
 
 using Barrier = unsigned long long;

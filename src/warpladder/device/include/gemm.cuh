@@ -14,8 +14,7 @@ template <int BM_, int BN_, int BK_, int TM_, int TN_, int STAGES_>
 struct Tile {
     static constexpr int BM = BM_, BN = BN_, BK = BK_, TM = TM_, TN = TN_, STAGES = STAGES_;
     static constexpr int THREADS = (BM / TM) * (BN / TN);
-    // A warp is 4 x 8 or 8 x 4 threads, fewer along the longer side of a thread's tile, so that its tile is nearly
-    // square; 2 x 16 if the tile of the block is that flat.
+    // A warp is 4 x 8 or 8 x 4 threads, for a nearly square tile, or 2 x 16 if the tile of the block is flat.
     static constexpr int LANES_M = BM / TM < 4 ? 2 : TN > TM ? 8 : 4, LANES_N = 32 / LANES_M;
     static constexpr int WARPS_M = BM / (LANES_M * TM), WARPS_N = BN / (LANES_N * TN);
     // Four more than the width: the eight k of a transposing copy are in different banks.

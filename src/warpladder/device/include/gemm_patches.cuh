@@ -9,8 +9,7 @@ enum { FORWARD = 0, TRANSPOSED = 1, MERGED = 2 };
 
 // One axis of a convolution that reads `taps` neighbours for each output.
 //
-// Output p is pixel begin + p * step of the written image, and reads first + p * stride + t, t = 0 ... taps - 1, of the
-// other.
+// Output p is pixel begin + p * step of the written image, and reads first + p * stride + t, t < taps, of the other.
 struct Axis {
     int taps, stride, first;  // reading
     int count, step, begin;   // writing
@@ -98,8 +97,7 @@ struct PatchPixels {
     __device__ __forceinline__ static int target() { return threadIdx.x / T::BN * T::PITCH_B + threadIdx.x % T::BN; }
 };
 
-// Rows ordered (channel / BK, tap, channel % BK): a step of BK rows is one tap of BK channels, tested once for each
-// pixel. Channels beyond the last one are zeros.
+// Rows ordered (channel / BK, tap, channel % BK): a step is one tap of BK channels, tested once, with zeros at the end.
 template <class T, bool WINDOWS>
 struct ChannelPatches {
     using Pixels = PatchPixels<T, WINDOWS>;

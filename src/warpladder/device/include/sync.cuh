@@ -35,8 +35,7 @@ __device__ inline void store_release(unsigned* address, unsigned value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
 
-// Number of blocks that have arrived, in the lower 31 bits; after all have, the highest bit flips and the others are
-// zero. One cooperative launch of a module at a time.
+// Arrived blocks, in 31 bits; after all the highest bit flips. One cooperative launch of a module at a time.
 __device__ unsigned grid_arrived;
 
 __device__ inline void grid_sync() {

@@ -49,8 +49,7 @@ __device__ __forceinline__ unsigned shared_exponent(unsigned largest) {
 
 // The inverse scales of two factors multiply a part of a sum in two steps, one times DOWN and then the other times UP,
 // about the size of that factor's largest number: their product alone may exceed the range of floats. In between a
-// number is up to 2^7 times the first factor's largest: above 2^121, 3e36, a line of it may give infinity that much too
-// early. Nothing becomes 0 too early.
+// number is up to 2^7 times the first factor's largest: above 2^121, 3e36, it may overflow that much too early.
 constexpr float DOWN = 1.0f / 16384, UP = 16384;
 
 template <int FORMAT>

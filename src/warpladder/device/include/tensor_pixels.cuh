@@ -1,8 +1,7 @@
 // Pixels for tensor cores: a tile with its halo is read, scaled and split once, and lies channels last.
 //
 // A row of such a tile is one pixel, 32 or 64 numbers (channels, or a pixel's terms). ldmatrix takes the address of
-// each row, so the rows of a fragment may be any pixels: tap (i, j) of a window is the same tile, i lines and j pixels
-// on.
+// each row, so rows may be any pixels: tap (i, j) is the same tile, i lines and j pixels on.
 #pragma once
 #include "gemm_patches.cuh"
 #include "tensor_panels.cuh"

@@ -4,11 +4,10 @@
 // b2
 //
 // w1: (WIDTH, inputs), b1: (WIDTH,), w2: (OUT, HIDDEN), b2: (OUT,). WIDTH, the first layer's outputs, is HIDDEN where
-// there are two layers (HIDDEN > 0) and OUT where there is one.
-// g: (n, PITCH), of each sample the gradient by z, and zeros up to a multiple of 16 bytes.
-// small: (rows, COUNT), sums over some samples each: of g, which make db1; with two layers of the gradient by the
-// logits, db2, and of its products with h, dw2. One layer needs none of its own where each sample has a row: they are
-// g's.
+// there are two layers (HIDDEN > 0) and OUT where there is one. g: (n, PITCH), of each sample the gradient by z, and
+// zeros up to a multiple of 16 bytes. small: (rows, COUNT), sums over some samples each: of g, which make db1; with two
+// layers of the gradient by the logits, db2, and of its products with h, dw2. With a row for each sample, those of one
+// layer are g's.
 #pragma once
 
 template <int HIDDEN, int OUT>

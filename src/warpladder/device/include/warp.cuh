@@ -44,8 +44,8 @@ __device__ __forceinline__ void warp_sums(float* value, Share& share) {
     }
 }
 
-// The sum over the threads of a one-dimensional block of whole warps, by the first warp; shared: 32 values, free again
-// afterwards. Every thread calls it, and gets the sum.
+// The sum over the threads of a one-dimensional block of whole warps, for every thread; shared: 32 values, free again
+// afterwards.
 template <typename T>
 __device__ __forceinline__ T sum_by_warps(T value, T* shared) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;

@@ -5,8 +5,7 @@
 // / 4, t = lane % 4 a lane has
 //     d[4 j], d[4 j + 1] = row g, columns 8 j + 2 t and the next one;  d[4 j + 2], d[4 j + 3] = the same of row g + 8.
 // Terms run along the rows of A's tile and down those of B's; in wgmma_.._down down both, in wgmma_.._along and in tf32
-// along both. Steps are asynchronous, committed in groups; d may not be touched before a wait for its group. Needs
-// sm_90a.
+// along both. Steps are asynchronous, committed in groups; a wait for the group precedes any use of d. sm_90a.
 #pragma once
 
 #ifdef __CUDA_EMU__
@@ -113,8 +112,8 @@ __device__ __forceinline__ void more_registers() {
 #endif
 
 #if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
-// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, in units of 16 bytes;
-// 62-63 the swizzle, 1 of 128 bytes, 2 of 64.
+// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, by 16 bytes; 62-63 the
+// swizzle.
 __device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride,
     unsigned swizzle = 1) {
     return (address_in_shared(tile) >> 4 & 0x3fff) | static_cast<unsigned long long>(leading >> 4) << 16

@@ -1,12 +1,10 @@
-// What stands between the gradient that comes from above and a convolution's own: ReLU, pooling, and the bias's
-// gradient on the way.
+// The gradient of a convolution's output, from that after ReLU and pool, and the bias's gradient.
 // Launched by `IncomingGradient` of gradients.py.
 #include "block_sum.cuh"
 #include "four.cuh"
 
-// What this thread has of the sum of dy (n, channels, plane) over a part of images, for the block's channel. y: of a
-// ReLU, with FUSED_RELU; then dy becomes 0 where y, of its shape, is not above 0, before it is added. Gradient: const
-// float to read dy alone.
+// A thread's part of the sum of dy (n, channels, plane) over a part of images, for one channel. FUSED_RELU: dy becomes
+// 0 where y, of its shape, is not above 0. Gradient: const float to read dy alone.
 template <int FUSED_RELU, typename Gradient>
 __device__ float part_sum(Gradient* __restrict__ dy, const float* __restrict__ y, int n, int channels, int plane,
     int part_images) {

@@ -8,8 +8,7 @@
 #include "window.cuh"
 
 // y[n, f, p, q] = bias[f] + sum over channels, i, j of weight[f, channel, i, j] x[n, channel, p s - padding + i, q s -
-// padding + j]. Threads along q: x is read coalesced, the weight is the same for most of a warp. Two loads for a
-// multiply-add.
+// padding + j]. Threads along q: coalesced reads of x. Two loads for a multiply-add.
 extern "C" __global__ void conv2d_forward(
     const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
     float* __restrict__ y, int size, int n, int c, int h, int w, int oh, int ow, int k, int stride, int padding

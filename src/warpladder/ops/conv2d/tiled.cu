@@ -41,8 +41,7 @@ __device__ constexpr int weight_pitch() {
 
 // Copies the weights for channels c0 ... c0 + now - 1 and kernel rows i0 ... i0 + rows - 1, in the order in which each
 // group of F filters reads them: tile[group][(channel * rows + i) * k + j][f], `spacing` floats from group to group,
-// zeros beyond the last filter. A warp copies one filter (BACKWARD: one channel) at a time, whose weights are
-// neighbours in memory.
+// zeros beyond the last filter. A warp copies one filter (BACKWARD: one channel) at a time.
 template <int K, int F, bool BACKWARD>
 __device__ __forceinline__ void stage_weights(float* tile, const float* weight, int channels, int filters, int first,
     int count, int c0, int now, int kernel, int i0, int rows, int spacing) {
@@ -165,8 +164,7 @@ __global__ void __launch_bounds__(F > 4 ? 768 : 1024, 1) convolve(
 // and F filters: its lanes share the pixels of a tile, hold F * PATCH^2 sums in registers and add them by shuffles at
 // the end. The warps of a block have consecutive channels and the same filters, whose dy they share; the one beyond the
 // last channel has the bias. F + PATCH^2 loads for F * PATCH^2 multiply-adds. Along x all tiles (`tiles`) in gridDim.x
-// equal parts, part s going to dweight and dbias + s * spacing; along y filters; along z patches of the kernel, then
-// channels.
+// equal parts, part s going to dweight and dbias + s * spacing; along y filters; along z patches, then channels.
 template <int PATCH, int F>
 __global__ void __launch_bounds__(512, 1) weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ relu_mask,

@@ -81,8 +81,7 @@ PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64,
 #: Cycles that a block takes to fill its first stages; cycles that a number takes from shared memory.
 FILLING, WAIT = 1500, 32
 #: Cycles of a multiprocessor's shared memory for each number that is copied there: 16 bytes a thread; neighbours in an
-#: image, 4 bytes a thread; transposed, a warp's 32 numbers from four lines. Cycles of a warp to read four numbers a
-#: thread.
+#: image, 4 bytes a thread; transposed, from four lines. Cycles of a warp to read four numbers a thread.
 ACROSS, PATCHES, ALONG, READ = 1 / 20, 1 / 10, 1 / 5, 3
 #: Cycles to copy a number of A, and one of B.
 Copies = tuple[float, float]

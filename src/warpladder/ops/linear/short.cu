@@ -1,5 +1,5 @@
-// A linear layer on a short batch: too small for a pipeline, and bound by the latency of memory. A block requests all
-// its numbers at once, and waits once.
+// A linear layer on a short batch: too small for a pipeline, bound by latency. A block requests all its numbers at
+// once.
 // instance: short_forward<1, unsigned char>; short_forward<0, unsigned char>; short_forward<1, float>
 // instance: short_forward<0, float>; short_weight_gradient<1>; short_weight_gradient<0>
 #include "async.cuh"

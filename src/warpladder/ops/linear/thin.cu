@@ -69,8 +69,7 @@ constexpr int CHUNK = 128;  // samples whose dy stands in shared memory
 
 // dw[o, i] = sum over n of g[n, o] x[n, i], db[o] = sum of g[n, o]; g is dy, or 0 where y (null without a ReLU) is not
 // above 0. A block has 32 STEP inputs, STEP 4 or 1 (WIDE 0), and partial blockIdx.y of the samples, which its WARPS
-// warps take in turn. part: (partials, OUT * inputs + OUT), dw and then db of each partial; null with one partial,
-// whose sums go to dw and db.
+// warps take in turn. part: (partials, OUT * inputs + OUT), dw and then db of each partial; null with one partial.
 template <int OUT, int WARPS, int WIDE>
 __global__ void __launch_bounds__(32 * WARPS) thin_weight_gradient(
     const float* __restrict__ x, const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ part,

@@ -33,8 +33,8 @@ __device__ __forceinline__ void stage(float (*tile)[PITCH], const float* matrix,
 // c[i, j] = sum over t of A(i, t) B(t, j), i < m, j < n, t < k; + bias[j] unless null, then ReLU if `fused_relu` is 1.
 // A_ALONG: a is (m, k), otherwise (k, m). B_ALONG: b is (n, k), otherwise (k, n). The gate masks a (`stage`).
 //
-// `extra`, unless null, is column n of c, the product with a column of b that is all 1: the sums of a's rows. So the
-// gradient of a bias comes with that of its weights.
+// `extra`, unless null, is column n of c, the product with a column of 1: the sums of a's rows, which are a bias's
+// gradient.
 //
 // Blocks of SIDE * SIDE threads, one number of c each. Along x the tiles, n first; along y the sum is split into parts
 // of `depth` terms, a multiple of DEPTH: part p goes to c + p * spacing and extra + p * spacing. A thread reads 16

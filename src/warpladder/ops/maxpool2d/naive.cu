@@ -29,9 +29,8 @@ extern "C" __global__ void maxpool2d_forward(const float* __restrict__ x, float*
     }
 }
 
-// dx[n, c, r, t] = sum of dy[n, c, p, q] over the windows that hold the pixel and that it won.
-// The input's thread collects, in the order of the windows, so that windows may overlap and no addition has to be
-// atomic.
+// dx[n, c, r, t] = sum of dy[n, c, p, q] over the windows that hold the pixel and that it won. The input's thread
+// collects, in the order of the windows, so that no addition is atomic.
 extern "C" __global__ void maxpool2d_backward(const float* __restrict__ dy, const int* __restrict__ argmax,
     float* __restrict__ dx, int size, int n, int c, int h, int w, int oh, int ow, int k, int stride) {
     const int index = thread_number();

@@ -11,8 +11,7 @@ extern "C" __global__ void sum_rows(const float* __restrict__ a, float* __restri
     out[row] = sum;
 }
 
-// out[s, c] = sum over the rows of partial s of a[r, c]; partial s holds the rows from s * partial on. Reads are
-// coalesced.
+// out[s, c] = sum over the rows of partial s, from s * partial on, of a[r, c]. Reads are coalesced.
 extern "C" __global__ void sum_columns(const float* __restrict__ a, float* __restrict__ out, int columns, int rows,
     int partial, int partials) {
     const int column = thread_number();

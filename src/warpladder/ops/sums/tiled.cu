@@ -31,8 +31,7 @@ extern "C" __global__ void add_gradients(const float* __restrict__ part, int cou
     else db[number - weights] = sum;
 }
 
-// y (rows, columns) from parts (count, rows, columns), plus bias (columns,) unless null, then ReLU. size = rows *
-// columns.
+// y (rows, columns) from parts (count, rows, columns), + bias (columns,) unless null, then ReLU. size: of y.
 extern "C" __global__ void add_outputs(const float* __restrict__ part, int count, const float* __restrict__ bias,
     float* __restrict__ y, long long size, int columns, int fused_relu) {
     const long long number = static_cast<long long>(blockIdx.x) * ACROSS + threadIdx.x;

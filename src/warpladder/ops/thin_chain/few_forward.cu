@@ -3,8 +3,7 @@
 // Few samples are bound by waiting, so independent loads are requested together: a block for each sample loads the
 // step, the order's keys and its weights, then the sample, which it copies for the gradient's kernel. The warps' parts
 // of the sums meet in shared memory, and in one warp a lane for each output does the rest. For the last layer of a
-// larger net the gradient by its input is computed here too: every warp then does the rest itself, and only the update
-// waits for the gradient's kernel.
+// larger net the gradient by its input is computed here too: every warp then does the rest itself.
 // instance: chain_forward_few<0, 10, 1, 1, float>; chain_forward_few<0, 16, 4, 1, float>
 // instance: chain_forward_few<16, 16, 4, 0, float>
 #include "nan.cuh"

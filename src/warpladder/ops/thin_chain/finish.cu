@@ -5,7 +5,7 @@ constexpr int PARTS = 16;
 
 // part: (partials, size), whose sums are dw1. small: (blocks, count). lost, hits: (blocks,). width, out: outputs of the
 // first and the last layer. Blocks along x: of dw1, then of the small sums, then one for the log. params,
-// momentum_buffer: null without an update.
+// momentum_buffer: may be null.
 extern "C" __global__ void __launch_bounds__(COLUMNS * PARTS) chain_finish(
     const float* __restrict__ part, int partials, int size, const float* __restrict__ small,
     const double* __restrict__ lost, const int* __restrict__ hits, int blocks, int count, int width, int out,

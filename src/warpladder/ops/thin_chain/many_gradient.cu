@@ -2,8 +2,7 @@
 //
 // A thread has WIDE neighbouring inputs and all outputs. A block has all inputs, or a tile of them, as often as its
 // threads suffice: 512 threads have 784 inputs, 8 each, five times, and each of these *phases* takes every fifth sample
-// of the partial. There is no barrier between samples: g is in shared memory, and each thread loads its next AHEAD
-// samples.
+// of the partial. There is no barrier between samples: g is in shared memory, and threads load AHEAD samples.
 // instance: chain_gradient_many<10, 8, 0, unsigned char>; chain_gradient_many<10, 1, 0, unsigned char>
 // instance: chain_gradient_many<16, 4, 0, unsigned char>; chain_gradient_many<10, 4, 0, float>
 // instance: chain_gradient_many<10, 4, 1, float>
@@ -15,8 +14,7 @@ constexpr int CHUNK = 512;  // samples whose g stands in shared memory
 __device__ constexpr int threads(int back) { return back ? 256 : 512; }
 
 // Block (x, y) has `across` times WIDE inputs from x * across * WIDE on, and the samples of partial y. rows: null for
-// the order of storage, from `offset` on. part: (partials, WIDTH, inputs). With BACK dx[n, i] = sum over o of g[n, o]
-// w1[o, i] is written too.
+// the order of storage, from `offset` on. part: (partials, WIDTH, inputs). With BACK dx = g w1 is written too.
 template <int WIDTH, int WIDE, int BACK, class Pixel>
 __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
     const Pixel* __restrict__ source, float scale, const int* __restrict__ rows, const float* __restrict__ g,

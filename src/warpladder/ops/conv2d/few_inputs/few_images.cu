@@ -1,5 +1,4 @@
-// The weight gradient of a first layer of few inputs, its ReLU and 2 x 2 pool, for a few images, in one launch with the
-// step of its parameters.
+// The weight gradient of few inputs, a ReLU and a 2 x 2 pool, for a few images, in one launch with the update.
 // Launched by `FewImagesGradient` of few_inputs.py.
 //
 // As in sparse.cu only the neighbourhoods of argmax pixels are read. But a block has all windows of its outputs, a

@@ -1,5 +1,4 @@
-// A convolution of few inputs as in few.cu, which also writes y for warpgroup products (warpgroup_pack.cu): channels
-// last, rounded to bf16.
+// A convolution of few inputs as in few.cu, which also writes y channels last in bf16 (warpgroup_pack.cu).
 // Launched by `FewConvolution` of few_inputs.py.
 // arch: sm_80, sm_90, sm_100
 // instance: convolve_few_packed<3, 3, POOL>

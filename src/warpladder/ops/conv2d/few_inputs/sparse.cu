@@ -1,5 +1,4 @@
-// The weight gradient of a convolution with few inputs (colours), directly from the gradient of the 2 x 2 pool after
-// its ReLU.
+// The weight gradient of a convolution with few inputs (colours), directly from the gradient of its 2 x 2 pool.
 // Launched by `PooledGradient` of few_inputs.py.
 //
 // Three quarters of the gradient after a pool are zeros. A thread holds the few weights of an output in registers, and

@@ -2,8 +2,7 @@
 #pragma once
 
 // Number (i, j) of a k x k kernel. With fold 1 it is w's. Else w is a kernel of k - fold + 1 for an image upsampled
-// `fold` times, and the k x k one that of the transposed convolution which does both: the sum of numbers of w for a
-// small pixel.
+// `fold` times, and the k x k one is that of the transposed convolution for both.
 __device__ inline float folded(const float* w, int i, int j, int k, int fold) {
     if (fold == 1) return w[i * k + j];
     const int size = k - fold + 1;

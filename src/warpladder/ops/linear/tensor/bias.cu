@@ -4,8 +4,8 @@
 
 constexpr int PARTS = 8;
 
-// sums: (blocks, outputs). db: (outputs,). A block of threads has COLUMNS outputs; each of its warps adds every
-// PARTS-th row. params: null without an update.
+// sums: (blocks, outputs). db: (outputs,). A block has COLUMNS outputs; a warp adds every PARTS-th row. params: may be
+// null.
 extern "C" __global__ void __launch_bounds__(COLUMNS * PARTS) finish_bias(
     const float* __restrict__ sums, int blocks, int outputs, float* db, float* grads, float* params,
     float* momentum_buffer, float rate, float momentum, int nesterov, float decay, float limit

@@ -161,16 +161,14 @@ class WarpgroupTile(PackedTile):
         )
 
 
-#: Large tiles for large matrices, small ones to fill a device with blocks; made of blocks of 32 x 32, which a warp
-#: packs, and of whole records of rows.
+#: Large tiles for large matrices, small ones to fill a device with blocks; made of 32 x 32 blocks and whole records.
 TILES = (
     PackedTile(128, 128, 32, 64, 32), PackedTile(128, 64, 32, 64, 32), PackedTile(64, 64, 32, 32, 32),
     PackedTile(64, 64, 32, 32, 16), PackedTile(64, 32, 32, 32, 16), PackedTile(64, 32, 32, 16, 16),
 )  # fmt: skip
 
 
-#: Tiles of warpgroups, which Hopper has next to `TILES`. Several warpgroups share the records of a tile if a
-#: multiprocessor has one block, and a block few terms.
+#: Tiles of warpgroups, which Hopper has next to `TILES`. Several share the records of a tile if blocks are few.
 OF_WARPGROUPS = (
     WarpgroupTile(128, 128, 32, 64, 128, 5), WarpgroupTile(128, 64, 32, 64, 64, 7),
     WarpgroupTile(128, 64, 32, 64, 64, 8, shares=2), WarpgroupTile(64, 64, 32, 64, 64, 6, shares=2),

@@ -5,8 +5,8 @@
 // swizzled over the banks. So one instruction multiplies 16 terms of 64 x BN numbers from where the copy engine has put
 // them, in place of 16 x 8 in product.cu and their fragments in registers. One thread of a separate warp requests
 // panels, as far ahead as the ring is long; each warpgroup multiplies at its own pace. Sums leave the tensor cores
-// after 32 terms if there are scales, which are inverted then, or else after a record, and are added to sums in
-// registers by additions that round.
+// after 32 terms if there are scales, which are inverted then, or else after a record, and are added by additions that
+// round.
 // arch: sm_90a
 #include "finished.cuh"
 #include "turn.cuh"

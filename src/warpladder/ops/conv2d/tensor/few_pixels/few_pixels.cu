@@ -1,5 +1,4 @@
-// Convolutions of few pixels on tensor cores, one launch each: y with the layers after it, or dx as the convolution in
-// the other direction.
+// Convolutions of few pixels on tensor cores, one launch each: y with the layers after it, or dx.
 // Launched by `FewPixelsConvolution` of few_pixels.py.
 //
 // With one image there is hardly any arithmetic: what counts is the time of the smallest useful block from its first

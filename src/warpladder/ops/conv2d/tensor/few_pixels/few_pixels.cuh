@@ -1,5 +1,4 @@
-// Images of few pixels on their way to tensor cores: 16 channels of a tile and its halo, and the weights that meet
-// them, both straight from where they lie as floats.
+// Images of few pixels for tensor cores: 16 channels of a tile and its halo, and their weights, from floats.
 //
 // Every number of the weights is multiplied with 64 pixels or a few times that. So the block that multiplies it scales
 // and splits it: no launch packs it, and no update has to renew a copy.
@@ -9,9 +8,8 @@
 
 constexpr int CHANNELS = 16, PIXELS = 64, GROUP = 128;  // of a stage: channels and pixels; threads that share one
 
-// A tile of at most PIXELS pixels, `rows` x `columns`, and its halo: what its taps read.
-// Stride 2 (GATHERED): the even columns of a row of the halo come first, so that neighbouring written pixels read
-// neighbouring rows of shared memory.
+// A tile of at most PIXELS pixels, `rows` x `columns`, and its halo: what its taps read. Stride 2 (GATHERED): even
+// columns of the halo come first: neighbours read neighbouring rows.
 template <int KIND>
 struct TileHalo {
     static constexpr int STEP = KIND == GATHERED ? 2 : 1;

@@ -17,8 +17,7 @@ from ..narrow.plan import row_bytes
 
 SOURCE = Path(__file__).with_name("few_pixels.cu")
 WEIGHTS = Path(__file__).with_name("few_pixels_weights.cu")
-#: As in the kernels: channels and pixels of a stage, threads that share one, most groups of these in a block, and
-#: floats from column to column of sums.
+#: As in the kernels: channels and pixels of a stage, threads and most groups of these, floats from column to column.
 CHANNELS, PIXELS, GROUP, GROUPS, PITCH = 16, 64, 128, 2, 68
 #: As in few_pixels_weights.cu: channels of a block of the still image, and of the one seen through the window.
 STILL, SEEN = 32, CHANNELS

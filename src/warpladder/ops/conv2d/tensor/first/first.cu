@@ -1,5 +1,4 @@
-// A net's first convolution on tensor cores, with the ReLU and the 2 x 2 pool after it: few inputs (colours), and many
-// outputs.
+// A net's first convolution on tensor cores, with its ReLU and 2 x 2 pool: few inputs (colours), many outputs.
 // Launched by `FirstConvolution` of first.py.
 //
 // A window's terms, C K K and zeros up to 32, are a row of two fragments. A lane has eight of them and builds its
@@ -77,8 +76,7 @@ __global__ void __launch_bounds__(THREADS, 2) convolve_first(
     wait_for_copies<0>();
     __syncthreads();
 
-    // Fragments of windows: rows g and g + 8 of the first are pixels (0, 0) and (0, 1), of the second (1, 0) and (1,
-    // 1).
+    // Fragments of windows: rows g and g + 8 of the first are pixels (0, 0), (0, 1), of the second (1, 0), (1, 1).
     int offset[8];  // of a term in the picture; -1 where there is none
 #pragma unroll
     for (int i = 0; i < 8; ++i) {

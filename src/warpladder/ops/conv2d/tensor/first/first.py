@@ -14,13 +14,11 @@ from ..formats import HALF_FORMATS, FactorFormat
 
 FORWARD = Path(__file__).with_name("first.cu")
 WEIGHTS = Path(__file__).with_name("first_weights.cu")
-#: Most terms of a sum, two steps of the tensor cores; outputs come in sixteens, and with fewer than LEAST of them the
-#: multiply-adds of few_inputs are as fast.
+#: Most terms of a sum, two steps of the tensor cores; outputs come in sixteens; below LEAST few_inputs is as fast.
 MOST, SIXTEEN, LEAST = 32, 16, 32
 #: Threads of a block, its warps, and the bytes of a stage of gradients and argmax indices in `correlate_first`.
 THREADS, WARPS, STAGE = 256, 8, 40960
-#: Outputs of a warp of `correlate_first`, and windows that it multiplies at a time; most outputs of one of
-#: `convolve_first`.
+#: Outputs of a warp of `correlate_first`, windows that it multiplies at a time; most outputs of a block.
 OF_WARP, WINDOWS, CHUNK = 64, 16, 256
 
 

@@ -1,5 +1,4 @@
-// The weight gradient of a net's first convolution on tensor cores, directly from the gradient of the pool after its
-// ReLU.
+// The weight gradient of a net's first convolution on tensor cores, directly from the pool's gradient.
 // Launched by `FirstGradient` of first.py.
 //
 // dw[o, term] = sum over windows, and the four pixels of each, of dy[o, window] at its argmax pixel, and 0 at the other
@@ -46,8 +45,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
     // of the range, and of this warp
     const int chunks = (end - begin + 15) / 16, steps = max(0, (chunks - turn + turns - 1) / turns);
 
-    // Shared memory: a ring of stages of gradients, each word of which one lane copies and reads, and of argmax pixels;
-    // pairs; a picture; where windows begin.
+    // Shared memory: a ring of stages of gradients, a word for each lane, and argmax; pairs; a picture; corners of
+    // windows.
     extern __shared__ uint4 shared[];
     __shared__ unsigned warps[WARPS];
     uint4* gradients = shared + warp * ROWS * 32 + lane;
@@ -220,8 +219,8 @@ __global__ void __launch_bounds__(THREADS, 1) correlate_first(
     }
     wait_for_copies<0>();
 
-    // Warps leave their sums in shared memory, (turn, output, PITCH), the bias's after the 32 terms; then all threads
-    // add them up in order and write columns.
+    // Warps leave their sums in shared memory, (turn, output, PITCH), the bias's after the 32 terms; all threads add
+    // them.
     constexpr int PITCH = 33;
     float* left = reinterpret_cast<float*>(shared);
     __syncthreads();  // all threads have read the stages

@@ -26,8 +26,7 @@ WIDTHS = (64, 32, 16)
 #: Blocks of `convolve` that fit a multiprocessor by registers.
 RESIDENT = 3
 #: Cycles of the tensor cores for an mma of 16 bits, at 63 % of their peak (docs/tensor.md); least cycles of a stage and
-#: of a panel, while a block waits; and cycles of a multiprocessor to copy 32 numbers to shared memory: all but the
-#: first assumed.
+#: of a panel, while a block waits; cycles to copy 32 numbers to shared memory: all but the first assumed.
 MMA, STAGE, PANEL, BRING = 1.6, 1500, 250, 2.5
 
 

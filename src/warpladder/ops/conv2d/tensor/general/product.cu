@@ -1,5 +1,4 @@
-// Convolutions on tensor cores: y[o, pixel] = sum over (channel, tap) of w[o, (channel, tap)] x[channel, pixel of the
-// tap].
+// Convolutions on tensor cores: y[o, pixel] = sum over (channel, tap) of w[o, (channel, tap)] x[channel, pixel + tap].
 //
 // A stage is 32 channels of a tile's halo. Each pixel is read, scaled and split once, and then multiplied by the panels
 // of all taps in turn: 32 or 64 outputs by 32 terms, scaled and split by pack.cu. Formats, scales, and sums that leave
@@ -104,8 +103,7 @@ __global__ void __launch_bounds__(32 * WARPS, 3) convolve(
             terms[i] = {i / taps * h * w + row * w + column, row << 16 | column};
         }
 
-    // A lane's rows of fragments, and its four sums of each output: row r of 32 is pixel 4 (r % 8) + r / 8: the four
-    // are neighbours.
+    // A lane's rows of fragments, and four sums of each output: row r is pixel 4 (r % 8) + r / 8, for neighbours.
     const auto place_of = [&](int pixel) {
         return windows ? place2d<true>(pixel, rows / 2, columns / 2) : place2d<false>(pixel, rows, columns);
     };

@@ -1,5 +1,5 @@
-// A convolution's weight gradient on tensor cores: part[o, (tap, c)] = sum over a part of the pixels of dy[o, pixel]
-// x[c, pixel that the tap reads].
+// A convolution's weight gradient on tensor cores: part[o, (tap, c)] = sum over pixels of dy[o, pixel] x[c, pixel +
+// tap].
 // Launched by `GeneralWeightGradient` of launches.py.
 //
 // A stage is a tile of PIXELS pixels: 64 channels of dy, and 32 of x with their halo, each read, scaled and split once

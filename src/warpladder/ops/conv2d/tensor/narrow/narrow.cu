@@ -1,5 +1,4 @@
-// Convolutions of few channels on tensor cores: y[o, pixel] = sum over (tap, channel) of w[o, (tap, channel)]
-// x[channel, pixel that the tap reads].
+// Convolutions of few channels on tensor cores: y[o, pixel] = sum of w[o, (tap, channel)] x[channel, pixel + tap].
 // Launched by `NarrowPass` of narrow.py.
 //
 // All channels of some rows of an image with their halo fit shared memory, and so do all weights. A block copies both,
@@ -19,8 +18,7 @@ constexpr int ROUNDS = 2;                           // of loads of a thread that
 // pool_argmax as it (pooled.cuh). packed: of narrow_pack.cu, o rounded up to WIDTH. y: (n, o, oh, ow); WINDOWS: after
 // ReLU and a 2 x 2 pool, (n, o, oh / 2, ow / 2), and argmax as y. relu_mask: null, or as y: y is 0 where it is not
 // above 0. The window is k x k and moves by one pixel. A block has `rows` whole rows of y of an image; x counts images,
-// y such rows. by_columns, by_across: inverses (narrow.cuh) of the pixels, or windows, of a row that are read, and that
-// are written.
+// y such rows. by_columns, by_across: inverses (narrow.cuh) of the pixels, or windows, of a row read and written.
 template <int FORMAT, int CHANNELS, int WIDTH, bool POOLED, bool WINDOWS>
 __global__ void __launch_bounds__(32 * WARPS, 1) convolve_narrow(
     const float* __restrict__ x, const unsigned char* __restrict__ pool_argmax, const uint4* __restrict__ packed,

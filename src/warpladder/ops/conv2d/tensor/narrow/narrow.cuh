@@ -50,8 +50,7 @@ struct Lines {
     }
 };
 
-// Whole rows of an image (channels, high, wide) with the halo of a window: `rows` x `columns` pixels from (row0,
-// column0) on.
+// Whole rows of an image (channels, high, wide) with a halo: `rows` x `columns` pixels from (row0, column0) on.
 struct Halo {
     int channels, high, wide, row0, column0, rows, columns;
 
@@ -79,8 +78,7 @@ struct WindowGradient {
     float g[8];
     int pool_argmax[8], row, column;
 
-    // Window number `number` of those that the halo touches. pooled, argmax: (channels, high / 2, wide / 2). along:
-    // divides by the windows of a row of the halo.
+    // Window `number` of the halo. pooled, argmax: (channels, high / 2, wide / 2). along: divides by windows of a row.
     __device__ __forceinline__ void read(const float* pooled, const unsigned char* argmax, const Halo& halo,
         const Divider& along, int number, int first) {
         const int line = along.quotient(number), down = (halo.row0 >> 1) + line,

@@ -1,5 +1,4 @@
-// Weights of a convolution of few channels as `convolve_narrow` copies them: a row for each tap and output, its
-// channels scaled and split.
+// Weights of a convolution of few channels as `convolve_narrow` copies them: a row for each tap and output.
 // Launched by `NarrowConvolution` of narrow.py.
 // arch: sm_80, sm_90, sm_100
 #include "narrow.cuh"

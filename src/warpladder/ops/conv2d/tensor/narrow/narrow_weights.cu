@@ -1,12 +1,12 @@
-// The weight gradient of a convolution of few channels on tensor cores: part[o, (tap, c)] = sum over a part of the
-// pixels of dy[o, pixel] x[c, pixel that the tap reads].
+// The weight gradient of a convolution of few channels on tensor cores: part[o, (tap, c)] = sum of dy[o, pixel] x[c,
+// pixel + tap].
 // Launched by `NarrowWeightGradient` of narrow.py.
 //
 // A block copies all channels of some rows, of dy and of x with its halo, once; after a pool dy from the pool's
 // gradient and argmax. Both lie channels last, and ldmatrix transposes them: terms are pixels. A line is the numbers of
 // a channel in these rows, which stay in registers until the largest is known. A block has 16 channels of x, a warp up
-// to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels; sums leave the tensor cores after
-// those 32 (tensor_panels.cuh).
+// to three taps of a row of them, for all outputs, and every GROUPS-th 32 pixels, after which sums leave the tensor
+// cores.
 // arch: sm_80, sm_90, sm_100
 #include "four.cuh"
 #include "narrow.cuh"

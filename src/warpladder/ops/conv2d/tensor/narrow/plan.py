@@ -13,14 +13,12 @@ from ....engine.kernels import ceil_div
 from ...problem import Image
 from ..formats import FactorFormat
 
-#: As in narrow.cu: most warps of a block, pixels and outputs of a warp's sums; in narrow_weights.cu: most warps,
-#: channels of x.
+#: As in narrow.cu: most warps of a block, pixels, outputs of its sums; in narrow_weights.cu: most warps, channels.
 WARPS, TILE, OUTPUTS, WEIGHT_WARPS, CHUNK = 18, 32, 16, 12, 16
 #: Most bytes of static shared memory of a block of narrow_weights.cu.
 STATIC = 3072
 #: Cycles of a multiprocessor for a warp to copy its turn of pixels, or of windows, and for a tap of 16 channels of its
-#: sums, by the number of instructions; cycles that a lone warp takes for each of the three; cycles of a wait for
-#: memory: assumed.
+#: sums, by instructions; cycles of a lone warp for each; cycles of a wait: assumed.
 PIXELS, WINDOWS, TAP, ALONE, WAIT = 64, 130, 18, 10, 2500
 
 

@@ -1,5 +1,4 @@
-// A convolution of at most four outputs after an upsampling by 2, by warpgroup products (wgmma): multiply first,
-// shift afterwards.
+// A convolution of at most four outputs after an upsampling by 2, by wgmma: multiply first, then shift.
 // Launched by `ShiftedConvolution` of shifted.py.
 //
 //   z[column, pixel] = sum over channels of w[channel, column] x[channel, pixel]           64 columns: 16 numbers of
@@ -20,8 +19,7 @@
 constexpr int PITCH = 64 * PIECES + 8;
 
 // x: (n, c, h, w), h w at most 256. weights: (c / 64, COPIES) pieces, as shifted_pack.cu writes them; w_inverse: (4,),
-// null in bf16. y: (n, o, 2 h, 2 w), o at most 4. Shared memory: COPIES (PIECES + 2) pieces, z (64, PITCH), and 1,024
-// bytes.
+// null in bf16. y: (n, o, 2 h, 2 w), o at most 4. Shared memory: COPIES (PIECES + 2) pieces, z, and 1,024 bytes.
 template <int FORMAT>
 __global__ void __launch_bounds__(THREADS, 1) convolve_shifted(
     const float* __restrict__ x, const uint4* __restrict__ weights, const float* __restrict__ w_inverse,

@@ -116,8 +116,7 @@ struct Chunk {
         reinterpret_cast<unsigned*>(signs)[threadIdx.x] = bits[0] | bits[1] << 8 | bits[2] << 16 | bits[3] << 24;
     }
 
-    // signs (64, 64): for each channel and four pixels a byte, whose bit i says whether the pixel number i of them is
-    // above 0, or that it is in `always`.
+    // signs (64, 64): a byte for each channel and four pixels; bit i is 1 if pixel i is above 0, or in `always`.
     __device__ __forceinline__ void store_signs(unsigned char* signs, int always) const {
 #pragma unroll
         for (int k = 0; k < 8; ++k)

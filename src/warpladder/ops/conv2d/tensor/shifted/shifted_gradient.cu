@@ -1,5 +1,5 @@
-// The gradients of a convolution of at most four outputs after an upsampling by 2 (shifted.cu), all in one pass over
-// x, by warpgroup products (wgmma).
+// The gradients of a convolution of at most four outputs after an upsampling by 2 (shifted.cu), in one pass over x, by
+// wgmma.
 // Launched by `ShiftedConvolution` of shifted.py.
 //
 //   gz[pixel, column] = the pixel of dy that number (a, b) of the small pixel meets: row 2 r - 1 + a, column 2 q - 1 +
@@ -104,7 +104,7 @@ constexpr int SLICE = 4;  // chunks of 64 channels whose sums of dw a block keep
 // inverse_scale as pack_pixels of warpgroup_pack.cu has them, by classes where `class_width` is the image's number of
 // columns, not 0; and dx_sums (n, c), its sums over the pixels of each image. Block (., slice): 256 channels of every
 // gridDim.x-th image. Shared memory: COPIES (2 PIECES + SLICE) pieces, 4 x 1,024 floats of dy, 4 kB of signs, and 1,024
-// bytes that align them.
+// bytes.
 template <int FORMAT, bool PACKS>
 __global__ void __launch_bounds__(THREADS, 1) differentiate_shifted(
     const float* __restrict__ x, const float* __restrict__ dy, const uint4* __restrict__ weights,

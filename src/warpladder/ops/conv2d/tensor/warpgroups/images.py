@@ -15,8 +15,7 @@ from ..formats import HALF_FORMATS, FactorFormat
 PACK = Path(__file__).with_name("warpgroup_pack.cu")
 #: Pixels along a square (squares.cuh).
 SIDE = 8
-#: Channels with one scale, whose multiples a layer has; threads of a block that packs weights; most of one that packs
-#: pixels.
+#: Channels with one scale, whose multiples a layer has; threads of a block that packs weights, or at most pixels.
 CHANNELS, PACKING, PACKING_PIXELS = 64, 256, 512
 #: Number of taps of a written pixel, by where they read, as in taps.cuh.
 TAPS = {"WINDOW": 9, "UPSAMPLED": 4, "GATHERED": 16}

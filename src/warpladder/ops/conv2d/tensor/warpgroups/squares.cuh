@@ -13,8 +13,7 @@ constexpr int SIDE = 8, PIECE = 64 * 128, THREADS = 384, GROUPS = 2;
 // columns of a warpgroup's sums, two pieces of the second factor
 constexpr int COLUMNS = 128;
 
-// A ring of stages for 64 terms: `FIRST` pieces of the first factor and `SECOND` of the second one, twice if numbers
-// are split.
+// A ring of stages for 64 terms: `FIRST` pieces of the first factor and `SECOND` of the second, twice if split.
 template <int FORMAT, int FIRST, int SECOND>
 struct Ring {
     static constexpr int COPIES = FORMAT == SPLIT ? 2 : 1, HALF_BYTES = (FIRST + SECOND) * PIECE,
@@ -65,8 +64,7 @@ __device__ __forceinline__ void multiply_terms(float (&sum)[COLUMNS / 2], const 
             );
 }
 
-// Squares of n images, by row: their number, and the first pixel of number `square`, of image n or later beyond the
-// last.
+// Squares of n images, by row: their number, and the first pixel of number `square`.
 struct Squares {
     int across, down, n;
     __device__ __forceinline__ Squares(int n_, int h, int w) : across((w + SIDE - 1) / SIDE),

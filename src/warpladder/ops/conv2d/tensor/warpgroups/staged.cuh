@@ -16,7 +16,7 @@ constexpr int STAGED = 64 * 16;  // floats of a warp in shared memory: 64 output
 
 // Place of a sum: two outputs have 32 numbers, a number for each bank, and four pairs of outputs have a row of pixels
 // in four different places of them. So the lanes of a fragment (four pairs of outputs, 8 pixels), and lanes that read
-// 16 bytes each, meet every bank once.
+// 16 bytes, meet every bank once.
 __device__ __forceinline__ int staged_at(int output, int pixel) {
     const int pair = output / 2;
     return pair * 32 + ((output % 2 * 16 + pixel) ^ (pair % 4 * 8));
@@ -72,7 +72,7 @@ __device__ __forceinline__ float4 staged_four(const float* staging, int output, 
 }
 
 // Two rows of 8 pixels of an image, from `row` and `column` on, for 64 outputs from `first` on: a lane has four pixels
-// of every eighth output, 16 bytes.
+// of every eighth.
 template <int FORMAT>
 __device__ __forceinline__ void write_rows(const float* staging, const Out& to, int image, int row, int column,
     int first) {

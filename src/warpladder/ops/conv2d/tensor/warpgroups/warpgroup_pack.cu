@@ -1,5 +1,4 @@
-// Factors of warpgroup products of convolutions (warpgroups.cu, warpgroup_weights.cu): images channels last and weights
-// by terms, in 16 bits.
+// Factors of warpgroup products of convolutions: images channels last and weights by terms, in 16 bits.
 // Launched by `PackedImages` and `PackedWeights` of images.py.
 //
 // bf16 rounds. SPLIT, fp32, makes two halves of each number, and HALF, fp16, one, times a power of two that brings the
@@ -70,8 +69,7 @@ struct Unpacked {
     }
 };
 
-// sums: (n, c), each image's sum over its pixels, 64 of a block, for the bias. part: a thread's own eight; lanes of one
-// number modulo 8 have the same channels.
+// sums: (n, c), of each image, 64 of a block, for the bias. part: of a thread; lanes modulo 8 have the same channels.
 __device__ __forceinline__ void add_up(float* __restrict__ sums, const float (&part)[8]) {
     __shared__ float warps[MOST / 32][64];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -96,8 +94,8 @@ __device__ __forceinline__ void add_up(float* __restrict__ sums, const float (&p
 // time, four lanes for every eight channels: a lane reads 16 bytes of each of eight channels, and writes 16 bytes of
 // each of four pixels, next to the seven lanes that have the pixel's other channels. Of a block of 512 threads an image
 // of 256 pixels is read once; of a larger one with a scale the largest number is found first, and then all is read
-// again. BY_FOUR: whether four pixels of x begin at a multiple of 16 bytes, or those of a pool's gradient at one of 8,
-// in the same row; and y is null.
+// again. BY_FOUR: whether four pixels of x begin at a multiple of 16 bytes, or a pool's at one of 8, in one row; and y
+// is null.
 template <int FORMAT, bool BY_FOUR>
 __global__ void __launch_bounds__(MOST, BY_FOUR ? 2 : 1) pack_pixels(
     const float* __restrict__ x, const float* __restrict__ y, const unsigned char* __restrict__ argmax,

@@ -1,5 +1,5 @@
-// A convolution's weight gradient by warpgroup products (wgmma): part[o, (tap, c)] = sum over a part of the pixels of
-// dy[pixel, o] x[pixel + tap, c].
+// A convolution's weight gradient by warpgroup products (wgmma): part[o, (tap, c)] = sum of dy[pixel, o] x[pixel + tap,
+// c].
 // Launched by `correlate` of warpgroups.py.
 //
 // Sums run over pixels, which go down the rows of the pieces of both factors: wgmma takes 16-bit numbers so, and

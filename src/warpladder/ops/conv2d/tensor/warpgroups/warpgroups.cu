@@ -1,5 +1,4 @@
-// Convolutions by warpgroup products (wgmma): y[pixel, o] = sum over (64 channels, tap, channel) of x[pixel + tap,
-// channel] w[(64 channels, tap, channel), o].
+// Convolutions by warpgroup products (wgmma): y[pixel, o] = sum of x[pixel + tap, channel] w[(tap, channel), o].
 // Launched by `convolve` of warpgroups.py.
 //
 // Windows of 3 x 3, stride 1, one pixel of padding, alone or after an upsampling by 2 (taps.cuh), over images that
