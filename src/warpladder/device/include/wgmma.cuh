@@ -112,8 +112,8 @@ __device__ __forceinline__ void more_registers() {
 #endif
 
 #if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
-// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, by 16 bytes; 62-63 the
-// swizzle.
+// A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, in units of 16 bytes;
+// 62-63 the swizzle, 1 of 128 bytes, 2 of 64.
 __device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride,
     unsigned swizzle = 1) {
     return (address_in_shared(tile) >> 4 & 0x3fff) | static_cast<unsigned long long>(leading >> 4) << 16

@@ -21,9 +21,8 @@ def target() -> tuple[str, str]:
 
     named = os.environ.get("NUMBA_CPU_NAME")
     name = llvm.get_host_cpu_name() if named is None else named
-    features_named = os.environ.get(
-        "NUMBA_CPU_FEATURES", "" if name.lower() == "generic" and named is not None else None
-    )
+    plain = "" if name.lower() == "generic" and named is not None else None
+    features_named = os.environ.get("NUMBA_CPU_FEATURES", plain)
     if features_named is not None:
         return name, features_named
     try:

@@ -38,11 +38,9 @@ class Product:
         tile, whole = plan.tile, plan.parts == 1
         kernel = self.device.kernel(GEMM, f"gemm<{tile}, {_how(self.a_along, m)}, {_how(self.b_along, n)}>")
         grid = ceil_div(m, tile.bm) * ceil_div(n, tile.bn), plan.parts
-        launch = kernel.bind(
-            grid, tile.threads, a, b, bias if whole else None, c if whole else self.parts, m, n, k, plan.depth,
-            int(fused_relu and whole),
-            shared=tile.shared,
-        )  # fmt: skip
+        arrays = (a, b, bias, c) if whole else (a, b, None, self.parts)
+        numbers = m, n, k, plan.depth, int(fused_relu and whole)
+        launch = kernel.bind(grid, tile.threads, *arrays, *numbers, shared=tile.shared)
         self.plan.mark([launch])
         return launch, plan.parts
 
@@ -111,7 +109,5 @@ def add_gradients(
     (part, dw, parts, stride), (other, db, others, more_stride) = weights, bias
     size, more = dw.size if parts > 1 else 0, db.size if others > 1 else 0
     kernel = device.kernel(GEMM, "add_gradient_parts")
-    return kernel.bind(
-        ceil_div(size + more, THREADS), THREADS, part if size else None, dw, parts, size, stride,
-        other if more else None, db, others, more, more_stride
-    )  # fmt: skip
+    first, second = (part if size else None, dw, parts, size, stride), (other if more else None, db, others)
+    return kernel.bind(ceil_div(size + more, THREADS), THREADS, *first, *second, more, more_stride)

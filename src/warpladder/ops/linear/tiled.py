@@ -37,10 +37,8 @@ class TiledLinear(Segment):
         self.fused_relu = len(self.layers) > 1
         self.side = side(block_size)
         self.adding = PartSums(device, block_size)
-        forms = "true, true", "true, false", "false, false"
-        self.along, self.across, self.turned = (
-            device.kernel(TILED, f"multiply<{self.side}, {form}>") for form in forms
-        )
+        names = (f"multiply<{self.side}, {form}>" for form in ("true, true", "true, false", "false, false"))
+        self.along, self.across, self.turned = (device.kernel(TILED, name) for name in names)
         products = [(self.capacity, self.outputs, self.inputs)]
         if buffers.dy is not None:
             products += [(self.outputs, self.inputs + 1, self.capacity)]

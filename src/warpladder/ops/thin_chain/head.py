@@ -19,9 +19,8 @@ class ThinHead(ThinSegment):
         x, dx, target, log = operands.buffers.x, operands.buffers.dx, operands.target, operands.log
         assert target is not None and log is not None
         n, update = len(x), operands.update
-        arrays = ChainArrays(
-            self, x, 1.0, target, None, log, n, n, operands.params, operands.grads, update, dx=dx, is_gathered=True
-        )
+        trained = operands.params, operands.grads, update
+        arrays = ChainArrays(self, x, 1.0, target, None, log, n, n, *trained, dx=dx, is_gathered=True)
         self.kernels = ChainLaunches(self, arrays, n)
 
     @classmethod

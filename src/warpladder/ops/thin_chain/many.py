@@ -9,9 +9,8 @@ from ..engine.kernels import Launches, OnDevice, ceil_div
 from .arrays import ChainArrays
 from .packed import Packed
 
-FORWARD, GRADIENT, FINISH = (
-    Path(__file__).with_name(name) for name in ("many_forward.cu", "many_gradient.cu", "finish.cu")
-)
+FOLDER = Path(__file__).parent
+FORWARD, GRADIENT, FINISH = FOLDER / "many_forward.cu", FOLDER / "many_gradient.cu", FOLDER / "finish.cu"
 #: Samples and threads of a block of the forward pass, groups of warps, bytes of a sample in a stage.
 SAMPLES, THREADS, GROUPS, ROW = 256, 256, 4, 80
 #: Most numbers that a thread of the gradient holds in registers: its sums, and as many weights if dx is computed.

@@ -83,9 +83,8 @@ class FewGradient:
         each = ceil_div(n, self.most)
         parts = ceil_div(n, each)
         kernel = self.device.kernel(FEW, f"correlate_few<{c}, {k}>")
-        product = kernel.bind(
-            (o, parts), 256, x, dy, y, self.partials, self.sums, n, h, w, o, high, wide, stride, padding, each
-        )
+        shape = n, h, w, o, high, wide, stride, padding, each
+        product = kernel.bind((o, parts), 256, x, dy, y, self.partials, self.sums, *shape)
         return [product, finish(self.device, (self.partials, parts), (self.sums, parts), (o, c, k, 1), to)]
 
 

@@ -44,15 +44,14 @@ class TensorLinear(Segment):
             self.of_x, scale = EXACT, samples.scale
         across = PackedFactor(self, inputs, capacity, self.of_x, scale) if trains else None
         self.x = Outlet(PackedFactor(self, capacity, inputs, self.of_x, scale), across)
-        self.w = Outlet(
-            PackedFactor(self, outputs, inputs, kind), PackedFactor(self, inputs, outputs, kind) if passes else None
-        )
+        along = PackedFactor(self, outputs, inputs, kind)
+        self.w = Outlet(along, PackedFactor(self, inputs, outputs, kind) if passes else None)
         self.y = TensorProduct(self, lambda n: (n, outputs, inputs), capacity, Formats(kind, self.of_x, kind))
         self.products["y"] = self.y.plan
         if trains:
             sums = self.scratch((ceil_div(capacity, BLOCK), outputs))
-            along = PackedFactor(self, capacity, outputs, kind) if passes else None
-            self.dy = Outlet(along, PackedFactor(self, outputs, capacity, kind), sums)
+            of_dy = PackedFactor(self, capacity, outputs, kind) if passes else None
+            self.dy = Outlet(of_dy, PackedFactor(self, outputs, capacity, kind), sums)
             self.dw = TensorProduct(self, lambda n: (outputs, inputs, n), capacity, Formats(kind, kind, self.of_x))
             self.products["dw"] = self.dw.plan
         if passes:
@@ -112,10 +111,8 @@ class TensorLinear(Segment):
         if not self.has_packed_dy:
             found.append(pack(self, self.kind, t.dy, n, self.outputs, dy, t.y if self.fused_relu else None))
         if dy.along is not None and self.w.across is not None:  # before dw, whose launch packs new weights
-            dx, end = (
-                None if self.to_dx.across is not None else t.dx,
-                ProductEnd(relu_mask=t.x if self.masks_dx else None),
-            )
+            dx = None if self.to_dx.across is not None else t.dx
+            end = ProductEnd(relu_mask=t.x if self.masks_dx else None)
             found.append(self.dx.launch(n, dy.along, self.w.across, dx, end, to=self.to_dx))
         update, packed = self.update, self.w if self.repacks(part) else NOWHERE
         found.append(self.dw.launch(n, dy.across, self.x.across, t.dw, to=packed, updated=settings(update, part, t.dw)))

@@ -84,16 +84,11 @@ class PackedTile(Tile):
         """Estimated cycles of a record if so many blocks share a multiprocessor."""
         kind, warps, lines = formats.kind, self.threads // 32, self.bm + self.bn
         multiplying = 2 * self.bm * self.bn * kind.terms * formats.work / RATE
-        fragments = sum(
-            side // 16 * (2 if each.name == "SPLIT" else 1)
-            for side, each in ((self.tm, formats.a), (self.tn, formats.b))
-        )
+        sides = (self.tm, formats.a), (self.tn, formats.b)
+        fragments = sum(side // 16 * (2 if each.name == "SPLIT" else 1) for side, each in sides)
         instructions = kind.terms // kind.mma * (self.tm // 16 * (self.tn // 8) * formats.products + fragments)
-        instructions += (
-            kind.terms // 32 * self.tm * self.tn // 32 * (3 if kind.has_scales else 2)
-            + 3 * 8 * lines // self.threads
-            + 30
-        )
+        instructions += kind.terms // 32 * self.tm * self.tn // 32 * (3 if kind.has_scales else 2)
+        instructions += 3 * 8 * lines // self.threads + 30
         copied = 4 * formats.words(self.bm, self.bn)
         sharing = (copied + 4 * warps * formats.words(self.tm, self.tn)) / SHARED_BYTES
         working = blocks * max(multiplying, instructions * warps / 4, sharing, copied / CACHE_BYTES)

@@ -130,23 +130,12 @@ class FirstGradient:
         stages = 3 if shared[3] <= self.device.limits.shared_opt_in else 2
         kernel = self.device.kernel(WEIGHTS, f"correlate_first<{self.kind.name}, {stages}>")
         split = plan.images, plan.ranges, plan.windows, lines, *_pitches(conv, lines), plan.groups
-        arguments = (
-            x,
-            dy,
-            argmax,
-            self.partials,
-            self.sums,
-            n,
-            *conv.read,
-            *conv.written,
-            k,
-            conv.window.padding,
-            *split,
-        )
+        shape = n, *conv.read, *conv.written, k, conv.window.padding
+        arguments = x, dy, argmax, self.partials, self.sums, *shape, *split
         grid = plan.parts, ceil_div(o, OF_WARP * plan.groups)
         product = kernel.bind(grid, THREADS, *arguments, shared=shared[stages])
-        shape = o, conv.read[0], k, 1
-        return [product, finish(self.device, (self.partials, plan.parts), (self.sums, plan.parts), shape, to)]
+        shapes = o, conv.read[0], k, 1
+        return [product, finish(self.device, (self.partials, plan.parts), (self.sums, plan.parts), shapes, to)]
 
 
 class First(ConvAlgorithm):

@@ -58,10 +58,8 @@ class GeneralConvolution:
         after = AFTER.index("POOL" if geometry.pool else "RELU" if relu else "PLAIN")
         done, outputs = after if whole else 4 if geometry.pool else 3, (bias, mask, y, argmax)
         kernel = self.device.kernel(SOURCE, f"convolve<{self.kind.name}, {form.bn}, {'true' if form.few else 'false'}>")
-        written, direction = (
-            outputs if whole else (None, None, self.partials, None),
-            DIRECTIONS.index(geometry.direction),
-        )
+        direction = DIRECTIONS.index(geometry.direction)
+        written = outputs if whole else (None, None, self.partials, None)
         shape = n, *geometry.read, *geometry.written, *geometry.window, direction
         split = *astuple(tile), form.panels, plan.depth, pitch, done
         grid, shared = (problem.blocks(tile), plan.parts), problem.shared(tile)

@@ -79,10 +79,8 @@ class NarrowWeightGradient:
         rows, depth, blocks = best(problem)
         (o, _, wide), k, bands = shape.written, shape.k, ceil_div(shape.made[0], rows)
         name = f"correlate_narrow<{kind.name}, {k}, {width(o)}, {_word(shape.pool)}>"
-        arrays, inverses = (
-            (x, dy, argmax, self.partials, self.sums),
-            map(inverse, (wide + k - 1, wide, (wide + 1) // 2)),
-        )
+        arrays = x, dy, argmax, self.partials, self.sums
+        inverses = map(inverse, (wide + k - 1, wide, (wide + 1) // 2))
         numbers = n, *shape.read, *shape.written, shape.padding, rows, depth, bands, *inverses
         grid, block, shared = (blocks, problem.chunks), 32 * problem.warps, problem.shared(rows)
         product = self.device.kernel(WEIGHTS, name).bind(grid, block, *arrays, *numbers, shared=shared)
@@ -149,9 +147,8 @@ class Narrow(ConvAlgorithm):
 
     def __init__(self, owner: Segment, problem: ConvProblem, before: ConvAlgorithm | None) -> None:
         super().__init__(owner, problem, before)
-        self.passes = NarrowConvolution(
-            owner, self._shape(problem), problem.capacity, problem.precision, problem.trains, problem.has_dx
-        )
+        settings = problem.capacity, problem.precision, problem.trains, problem.has_dx
+        self.passes = NarrowConvolution(owner, self._shape(problem), *settings)
         # The kernels sum dy for the bias; after a ReLU without a pool another kernel has to mask it.
         masks = problem.trains and not problem.conv.pool and self.relu_output is not None
         self.incoming = IncomingGradient(owner, problem.conv.written, problem.capacity, False) if masks else None

@@ -117,10 +117,8 @@ class Shifted(ConvAlgorithm):
     def __init__(self, owner: Segment, problem: ConvProblem, before: ConvAlgorithm | None) -> None:
         super().__init__(owner, problem, before)
         below = before.fed_back() if before is not None and problem.has_dx else None
-        conv = problem.conv
-        self.passes = ShiftedConvolution(
-            owner, conv.read, conv.written, problem.capacity, problem.precision, problem.trains, below
-        )
+        images, settings = (problem.conv.read, problem.conv.written), (problem.capacity, problem.precision)
+        self.passes = ShiftedConvolution(owner, *images, *settings, problem.trains, below)
 
     def prepare(self) -> Launches:
         return [self.passes.pack(self.buffers.w)]

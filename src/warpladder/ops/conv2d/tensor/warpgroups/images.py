@@ -94,9 +94,8 @@ class PackedImages:
         by_four = aligned and y is None and (w if argmax is not None else h * w) % 4 == 0
         threads = min(PACKING_PIXELS, max(64, 32 * ceil_div(h * w, 16)))
         kernel = self.device.kernel(PACK, f"pack_pixels<{self.kind.name}, {'true' if by_four else 'false'}>")
-        return kernel.bind(
-            n * c // CHANNELS, threads, x, y, argmax, *self.halves.packing, sums, c, h, w, int(self.classes > 1)
-        )
+        arguments = x, y, argmax, *self.halves.packing, sums, c, h, w, int(self.classes > 1)
+        return kernel.bind(n * c // CHANNELS, threads, *arguments)
 
     def maps(self, n: int) -> list[TensorMap]:
         """Tensor maps of n images' high and low halves, by squares of pixels."""

@@ -182,10 +182,8 @@ class Warpgroups(ConvAlgorithm):
 
     def __init__(self, owner: Segment, problem: ConvProblem, before: ConvAlgorithm | None) -> None:
         super().__init__(owner, problem, before)
-        self.passes = WarpgroupConvolution(
-            owner, problem.conv.read, problem.conv.written, problem.capacity, problem.precision, problem.trains,
-            problem.has_dx
-        )  # fmt: skip
+        images, settings = (problem.conv.read, problem.conv.written), (problem.capacity, problem.precision)
+        self.passes = WarpgroupConvolution(owner, *images, *settings, problem.trains, problem.has_dx)
         self.passes.images.comes_packed = before is not None and before.feed(self.passes.images)
 
     def fed_back(self) -> GradientBelow | None:
