@@ -108,7 +108,7 @@ def test_samples_are_packed_where_all_of_them_are_the_batch(
         assert isinstance(trainer, KernelTrainer) and trainer.chain is not None
         owner = trainer.chain.segments[-1]
         assert isinstance(owner, ThinChain | ThinHead)
-        kernels = owner.kernels.many
+        kernels = owner.many
         assert kernels is not None
         assert (kernels.packed is not None) == packed
         if kernels.packed is not None:

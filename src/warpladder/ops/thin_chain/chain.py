@@ -4,12 +4,12 @@ from ...device import Device
 from ...nets import Linear
 from ..engine.chain import Subgraph
 from ..engine.segments import Operands
-from ..update.fused import fuses
+from ..update.fused import UpdatesInPlace
 from .arrays import MOST, ChainArrays
-from .launches import ChainLaunches, ThinSegment
+from .launches import ThinSegment
 
 
-class ThinChain(ThinSegment):
+class ThinChain(UpdatesInPlace, ThinSegment):
     """Gather, Linear, or Linear + ReLU + Linear, each of at most MOST outputs, then cross-entropy.
 
     Such a step is bound by reading its samples. They are read twice, as stored: forward, and for the first layer's
@@ -26,14 +26,10 @@ class ThinChain(ThinSegment):
             operands.params, operands.grads, operands.update
         )  # fmt: skip
         self.reads_order = arrays.order is not None
-        self.kernels = ChainLaunches(self, arrays, capacity)
-        packed = self.kernels.many.packed if self.kernels.many is not None else None
+        self.bind(arrays, capacity)
+        packed = self.many.packed if self.many is not None else None
         self.setup = tuple(packed.packing) if packed is not None else ()
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
         return all(layer.out_features <= MOST for layer in subgraph.layers if isinstance(layer, Linear))
-
-    @classmethod
-    def updates_in_place(cls, subgraph: Subgraph) -> bool:
-        return fuses(subgraph)

@@ -5,7 +5,7 @@ from ...nets import Linear
 from ..engine.chain import Subgraph
 from ..engine.segments import Operands
 from .arrays import MOST, ChainArrays
-from .launches import ChainLaunches, ThinSegment
+from .launches import ThinSegment
 
 
 class ThinHead(ThinSegment):
@@ -21,7 +21,7 @@ class ThinHead(ThinSegment):
         n, update = len(x), operands.update
         trained = operands.params, operands.grads, update
         arrays = ChainArrays(self, x, 1.0, target, None, log, n, n, *trained, dx=dx, is_gathered=True)
-        self.kernels = ChainLaunches(self, arrays, n)
+        self.bind(arrays, n)
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:

@@ -1,7 +1,7 @@
 """Launches of a thin chain: forward with the loss, and gradients, by kernels for few samples or for many."""
 
 from ..engine.chain import Slice
-from ..engine.kernels import Launches, OnDevice
+from ..engine.kernels import Launches
 from ..engine.segments import Segment
 from .arrays import ChainArrays
 from .few import Few
@@ -11,12 +11,15 @@ from .many import Many
 FEW = 1024
 
 
-class ChainLaunches:
-    """Up to FEW samples are bound by waiting, more by arithmetic. Arguments as those of `ChainArrays`."""
+class ThinSegment(Segment):
+    """A segment of a thin chain: up to FEW samples are bound by waiting, more by arithmetic."""
 
-    def __init__(self, owner: OnDevice, arrays: ChainArrays, capacity: int) -> None:
-        self.few = Few(owner, arrays, min(capacity, FEW))
-        self.many = Many(owner, arrays, capacity) if capacity > FEW else None
+    cost = 2
+
+    def bind(self, arrays: ChainArrays, capacity: int) -> None:
+        """Make the launches of these arrays."""
+        self.few = Few(self, arrays, min(capacity, FEW))
+        self.many = Many(self, arrays, capacity) if capacity > FEW else None
 
     def forward(self, part: Slice) -> Launches:
         return self._of(part.n).forward(part)
@@ -26,16 +29,3 @@ class ChainLaunches:
 
     def _of(self, n: int) -> Few | Many:
         return self.few if n <= FEW or self.many is None else self.many
-
-
-class ThinSegment(Segment):
-    """A segment whose launches are those of a thin chain."""
-
-    cost = 2
-    kernels: ChainLaunches
-
-    def forward(self, part: Slice) -> Launches:
-        return self.kernels.forward(part)
-
-    def backward(self, part: Slice) -> Launches:
-        return self.kernels.backward(part)

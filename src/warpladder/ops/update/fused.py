@@ -4,6 +4,7 @@ from ...device import Array
 from ...optimizers import SGD
 from ..engine.chain import Slice, Subgraph
 from ..engine.kernels import KernelUpdate
+from ..engine.segments import Segment
 from .cuda import limit
 
 #: Arguments of the fused update for a launch that does not update: null arrays, and unread settings of SGD.
@@ -14,6 +15,14 @@ def fuses(subgraph: Subgraph) -> bool:
     """True if a segment may update its parameters: SGD at a constant rate, with settings as kernel arguments."""
     config = subgraph.config
     return config is not None and isinstance(config.optimizer, SGD) and config.steady
+
+
+class UpdatesInPlace(Segment):
+    """Base of segments that may update their parameters."""
+
+    @classmethod
+    def updates_in_place(cls, subgraph: Subgraph) -> bool:
+        return fuses(subgraph)
 
 
 def settings(update: KernelUpdate | None, part: Slice, gradient: Array | None = None) -> tuple[object, ...]:

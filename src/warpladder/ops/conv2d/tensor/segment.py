@@ -3,8 +3,8 @@
 from ....device import Device
 from ...engine.chain import Slice, Subgraph
 from ...engine.kernels import Launches
-from ...engine.segments import Operands, Segment
-from ...update.fused import fuses, settings
+from ...engine.segments import Operands
+from ...update.fused import UpdatesInPlace, settings
 from ..gemm import GemmConv2d
 from ..gradients import Gradients
 from .algorithm import ConvAlgorithm, ConvProblem
@@ -12,7 +12,7 @@ from .dispatch import choose
 from .formats import FORMATS
 
 
-class TensorConv2d(Segment):
+class TensorConv2d(UpdatesInPlace):
     """[Upsample2d] Conv2d [ReLU [MaxPool2d(2)]] (`FusedConv`): y, dx and dw on tensor cores, in the chain's precision.
 
     `dispatch.choose` picks the algorithm by shape. A ReLU's `backward` overwrites dy.
@@ -33,10 +33,6 @@ class TensorConv2d(Segment):
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
         return subgraph.precision in FORMATS and GemmConv2d.takes(subgraph)
-
-    @classmethod
-    def updates_in_place(cls, subgraph: Subgraph) -> bool:
-        return fuses(subgraph)
 
     def prepare(self, part: Slice, repeated: bool = False) -> Launches:
         return self.algorithm.prepare()

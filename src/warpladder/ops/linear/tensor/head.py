@@ -3,16 +3,12 @@
 from ...engine.chain import Subgraph
 from ...engine.tensor_limits import HEAD, is_small
 from ...thin_chain.head import ThinHead
-from ...update.fused import fuses
+from ...update.fused import UpdatesInPlace
 
 
-class SmallHead(ThinHead):
+class SmallHead(UpdatesInPlace, ThinHead):
     """ThinHead by multiply-adds in a net on tensor cores, if its three products are a small share of the net's."""
 
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
         return super().takes(subgraph) and is_small(subgraph, HEAD, products=3)
-
-    @classmethod
-    def updates_in_place(cls, subgraph: Subgraph) -> bool:
-        return fuses(subgraph)

@@ -8,8 +8,8 @@ from ....device import Device
 from ....nets import Linear, ReLU
 from ...engine.chain import Slice, Subgraph
 from ...engine.kernels import Launches, ceil_div
-from ...engine.segments import Operands, Segment
-from ...update.fused import fuses, settings
+from ...engine.segments import Operands
+from ...update.fused import UpdatesInPlace, settings
 from .packed import BLOCK, EXACT, FORMATS, Formats, Outlet, PackedFactor, pack, pack_samples
 from .products import NOWHERE, ProductEnd, TensorProduct
 
@@ -18,7 +18,7 @@ BIAS = Path(__file__).with_name("bias.cu")
 COLUMNS, PARTS = 32, 8
 
 
-class TensorLinear(Segment):
+class TensorLinear(UpdatesInPlace):
     """[Gather,] Linear [, ReLU]: y = x w' + b, dw = dy' x and dx = dy w on tensor cores, in the chain's precision.
 
     A matrix is packed once for both directions in which a step sums over it: w before the samples are read, x and dy by
@@ -65,10 +65,6 @@ class TensorLinear(Segment):
     @classmethod
     def takes(cls, subgraph: Subgraph) -> bool:
         return isinstance(subgraph.layers[0], Linear) and subgraph.precision in FORMATS
-
-    @classmethod
-    def updates_in_place(cls, subgraph: Subgraph) -> bool:
-        return fuses(subgraph)
 
     def exchange(self, packed_y: Outlet, packs_dy: bool) -> tuple[Outlet, bool]:
         """Pack y for the next segment from now on.
