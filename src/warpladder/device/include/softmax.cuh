@@ -8,7 +8,7 @@ struct Softmax {
 };
 
 // x: (classes,). A NaN among the logits makes total NaN.
-__device__ inline Softmax softmax(const float* x, int classes) {
+__device__ __forceinline__ Softmax softmax(const float* x, int classes) {
     Softmax s = {x[0], 0.0f, 0};
     for (int c = 1; c < classes; ++c) {
         if (x[c] > s.largest) {
@@ -20,21 +20,9 @@ __device__ inline Softmax softmax(const float* x, int classes) {
     return s;
 }
 
-// Softmax of a sample's logits in registers.
+// Softmax of a sample's logits in registers: with a constant number of classes the loops are unrolled.
 template <int CLASSES>
-__device__ __forceinline__ Softmax softmax(const float (&x)[CLASSES]) {
-    Softmax s = {x[0], 0.0f, 0};
-#pragma unroll
-    for (int c = 1; c < CLASSES; ++c) {
-        if (x[c] > s.largest) {
-            s.largest = x[c];
-            s.best = c;
-        }
-    }
-#pragma unroll
-    for (int c = 0; c < CLASSES; ++c) s.total += expf(x[c] - s.largest);
-    return s;
-}
+__device__ __forceinline__ Softmax softmax(const float (&x)[CLASSES]) { return softmax(&x[0], CLASSES); }
 
 // Softmax of logits in the first 16 lanes of a warp, minus infinity in lanes without one; these lanes get it.
 __device__ __forceinline__ Softmax softmax_of_lanes(float logit) {
