@@ -89,7 +89,7 @@ def find(name: str, **options: Any) -> Rung:
     """
     rung, options_text = _split(str(name))
     found = _plain(rung)
-    return found.but(**(_read(found, options_text) | options)) if options_text or options else found
+    return found.but(**(read_options(found, options_text) | options)) if options_text or options else found
 
 
 def _split(name: str) -> tuple[str, list[str]]:
@@ -101,7 +101,7 @@ def _split(name: str) -> tuple[str, list[str]]:
     return rung, options
 
 
-def _read(rung: Rung, texts: list[str]) -> dict[str, Any]:
+def read_options(rung: Rung, texts: list[str]) -> dict[str, Any]:
     """The values of options that are written after a rung's name."""
     kinds = {name: kind for name, kind, _ in rung.options.known()}
     out: dict[str, Any] = {}

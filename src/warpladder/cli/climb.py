@@ -120,7 +120,8 @@ def climb(
 
 
 def _chosen(names: str | None, peers: bool) -> list[Rung]:
-    from ..ladder import LADDER, PEERS, find
+    from ..ladder import LADDER, PEERS
+    from ..timing.foreign.rung import find
 
     if names is None:
         return [*LADDER, *(PEERS if peers else ())]

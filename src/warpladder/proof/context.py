@@ -67,6 +67,9 @@ class GuardedTrainer:
 
 def _place(error: Exception) -> str:
     """Place of an error in the file of the called function, as " in mine.py, line 7"; "" if the call itself failed."""
+    place = getattr(error, "place", None)  # of an error in another process
+    if place is not None:
+        return f" in {place}" if place else ""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [frame for frame in frames if frame.filename == frames[0].filename]
     return f" in {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""

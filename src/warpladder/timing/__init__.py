@@ -6,7 +6,7 @@ May import train, proof, results and what lies below. Begin with `climb`; docs/b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..config import TrainConfig
@@ -19,6 +19,8 @@ from ..train.request import RunRequest
 from ..train.resolve import ResolvedTask, resolve_task
 from ..train.rung_choice import resolve_rungs
 from .entry import TimedEntry
+from .foreign.rung import find as find_foreign
+from .foreign.rung import foreign
 from .proof_cache import ProofCache
 from .repeat_command import repeat_command
 from .schedule import ClimbSchedule, Found, Progress
@@ -106,6 +108,8 @@ def climb(
     """
     settings = ClimbSettings(epochs, repeats, budget, quick, kept, command)
     task = resolve_task(RunRequest(net, data, config))
+    if not isinstance(rungs, (str, Rung)) and isinstance(rungs, Iterable):
+        rungs = [find_foreign(rung) if isinstance(rung, str) else rung for rung in rungs]
     return run_climb(task, resolve_rungs(rungs), settings, progress, found)
 
 
@@ -117,6 +121,7 @@ def run_climb(
     found: Found | None = None,
 ) -> Results:
     """Climb on a resolved task; results and errors as in `climb`."""
+    rungs = list(map(foreign, rungs))
     names = [rung.name for rung in rungs]
     if not names:
         raise RungError("a climb wants at least one rung")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from ..errors import WarpladderError
 from ..results import Checked, Timing
 from ..rungs.base import Rung
 from ..trainers.base import State, Trainer
+from .foreign import rung as foreign
+from .own import is_own
 from .task import TRAINING, ClimbTask, TimingPlan
-
-
-class Refused(WarpladderError):
-    """A time that is not believed."""
+from .turn import Refused, Turn, fresh_turn
 
 
 @dataclass
@@ -31,6 +33,7 @@ class TimedEntry:
     samples : trained in a repetition.
     seconds, cpu_seconds, other_seconds : of each repetition; of other processes too, as far as they are known.
     logs, ends : bits of the step logs, and final state, of each repetition.
+    turns : work of each repetition.
     epochs : of each epoch that was trained whole: mean loss and share of right samples, None if they were not computed,
     and seconds.
     stage : number of parts of the climb that are done.
@@ -52,12 +55,25 @@ class TimedEntry:
     other_seconds: list[float] = field(default_factory=list)
     logs: list[bytes] = field(default_factory=list)
     ends: list[State] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
     epochs: dict[int, tuple[float | None, float | None, float]] = field(default_factory=dict)
     stage: int = 0
     is_checked: bool = False  # `check_support` has run
     passed: Checked | None = None
     is_repeated: bool = False
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def is_outside(self) -> bool:
+        """True if its code is not the package's: it is timed on work that it could not know before."""
+        return not is_own(self.rung)
+
+    def turn(self, number: int) -> Turn:
+        """Work of a repetition."""
+        first, epochs = number * self.plan.epochs, self.plan.epochs
+        if self.is_outside:
+            return fresh_turn(self.task, self.ends[-1] if self.ends else self.task.start(), first, epochs)
+        return Turn(None, [self.task.order(epoch) for epoch in range(first, first + epochs)])
 
     @property
     def is_exact(self) -> bool:
@@ -71,14 +87,17 @@ class TimedEntry:
             yield
         except Exception as error:
             status = "refused" if isinstance(error, Refused) else "failed"
-            name = "" if isinstance(error, WarpladderError) else f"{type(error).__name__}: "
+            place = user_place(error, self.rung.path)
+            name = "" if isinstance(error, WarpladderError) else f"{type(error).__name__}{place}: "
             self.give_up(status, f"{'' if isinstance(error, Refused) else doing + ': '}{name}{error}")
+        except SystemExit as error:  # of a rung in this process
+            self.give_up("failed", f"{doing}: its code calls sys.exit({error.code})")
 
     def give_up(self, status: str, reason: str) -> None:
         """End the rung's part in the climb."""
         self.alive = False
         self.found |= {"status": status, "reason": line(reason)}
-        self.close()
+        self.end()
 
     def check_support(self) -> None:
         """Find out, once, whether the rung can train the task here."""
@@ -95,6 +114,14 @@ class TimedEntry:
         trainer, self.trainer = self.trainer, None
         if trainer is not None:
             trainer.close()
+
+    def end(self) -> None:
+        """Release the trainer, and end the process of a rung from outside."""
+        try:
+            with suppress(Exception):  # the rung's time, or the reason why it has none, is known
+                self.close()
+        finally:
+            foreign.end(self.rung)
 
     def remark(self, text: str) -> None:
         """Add to the reason of a rung that goes on."""
@@ -120,7 +147,8 @@ class TimedEntry:
 
     def trained(self) -> tuple[int, State]:
         """Whole epochs of the timed run, not more than the test accuracy needs, and the state after them."""
-        ends = enumerate(self.ends, 1) if self.plan.steps == self.task.steps else ()
+        is_training = self.plan.steps == self.task.steps and not self.is_outside
+        ends = enumerate(self.ends, 1) if is_training else ()
         return max(
             ((number * self.plan.epochs, end) for number, end in ends if number * self.plan.epochs <= self.task.epochs),
             key=lambda reached: reached[0],
@@ -156,6 +184,15 @@ class TimedEntry:
 def finite(value: float | None) -> float | None:
     """The number as JSON can hold it: None for NaN and infinity."""
     return float(value) if value is not None and math.isfinite(value) else None
+
+
+def user_place(error: BaseException, path: str | None) -> str:
+    """Last line of a user's file in an error's traceback, as " in mine.py, line 7"; empty if there is none."""
+    if path is None:
+        return ""
+    file = Path(path).expanduser().resolve()
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return f" in {file.name}, line {own[-1].lineno}" if own else ""
 
 
 def line(text: str) -> str:

@@ -7,7 +7,8 @@ import math
 from ..ladder import is_peer
 from ..nets import CrossEntropyLoss
 from ..results import History, Machine, RungResult
-from .entry import Refused, TimedEntry, line
+from .entry import TimedEntry, line
+from .turn import Refused
 
 
 def doubt(entry: TimedEntry, machine: Machine) -> str | None:

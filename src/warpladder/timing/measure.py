@@ -15,10 +15,13 @@ from ..machine.facts import busy_seconds, own_seconds
 from ..proof import verify
 from ..results import Checked
 from ..trainers.base import State, StepLog, Trainer
-from .entry import Refused, TimedEntry, finite, line
+from .entry import TimedEntry, finite, line
+from .foreign.trainer import ForeignTrainer
+from .kernel_files import kernel_hint
 from .proof_cache import ProofCache
 from .source_text import texts
 from .task import PROBE, plan, proven_with, train_in_calls
+from .turn import Refused, Turn, check_log, copied
 
 
 def check(entry: TimedEntry, cache: ProofCache | None) -> None:
@@ -41,7 +44,7 @@ def check(entry: TimedEntry, cache: ProofCache | None) -> None:
             error, bound = finite(verdict.error), finite(verdict.bound)
             checked = Checked(verdict.passed, error, bound, line(verdict.reason + cut), verdict.seconds)
             if not verdict.passed:
-                entry.give_up("failed" if verdict.judged else "unjudged", verdict.reason)
+                entry.give_up("failed" if verdict.judged else "unjudged", verdict.reason + kernel_hint(entry))
         entry.found["check"] = checked
 
 
@@ -55,21 +58,30 @@ def prepare(entry: TimedEntry, cache: ProofCache | None = None) -> None:
         trainer = entry.trainer
         entry.found["load_seconds"], _ = clocked(lambda: trainer.load(task.data))
         entry.found["first_seconds"], _ = clocked(lambda: trainer.run(task.order(0), 0, 1))
-        flops = trainer.flops()
-        if isinstance(flops, bool) or not isinstance(flops, int) or flops < 1:
-            raise Refused(
-                f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {flops!r:.40}"
-            )
-        entry.found |= {"flops": flops, "floor_seconds": None}
-        entry.peak = trainer.peak()
-        if not is_peer(entry.rung):
-            entry.sources = texts(trainer, entry.rung.path)
+        _note_claims(entry, trainer)
         per_step = _probe(entry, trainer)
         entry.per_epoch = per_step * task.steps
         entry.plan = plan(task, per_step)
         trainer.set_state(task.start())
+        pause(trainer)
         if cache and not entry.found["check"].kept:
             cache.store(entry.rung, entry.found["check"], on_gpu=entry.peak is not None)
+
+
+def _note_claims(entry: TimedEntry, trainer: Trainer) -> None:
+    """Note what the trainer states about itself: FLOPs, the peak of its unit, and its sources."""
+    flops, peak = trainer.flops(), trainer.peak()
+    if isinstance(flops, bool) or not isinstance(flops, int) or flops < 1:
+        raise Refused(
+            f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {flops!r:.40}"
+        )
+    if peak is not None and not (isinstance(peak, (int, float)) and math.isfinite(peak) and peak > 0):
+        raise Refused(f"peak() wants the FLOP/s of its unit or None, got {peak!r:.40}")
+    entry.found |= {"flops": flops, "floor_seconds": None}
+    entry.peak = peak
+    if not is_peer(entry.rung):
+        foreign = isinstance(trainer, ForeignTrainer)
+        entry.sources = trainer.texts() if foreign else texts(trainer, entry.rung.path)
 
 
 def _probe(entry: TimedEntry, trainer: Trainer) -> float:
@@ -94,31 +106,55 @@ def _probe_epoch(entry: TimedEntry, trainer: Trainer, epoch: int) -> float:
 
 
 def repeat(entry: TimedEntry, number: int) -> None:
-    """One timed repetition. The clock stops after the weights were copied out, so that no work can be put off until
-    after it.
+    """One timed repetition. The clock stops after logs and weights were copied, so that no work can be put off until
+    after it; what a rung from outside does before or after it is stopped, or of no use for a turn drawn now.
     """
     trainer = entry.trainer
     assert trainer is not None
     with entry.guarded("timed steps"):
-        busy, own, cpu, start = busy_seconds(), own_seconds(), process_time(), perf_counter()
-        logs = repetition(entry, trainer, number)
-        state = trainer.state()
-        seconds, cpu, after = perf_counter() - start, process_time() - cpu, busy_seconds()
+        turn = entry.turn(number)
+        cpu_clock = _cpu_clock(trainer)
+        busy, own, cpu, start = busy_seconds(), own_seconds(), cpu_clock(), perf_counter()
+        logs, state = repetition(entry, trainer, turn)
+        seconds, cpu, after = perf_counter() - start, cpu_clock() - cpu, busy_seconds()
+        used = max(cpu, own_seconds() - own)
+        pause(trainer)
         entry.samples = _counted(entry, number, logs, state)
         entry.seconds.append(seconds)
         entry.cpu_seconds.append(cpu)
         if busy is not None and after is not None:
-            entry.other_seconds.append(max(0.0, after - busy - max(cpu, own_seconds() - own)))
-        note_epochs(entry, number * entry.plan.epochs, logs, seconds)
+            entry.other_seconds.append(max(0.0, after - busy - used))
+        if not entry.is_outside:
+            note_epochs(entry, number * entry.plan.epochs, logs, seconds)
+        entry.turns.append(turn)
         entry.logs.append(log_bits(logs))
-        entry.ends.append(state.copied())
+        entry.ends.append(state)
 
 
-def repetition(entry: TimedEntry, trainer: Trainer, number: int) -> list[StepLog]:
-    """Train the steps of a repetition, with a trainer at the state at which it begins."""
-    first = number * entry.plan.epochs
-    orders = [entry.task.order(epoch) for epoch in range(first, first + entry.plan.epochs)]
-    return train_in_calls(trainer, entry.task.config, orders, entry.plan.steps)
+def _cpu_clock(trainer: Trainer) -> Callable[[], float]:
+    """Processor seconds of the process that trains. One that was stopped is awake afterwards."""
+    if not isinstance(trainer, ForeignTrainer):
+        return process_time
+    trainer.process.request("ready")
+    return trainer.process.cpu_seconds
+
+
+def pause(trainer: Trainer) -> None:
+    """Stop the process of a rung from outside until it has a turn again."""
+    if isinstance(trainer, ForeignTrainer):
+        trainer.process.pause()
+
+
+def repetition(entry: TimedEntry, trainer: Trainer, turn: Turn) -> tuple[list[StepLog], State]:
+    """Train the steps of a turn: a log for each epoch and the state, in arrays of this process."""
+    task, steps = entry.task, entry.plan.steps
+    if isinstance(trainer, ForeignTrainer):
+        expected = entry.per_epoch * len(turn.orders) * steps / task.steps
+        return trainer.turn(turn.start, turn.orders, steps, expected)
+    if turn.start is not None:
+        trainer.set_state(turn.start.copied())
+    logs = train_in_calls(trainer, task.config, turn.orders, steps)
+    return list(map(copied, logs)), trainer.state().copied()
 
 
 def note_epochs(entry: TimedEntry, first: int, logs: list[StepLog], seconds: float) -> None:
@@ -134,19 +170,12 @@ def note_epochs(entry: TimedEntry, first: int, logs: list[StepLog], seconds: flo
 def _counted(entry: TimedEntry, number: int, logs: list[StepLog], state: State) -> int:
     """Samples trained in a repetition by its logs; refuses logs that do not show the required work."""
     task, config = entry.task, entry.task.config
-    batch = config.batch(task.n)
-    expected = np.minimum(batch, task.n - np.arange(entry.plan.steps) * batch)
+    batch, steps = config.batch(task.n), entry.plan.steps
+    expected = np.minimum(batch, task.n - np.arange(steps) * batch)
+    if len(logs) != entry.plan.epochs:
+        raise Refused(f"{entry.plan.epochs} timed epochs have {len(logs)} logs")
     for epoch, log in enumerate(logs, number * entry.plan.epochs):
-        if log.has_loss is not config.has_loss(epoch):
-            raise Refused(
-                f"the timed steps of epoch {epoch + 1} have {'losses' if log.has_loss else 'no losses'}, unlike the "
-                "settings"
-            )
-        if entry.is_exact and not np.array_equal(log.size, expected):
-            raise Refused("the timed steps did not train the required batches")
-        if not np.isfinite(log.loss).all():
-            step = int(np.flatnonzero(~np.isfinite(log.loss))[0])
-            raise Refused(f"the loss is not finite at step {step}: try a smaller learning rate")
+        check_log(log, expected if entry.is_exact else None, steps, config.has_loss(epoch), epoch)
     if config.loss_every > 1 and not np.isfinite(state.params).all():
         raise Refused("the weights are not finite: try a smaller learning rate")
     return int(sum(log.size.sum() for log in logs))

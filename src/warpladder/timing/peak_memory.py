@@ -27,6 +27,7 @@ from ..nets.params import initial
 from ..rungs.base import Rung
 from ..train import score
 from ..trainers.base import State
+from .foreign.rung import spelled
 from .parallel_proofs import child_environment
 from .task import kinds
 
@@ -75,7 +76,7 @@ def peak_rss(
 
     children : a set that holds the process while it runs.
     """
-    name = ladder.spelled(rung)
+    name = spelled(rung)
     if name is None:
         return None, "only a rung of warpladder's ladder, or one from a file, can be built in a process of its own"
     try:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
@@ -20,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import ladder
 from ..checkpoint import net_to_json
 from ..device import gpu
 from ..errors import ResultsError, WarpladderError
@@ -29,6 +27,7 @@ from ..machine import facts as machine
 from ..results import Checked
 from ..results.reader import read, read_json
 from ..rungs.base import Rung
+from .own import is_own
 from .task import ClimbTask, outsiders
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -100,14 +99,6 @@ class ProofCache:
         plans = _plans() if rung.has("block_size") else ""
         own = [rung.name, rung.precision, rung.sums, rung.transforms, rung.deviations, plans]
         return _digest([self.ground, own])[:40]
-
-
-def is_own(rung: Rung) -> bool:
-    """True if a rung and the function that builds its trainer are the package's own."""
-    build: Callable[..., Any] = rung.build
-    while isinstance(build, partial):
-        build = build.func
-    return not ladder.outside(rung) and getattr(build, "__module__", "").startswith(f"{__package__.partition('.')[0]}.")
 
 
 def _digest(content: Any) -> str:

@@ -9,12 +9,15 @@ from functools import partial
 
 import numpy as np
 
+from ..data.order import Order
 from ..nets import CrossEntropyLoss
 from ..train import Score, score
-from ..trainers.base import State, StepLog
-from .entry import Refused, TimedEntry, finite
+from ..trainers.base import State, StepLog, Trainer
+from .entry import TimedEntry, finite
+from .foreign.trainer import ForeignTrainer
 from .measure import clocked, log_bits, note_epochs, repetition
 from .task import ClimbTask, train_in_calls
+from .turn import Refused, Turn, cut_calls, joined
 
 
 def time_test(entry: TimedEntry) -> None:
@@ -50,16 +53,16 @@ def time_test(entry: TimedEntry) -> None:
 def replay(entry: TimedEntry) -> None:
     """Train the fastest repetition again in a new trainer, compare every bit, and train on for the test accuracy.
 
-    A repetition that leaves out work is faster: so the fastest is compared.
+    A repetition that leaves out work is faster: so the fastest is compared. Of a rung from outside all are, in a new
+    process and in calls that end elsewhere.
     """
-    entry.close()
+    entry.end()
     task = entry.task
-    number = int(np.argmin(entry.seconds))
-    start = entry.ends[number - 1] if number else task.start()
-    with entry.guarded("repeated steps"), entry.rung.build(task.net, task.config, start) as trainer:
+    with entry.guarded("repeated steps"), entry.rung.build(task.net, task.config, task.start()) as trainer:
         trainer.load(task.data)
-        logs = repetition(entry, trainer, number)
-        _compare(entry, number, logs, trainer.state())
+        fastest = int(np.argmin(entry.seconds))
+        for number in range(len(entry.seconds)) if entry.is_outside else [fastest]:
+            _replay_turn(entry, trainer, number)
         entry.is_repeated = True
         done, state = entry.trained()
         if not task.is_scored or done == task.epochs:
@@ -84,13 +87,34 @@ def replay(entry: TimedEntry) -> None:
             _scored(entry, score(trainer, task.data.test_x, task.data.test_y, task.data.scale))
 
 
-def _compare(entry: TimedEntry, number: int, logs: list[StepLog], state: State) -> None:
+def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> None:
+    """Train a timed repetition again without a clock, and compare."""
+    turn = entry.turns[number]
+    if entry.is_outside:
+        calls = cut_calls(turn, entry.plan.steps)
+        parts, state = _in_calls(trainer, turn, calls, seconds=max(entry.seconds))
+        logs, how = joined(calls, parts), ", in calls that end elsewhere"
+    else:
+        start = entry.ends[number - 1] if number else entry.task.start()
+        trainer.set_state(start.copied())
+        (logs, state), how = repetition(entry, trainer, turn), ""
     same = log_bits(logs) == entry.logs[number] and state.bits() == entry.ends[number].bits()
-    entry.found["same_bits"] = same
+    entry.found["same_bits"] = same and entry.found.get("same_bits", True)
     if entry.is_exact and not same:
         raise Refused(
-            f"the timed run does not end in the bits of an untimed run of the same steps (repetition {number + 1})"
+            f"the timed run does not end in the bits of an untimed run of the same steps{how} (repetition {number + 1})"
         )
+
+
+def _in_calls(
+    trainer: Trainer, turn: Turn, calls: list[tuple[Order, int, int]], seconds: float
+) -> tuple[list[StepLog], State]:
+    """Logs and state of ranges of steps, each in a call of its own."""
+    if isinstance(trainer, ForeignTrainer):
+        return trainer.cut(turn.start, calls, seconds)
+    assert turn.start is not None
+    trainer.set_state(turn.start.copied())
+    return [trainer.run(*call) for call in calls], trainer.state()
 
 
 def _testable(task: ClimbTask) -> bool:

@@ -21,9 +21,10 @@ from ..results import SCHEMA, Checked, DataFacts, Gpu, Machine, NetFacts, Result
 from .entry import TimedEntry, line
 from .entry_result import believe, result
 from .measure import check, prepare, repeat
+from .own import is_own
 from .parallel_proofs import MOST, prove_concurrently
 from .peak_memory import PeakMemories
-from .proof_cache import ProofCache, is_own
+from .proof_cache import ProofCache
 from .repeat import replay, time_test
 from .task import ClimbTask
 
@@ -80,7 +81,7 @@ class ClimbSchedule:
         try:
             with ExitStack() as stack:
                 for entry in self.entries:
-                    stack.callback(entry.close)
+                    stack.callback(entry.end)
                 self.memories = PeakMemories(task.net, task.data, task.config, at_a_time)
                 stack.callback(self.memories.close)
                 self._prove()

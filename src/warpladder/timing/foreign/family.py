@@ -1,0 +1,93 @@
+"""A process and all processes that it starts, found by a mark in their environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+#: Variable in the environment of a foreign process, which processes that it starts inherit.
+MARK = "WARPLADDER_FOREIGN"
+
+PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+class Family:
+    """A process that leads a session of its own, and its descendants, also those that left the session.
+
+    leader : its number.
+    mark : value of `MARK` in its environment.
+    """
+
+    def __init__(self, leader: int, mark: str) -> None:
+        self.leader, self.mark = leader, f"{MARK}={mark}".encode()
+        self.others: tuple[int, ...] = ()
+        self.looked = 0.0
+
+    def members(self) -> Iterator[int]:
+        """Numbers of the living processes, the leader first."""
+        yield self.leader
+        if sys.platform != "linux":
+            return
+        for name in os.listdir("/proc"):
+            if name.isdecimal() and int(name) != self.leader:
+                with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+                    if self.mark in file.read(1 << 20).split(b"\0"):
+                        yield int(name)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all of them."""
+        with suppress(OSError):
+            os.killpg(self.leader, number)
+        for member in self.others:
+            with suppress(OSError):
+                os.kill(member, number)
+
+    def kill(self) -> None:
+        """End all of them, and those that they start meanwhile."""
+        for _ in range(100):
+            with suppress(OSError):
+                os.killpg(self.leader, signal.SIGKILL)
+            left = [member for member in self.members() if member != self.leader]
+            for member in left:
+                with suppress(OSError):
+                    os.kill(member, signal.SIGKILL)
+            if not left:
+                return
+
+    def _look(self) -> None:
+        """Find the descendants, at most twice a second."""
+        if time.monotonic() - self.looked > 0.5:
+            self.others = tuple(self.members())[1:]
+            self.looked = time.monotonic()
+
+    def count(self) -> int:
+        """Number of processes."""
+        self._look()
+        return 1 + len(self.others)
+
+    def memory(self) -> int:
+        """Bytes of memory in use, without those that are shared with files."""
+        self._look()
+        return sum(map(_resident, (self.leader, *self.others)))
+
+    def cpu_seconds(self) -> float:
+        """Processor seconds of the leader, all of its threads, and of the descendants that were found."""
+        return sum(map(_cpu, (self.leader, *self.others)))
+
+
+def _resident(process: int) -> int:
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/statm") as file:
+        _, resident, shared, *_ = map(int, file.read().split())
+        return (resident - shared) * PAGE
+    return 0
+
+
+def _cpu(process: int) -> float:
+    if sys.platform == "linux":
+        with suppress(OSError):
+            return time.clock_gettime(((~process) << 3) | 2)  # CPUCLOCK_SCHED of the process, as clock_getcpuclockid
+    return 0.0

@@ -1,0 +1,226 @@
+"""`ForeignProcess`: the process in which the code of a user's file runs, with limits of time and memory."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ...errors import RungError
+from ...machine.memory import free_memory
+from . import family
+from .messages import BrokenMessage, receive, send
+
+PACKAGE = Path(__file__).resolve().parents[3]
+
+#: Seconds that one call may take, if the caller does not expect it to take longer.
+CALL = 120.0
+TICK = 0.1  # seconds between two looks at a process that computes
+LEAST_MEMORY = 1 << 30  # bytes that it may always use
+PROCESSES = 64  # that it may start
+LINES = 5  # of what it prints that are stored, at the beginning and at the end
+
+#: What a signal means that ended a process.
+SIGNALS = {
+    "SIGSEGV": "a read or write outside of its memory",
+    "SIGBUS": "a read or write outside of a file, or at an address that is not aligned",
+    "SIGFPE": "a division by zero",
+    "SIGILL": "an instruction that this processor does not have",
+    "SIGABRT": "abort(), often after its memory was overwritten",
+    "SIGKILL": "from outside, often because the machine had no memory left",
+}
+
+
+class ForeignEnd(RungError):
+    """The process of a user's file has ended, or was ended; the message states why."""
+
+
+class ForeignFault(RungError):
+    """An error in the code of a user's file: `kind` is its class, `place` the file and line."""
+
+    def __init__(self, kind: str, text: str, place: str) -> None:
+        super().__init__(f"{kind}{f' in {place}' if place else ''}: {text}")
+        self.kind, self.text, self.place = kind, text, place
+
+
+class ForeignProcess:
+    """A process that answers calls, one after the other.
+
+    Attributes
+    ----------
+    call : float
+        Seconds that a call may take.
+    memory : int
+        Bytes that it and the processes that it starts may use together.
+    """
+
+    def __init__(self, call: float = CALL) -> None:
+        self.call, self.reason, self.is_paused = call, "", False
+        free = free_memory()
+        self.memory = max(LEAST_MEMORY, (free or 8 << 30) // 2)
+        self.channel, theirs = socket.socketpair()
+        mark = f"{os.getpid()}-{id(self):x}"
+        start = "import sys; sys.path.insert(0, sys.argv[2]); "
+        start += "from warpladder.timing.foreign.server import main; main(sys.argv[1:])"
+        with theirs:
+            self.child = subprocess.Popen(
+                [sys.executable, "-P", "-u", "-c", start, str(theirs.fileno()), str(PACKAGE)],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, family.MARK: mark},
+            )
+        self.family = family.Family(self.child.pid, mark)
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.channel, selectors.EVENT_READ)
+        self.printed, self.first, self.last = 0, list[str](), list[str]()
+        self.reader = threading.Thread(target=self._read_output, daemon=True)
+        self.reader.start()
+
+    def request(self, name: str, *arguments: Any, most: int = 1 << 20, seconds: float = 0.0) -> Any:
+        """The result of a call.
+
+        Parameters
+        ----------
+        name, arguments : a method of `server.Server`
+        most : int
+            Bytes of arrays that the answer may have.
+        seconds : float
+            Seconds that the call is expected to take; ten times as many are allowed, and `call` always.
+
+        Raises
+        ------
+        ForeignEnd, ForeignFault
+        """
+        if self.reason:
+            raise ForeignEnd(self.reason)
+        self.wake()
+        self.until = monotonic() + max(self.call, 10 * seconds)
+        try:
+            self.channel.settimeout(max(self.call, 10 * seconds))
+            send(self.channel, [name, *arguments])
+            answer = receive(self._fill, most)
+        except BrokenMessage as error:
+            self._end(f"its process sent {error}: something in it writes to what it does not own")
+        except TimeoutError:
+            self._end(self._too_long())
+        except OSError:
+            self._end(self._death())
+        if not isinstance(answer, list) or not answer or answer[0] not in ("ok", "error"):
+            self._end("its process sent an answer that is none")
+        if answer[0] == "ok":
+            return answer[1]
+        _, kind, text, place, is_ours = answer
+        raise RungError(text) if is_ours else ForeignFault(kind, text, place)
+
+    def pause(self) -> None:
+        """Stop all of its threads and processes until the next call: they compute nothing meanwhile."""
+        if not self.reason and not self.is_paused:
+            self.family.signal(signal.SIGSTOP)
+            self.is_paused = True
+
+    def wake(self) -> None:
+        """Let it go on."""
+        if self.is_paused:
+            self.is_paused = False
+            self.family.signal(signal.SIGCONT)
+
+    def cpu_seconds(self) -> float:
+        """Processor seconds that it has used, with the processes that it started and that still live."""
+        return self.family.cpu_seconds()
+
+    def output(self) -> str:
+        """A line about what it printed; empty if it printed nothing."""
+        if not self.printed:
+            return ""
+        shown = [*self.first, *(["..."] if self.printed > len(self.first) + len(self.last) else []), *self.last]
+        return f"it printed {self.printed:,} line{'s' * (self.printed != 1)}: {' / '.join(shown)}"
+
+    def close(self) -> None:
+        """End it, with all processes that it started."""
+        self.reason = self.reason or "its process was ended"
+        self.family.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self.child.wait(10)
+        with suppress(KeyError, ValueError):
+            self.selector.unregister(self.channel)
+        self.selector.close()
+        self.channel.close()
+
+    def _fill(self, buffer: memoryview) -> None:
+        """Fill a buffer from the channel; meanwhile hold the limits."""
+        while buffer:
+            if self.selector.select(min(TICK, max(0.0, self.until - monotonic()))):
+                count = self.channel.recv_into(buffer)
+                if not count:
+                    self._end(self._death())
+                buffer = buffer[count:]
+            elif self.child.poll() is not None:
+                self._end(self._death())
+            elif monotonic() >= self.until:
+                self._end(self._too_long())
+            else:
+                self._hold_limits()
+
+    def _hold_limits(self) -> None:
+        used = self.family.memory()
+        if used > self.memory:
+            self._end(f"used {used / 2**30:.1f} GiB of memory, and may use {self.memory / 2**30:.1f}: it was ended")
+        if (count := self.family.count()) > PROCESSES:
+            self._end(f"started {count} processes, and may start {PROCESSES}: they were ended")
+
+    def _too_long(self) -> str:
+        return f"did not answer within {self.call:.0f} s: its process was ended"
+
+    def _death(self) -> str:
+        """The reason why the process has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self.child.wait(5)
+        code = self.child.returncode
+        if code is None:
+            return "closed the connection to the climb"
+        if code >= 0:
+            return f"its process ended itself with exit code {code}, as os._exit({code}) does"
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return f"its process ended by {name}" + (f": {SIGNALS[name]}" if name in SIGNALS else "")
+
+    def _end(self, reason: str) -> None:
+        """End the process and raise `ForeignEnd`."""
+        self.reason = reason
+        self.close()
+        self.reader.join(1.0)
+        if self.last or self.first:
+            self.reason += f" (last line printed: {(self.last or self.first)[-1]:.160})"
+        raise ForeignEnd(self.reason)
+
+    def _read_output(self) -> None:
+        """Read what it prints, and store the first and the last lines."""
+        assert self.child.stdout is not None
+        rest = b""
+        with self.child.stdout as stream:
+            while part := os.read(stream.fileno(), 1 << 16):
+                *lines, rest = (rest[-1 << 12 :] + part).split(b"\n")
+                self._store(lines)
+            self._store([rest] if rest else [])
+
+    def _store(self, lines: list[bytes]) -> None:
+        lines = [line for line in lines if line.strip()]
+        self.printed += len(lines)
+        texts = [line[:200].decode("utf-8", "replace").strip() for line in (*lines[:LINES], *lines[-LINES:])]
+        taken = max(0, LINES - len(self.first)) if lines else 0
+        self.first += texts[: min(taken, len(lines))]
+        if len(lines) > taken:
+            self.last = (self.last + texts[-min(LINES, len(lines) - taken) :])[-LINES:]

@@ -1,0 +1,185 @@
+"""A rung from a user's file, as a climb takes it: its code runs in a process of its own, never in the climb's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import make_dataclass
+from functools import partial
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ... import ladder
+from ...checkpoint import net_to_json
+from ...config import TrainConfig
+from ...errors import RungError
+from ...files.python import origins
+from ...nets import Net
+from ...rungs import options as kinds_of_options
+from ...rungs.base import Rung
+from ...rungs.options import Kind, Options, option
+from ...trainers.base import State, Trainer
+from ..task import kinds
+from .process import CALL, ForeignEnd, ForeignProcess
+from .trainer import ForeignTrainer
+
+#: Fields that a variant may change.
+VARIED = ("title", "idea", "precision", "sums", "unit", "transforms", "proof_flops", "tunes", "deviations")
+
+#: Fields of a description that are `Rung`'s own.
+OWN_FIELDS = (*VARIED, "name", "peer")
+
+_known: dict[tuple[Path, str], Rung] = {}
+
+
+class AnyValue(Kind):
+    """The kind of an option whose kind is the user's own: its process reads and checks the value."""
+
+    wanted = "a value that the rung takes"
+    form = "VALUE"
+
+    def holds(self, value: object) -> bool:
+        return True
+
+
+class ForeignRung:
+    """The functions of a rung whose code runs in processes of its own, one for each variant.
+
+    name : by which `ladder.find` gives the rung in such a process, without options.
+    path : the user's file; None for a rung of the package that trains a user's layers.
+    call : seconds that one call may take.
+    """
+
+    def __init__(self, name: str, path: str | None) -> None:
+        self.name, self.path, self.call = name, path, CALL
+        self.outside: Mapping[str, Any] = {}
+        self.processes: dict[str, ForeignProcess] = {}
+        self.descriptions: dict[str, dict[str, Any]] = {}
+
+    def process(self, chosen: str = "") -> ForeignProcess:
+        """The living process of a variant, started if there is none."""
+        process = self.processes.get(chosen)
+        if process is None or process.reason:
+            process = self.processes[chosen] = ForeignProcess(self.call)
+            name = f"{self.name}:{chosen}" if chosen else self.name
+            self.descriptions[chosen] = process.request("open", name, self.path, dict(self.outside))
+        process.call = self.call
+        return process
+
+    def build(self, net: Net, config: TrainConfig, state: State, options: Options = Options()) -> Trainer:
+        self._bring(net, config, options)
+        process = self.process(str(options))
+        number = process.request("build", net_to_json(net), config.as_dict(), state)
+        return ForeignTrainer(process, number, net, config)
+
+    def unsupported(self, net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
+        self._bring(net, config, options)
+        reason = self.process(str(options)).request("unsupported", net_to_json(net), config.as_dict())
+        return None if reason is None else str(reason)
+
+    def vary(self, rung: Rung, options: Options) -> dict[str, Any]:
+        """Fields that these options change."""
+        self.process(str(options))
+        return _fields(self.descriptions[str(options)], VARIED)
+
+    def close(self, chosen: str) -> None:
+        """End the process of a variant."""
+        process = self.processes.pop(chosen, None)
+        if process is not None:
+            process.close()
+
+    def _bring(self, net: Net, config: TrainConfig, options: Options) -> None:
+        """Begin a new process if this net or optimizer comes from another file than before."""
+        outside = origins(kinds(net, config))
+        if outside != self.outside:
+            self.close(str(options))
+            self.outside = outside
+
+
+def find(name: str) -> Rung:
+    """The rung of a name; the file of one from outside is not run in this process.
+
+    Raises
+    ------
+    RungError
+        As `ladder.find`; also if the file ends or hangs its process.
+    """
+    place, ending, chosen = str(name).partition(".py:")
+    path = f"{place}.py" if ending else place
+    if os.name != "posix" or not path.endswith(".py"):
+        return ladder.find(name)
+    full = Path(path).expanduser()
+    if not full.is_file():
+        return ladder.find(name)  # which has the message
+    full = full.resolve()
+    key = full, sha256(full.read_bytes()).hexdigest()
+    if key not in _known:
+        _known[key] = _opened(str(full), path)
+    rung = _known[key]
+    return rung.but(**ladder.read_options(rung, chosen.split(":"))) if chosen else rung
+
+
+def foreign(rung: Rung) -> Rung:
+    """A rung that was loaded from a file in this process, as one of a process of its own; others as they are."""
+    if rung.path is None or of(rung) is not None or os.name != "posix":
+        return rung
+    return find(":".join([rung.path, *filter(None, [str(rung.options)])]))
+
+
+def of(rung: Rung) -> ForeignRung | None:
+    """The functions of a rung whose code runs in a process of its own, else None."""
+    build: Any = rung.build
+    while isinstance(build, partial):
+        build = build.func
+    owner = getattr(build, "__self__", None)
+    return owner if isinstance(owner, ForeignRung) else None
+
+
+def spelled(rung: Rung) -> str | None:
+    """The text by which `ladder.find` gives a rung in another process; None where nothing gives it."""
+    owner = of(rung)
+    return ladder.spelled(rung) if owner is None else ":".join([owner.name, *filter(None, [str(rung.options)])])
+
+
+def end(rung: Rung) -> None:
+    """End the process of a rung from outside, if there is one."""
+    if (owner := of(rung)) is not None:
+        owner.close(str(rung.options))
+
+
+def _opened(path: str, shown: str) -> Rung:
+    """The rung of a file, described by its process."""
+    owner = ForeignRung(path, path)
+    try:
+        owner.process()
+    except ForeignEnd as error:
+        raise RungError(f"{shown}: {error}, while the file was read") from None
+    except RungError as error:
+        raise RungError(str(error).replace(path, shown)) from None
+    about = owner.descriptions[""]
+    has_options = bool(about["options"])
+    return Rung(
+        build=owner.build,
+        unsupported=owner.unsupported,
+        options=_options(about["options"]),
+        path=shown,
+        vary=owner.vary if has_options else None,
+        **_fields(about, OWN_FIELDS),
+    )
+
+
+def _fields(about: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: tuple(about[name]) if name == "deviations" else about[name] for name in names}
+
+
+def _options(about: list[Any]) -> Options:
+    """An object of a class with the described options."""
+    if len(about) == 2 and isinstance(about[0], str):
+        return getattr(import_module(about[0]), about[1])()
+    parts = []
+    for name, kind, values, help in about:
+        values = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        parts.append((name, Any, option(getattr(kinds_of_options, kind)(**values) if kind else AnyValue(), help)))
+    return make_dataclass("ForeignOptions", parts, bases=(Options,), frozen=True)()

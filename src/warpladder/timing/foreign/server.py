@@ -1,0 +1,190 @@
+"""What runs in the process of a user's file: it loads the file, builds trainers, and answers one call after the other.
+
+Nothing here is trusted: the file's code may change all of it. The climb's own process holds the clock, the reference
+and the results.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import traceback
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ... import ladder
+from ...checkpoint import net_from_json
+from ...config import TrainConfig
+from ...data.dataset import Dataset
+from ...data.order import Order
+from ...errors import WarpladderError
+from ...files.python import OURS, bring
+from ...rungs.base import Rung
+from ...trainers.base import State, StepLog, Trainer
+from ..source_text import texts
+from ..task import train_in_calls
+from .messages import receive, send
+
+#: Fields of `Rung` that another process needs to know.
+FIELDS = (
+    "name", "title", "idea", "deviations", "precision", "sums", "unit", "transforms", "proof_flops", "tunes", "peer",
+)  # fmt: skip
+
+
+class Server:
+    """The trainers of one rung, by number, and the data sets that they were given."""
+
+    def __init__(self) -> None:
+        self.rung: Rung | None = None
+        self.path: str | None = None
+        self.trainers: dict[int, Trainer] = {}
+        self.given: list[tuple[Dataset, int]] = []
+        self.made = 0
+
+    def open(self, name: str, path: str | None, outside: dict[str, Any]) -> dict[str, Any]:
+        """Load the rung of a name, options included, and describe it."""
+        bring(outside)
+        self.path = path
+        self.rung = ladder.find(name)
+        return described(self.rung)
+
+    def unsupported(self, net: Any, config: Any) -> str | None:
+        return self._rung().unsupported(net_from_json(net), TrainConfig.from_dict(config))
+
+    def build(self, net: Any, config: Any, state: State) -> int:
+        self.made += 1
+        self.trainers[self.made] = self._rung().build(net_from_json(net), TrainConfig.from_dict(config), state)
+        return self.made
+
+    def load(self, number: int, parts: dict[str, Any]) -> None:
+        x, y, classes = parts["x"], parts["y"], parts["classes"]
+        label = np.array([classes - 1], np.int32) if classes else None  # the test set may have more classes
+        names = tuple(parts["class_names"])
+        data = Dataset(parts["name"], x, y, x[:1].copy(), label, parts["scale"], class_names=names)
+        self.given.append((data, _checksum(data)))
+        self.trainers[number].load(data)
+
+    def run(self, number: int, order: Order, first: int, last: int) -> StepLog:
+        return self.trainers[number].run(order, first, last)
+
+    def run_epochs(self, number: int, orders: list[Order]) -> list[StepLog]:
+        return self.trainers[number].run_epochs(orders)
+
+    def turn(self, number: int, start: State | None, orders: list[Order], steps: int) -> tuple[list[StepLog], State]:
+        """A timed repetition in one message: begin at a state, train the first steps of each epoch, give the state."""
+        trainer = self.trainers[number]
+        if start is not None:
+            trainer.set_state(start)
+        return train_in_calls(trainer, trainer.config, orders, steps), trainer.state()
+
+    def cut(self, number: int, start: State | None, calls: list[tuple[Order, int, int]]) -> tuple[list[StepLog], State]:
+        """Ranges of steps, each in a call of its own."""
+        trainer = self.trainers[number]
+        if start is not None:
+            trainer.set_state(start)
+        return [trainer.run(*call) for call in calls], trainer.state()
+
+    def state(self, number: int) -> State:
+        return self.trainers[number].state()
+
+    def set_state(self, number: int, state: State) -> None:
+        self.trainers[number].set_state(state)
+
+    def predict(self, number: int, x: Any, scale: float) -> Any:
+        return self.trainers[number].predict(x, scale)
+
+    def facts(self, number: int, name: str) -> Any:
+        """What a trainer reports about itself: memory, flops, peak or spans."""
+        return getattr(self.trainers[number], name)()
+
+    def sources(self, number: int) -> dict[str, tuple[str, ...]]:
+        return texts(self.trainers[number], self.path)
+
+    def close(self, number: int) -> None:
+        trainer = self.trainers.pop(number)
+        changed = [data.name for data, before in self.given if _checksum(data) != before]
+        self.given = [] if not self.trainers else self.given
+        trainer.close()
+        if changed:
+            raise WarpladderError("data: a data set is not what it was before training")
+
+    def ready(self) -> None:
+        """Nothing: the answer shows that the process is awake."""
+
+    def _rung(self) -> Rung:
+        assert self.rung is not None
+        return self.rung
+
+    def answer(self, request: Any) -> Any:
+        """The result of a call as ["ok", value], or ["error", class, message, place, is ours]."""
+        try:
+            name, *arguments = request
+            return ["ok", getattr(self, name)(*arguments)]
+        except BaseException as error:  # sys.exit and KeyboardInterrupt in the file's code too
+            text = " ".join(str(error).split())[:2000]
+            return ["error", type(error).__name__, text, self._place(error), isinstance(error, WarpladderError)]
+
+    def _place(self, error: BaseException) -> str:
+        """Last line of the file, or of a file of its folder, in an error's traceback: "mine.py, line 7"."""
+        if self.path is None:
+            return ""
+        folder = Path(self.path).parent
+        own = [
+            frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(folder)
+        ]
+        own = [frame for frame in own if frame.filename == self.path] or own
+        return f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
+
+
+def _checksum(data: Dataset) -> int:
+    return zlib.crc32(data.train_x.data, 0 if data.train_y is None else zlib.crc32(data.train_y.data))
+
+
+def described(rung: Rung) -> dict[str, Any]:
+    """A rung as a message: its fields, and the names, kinds and help of its options."""
+    kind = type(rung.options)
+    ours = kind.__module__.startswith(OURS)
+    return {
+        **{name: getattr(rung, name) for name in FIELDS},
+        "options": [kind.__module__, kind.__qualname__] if ours else [_option(*each) for each in kind.known()],
+        "chosen": str(rung.options),
+    }
+
+
+def _option(name: str, kind: Any, help: str) -> list[Any]:
+    known = type(kind).__module__.startswith(OURS) and is_dataclass(kind)
+    values = {each.name: asdict(kind)[each.name] for each in fields(kind)} if known else {}
+    return [name, type(kind).__qualname__ if known else "", values, str(help)]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Answer the calls that come through the socket of this number, until it is closed."""
+    channel = socket.socket(fileno=int(arguments[0]))
+    channel.set_inheritable(False)
+    _end_with_the_parent()
+    server = Server()
+
+    def fill(buffer: memoryview) -> None:
+        while buffer:
+            count = channel.recv_into(buffer)
+            if not count:
+                os._exit(0)  # the climb has ended
+            buffer = buffer[count:]
+
+    while True:
+        answer = server.answer(receive(fill, 1 << 62))
+        send(channel, answer)
+
+
+def _end_with_the_parent() -> None:
+    """Ask the system to end this process when the climb's process ends, however that ends."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)  # PR_SET_PDEATHSIG, SIGKILL

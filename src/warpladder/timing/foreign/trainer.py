@@ -1,0 +1,99 @@
+"""`ForeignTrainer`: a trainer that lives in the process of a user's file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...config import TrainConfig
+from ...data.dataset import Dataset
+from ...data.order import Order
+from ...nets import Net
+from ...trainers.base import State, StepLog, Trainer, check_fit
+from .process import ForeignProcess
+
+#: Bytes that an answer may have in addition to its arrays, and for each of their numbers.
+MORE, NUMBER = 1 << 20, 16
+
+
+class ForeignTrainer(Trainer):
+    """Calls go to the process and come back as copies: logs and states are arrays of this process.
+
+    number : of the trainer in its process.
+    """
+
+    def __init__(self, process: ForeignProcess, number: int, net: Net, config: TrainConfig) -> None:
+        self.process, self.number, self.net, self.config = process, number, net, config
+
+    def _call(self, name: str, *arguments: Any, numbers: float = 0, seconds: float = 0.0) -> Any:
+        """The answer of a method of the server, which has about so many numbers."""
+        most = MORE + NUMBER * int(numbers)
+        return self.process.request(name, self.number, *arguments, most=most, seconds=seconds)
+
+    def load(self, dataset: Dataset) -> None:
+        check_fit(self.net, dataset)
+        y, classes = dataset.train_y, dataset.classes
+        parts = {
+            "name": dataset.name, "x": dataset.train_x, "y": y, "scale": dataset.scale,
+            "class_names": dataset.class_names, "classes": classes,
+        }  # fmt: skip
+        self._call("load", parts)
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        return self._call("run", order, first, last, numbers=8 * max(0, last - first))
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        return self._call("run_epochs", list(orders), numbers=8 * self._steps(orders))
+
+    def turn(
+        self, start: State | None, orders: Sequence[Order], steps: int, seconds: float
+    ) -> tuple[list[StepLog], State]:
+        """Logs and state of a timed repetition, in one message; `seconds` are expected."""
+        numbers = 8 * steps * len(orders) + self._state_numbers
+        return self._call("turn", start, list(orders), steps, numbers=numbers, seconds=seconds)
+
+    def cut(
+        self, start: State | None, calls: Sequence[tuple[Order, int, int]], seconds: float
+    ) -> tuple[list[StepLog], State]:
+        """Logs and state of ranges of steps, each in a call of its own."""
+        numbers = 8 * sum(last - first + 1 for _, first, last in calls) + self._state_numbers
+        return self._call("cut", start, list(calls), numbers=numbers, seconds=seconds)
+
+    def state(self) -> State:
+        return self._call("state", numbers=self._state_numbers)
+
+    def set_state(self, state: State) -> None:
+        self._call("set_state", state)
+
+    def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
+        return self._call("predict", x, scale, numbers=(len(x) + 1) * math.prod(self.net.out_shape))
+
+    def memory(self) -> dict[str, int]:
+        return self._call("facts", "memory")
+
+    def flops(self) -> int:
+        return self._call("facts", "flops")
+
+    def peak(self) -> float | None:
+        return self._call("facts", "peak")
+
+    def spans(self) -> dict[str, float]:
+        return self._call("facts", "spans")
+
+    def texts(self) -> dict[str, tuple[str, ...]]:
+        """Source lines by name, as `source_text.texts` gives them."""
+        return {str(name): tuple(map(str, lines)) for name, lines in self._call("sources").items()}
+
+    def close(self) -> None:
+        if not self.process.reason:
+            self._call("close")
+
+    @property
+    def _state_numbers(self) -> int:
+        return self.net.param_count * (4 + len(self.config.optimizer.slots))
+
+    def _steps(self, orders: Sequence[Order]) -> int:
+        return sum(self.config.steps(order.n) for order in orders)

@@ -1,0 +1,29 @@
+"""Kernels of a user's file: what to run when a proof of them fails."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from .entry import TimedEntry
+
+
+def kernel_hint(entry: TimedEntry) -> str:
+    """The command that checks the .cu files that a user's rung names, as the end of a reason; empty if there are
+    none.
+    """
+    found = kernel_files(entry.rung.path)
+    return f": run `warpladder check {' '.join(found)}`" if found else ""
+
+
+def kernel_files(path: str | None) -> list[str]:
+    """The .cu files that a Python file names and that are in its folder, as a user would write them."""
+    if path is None:
+        return []
+    file = Path(path).expanduser()
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    names = dict.fromkeys(re.findall(r"[\"']([\w./-]+\.cu)[\"']", text))
+    return [str(Path(path).parent / name) for name in names if (file.parent / name).is_file()]

@@ -1,0 +1,111 @@
+"""`Turn`: the work of one timed repetition. For a rung from outside it is drawn when the clock starts."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from ..data.order import Order
+from ..errors import WarpladderError
+from ..trainers.base import State, StepLog
+from .task import ClimbTask
+
+#: Relative change of each weight with which a turn begins: training goes on, and no earlier result is of use.
+CHANGE = 2.0**-10
+
+#: Calls of an untimed replay, at most, for each epoch of a turn.
+PIECES = 24
+
+
+class Refused(WarpladderError):
+    """A time that is not believed."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Work of a repetition.
+
+    start : state at which it begins; None for that of the trainer.
+    orders : order of the samples in each epoch.
+    """
+
+    start: State | None
+    orders: list[Order]
+
+
+def fresh_turn(task: ClimbTask, before: State, first: int, epochs: int) -> Turn:
+    """Turn that could not be known before: orders of a new seed, and weights near those of the turn before.
+
+    first : number of its first epoch, which states whether losses are computed.
+    """
+    rng = np.random.default_rng(secrets.randbits(128))
+    seed = int(rng.integers(2**32))
+    drawn = rng.uniform(-CHANGE, CHANGE, len(before.params))
+    start = before.copied().but(params=(before.params * (1 + drawn)).astype(before.params.dtype))
+    orders = [replace(task.order(epoch), seed=seed) for epoch in range(first, first + epochs)]
+    return Turn(start, orders)
+
+
+def cut_calls(turn: Turn, steps: int) -> list[tuple[Order, int, int]]:
+    """The first `steps` steps of each epoch as calls that end elsewhere than those that were timed.
+
+    The lengths are drawn: single steps and long ranges.
+    """
+    rng = np.random.default_rng(secrets.randbits(128))
+    calls = []
+    for order in turn.orders:
+        pieces = min(PIECES, max(1, steps - 1))
+        lengths = np.exp(rng.uniform(0, np.log(max(2, steps)), pieces)).astype(int)
+        stops = np.minimum(np.cumsum(np.maximum(1, lengths)), steps)
+        if steps > 1:
+            stops = np.append(stops, int(rng.integers(1, steps)))
+        edges = np.unique([0, *stops.tolist(), steps]).tolist()
+        calls += [(order, first, last) for first, last in pairwise(edges)]
+    return calls
+
+
+def joined(calls: Sequence[tuple[Order, int, int]], logs: Sequence[StepLog]) -> list[StepLog]:
+    """A log for each epoch, from those of the calls of `cut_calls`."""
+    parts: dict[Order, list[StepLog]] = {}
+    for (order, _, _), log in zip(calls, logs, strict=True):
+        parts.setdefault(order, []).append(log)
+    return [StepLog.joined(each) for each in parts.values()]
+
+
+def copied(log: StepLog) -> StepLog:
+    """A log with arrays of its own: what computes when it is read has computed now."""
+    loss, correct, size = (np.array(part, subok=False) for part in (log.loss, log.correct, log.size))
+    return StepLog(loss, correct, size, has_loss=log.has_loss)
+
+
+def check_log(log: StepLog, expected: np.ndarray | None, steps: int, has_loss: bool, epoch: int) -> None:
+    """Refuse a log that does not show the required work, or that no training can have.
+
+    expected : (steps,) samples of each batch; None for a peer that trains other batches.
+    """
+    where = f"of epoch {epoch + 1}"
+    if log.has_loss is not has_loss:
+        raise Refused(f"the timed steps {where} have {'losses' if log.has_loss else 'no losses'}, unlike the settings")
+    parts = (("size", steps, np.int64), ("loss", steps * has_loss, np.float64), ("correct", steps * has_loss, np.int64))
+    for name, count, kind in parts:
+        array = getattr(log, name)
+        if expected is None and name == "size":
+            count = array.size
+        if not isinstance(array, np.ndarray) or array.shape != (count,) or array.dtype != kind:
+            raise Refused(f"the log {where} is impossible: {name} wants {count} numbers of type {np.dtype(kind)}")
+    if expected is not None and not np.array_equal(log.size, expected):
+        raise Refused("the timed steps did not train the required batches")
+    if not np.all(log.size > 0):
+        raise Refused(f"the log {where} is impossible: a batch of {int(log.size.min())} samples")
+    if has_loss and not np.isfinite(log.loss).all():
+        step = int(np.flatnonzero(~np.isfinite(log.loss))[0])
+        raise Refused(f"the loss is not finite at step {step}: try a smaller learning rate")
+    if has_loss and not (np.all(log.correct >= 0) and np.all(log.correct <= log.size[: len(log.correct)])):
+        step = int(np.flatnonzero((log.correct < 0) | (log.correct > log.size))[0])
+        raise Refused(
+            f"the log {where} is impossible: {log.correct[step]} correct samples of {log.size[step]} at step {step}"
+        )
