@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import KernelError
+from ...errors import KernelError, Stopped
 from .. import Array, Kernel, Launch, Resources, Stream, TensorMap
 from ..arguments import laid_out
 from ..limits import Dim3
@@ -97,8 +97,15 @@ class EmulatedLaunch(Launch):
         if device.collect:
             device.reports.extend(found)
             return
+        if found[0].kind == "stopped":
+            raise Stopped(f"kernel {found[0]}", 128 + int(found[0].array))
         more = f" (and {len(found) - 1} more like it)" if len(found) > 1 else ""
-        raise KernelError(f"kernel {found[0]}{more}")
+        raise KernelError(f"kernel {found[0]}{more}{self._advice(found[0].kind)}")
+
+    def _advice(self, kind: str) -> str:
+        """What to do about a fault that the fast mode noticed only because it ended the launch."""
+        is_wild = kind in ("out of bounds", "division by zero") and self.kernel.device.mode == "fast"
+        return f": run `warpladder check {self.kernel.source.path}`" if is_wild else ""
 
 
 class EmulatedKernel(Kernel):

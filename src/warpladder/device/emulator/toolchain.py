@@ -72,6 +72,10 @@ _KERNEL_FLAGS = {
 }  # fmt: skip
 
 
+#: Mark before the checksum at the end of a compiled file, where loader and compiler do not look.
+END = b"\nwarpladder sha256 "
+
+
 @dataclass(frozen=True)
 class Compiler:
     """g++: command that calls it, and its version."""
@@ -164,7 +168,7 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
     """
     linked, flags = runtime(mode), _flags(text, mode, extra)
     name = _name(text, mode, what, flags)
-    if (folder() / f"{name}.so").is_file():
+    if is_whole(folder() / f"{name}.so"):
         return _used(folder() / f"{name}.so")
     # Compiled and linked in two steps: linking under -fsanitize=thread would bring the sanitizer's own runtime.
     # The object is this process's own: another one that makes the same library removes its own when it is done.
@@ -179,7 +183,7 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
 
 def kept(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
     """True if `library` has compiled this already."""
-    return (folder() / f"{_name(text, mode, what, _flags(text, mode, extra))}.so").is_file()
+    return is_whole(folder() / f"{_name(text, mode, what, _flags(text, mode, extra))}.so")
 
 
 def _flags(text: str, mode: str, extra: tuple[str, ...]) -> list[str]:
@@ -240,9 +244,9 @@ def _key(*parts: str) -> str:
 
 
 def _made(name: str, arguments: list[str], what: str, text: str | None = None) -> Path:
-    """Make a file of the folder with the compiler if it is missing. At every moment it is whole or missing."""
+    """Make a file of the folder with the compiler if it is missing or damaged. It ends in a checksum."""
     target = folder() / name
-    if target.is_file():
+    if is_whole(target):
         return _used(target)
     target.parent.mkdir(exist_ok=True)
     with replacing_path(target) as temporary:
@@ -255,8 +259,31 @@ def _made(name: str, arguments: list[str], what: str, text: str | None = None) -
         )
         if done.returncode != 0:
             raise KernelError(_first_error(done.stderr, what))
+        with open(temporary, "ab") as file:
+            file.write(END + hashlib.sha256(temporary.read_bytes()).hexdigest().encode())
     _prune()
     return target
+
+
+def is_whole(path: Path) -> bool:
+    """True if a file of the folder is there and has the content that its checksum states. One that was cut off, as by a
+    crash of the machine, would end the process when it is loaded.
+    """
+    try:
+        state = path.stat()
+    except OSError:
+        return False
+    return _is_sound(path, state.st_size, state.st_mtime_ns, state.st_ino)
+
+
+@cache
+def _is_sound(path: Path, size: int, changed: int, number: int) -> bool:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    content, end = content[: -len(END) - 64], content[-len(END) - 64 :]
+    return end == END + hashlib.sha256(content).hexdigest().encode()
 
 
 def _used(path: Path) -> Path:

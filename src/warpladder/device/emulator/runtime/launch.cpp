@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "guard.h"
 #include "worker.h"
 
 using namespace emu;
@@ -78,6 +79,9 @@ EMU_EXPORT int emu_launch(Launch* launch) {
     unsigned workers = std::max(1u, launch->threads);
 #endif
     Run run(*launch, workers, reports);
+#ifdef EMU_GUARD
+    Stoppable stoppable;
+#endif
     checker.begin(run);
     pool.work(run);
     checker.end();

@@ -6,6 +6,7 @@
 #include "checker.cpp"
 #include "explain.cpp"
 #include "findings.cpp"
+#include "guard.cpp"
 #include "launch.cpp"
 #include "polling.cpp"
 #include "tensor.cpp"

@@ -3,6 +3,8 @@
 
 #include <cfenv>
 
+#include "guard.h"
+
 namespace emu {
 
 thread_local Thread* current = nullptr;
@@ -16,6 +18,20 @@ void Worker::work(Run& now) {
     fenv_t before;
     fegetenv(&before);
     fesetenv(FE_DFL_ENV);  // the same rounding on every thread, even if a library has changed it
+#ifdef EMU_GUARD
+    Guard guard(now);
+    if (sigsetjmp(guard.back, 0)) guard.leave_handler(), now.fail(guard.report());
+    else run_units(now);
+#else
+    run_units(now);
+#endif
+    progress();
+    fesetenv(&before);
+    current = nullptr;
+    --now.active;
+}
+
+void Worker::run_units(Run& now) {
     if (now.launch.cooperative) {  // every worker runs its share of the blocks at the same time
         unsigned rank = now.next++;
         resident = unfinished = 0;
@@ -34,10 +50,6 @@ void Worker::work(Run& now) {
             }
         }
     }
-    progress();
-    fesetenv(&before);
-    current = nullptr;
-    --now.active;
 }
 
 // The blocks of one cluster, most often one.

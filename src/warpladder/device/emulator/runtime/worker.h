@@ -41,6 +41,7 @@ struct Worker {
     void begin_stack();  // entry of every stack
 
   private:
+    void run_units(Run& now);
     void seat(Block& block, uint3 index, dim3 place, Cluster* group);
     void seat_unit(unsigned unit);
     void run_seated();

@@ -1,0 +1,35 @@
+// A wild access, a division by zero or a stop in a kernel ends the launch, not the process (guard.cpp). Fast mode only.
+#pragma once
+#include <setjmp.h>
+
+#include "run.h"
+
+#if !defined(EMU_CHECK) && !defined(EMU_ASAN)
+#define EMU_GUARD
+#endif
+
+namespace emu {
+
+// An OS thread that runs kernel code, and where it goes on after a fault.
+struct Guard {
+    sigjmp_buf back;
+    const Run& run;
+    int signal = 0;            // that ended the kernel
+    uintptr_t code = 0;        // place in the kernel's module, or 0
+    Guard* outer;
+    explicit Guard(const Run& now);
+    ~Guard();
+    Guard(const Guard&) = delete;
+    void leave_handler() const;  // which has blocked its signal
+    Report report() const;
+};
+
+// During its life Ctrl-C and SIGTERM are noted; a launch that does not end soon after is stopped.
+class Stoppable {
+  public:
+    Stoppable();
+    ~Stoppable();
+    Stoppable(const Stoppable&) = delete;
+};
+
+}  // namespace emu
