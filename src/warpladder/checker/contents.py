@@ -14,6 +14,7 @@ from ..device.signature import Parameter
 from ..device.source import KernelSource
 from ..device.types import resolve
 from ..errors import ConfigError
+from ..files.npy import read_npy
 from ..proof.tolerance import bound
 from .description import Content
 from .expressions import Number, evaluate, whole
@@ -108,11 +109,10 @@ def _cast(name: str, fill: str, found: np.ndarray, dtype: np.dtype) -> np.ndarra
 def loaded(path: Path, name: str, dtype: np.dtype) -> np.ndarray:
     """Content of a .npy file for the array `name`; `ConfigError` if it is unreadable, empty or of another type."""
     try:
-        with path.open("rb") as file:
-            held = np.lib.format.read_array(file, allow_pickle=False)
+        held = read_npy(path)
     except FileNotFoundError:
         raise ConfigError(f"array {name}: there is no file {path}") from None
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise ConfigError(f"array {name}: {path} cannot be read as a .npy file: {str(error).splitlines()[0]}") from None
     if held.dtype != dtype or not held.size:
         raise ConfigError(f"array {name}: {path} holds {held.size} numbers of {held.dtype}, the kernel takes {dtype}")

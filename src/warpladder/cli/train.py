@@ -123,7 +123,7 @@ def train(
         try:
             trained = train_run(run, saving, sys.stderr.isatty() if progress is None else progress, each_epoch)
         except Stopped as stop:
-            if place is None:
+            if place is None or not place.exists():  # a launch without an end was stopped before the first checkpoint
                 raise
             words = again(ctx, *DATA, "rung", "keep_epochs", *SHARED)
             raise Stopped(

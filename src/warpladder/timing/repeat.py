@@ -18,6 +18,7 @@ from .foreign.trainer import ForeignTrainer
 from .measure import clocked, log_bits, note_epochs, repetition
 from .task import ClimbTask, train_in_calls
 from .turn import Refused, Turn, cut_calls, joined
+from .witness_losses import check_losses
 
 
 def time_test(entry: TimedEntry) -> None:
@@ -62,7 +63,9 @@ def replay(entry: TimedEntry) -> None:
         trainer.load(task.data)
         fastest = int(np.argmin(entry.seconds))
         for number in range(len(entry.seconds)) if entry.is_outside else [fastest]:
-            _replay_turn(entry, trainer, number)
+            logs = _replay_turn(entry, trainer, number)
+            if number == fastest and entry.is_outside and entry.is_exact:
+                check_losses(entry.rung, task, entry.turns[number], logs, entry.plan.steps)
         entry.is_repeated = True
         done, state = entry.trained()
         if not task.is_scored or done == task.epochs:
@@ -87,8 +90,8 @@ def replay(entry: TimedEntry) -> None:
             _scored(entry, score(trainer, task.data.test_x, task.data.test_y, task.data.scale))
 
 
-def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> None:
-    """Train a timed repetition again without a clock, and compare."""
+def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> list[StepLog]:
+    """Train a timed repetition again without a clock, and compare; the logs of its epochs."""
     turn = entry.turns[number]
     if entry.is_outside:
         calls = cut_calls(turn, entry.plan.steps)
@@ -103,6 +106,21 @@ def _replay_turn(entry: TimedEntry, trainer: Trainer, number: int) -> None:
     if entry.is_exact and not same:
         raise Refused(
             f"the timed run does not end in the bits of an untimed run of the same steps{how} (repetition {number + 1})"
+        )
+    if entry.is_outside and not same:
+        _compare_size(entry.ends[number], state, turn)
+    return logs
+
+
+def _compare_size(timed: State, replayed: State, turn: Turn) -> None:
+    """Refuse the run of a rung with deviations if it moved the weights much less or more than an untimed run."""
+    assert turn.start is not None
+    before = turn.start.params.astype(np.float64)
+    moved, wanted = (float(np.linalg.norm(state.params - before)) for state in (timed, replayed))
+    if not wanted / 2 <= moved <= 2 * wanted:
+        raise Refused(
+            f"the timed steps moved the weights by {moved:.3g}, the same steps untimed by {wanted:.3g}: it does not "
+            "train the required steps"
         )
 
 

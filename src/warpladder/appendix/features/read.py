@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
+from ...files.npy import map_npy
 from .extraction import PARTS
 from .write import ENDINGS, FORMAT, KEY, NO_SUM, labels_path
 
@@ -138,8 +139,8 @@ def _npy(path: Path) -> FeatureFile:
 
 def _array(path: Path) -> np.ndarray:
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:  # EOFError for an empty file
+        return map_npy(path)
+    except ValueError as error:
         raise DataError(
             f"{path}: is not a whole .npy file ({' '.join(str(error).split())[:80]}): it is truncated, "
             "damaged or something else"

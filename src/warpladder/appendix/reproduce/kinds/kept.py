@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from ....errors import ResultsError
+from ....results.stored import reading
 from ..experiments import Lacking, canonical, file_of
 from .trained import Trainings
 from .trainings import checkpoint_of
@@ -43,5 +43,9 @@ def absent(path: Path) -> Lacking | None:
     """The reason that a file keeps of why an experiment cannot be made; None if there is no file, or none with a
     reason.
     """
-    tree = json.loads(path.read_bytes()) if path.exists() else {}
+    if not path.exists():
+        return None
+    with reading(path) as tree:
+        if not isinstance(tree, dict):
+            raise ResultsError("is damaged: it wants an object")
     return Lacking(str(tree["absent"]), whole=True) if "absent" in tree else None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from ....ladder import find
 from ....results.profiled import KernelTime, Part, Profile
+from ....results.reader import read
+from ....results.stored import reading
 from ....timing.profile import profile
 from ..experiments import Bench, Found, TrainingTask, canonical, file_of, keep, no_measure
 from ..results import Value
@@ -58,7 +59,10 @@ class Profiling(TrainingTask):
             if (path := file_of(name, folder, each)).exists()
         }
         ended = file_of(name, folder)
-        reasons = json.loads(ended.read_bytes())["absent"] if ended.exists() else {}
+        reasons: dict[str, str] = {}
+        if ended.exists():
+            with reading(ended) as tree:
+                reasons = read(dict[str, dict[str, str]], tree, "").get("absent", {})
         return Profiled(profiles, reasons, ended.exists()) if profiles or reasons else None
 
 

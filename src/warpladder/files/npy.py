@@ -1,0 +1,53 @@
+"""A .npy file, read without pickle; every damage is one kind of error."""
+
+from __future__ import annotations
+
+import struct
+import tokenize
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Errors of NumPy for a file that is cut off or damaged.
+_DAMAGE = (
+    ValueError, EOFError, MemoryError, OverflowError, TypeError, KeyError, IndexError, AttributeError, SyntaxError,
+    RecursionError, struct.error, tokenize.TokenError,
+)  # fmt: skip
+
+
+@contextmanager
+def damage_named() -> Iterator[None]:
+    """Replace NumPy's errors about a damaged .npy file by a `ValueError` with one line."""
+    try:
+        yield
+    except _DAMAGE as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise ValueError(f"it is cut off, damaged or something else ({reason or type(error).__name__:.100})") from None
+
+
+def read_npy(path: Path) -> np.ndarray:
+    """The array of a .npy file.
+
+    Raises
+    ------
+    OSError, ValueError
+        The file cannot be read, or is damaged: a line with the reason.
+    """
+    import numpy as np
+
+    with open(path, "rb") as file, damage_named():
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def map_npy(path: Path) -> np.ndarray:
+    """The array of a .npy file, read where it is used; errors as of `read_npy`."""
+    import numpy as np
+
+    with open(path, "rb") as file, damage_named():
+        np.lib.format.read_magic(file)  # another file may be an archive or a pickle
+    with damage_named():
+        return np.load(path, mmap_mode="r", allow_pickle=False)

@@ -1,0 +1,80 @@
+"""Losses of a timed run next to those of the package's own array code, which trains the same steps.
+
+A rung from outside could train right in its proof and in no other place: with other data, other seeds, or after some
+steps. Rounding makes two runs drift apart, and faster with every step. The drift is measured: the array code trains a
+second time from weights that differ by a few roundings, and a timed run may differ from it a few times as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import numpy as np
+
+from ..ladder import find
+from ..rungs.base import Rung
+from ..trainers.base import State, StepLog, Trainer
+from .task import ClimbTask
+from .turn import Refused, Turn
+
+#: Relative change of the weights of the second run, by precision: two roundings.
+ROUNDING = {"fp64": 2.0**-22, "fp32": 2.0**-22, "tf32": 2.0**-9, "bf16": 2.0**-6, "fp16": 2.0**-9}
+
+MARGIN = 16.0  # times the measured drift by which a loss may differ
+LOST = 0.05  # share of a loss: where the drift allows more, a loss proves nothing
+SECONDS = 0.5  # that both runs may take together; steps that come later are not compared
+CHUNK = 16  # steps between two looks at the clock
+
+
+def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog], steps: int) -> int:
+    """Refuse a turn whose losses are not those of the same steps; return the number of steps that were compared.
+
+    logs : a log for each epoch of the turn, of its first `steps` steps.
+    """
+    if turn.start is None or find("numpy").unsupported(task.net, task.config) is not None:
+        return 0
+    rounding = ROUNDING[rung.precision]
+    wanted, drift = _trained(task, turn, steps, rounding)
+    found = np.concatenate([log.loss for log in logs if log.has_loss] or [np.zeros(0)])[: len(wanted)]
+    allowed = MARGIN * (np.maximum.accumulate(drift) + rounding * np.abs(wanted))
+    usable = int(np.argmax([*(allowed > LOST * np.abs(wanted)), True]))
+    off = ~(np.abs(found[:usable] - wanted[:usable]) <= allowed[:usable])
+    if off.any():
+        step = int(np.argmax(off))
+        raise Refused(
+            f"the timed run does not train the required steps: step {step} of repetition 1 has the loss "
+            f"{found[step]:.6g}, and those steps give {wanted[step]:.6g} within {allowed[step]:.1g}"
+        )
+    return usable
+
+
+def _trained(task: ClimbTask, turn: Turn, steps: int, rounding: float) -> tuple[np.ndarray, np.ndarray]:
+    """Losses of the first steps of a turn by array code, and how much they change with the weights' last bits."""
+    start = turn.start
+    assert start is not None
+    rng = np.random.default_rng(0)
+    signs = rng.choice([-1.0, 1.0], len(start.params))
+    moved = start.copied().but(params=(start.params * (1 + rounding * signs)).astype(start.params.dtype))
+    losses: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    began = perf_counter()
+    with _trainer(task, start) as first, _trainer(task, moved) as second:
+        for order in turn.orders:
+            for at in range(0, steps, CHUNK):
+                for trainer, into in ((first, losses[0]), (second, losses[1])):
+                    log = trainer.run(order, at, min(steps, at + CHUNK))
+                    into.append(log.loss)
+                if perf_counter() - began > SECONDS:
+                    break
+            else:
+                continue
+            break
+    wanted, other = map(np.concatenate, losses)
+    return wanted, np.abs(other - wanted)
+
+
+def _trainer(task: ClimbTask, state: State) -> Trainer:
+    rung = find("numpy", precision="fp64") if state.params.dtype == np.float64 else find("numpy")
+    trainer = rung.build(task.net, task.config, state.copied())
+    trainer.load(task.data)
+    return trainer

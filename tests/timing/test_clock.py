@@ -1,0 +1,98 @@
+"""The clock: a program from outside is timed with all of its work, or refused with the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from clock_programs import CHEATS, HONEST, IMPOSSIBLE, FullBatchAhead, Program
+
+from warpladder import nets
+from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.machine import facts as machine
+from warpladder.rungs.base import Rung
+from warpladder.timing import measure, task
+from warpladder.timing.entry import TimedEntry
+from warpladder.timing.measure import prepare, repeat
+from warpladder.timing.repeat import replay, time_test
+from warpladder.timing.task import ClimbTask
+
+CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
+REPEATS = 3
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch):
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    monkeypatch.setattr(measure, "PROBE", 0.004)
+    monkeypatch.setattr(task, "PROBE", 0.004)
+    monkeypatch.setattr(machine, "busy_seconds", lambda: None)
+    with threadpool_limits(1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 250).astype(np.int32)
+    x = (rng.integers(0, 100, (250, 1, 4, 4)) + 100 * y[:, None, None, None]).astype(np.uint8)
+    return Dataset("toy", x[:200], y[:200], x[200:], y[200:], 1 / 255)
+
+
+def timed(program: type[Program], data: Dataset, **more) -> tuple[TimedEntry, list[int]]:
+    """A program after its repetitions and the replay, and the steps that it trained on the clock in each."""
+    config = CONFIG.but(batch_size=None) if program is FullBatchAhead else CONFIG
+    job = ClimbTask(nets.mlp10((1, 4, 4), 2), data, config, epochs=2, repeats=REPEATS, budget=1.0)
+    entry = TimedEntry(Rung("mine", "a program", "A program.", program, **more), job)
+    prepare(entry)
+    on_clock = []
+    for number in range(REPEATS):
+        before = program.steps
+        if entry.alive:
+            repeat(entry, number)
+            on_clock.append(program.steps - before)
+    for work in (time_test, replay):
+        if entry.alive:
+            work(entry)
+    entry.end()
+    return entry, on_clock
+
+
+@pytest.mark.parametrize(("program", "is_refused"), CHEATS.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_a_cheat_is_refused_or_timed_with_all_of_its_work(program, is_refused, data):
+    entry, on_clock = timed(program, data)
+    if is_refused or not entry.alive:
+        assert not entry.alive and entry.found["status"] in ("refused", "failed"), entry.found
+        assert entry.found["reason"]
+    else:
+        assert all(steps >= entry.plan.steps * entry.plan.epochs for steps in on_clock), on_clock
+
+
+@pytest.mark.parametrize("program", HONEST, ids=lambda program: program.__name__)
+def test_an_honest_program_is_timed(program, data):
+    entry, _ = timed(program, data)
+    assert entry.alive, entry.found
+    assert entry.found["same_bits"] and entry.is_repeated and len(entry.seconds) == REPEATS
+    assert entry.found["trained_epochs"] == 2 and len(entry.epochs) >= 2
+
+
+@pytest.mark.parametrize("program", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_log_that_no_training_has_costs_its_own_row(program, data):
+    entry, _ = timed(program, data)
+    assert not entry.alive and entry.found["status"] in ("refused", "failed"), entry.found
+
+
+def test_deviations_do_not_excuse_steps_that_are_left_out(data):
+    from clock_programs import Longer
+
+    class LeavesAlmostAllOut(Longer):
+        def drop(self, step):
+            return True
+
+    entry, _ = timed(LeavesAlmostAllOut, data, deviations=("its sums run in another order each time",))
+    assert not entry.alive and "moved the weights" in entry.found["reason"], entry.found
+
+
+def test_there_are_enough_programs():
+    assert len(CHEATS) >= 25 and len(HONEST) >= 25
