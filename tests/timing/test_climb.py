@@ -30,7 +30,7 @@ from warpladder.proof import verify
 from warpladder.proof.cases import Cases
 from warpladder.results import Checked, load
 from warpladder.rungs.base import Rung
-from warpladder.timing import climb, measure, peak_memory, proof_cache, repeat, schedule, task
+from warpladder.timing import climb, entry, measure, peak_memory, proof_cache, repeat, schedule, task
 from warpladder.timing.entry import TimedEntry
 from warpladder.timing.entry_result import doubt
 from warpladder.timing.peak_memory import PeakMemories, peak_rss
@@ -325,7 +325,7 @@ def test_replaying_an_epoch_from_memory_gains_nothing(net, data):
 
     found = only(Remembering, net, data, epochs=0, repeats=3)
     assert found.status == "timed"
-    assert hits.count(0) <= 1 and 1 in hits
+    assert hits == []
 
 
 def test_work_put_off_until_the_state_is_read_is_on_the_clock(net, data):
@@ -923,7 +923,7 @@ class Slow(Knowing):
 
 
 @pytest.mark.parametrize(("epochs", "scored"), [(2, [0, 0]), (3, [0, 0, 1])])
-def test_no_seconds_are_taken_where_other_processes_are_weighed(net, data, epochs, scored):
+def test_no_seconds_are_taken_where_other_processes_are_weighed(net, data, epochs, scored, monkeypatch):
     """The trainer that was timed makes the timed test pass; epochs that are trained later are said to take what the
     timed ones took.
     """
@@ -932,6 +932,7 @@ def test_no_seconds_are_taken_where_other_processes_are_weighed(net, data, epoch
         stage = data
         scored: ClassVar[list[int]] = []
 
+    monkeypatch.setattr(entry, "is_own", lambda rung: True)  # whose timed epochs are part of the training
     found = only(Slower, net, data, epochs=epochs)
     assert found.status == "timed" and found.timing.of_epochs == 1 and len(found.timing.seconds) == 2
     assert found.trained_epochs == epochs and found.test_loss == only(Wrapped, net, data, epochs=epochs).test_loss

@@ -15,7 +15,7 @@ from warpladder.timing import measure, task
 from warpladder.timing.entry import TimedEntry
 from warpladder.timing.measure import prepare, repeat
 from warpladder.timing.repeat import replay, time_test
-from warpladder.timing.task import ClimbTask
+from warpladder.timing.task import ClimbTask, TimingPlan
 
 CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
 REPEATS = 3
@@ -46,6 +46,7 @@ def timed(program: type[Program], data: Dataset, **more) -> tuple[TimedEntry, li
     job = ClimbTask(nets.mlp10((1, 4, 4), 2), data, config, epochs=2, repeats=REPEATS, budget=1.0)
     entry = TimedEntry(Rung("mine", "a program", "A program.", program, **more), job)
     prepare(entry)
+    entry.plan = TimingPlan(4, job.steps)
     on_clock = []
     for number in range(REPEATS):
         before = program.steps

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.order import Order
 from ..ladder import is_peer
 from ..machine.facts import busy_seconds, own_seconds
 from ..proof import verify
@@ -97,12 +98,20 @@ def _probe_epoch(entry: TimedEntry, trainer: Trainer, epoch: int) -> float:
     count, total, best = 0, 0.0, math.inf
     while total < 2 * PROBE and count < steps:
         count = min(steps, 4 * count or 1)
-        seconds, _ = clocked(partial(trainer.run, order, 0, count))
+        seconds, _ = clocked(partial(_probed, entry, trainer, order, count))
         total += seconds
         best = min(best, seconds / count)
     if count < steps:
         trainer.run(order, steps - 1, steps)
     return best
+
+
+def _probed(entry: TimedEntry, trainer: Trainer, order: Order, count: int) -> None:
+    """Train the first steps of an epoch; a rung from outside has to show them, so that none is put off."""
+    log = trainer.run(order, 0, count)
+    if entry.is_outside:
+        copied(log)
+        trainer.state()
 
 
 def repeat(entry: TimedEntry, number: int) -> None:
