@@ -59,6 +59,12 @@ def in_a_hurry(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "facts", cached_facts)
 
 
+@pytest.fixture
+def as_own(monkeypatch):
+    """Times every rung as one of the package's own, whose timed epochs are part of its training."""
+    monkeypatch.setattr(entry, "is_own", lambda rung: True)
+
+
 @cache
 def cached_facts(threads=None, measure=machine.facts):
     return measure(threads)
@@ -684,7 +690,7 @@ def test_a_repetition_that_leaves_out_work_is_the_one_that_is_repeated(net, data
     assert "(repetition 2)" in found.reason
 
 
-def test_the_accuracy_is_that_of_the_timed_run_trained_on(net, data):
+def test_the_accuracy_is_that_of_the_timed_run_trained_on(net, data, as_own):
     """What the repetitions trained is not trained again."""
     steps = []
 
@@ -923,7 +929,7 @@ class Slow(Knowing):
 
 
 @pytest.mark.parametrize(("epochs", "scored"), [(2, [0, 0]), (3, [0, 0, 1])])
-def test_no_seconds_are_taken_where_other_processes_are_weighed(net, data, epochs, scored, monkeypatch):
+def test_no_seconds_are_taken_where_other_processes_are_weighed(net, data, epochs, scored, as_own):
     """The trainer that was timed makes the timed test pass; epochs that are trained later are said to take what the
     timed ones took.
     """
@@ -932,7 +938,6 @@ def test_no_seconds_are_taken_where_other_processes_are_weighed(net, data, epoch
         stage = data
         scored: ClassVar[list[int]] = []
 
-    monkeypatch.setattr(entry, "is_own", lambda rung: True)  # whose timed epochs are part of the training
     found = only(Slower, net, data, epochs=epochs)
     assert found.status == "timed" and found.timing.of_epochs == 1 and len(found.timing.seconds) == 2
     assert found.trained_epochs == epochs and found.test_loss == only(Wrapped, net, data, epochs=epochs).test_loss
@@ -1207,7 +1212,7 @@ def test_the_host_reads_losses_as_often_as_asked(log_every, calls, net, data):
     assert asked == [(epoch, *part) for epoch in (0, 1) for part in ([(0, 3), (3, 5)] if log_every == 3 else [(0, 5)])]
 
 
-def test_what_is_timed_reads_losses_as_often_as_asked_and_the_table_says_so(net, data, tmp_path):
+def test_what_is_timed_reads_losses_as_often_as_asked_and_the_table_says_so(net, data, as_own):
     for log_every, words in ((2, "losses read every 2 steps"), (1, "losses read every step"), (None, "")):
         Noted.asked.clear()
         results: Any = climb(net, data, CONFIG.but(log_every=log_every), [rung(Noted)], epochs=1, repeats=2, kept=False)

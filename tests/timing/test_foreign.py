@@ -1,0 +1,239 @@
+"""The process of a user's file: however it ends, the climb goes on with a reason, and nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpladder import nets
+from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
+from warpladder.errors import RungError
+from warpladder.nets.params import initial
+from warpladder.rungs.base import Rung
+from warpladder.timing.foreign import rung as foreign
+from warpladder.timing.foreign.messages import BrokenMessage, receive, send
+from warpladder.timing.foreign.process import ForeignProcess
+from warpladder.timing.foreign.trainer import ForeignTrainer
+from warpladder.timing.kernel_files import kernel_files
+from warpladder.trainers.base import State, StepLog
+
+CONFIG = TrainConfig(batch_size=32, learning_rate=0.05)
+NET = nets.softmax((1, 4, 4), 2)
+
+FILE = """
+import ctypes, os, signal, sys, threading, time
+from dataclasses import dataclass
+import numpy as np
+from warpladder.ladder import OneOf, Options, Rung, Trainer, find, option
+
+ENDS = {
+    "honest": lambda self: None,
+    "segfault": lambda self: ctypes.string_at(8),
+    "_exit": lambda self: os._exit(3),
+    "sys.exit": lambda self: sys.exit(4),
+    "raise": lambda self: [][7],
+    "abort": lambda self: os.abort(),
+    "killed": lambda self: os.kill(os.getpid(), signal.SIGKILL),
+    "stopped": lambda self: os.kill(os.getpid(), signal.SIGSTOP),
+    "endless": lambda self: [None for _ in iter(int, 1)],
+    "memory": lambda self: [bytearray(1 << 24) for _ in iter(int, 1)],
+    "forks": lambda self: [os.fork() or time.sleep(60) for _ in range(100)],
+    "garbage": lambda self: [os.write(fd, b"x" * 99) for fd in range(3, 9) if os.path.exists(f"/proc/self/fd/{fd}")],
+    "flood": lambda self: print("spam\\n" * 100_000),
+    "daemon": lambda self: os.fork() or (os.setsid(), os.fork() or time.sleep(600), os._exit(0)),
+    "changes": lambda self: (os.chdir("/"), signal.signal(signal.SIGTERM, signal.SIG_IGN), np.seterr(all="raise")),
+    "busy": lambda self: threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start(),
+}
+
+@dataclass(frozen=True)
+class HowOptions(Options):
+    how: str | None = option(OneOf(tuple(ENDS)), "how it ends")
+
+class Ending(Trainer):
+    def __init__(self, net, config, state, options=HowOptions()):
+        self.net, self.config, self.how = net, config, options.how or "honest"
+        self.inner = find("numpy").build(net, config, state)
+        self.ended = False
+    def load(self, dataset):
+        self.data = dataset
+        self.inner.load(dataset)
+    def run(self, order, first, last):
+        if not self.ended:
+            self.ended = True
+            ENDS[self.how](self)
+        return self.inner.run(order, first, last)
+    def state(self): return self.inner.state()
+    def set_state(self, state): self.inner.set_state(state)
+    def predict(self, x, scale): return self.inner.predict(x, scale)
+
+RUNG = Rung("ending", "a rung that ends", "A rung that ends.", Ending, lambda net, config, options: None,
+            options=HowOptions())
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "ending.py"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.fixture
+def data() -> Dataset:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 96).astype(np.int32)
+    x = (rng.integers(0, 100, (96, 1, 4, 4)) + 100 * y[:, None, None, None]).astype(np.uint8)
+    return Dataset("toy", x, y, x[:1], y[:1], 1 / 255)
+
+
+def opened(rung: Rung, data: Dataset) -> tuple[ForeignTrainer, ForeignProcess]:
+    trainer: Any = rung.build(NET, CONFIG, State(initial(NET, 0)))
+    trainer.load(data)
+    return trainer, trainer.process
+
+
+def living(process: ForeignProcess) -> list[int]:
+    """The members of a process's family that have not ended."""
+    alive = []
+    for member in process.family.members():
+        try:
+            state = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        alive += [member] * (state != "Z")
+    return alive
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("segfault", "ended by SIGSEGV: a read or write outside of its memory"),
+        ("_exit", "exit code 3"),
+        ("sys.exit", "SystemExit in ending.py, line 11: 4"),
+        ("raise", "IndexError in ending.py, line 12: list index out of range"),
+        ("abort", "ended by SIGABRT"),
+        ("killed", "ended by SIGKILL"),
+        ("stopped", "did not answer within"),
+        ("endless", "did not answer within"),
+        ("memory", "GiB of memory"),
+        ("forks", "started"),
+        ("garbage", "its process sent"),
+    ],
+)
+@pytest.mark.by_day("segfault", "raise", "endless", "memory")
+def test_its_end_is_an_error_with_the_reason_and_nothing_is_left(how, words, file, data):
+    rung = foreign.find(f"{file}:how={how}")
+    trainer, process = opened(rung, data)
+    process.call, process.memory = 1.5, 400 << 20
+    if how not in ("stopped", "endless"):
+        process.call = 60.0
+    with pytest.raises(RungError) as error:
+        trainer.run(Order(0, 0, 96), 0, 3)
+    assert words in str(error.value)
+    foreign.end(rung)
+    assert living(process) == []
+
+
+@pytest.mark.parametrize("how", ["honest", "flood", "daemon", "changes", "busy"])
+@pytest.mark.by_day("honest", "busy")
+def test_it_trains_as_in_this_process_whatever_else_it_does(how, file, data):
+    rung = foreign.find(f"{file}:how={how}")
+    assert rung.name == f"ending:how={how}" and rung.path == str(file)
+    trainer, process = opened(rung, data)
+    log, state = trainer.run(Order(0, 0, 96), 0, 3), trainer.state()
+    own = rung_of_numpy(data)
+    want = own.run(Order(0, 0, 96), 0, 3)
+    assert log.loss.tobytes() == want.loss.tobytes() and state.bits() == own.state().bits()
+    assert trainer.predict(data.train_x, data.scale).tobytes() == own.predict(data.train_x, data.scale).tobytes()
+    assert trainer.flops() == NET.train_flops and trainer.peak() is None
+    if how == "flood":
+        assert "it printed 100,000 lines" in process.output()
+    process.pause()
+    before = process.cpu_seconds()
+    time.sleep(0.1)
+    assert process.cpu_seconds() - before < 0.03  # a thread that goes on computing is stopped meanwhile
+    trainer.set_state(state)
+    trainer.close()
+    foreign.end(rung)
+    assert living(process) == [] and Path.cwd() != Path("/")
+
+
+def rung_of_numpy(data: Dataset) -> Any:
+    from warpladder.ladder import find
+
+    trainer = find("numpy").build(NET, CONFIG, State(initial(NET, 0)))
+    trainer.load(data)
+    return trainer
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import os\nos._exit(5)\n", "exit code 5, as os._exit(5) does, while the file was read"),
+        ("import ctypes\nctypes.string_at(8)\n", "SIGSEGV"),
+        ("x = 1\nx = 1 / 0\n", "line 2: ZeroDivisionError"),
+        ("RUNG = 7\n", "RUNG wants to be a warpladder.ladder.Rung"),
+    ],
+)
+@pytest.mark.by_day("_exit")
+def test_a_file_that_cannot_be_read_is_one_line(text, words, tmp_path):
+    path = tmp_path / "wrong.py"
+    path.write_text(text)
+    with pytest.raises(RungError, match=r"wrong\.py") as error:
+        foreign.find(str(path))
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_messages_carry_logs_states_and_orders_to_the_bit():
+    import socket
+
+    log = StepLog(np.array([0.5, np.nan]), np.array([1, 2]), np.array([3, 4]))
+    state = State(np.float32([1, -0.0]), {"v": np.float32([3, 4])}, 7)
+    value = [
+        log,
+        state,
+        Order(3, 4, 5, False),
+        (1, None, True, "x", 2.5),
+        {"a": np.uint8([[1]])},
+        np.float32(2),
+        object(),
+    ]
+    a, b = socket.socketpair()
+
+    def fill(buffer: memoryview) -> None:
+        while buffer:
+            buffer = buffer[b.recv_into(buffer) :]
+
+    with a, b:
+        send(a, value)
+        got = receive(fill, 1 << 20)
+        assert got[0].loss.tobytes() == log.loss.tobytes() and got[0].has_loss and got[1].bits() == state.bits()
+        assert got[2:4] == value[2:4] and got[4]["a"].tolist() == [[1]] and got[5].dtype == np.float32
+        assert "object" in got[6].kind and got[0].loss.flags.writeable
+        send(a, np.zeros(1000))
+        with pytest.raises(BrokenMessage):
+            receive(fill, 100)
+
+
+def test_the_kernels_that_a_file_names_are_found(tmp_path):
+    (tmp_path / "relu.cu").write_text("")
+    (tmp_path / "mine.py").write_text('A = "relu.cu"\nB = "other.cu"\n')
+    assert kernel_files(str(tmp_path / "mine.py")) == [str(tmp_path / "relu.cu")] and kernel_files(None) == []
+
+
+def test_a_process_ends_with_the_climb_that_started_it(file):
+    rung = foreign.find(str(file))
+    owner = foreign.of(rung)
+    assert owner is not None
+    process = owner.process()
+    os.kill(process.child.pid, signal.SIGSTOP)
+    foreign.end(rung)
+    assert process.child.returncode == -signal.SIGKILL
