@@ -46,7 +46,7 @@ ENDS = {
     "endless": lambda self: [None for _ in iter(int, 1)],
     "memory": lambda self: [bytearray(1 << 24) for _ in iter(int, 1)],
     "forks": lambda self: [os.fork() or time.sleep(60) for _ in range(100)],
-    "garbage": lambda self: [os.write(fd, b"x" * 99) for fd in range(3, 9) if os.path.exists(f"/proc/self/fd/{fd}")],
+    "garbage": lambda self: [os.write(fd, b"x" * 99) for fd in range(3, 64) if os.path.exists(f"/proc/self/fd/{fd}")],
     "flood": lambda self: print("spam\\n" * 100_000),
     "daemon": lambda self: os.fork() or (os.setsid(), os.fork() or time.sleep(600), os._exit(0)),
     "changes": lambda self: (os.chdir("/"), signal.signal(signal.SIGTERM, signal.SIG_IGN), np.seterr(all="raise")),
@@ -132,11 +132,11 @@ def living(process: ForeignProcess) -> list[int]:
 def test_its_end_is_an_error_with_the_reason_and_nothing_is_left(how, words, file, data):
     rung = foreign.find(f"{file}:how={how}")
     trainer, process = opened(rung, data)
-    process.call, process.memory = 1.5, 400 << 20
-    if how not in ("stopped", "endless"):
-        process.call = 60.0
+    process.call = 1.5 if how in ("stopped", "endless") else 60.0
+    process.memory = 400 << 20 if how == "memory" else 16 << 30
     with pytest.raises(RungError) as error:
         trainer.run(Order(0, 0, 96), 0, 3)
+        process.pause()
     assert words in str(error.value)
     foreign.end(rung)
     assert living(process) == []

@@ -19,8 +19,9 @@ from ..train.request import RunRequest
 from ..train.resolve import ResolvedTask, resolve_task
 from ..train.rung_choice import resolve_rungs
 from .entry import TimedEntry
+from .foreign.process import CALL
 from .foreign.rung import find as find_foreign
-from .foreign.rung import foreign
+from .foreign.rung import foreign, limit
 from .proof_cache import ProofCache
 from .repeat_command import repeat_command
 from .schedule import ClimbSchedule, Found, Progress
@@ -30,6 +31,9 @@ __all__ = ["ClimbSettings", "Found", "Progress", "climb", "run_climb"]
 
 #: Seconds after which a quick climb begins no further rung.
 FIRST_LOOK = 30.0
+
+#: Seconds that a call of a rung from outside may take in a quick climb.
+QUICK_CALL = 20.0
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,8 @@ def run_climb(
 ) -> Results:
     """Climb on a resolved task; results and errors as in `climb`."""
     rungs = list(map(foreign, rungs))
+    for rung in rungs:
+        limit(rung, QUICK_CALL if settings.quick else CALL)
     names = [rung.name for rung in rungs]
     if not names:
         raise RungError("a climb wants at least one rung")

@@ -121,7 +121,9 @@ class TimedEntry:
             with suppress(Exception):  # the rung's time, or the reason why it has none, is known
                 self.close()
         finally:
-            foreign.end(self.rung)
+            printed = foreign.end(self.rung)
+            if printed and "printed" not in self.found.get("reason", ""):
+                self.remark(printed)
 
     def remark(self, text: str) -> None:
         """Add to the reason of a rung that goes on."""

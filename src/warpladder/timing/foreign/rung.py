@@ -84,11 +84,13 @@ class ForeignRung:
         self.process(str(options))
         return _fields(self.descriptions[str(options)], VARIED)
 
-    def close(self, chosen: str) -> None:
-        """End the process of a variant."""
+    def close(self, chosen: str) -> str:
+        """End the process of a variant; return a line about what it printed."""
         process = self.processes.pop(chosen, None)
-        if process is not None:
-            process.close()
+        if process is None:
+            return ""
+        process.close()
+        return process.output()
 
     def _bring(self, net: Net, config: TrainConfig, options: Options) -> None:
         """Begin a new process if this net or optimizer comes from another file than before."""
@@ -143,10 +145,16 @@ def spelled(rung: Rung) -> str | None:
     return ladder.spelled(rung) if owner is None else ":".join([owner.name, *filter(None, [str(rung.options)])])
 
 
-def end(rung: Rung) -> None:
-    """End the process of a rung from outside, if there is one."""
+def end(rung: Rung) -> str:
+    """End the process of a rung from outside, if there is one; return a line about what it printed."""
+    owner = of(rung)
+    return "" if owner is None else owner.close(str(rung.options))
+
+
+def limit(rung: Rung, seconds: float) -> None:
+    """Set the seconds that one call of a rung from outside may take."""
     if (owner := of(rung)) is not None:
-        owner.close(str(rung.options))
+        owner.call = seconds
 
 
 def _opened(path: str, shown: str) -> Rung:

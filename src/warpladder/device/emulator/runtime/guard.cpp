@@ -110,7 +110,8 @@ static void watch() {
         if (!is_long) stopped_by = 0;
         if (!stopped_by) continue;
         auto until = std::chrono::steady_clock::now() + PATIENCE;
-        while (running && launches == seen && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(LOOK);
+        while (running && launches == seen && std::chrono::steady_clock::now() < until)
+            std::this_thread::sleep_for(LOOK);
         for (stopping = true; running && launches == seen;) {
             {
                 std::lock_guard lock(guarded_mutex);
@@ -178,9 +179,10 @@ Report Guard::report() const {
     if (current) out.block = text(block_of(*current).index), out.thread = text(current->index);
     if (code) out.places = {{nullptr, 0, reinterpret_cast<void*>(code + 1)}};
     std::string at = code ? " at {0}" : "";
-    if (signal == stop_signal())
-        out.kind = "stopped", out.array = std::to_string(stopped_by), out.message = who + " was" + at + " when the launch was stopped";
-    else if (signal == SIGFPE) out.kind = "division by zero", out.message = who + " divides by zero" + at;
+    if (signal == stop_signal()) {
+        out.kind = "stopped", out.array = std::to_string(stopped_by);
+        out.message = who + " was" + at + " when the launch was stopped";
+    } else if (signal == SIGFPE) out.kind = "division by zero", out.message = who + " divides by zero" + at;
     else if (signal == SIGILL) out.kind = "trap", out.message = who + " has no instruction to go on with" + at;
     else out.message = who + " reads or writes outside of all arrays" + at;
     return out;
