@@ -190,6 +190,8 @@ def finite(value: float | None) -> float | None:
 
 def user_place(error: BaseException, path: str | None) -> str:
     """Last line of a user's file in an error's traceback, as " in mine.py, line 7"; empty if there is none."""
+    if place := getattr(error, "place", ""):  # of an error in another process
+        return f" in {place}"
     if path is None:
         return ""
     file = Path(path).expanduser().resolve()

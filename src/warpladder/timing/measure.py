@@ -81,8 +81,7 @@ def _note_claims(entry: TimedEntry, trainer: Trainer) -> None:
     entry.found |= {"flops": flops, "floor_seconds": None}
     entry.peak = peak
     if not is_peer(entry.rung):
-        foreign = isinstance(trainer, ForeignTrainer)
-        entry.sources = trainer.texts() if foreign else texts(trainer, entry.rung.path)
+        entry.sources = trainer.texts() if isinstance(trainer, ForeignTrainer) else texts(trainer, entry.rung.path)
 
 
 def _probe(entry: TimedEntry, trainer: Trainer) -> float:

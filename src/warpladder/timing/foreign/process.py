@@ -43,12 +43,16 @@ class ForeignEnd(RungError):
     """The process of a user's file has ended, or was ended; the message states why."""
 
 
-class ForeignFault(RungError):
-    """An error in the code of a user's file: `kind` is its class, `place` the file and line."""
+class ForeignFault(Exception):
+    """An error in the code of a user's file; `place` is its file and line, as "mine.py, line 7"."""
 
-    def __init__(self, kind: str, text: str, place: str) -> None:
-        super().__init__(f"{kind}{f' in {place}' if place else ''}: {text}")
-        self.kind, self.text, self.place = kind, text, place
+    place = ""
+
+    @staticmethod
+    def named(kind: str, text: str, place: str) -> ForeignFault:
+        """The error as one of a class with the name that it had."""
+        named: type[ForeignFault] = type(str(kind), (ForeignFault,), {"place": place})
+        return named(text)
 
 
 class ForeignProcess:
@@ -60,10 +64,13 @@ class ForeignProcess:
         Seconds that a call may take.
     memory : int
         Bytes that it and the processes that it starts may use together.
+    shown : tuple of str
+        Path of the user's file, and how the user wrote it, for messages.
     """
 
     def __init__(self, call: float = CALL) -> None:
         self.call, self.reason, self.is_paused = call, "", False
+        self.shown = "", ""
         free = free_memory()
         self.memory = max(LEAST_MEMORY, (free or 8 << 30) // 2)
         self.channel, theirs = socket.socketpair()
@@ -121,7 +128,7 @@ class ForeignProcess:
         if answer[0] == "ok":
             return answer[1]
         _, kind, text, place, is_ours = answer
-        raise RungError(text) if is_ours else ForeignFault(kind, text, place)
+        raise RungError(text.replace(*self.shown)) if is_ours else ForeignFault.named(kind, text, place)
 
     def pause(self) -> None:
         """Stop all of its threads and processes until the next call: they compute nothing meanwhile."""

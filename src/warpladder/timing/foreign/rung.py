@@ -22,7 +22,7 @@ from ...rungs.base import Rung
 from ...rungs.options import Kind, Options, option
 from ...trainers.base import State, Trainer
 from ..task import kinds
-from .process import CALL, ForeignEnd, ForeignProcess
+from .process import CALL, ForeignEnd, ForeignFault, ForeignProcess
 from .trainer import ForeignTrainer
 
 #: Fields that a variant may change.
@@ -48,12 +48,12 @@ class ForeignRung:
     """The functions of a rung whose code runs in processes of its own, one for each variant.
 
     name : by which `ladder.find` gives the rung in such a process, without options.
-    path : the user's file; None for a rung of the package that trains a user's layers.
+    path, shown : the user's file, and how the user wrote it.
     call : seconds that one call may take.
     """
 
-    def __init__(self, name: str, path: str | None) -> None:
-        self.name, self.path, self.call = name, path, CALL
+    def __init__(self, name: str, path: str, shown: str) -> None:
+        self.name, self.path, self.shown, self.call = name, path, shown, CALL
         self.outside: Mapping[str, Any] = {}
         self.processes: dict[str, ForeignProcess] = {}
         self.descriptions: dict[str, dict[str, Any]] = {}
@@ -63,10 +63,20 @@ class ForeignRung:
         process = self.processes.get(chosen)
         if process is None or process.reason:
             process = self.processes[chosen] = ForeignProcess(self.call)
+            process.shown = self.path, self.shown
             name = f"{self.name}:{chosen}" if chosen else self.name
-            self.descriptions[chosen] = process.request("open", name, self.path, dict(self.outside))
+            self.descriptions[chosen] = self._open(process, name)
         process.call = self.call
         return process
+
+    def _open(self, process: ForeignProcess, name: str) -> dict[str, Any]:
+        """Load the rung in its process; the description of it."""
+        try:
+            return process.request("open", name, self.path, dict(self.outside))
+        except ForeignEnd as error:
+            raise RungError(f"{self.shown}: {error}, while the file was read") from None
+        except ForeignFault as error:
+            raise RungError(f"{self.shown}: {type(error).__name__} in {error.place}: {error}") from None
 
     def build(self, net: Net, config: TrainConfig, state: State, options: Options = Options()) -> Trainer:
         self._bring(net, config, options)
@@ -159,13 +169,8 @@ def limit(rung: Rung, seconds: float) -> None:
 
 def _opened(path: str, shown: str) -> Rung:
     """The rung of a file, described by its process."""
-    owner = ForeignRung(path, path)
-    try:
-        owner.process()
-    except ForeignEnd as error:
-        raise RungError(f"{shown}: {error}, while the file was read") from None
-    except RungError as error:
-        raise RungError(str(error).replace(path, shown)) from None
+    owner = ForeignRung(path, path, shown)
+    owner.process()
     about = owner.descriptions[""]
     has_options = bool(about["options"])
     return Rung(
