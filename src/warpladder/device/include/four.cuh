@@ -23,7 +23,7 @@ __device__ __forceinline__ void store_four(float* target, float4 value, int coun
     if (count > 3) target[3] = value.w;
 }
 
-// The same for reading; 0 for what is not there.
+// Likewise for reading; 0 beyond `count`.
 __device__ __forceinline__ float4 load_four(const float* source, int count, bool wide) {
     if (wide && count >= 4) return *reinterpret_cast<const float4*>(source);
     float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

@@ -20,7 +20,7 @@ struct TileHalo {
     __device__ __forceinline__ int place(int row, int column) const {
         return row * wide() + (STEP == 2 ? column % 2 * (columns + 1) + column / 2 : column);
     }
-    // Which row of shared memory the first tap reads for the tile's pixel (row, column).
+    // Row of shared memory that the first tap reads for the tile's pixel (row, column)
     __device__ __forceinline__ int seen(int row, int column) const { return STEP * row * wide() + column; }
 };
 

@@ -1,8 +1,8 @@
 // Common parts of a convolution of few outputs after an upsampling by 2, by products, then shifts (shifted.cu).
 //
-// Of a window of 3 x 3 after an upsampling there are 16 numbers for each pair of an output and a channel, the 4 x 4
-// kernel of folded.cuh. With at most four outputs they are the 64 columns of one product with the small image: column 4
-// (4 a + b) + output is of number (a, b). No pixel is copied for a tap.
+// A window of 3 x 3 after an upsampling has 16 numbers for each pair of an output and a channel, the 4 x 4 kernel of
+// folded.cuh. With at most four outputs they are the 64 columns of one product with the small image: column 4 (4 a + b)
+// + output is of number (a, b). No pixel is copied for a tap.
 //
 // In shared memory there are pieces of 8 kB, 64 rows of 128 bytes; 16 bytes number p of row r lie at p ^ (r % 8):
 //     weights of 64 channels      a row is a channel, 64 columns

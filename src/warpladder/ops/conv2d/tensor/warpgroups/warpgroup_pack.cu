@@ -20,8 +20,8 @@ struct Unpacked {
     const unsigned char* __restrict__ argmax;
     int h, w;
 
-    // Of 8 channels, from number `first` of all n c on, four pixels in row `row` from `column` on, and in the next row
-    // where this one ends; 0 where there are none. All reads are under way together.
+    // Reads four pixels of 8 channels from number `first` of all n c on, in row `row` from `column` on, and in the next
+    // row after its end; 0 outside. All reads are under way together.
     template <bool BY_FOUR>
     __device__ __forceinline__ void read(float (&v)[8][4], int first, int row, int column) const {
         const int plane = argmax != nullptr ? (h / 2) * (w / 2) : h * w;
