@@ -1,4 +1,4 @@
-// ReLU and a 2 x 2 pool on the way out: what the kernels that write a convolution do with the four numbers of a window.
+// The ReLU and 2 x 2 pool of the kernels that write a convolution, applied to the four numbers of a window.
 #pragma once
 #include "nan.cuh"
 

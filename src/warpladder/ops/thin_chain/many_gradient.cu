@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(threads(BACK), 1) chain_gradient_many(
 ) {
     constexpr int THREADS = threads(BACK), QUADS = (WIDTH + 3) / 4, AHEAD = sizeof(Pixel) * WIDE > 8 ? 3 : 6;
     constexpr float UP = Faint<Pixel>::UP;
-    static_assert(!BACK || UP == 1.0f, "dx wants g as it is");
+    static_assert(!BACK || UP == 1.0f, "dx needs g unscaled");
     constexpr int MEMORY = CHUNK * QUADS > THREADS * WIDE / 2 ? CHUNK * QUADS : THREADS * WIDE / 2;
     __shared__ float4 memory[MEMORY];  // g of a chunk, and in the end two outputs' sums of all threads
     __shared__ int row_of[CHUNK];

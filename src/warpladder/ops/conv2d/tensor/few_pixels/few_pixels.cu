@@ -19,7 +19,7 @@ constexpr int MOST = 8;             // blocks of a cluster
 // of a column's sums in shared memory: the four columns and eight pixels that a warp writes at a time are in 32 banks
 constexpr int PITCH = PIXELS + 4;
 
-// x: (n, c, h, wide), the image that is read; POOLED: what a 2 x 2 pool sends back to it, and whom (`won`). w: (o, c,
+// x: (n, c, h, wide), the image that is read; POOLED: the gradient of a 2 x 2 pool and its winners (`won`). w: (o, c,
 // 3, 3), or backwards (c, o, 3, 3).
 // y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and argmax as y. relu_mask: null,
 // or as y: y is 0 where that is not above 0. target, dy: null, or as y: dy = (y - target) `rate`, the gradient of a
@@ -261,6 +261,6 @@ __global__ void __launch_bounds__(2 * GROUP, 1) convolve_few_pixels(
             if (target != nullptr) dy[from + to[e]] = (value - wanted[e]) * rate;
         }
     }
-    __syncwarp();    // the barrier wants whole warps
+    __syncwarp();    // the barrier needs whole warps
     cluster_sync();  // no block leaves while others read its sums
 }

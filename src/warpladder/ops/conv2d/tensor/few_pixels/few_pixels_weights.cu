@@ -270,6 +270,6 @@ __global__ void __launch_bounds__(GROUP, 1) correlate_few_pixels(
                 plane);
             if (lane == 0) own.finish(flat, db + output, found);
         }
-    __syncwarp();    // the barrier wants whole warps
+    __syncwarp();    // the barrier needs whole warps
     cluster_sync();  // no block leaves while others read its sums
 }

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(THREADS, 1) convolve(
     unsigned short* __restrict__ packed, int n, int c, int h, int w, int o, int after, int kind
 ) {
     constexpr int FIRST = GROUPS * PIECES, SECOND = COLUMNS / 64;
-    // registers of a thread that asks: the places of more squares are more numbers; the three warpgroups have 504
+    // registers of a thread that requests copies: more squares need more coordinates; the three warpgroups have 504
     constexpr int ASKING = PIECES == 1 ? 40 : 56;
     using Stages = Ring<FORMAT, FIRST, SECOND>;
     extern __shared__ uint4 shared[];
