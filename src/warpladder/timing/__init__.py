@@ -21,11 +21,11 @@ from ..train.rung_choice import resolve_rungs
 from .entry import TimedEntry
 from .foreign.process import CALL
 from .foreign.rung import find as find_foreign
-from .foreign.rung import foreign, limit
+from .foreign.rung import foreign, isolated, limit
 from .proof_cache import ProofCache
 from .repeat_command import repeat_command
 from .schedule import ClimbSchedule, Found, Progress
-from .task import ClimbTask
+from .task import ClimbTask, outsiders
 
 __all__ = ["ClimbSettings", "Found", "Progress", "climb", "run_climb"]
 
@@ -126,6 +126,8 @@ def run_climb(
 ) -> Results:
     """Climb on a resolved task; results and errors as in `climb`."""
     rungs = list(map(foreign, rungs))
+    if outsiders(resolved.net, resolved.config):
+        rungs = [isolated(rung, resolved.net, resolved.config) for rung in rungs]
     for rung in rungs:
         limit(rung, QUICK_CALL if settings.quick else CALL)
     names = [rung.name for rung in rungs]

@@ -16,6 +16,8 @@ from ..results import Checked, Timing
 from ..rungs.base import Rung
 from ..trainers.base import State, Trainer
 from .foreign import rung as foreign
+from .foreign.process import ForeignEnd
+from .kernel_files import kernel_hint
 from .own import is_own
 from .task import TRAINING, ClimbTask, TimingPlan
 from .turn import Refused, Turn, fresh_turn
@@ -89,7 +91,8 @@ class TimedEntry:
             status = "refused" if isinstance(error, Refused) else "failed"
             place = user_place(error, self.rung.path)
             name = "" if isinstance(error, WarpladderError) else f"{type(error).__name__}{place}: "
-            self.give_up(status, f"{'' if isinstance(error, Refused) else doing + ': '}{name}{error}")
+            hint = kernel_hint(self.rung.path) if isinstance(error, ForeignEnd) else ""
+            self.give_up(status, f"{'' if isinstance(error, Refused) else doing + ': '}{name}{error}{hint}")
         except SystemExit as error:  # of a rung in this process
             self.give_up("failed", f"{doing}: its code calls sys.exit({error.code})")
 

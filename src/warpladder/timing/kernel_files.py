@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .entry import TimedEntry
 
-
-def kernel_hint(entry: TimedEntry) -> str:
-    """The command that checks the .cu files that a user's rung names, as the end of a reason; empty if there are
-    none.
+def kernel_hint(path: str | None) -> str:
+    """The command that checks the .cu files that a user's rung in this file names, as the end of a reason; empty if
+    there are none.
     """
-    found = kernel_files(entry.rung.path)
+    found = kernel_files(path)
     return f": run `warpladder check {' '.join(found)}`" if found else ""
 
 

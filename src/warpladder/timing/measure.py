@@ -45,7 +45,7 @@ def check(entry: TimedEntry, cache: ProofCache | None) -> None:
             error, bound = finite(verdict.error), finite(verdict.bound)
             checked = Checked(verdict.passed, error, bound, line(verdict.reason + cut), verdict.seconds)
             if not verdict.passed:
-                entry.give_up("failed" if verdict.judged else "unjudged", verdict.reason + kernel_hint(entry))
+                entry.give_up("failed" if verdict.judged else "unjudged", verdict.reason + kernel_hint(entry.rung.path))
         entry.found["check"] = checked
 
 

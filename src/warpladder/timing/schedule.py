@@ -20,6 +20,7 @@ from ..machine import facts as machine
 from ..results import SCHEMA, Checked, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
 from .entry import TimedEntry, line
 from .entry_result import believe, result
+from .foreign.rung import is_isolated
 from .measure import check, prepare, repeat
 from .own import is_own
 from .parallel_proofs import MOST, prove_concurrently
@@ -153,7 +154,10 @@ class ClimbSchedule:
         left = [
             entry
             for entry in self._alive()
-            if "check" not in entry.found and is_own(entry.rung) and not entry.rung.tunes and self._proof_cost(entry)
+            if "check" not in entry.found
+            and (is_own(entry.rung) or is_isolated(entry.rung))
+            and not entry.rung.tunes
+            and self._proof_cost(entry)
         ]
         at_a_time = min(MOST, machine.cores() - 2, len(left))  # two cores for this process and the system
         if at_a_time < 2:

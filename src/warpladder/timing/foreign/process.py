@@ -26,7 +26,7 @@ CALL = 120.0
 TICK = 0.1  # seconds between two looks at a process that computes
 LEAST_MEMORY = 1 << 30  # bytes that it may always use
 PROCESSES = 64  # that it may start
-LINES = 5  # of what it prints that are stored, at the beginning and at the end
+LINES = 2  # of what it prints that are stored, at the beginning and at the end
 
 #: What a signal means that ended a process.
 SIGNALS = {

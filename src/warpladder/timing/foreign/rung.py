@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import make_dataclass
+from dataclasses import make_dataclass, replace
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
@@ -48,11 +48,11 @@ class ForeignRung:
     """The functions of a rung whose code runs in processes of its own, one for each variant.
 
     name : by which `ladder.find` gives the rung in such a process, without options.
-    path, shown : the user's file, and how the user wrote it.
+    path, shown : the user's file, and how the user wrote it; None for a rung of the package that trains a user's layers.
     call : seconds that one call may take.
     """
 
-    def __init__(self, name: str, path: str, shown: str) -> None:
+    def __init__(self, name: str, path: str | None = None, shown: str = "") -> None:
         self.name, self.path, self.shown, self.call = name, path, shown, CALL
         self.outside: Mapping[str, Any] = {}
         self.processes: dict[str, ForeignProcess] = {}
@@ -63,7 +63,7 @@ class ForeignRung:
         process = self.processes.get(chosen)
         if process is None or process.reason:
             process = self.processes[chosen] = ForeignProcess(self.call)
-            process.shown = self.path, self.shown
+            process.shown = self.path or "", self.shown
             name = f"{self.name}:{chosen}" if chosen else self.name
             self.descriptions[chosen] = self._open(process, name)
         process.call = self.call
@@ -138,6 +138,25 @@ def foreign(rung: Rung) -> Rung:
     if rung.path is None or of(rung) is not None or os.name != "posix":
         return rung
     return find(":".join([rung.path, *filter(None, [str(rung.options)])]))
+
+
+def isolated(rung: Rung, net: Net, config: TrainConfig) -> Rung:
+    """A rung of the package that trains layers or an optimizer of a user's file, as one of a process of its own."""
+    name = ladder.spelled(rung.base) if rung.path is None and of(rung) is None and os.name == "posix" else None
+    if name is None:
+        return rung
+    try:
+        origins(kinds(net, config))
+    except ImportError:  # they are in the program itself, and so in this process
+        return rung
+    build = partial(ForeignRung(name).build, options=rung.options)
+    return replace(rung, build=build, plain=None, vary=None)
+
+
+def is_isolated(rung: Rung) -> bool:
+    """True if a rung is one of the package in a process of its own."""
+    owner = of(rung)
+    return owner is not None and owner.path is None
 
 
 def of(rung: Rung) -> ForeignRung | None:

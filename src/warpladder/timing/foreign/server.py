@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import sysconfig
 import traceback
 import zlib
 from collections.abc import Sequence
@@ -35,6 +36,9 @@ from .messages import receive, send
 FIELDS = (
     "name", "title", "idea", "deviations", "precision", "sums", "unit", "transforms", "proof_flops", "tunes", "peer",
 )  # fmt: skip
+
+#: Folders whose files are no user's: the package, the interpreter, and what is installed.
+NOT_THEIRS = (Path(__file__).resolve().parents[2], *(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib")))
 
 
 class Server:
@@ -131,14 +135,10 @@ class Server:
             return ["error", type(error).__name__, text, self._place(error), isinstance(error, WarpladderError)]
 
     def _place(self, error: BaseException) -> str:
-        """Last line of the file, or of a file of its folder, in an error's traceback: "mine.py, line 7"."""
-        if self.path is None:
-            return ""
-        folder = Path(self.path).parent
-        own = [
-            frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(folder)
-        ]
-        own = [frame for frame in own if frame.filename == self.path] or own
+        """Last line of the file, or of another one of the user's, in an error's traceback: "mine.py, line 7"."""
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if frame.filename == self.path]
+        own = own or [frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, NOT_THEIRS))]
         return f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
 
 
