@@ -10,28 +10,11 @@
 
 #ifdef __CUDA_EMU__
 
-#define WGMMA(name, columns, factors, turned)                                                                          \
-    __device__ __forceinline__ void name(float (&d)[columns / 2], unsigned long long a, unsigned long long b, bool add,\
-                                         EMU_HERE) { \
+#define WGMMA(name, columns, factors, shape, turns, turned)                                                            \
+    __device__ __forceinline__ void name(float (&d)[columns / 2], unsigned long long a, unsigned long long b,          \
+                                         bool add, EMU_HERE) {                                                         \
         emu_products(d, a, b, columns, int(emu::Factors::factors), turned, add, file, line);                           \
     }
-WGMMA(wgmma_bf16, 256, bfloat16, 1)
-WGMMA(wgmma_bf16, 128, bfloat16, 1)
-WGMMA(wgmma_bf16_down, 128, bfloat16, 3)
-WGMMA(wgmma_half, 128, half, 1)
-WGMMA(wgmma_half_down, 128, half, 3)
-WGMMA(wgmma_bf16, 64, bfloat16, 1)
-WGMMA(wgmma_bf16_down, 64, bfloat16, 3)
-WGMMA(wgmma_bf16_along, 64, bfloat16, 0)
-WGMMA(wgmma_half, 64, half, 1)
-WGMMA(wgmma_half_down, 64, half, 3)
-WGMMA(wgmma_half_along, 64, half, 0)
-WGMMA(wgmma_bf16_along, 128, bfloat16, 0)
-WGMMA(wgmma_half_along, 128, half, 0)
-WGMMA(wgmma_tf32, 64, tf32, 0)
-WGMMA(wgmma_tf32, 128, tf32, 0)
-WGMMA(wgmma_tf32, 256, tf32, 0)
-#undef WGMMA
 
 __device__ inline void wgmma_begin(EMU_HERE) { emu_products_begin(file, line); }
 __device__ inline void wgmma_commit(EMU_HERE) { emu_products_commit(file, line); }
@@ -52,47 +35,38 @@ __device__ __forceinline__ unsigned long long address_in_shared(const void* addr
 
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
-#define SUMS_32 SIXTEEN(0), SIXTEEN(16)
-#define SUMS_64 SUMS_32, SIXTEEN(32), SIXTEEN(48)
-#define SUMS_128 SUMS_64, SIXTEEN(64), SIXTEEN(80), SIXTEEN(96), SIXTEEN(112)
-#define NAMES_32                                                                          \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+#define SUMS_64 SIXTEEN(0), SIXTEEN(16)
+#define SUMS_128 SUMS_64, SIXTEEN(32), SIXTEEN(48)
+#define SUMS_256 SUMS_128, SIXTEEN(64), SIXTEEN(80), SIXTEEN(96), SIXTEEN(112)
+#define NAMES_64                                                                                                       \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                           \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define NAMES_64                                                                          \
-    NAMES_32 ", "                                                                         \
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+#define NAMES_128                                                                                                      \
+    NAMES_64 ", "                                                                                                      \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                                 \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define NAMES_128                                                                         \
-    NAMES_64 ", "                                                                         \
-    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
-    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+#define NAMES_256                                                                                                      \
+    NAMES_128 ", "                                                                                                     \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "                                 \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                                 \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "                     \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-// a, b: descriptors. more: 1 to add to D, 0 to begin it.
-#define WGMMA(name, shape, turns, sums, a_and_b, more)                                                                 \
-    __device__ __forceinline__ void name(float (&d)[sums], unsigned long long a, unsigned long long b, bool add) {     \
-        asm volatile("{.reg .pred more; setp.ne.b32 more, " more ", 0;\n"                                              \
-                     "wgmma.mma_async.sync.aligned." shape " {" NAMES_##sums "}, " a_and_b ", more, 1, 1" turns ";}"   \
-                     : SUMS_##sums : "l"(a), "l"(b), "r"(static_cast<int>(add)));                                      \
+// Names of the descriptors, and of the number that is 1 to add to D, 0 to begin it
+#define A_B_64 "%32, %33"
+#define A_B_128 "%64, %65"
+#define A_B_256 "%128, %129"
+#define MORE_64 "%34"
+#define MORE_128 "%66"
+#define MORE_256 "%130"
+#define WGMMA(name, columns, factors, shape, turns, turned)                                                            \
+    __device__ __forceinline__ void name(float (&d)[columns / 2], unsigned long long a, unsigned long long b,          \
+                                         bool add) {                                                                   \
+        asm volatile("{.reg .pred more; setp.ne.b32 more, " MORE_##columns ", 0;\n"                                    \
+                     "wgmma.mma_async.sync.aligned.m64n" #columns shape " {" NAMES_##columns "}, " A_B_##columns       \
+                     ", more, 1, 1" turns ";}"                                                                         \
+                     : SUMS_##columns : "l"(a), "l"(b), "r"(static_cast<int>(add)));                                   \
     }
-WGMMA(wgmma_bf16, "m64n256k16.f32.bf16.bf16", ", 0, 1", 128, "%128, %129", "%130")
-WGMMA(wgmma_bf16, "m64n128k16.f32.bf16.bf16", ", 0, 1", 64, "%64, %65", "%66")
-WGMMA(wgmma_bf16_down, "m64n128k16.f32.bf16.bf16", ", 1, 1", 64, "%64, %65", "%66")
-WGMMA(wgmma_half_down, "m64n128k16.f32.f16.f16", ", 1, 1", 64, "%64, %65", "%66")
-WGMMA(wgmma_half, "m64n128k16.f32.f16.f16", ", 0, 1", 64, "%64, %65", "%66")
-WGMMA(wgmma_bf16, "m64n64k16.f32.bf16.bf16", ", 0, 1", 32, "%32, %33", "%34")
-WGMMA(wgmma_bf16_down, "m64n64k16.f32.bf16.bf16", ", 1, 1", 32, "%32, %33", "%34")
-WGMMA(wgmma_bf16_along, "m64n64k16.f32.bf16.bf16", ", 0, 0", 32, "%32, %33", "%34")
-WGMMA(wgmma_half, "m64n64k16.f32.f16.f16", ", 0, 1", 32, "%32, %33", "%34")
-WGMMA(wgmma_half_down, "m64n64k16.f32.f16.f16", ", 1, 1", 32, "%32, %33", "%34")
-WGMMA(wgmma_half_along, "m64n64k16.f32.f16.f16", ", 0, 0", 32, "%32, %33", "%34")
-WGMMA(wgmma_bf16_along, "m64n128k16.f32.bf16.bf16", ", 0, 0", 64, "%64, %65", "%66")
-WGMMA(wgmma_half_along, "m64n128k16.f32.f16.f16", ", 0, 0", 64, "%64, %65", "%66")
-WGMMA(wgmma_tf32, "m64n64k8.f32.tf32.tf32", "", 32, "%32, %33", "%34")
-WGMMA(wgmma_tf32, "m64n128k8.f32.tf32.tf32", "", 64, "%64, %65", "%66")
-WGMMA(wgmma_tf32, "m64n256k8.f32.tf32.tf32", "", 128, "%128, %129", "%130")
-#undef WGMMA
 
 __device__ __forceinline__ void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -112,6 +86,25 @@ __device__ __forceinline__ void more_registers() {
 #endif
 
 #if defined(__CUDA_EMU__) || __CUDA_ARCH__ >= 900
+// turns (for the device) and turned (for the emulator) say which factors' terms run down their rows.
+WGMMA(wgmma_bf16, 64, bfloat16, "k16.f32.bf16.bf16", ", 0, 1", 1)
+WGMMA(wgmma_bf16, 128, bfloat16, "k16.f32.bf16.bf16", ", 0, 1", 1)
+WGMMA(wgmma_bf16, 256, bfloat16, "k16.f32.bf16.bf16", ", 0, 1", 1)
+WGMMA(wgmma_bf16_down, 64, bfloat16, "k16.f32.bf16.bf16", ", 1, 1", 3)
+WGMMA(wgmma_bf16_down, 128, bfloat16, "k16.f32.bf16.bf16", ", 1, 1", 3)
+WGMMA(wgmma_bf16_along, 64, bfloat16, "k16.f32.bf16.bf16", ", 0, 0", 0)
+WGMMA(wgmma_bf16_along, 128, bfloat16, "k16.f32.bf16.bf16", ", 0, 0", 0)
+WGMMA(wgmma_half, 64, half, "k16.f32.f16.f16", ", 0, 1", 1)
+WGMMA(wgmma_half, 128, half, "k16.f32.f16.f16", ", 0, 1", 1)
+WGMMA(wgmma_half_down, 64, half, "k16.f32.f16.f16", ", 1, 1", 3)
+WGMMA(wgmma_half_down, 128, half, "k16.f32.f16.f16", ", 1, 1", 3)
+WGMMA(wgmma_half_along, 64, half, "k16.f32.f16.f16", ", 0, 0", 0)
+WGMMA(wgmma_half_along, 128, half, "k16.f32.f16.f16", ", 0, 0", 0)
+WGMMA(wgmma_tf32, 64, tf32, "k8.f32.tf32.tf32", "", 0)
+WGMMA(wgmma_tf32, 128, tf32, "k8.f32.tf32.tf32", "", 0)
+WGMMA(wgmma_tf32, 256, tf32, "k8.f32.tf32.tf32", "", 0)
+#undef WGMMA
+
 // A descriptor's bits: 0-13 the address, 16-29 the leading and 32-45 the stride byte offset, in units of 16 bytes;
 // 62-63 the swizzle, 1 of 128 bytes, 2 of 64.
 __device__ __forceinline__ unsigned long long descriptor(const void* tile, unsigned leading, unsigned stride,
