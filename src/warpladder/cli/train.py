@@ -43,7 +43,7 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
 @net_argument()
 @data_options
 @split_options
-@rung_option("Rung or peer that trains, as native or naive:block_size=512; numpy if not given, or the checkpoint's.")
+@rung_option("Rung or peer that trains, as native or naive:block_size=512; the checkpoint's if not given, or auto.")
 @rung_options
 @config_options
 @click.option(
@@ -120,6 +120,8 @@ def train(
     with event_log(log_dir) as each_epoch, _place(ctx, run) as place, compiling.announced(say):
         saving = Saving(place, options["checkpoint_every"], seconds, keep_epochs, options["overwrite"])
         saving.check(resume)
+        if run.reason.startswith("auto"):
+            click.echo(f"Rung: {run.rung.name}, by {run.reason}")
         try:
             trained = train_run(run, saving, sys.stderr.isatty() if progress is None else progress, each_epoch)
         except Stopped as stop:

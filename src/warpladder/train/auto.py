@@ -55,7 +55,8 @@ def fastest(
     """
     epochs = config.epochs if epochs is None else epochs
     steps = epochs * config.steps(samples)
-    ours = [cost for cost in costs() if ladder.find(cost.rung).unsupported(net, config) is None]
+    rungs = {rung.name: rung for rung in ladder.LADDER}
+    ours = [each for each in costs() if each.rung in rungs and rungs[each.rung].unsupported(net, config) is None]
     found = [(cost.seconds(net, steps, epochs * samples), cost.rung) for cost in (*ours, *others)]
     if not found:
         return "numpy", "no other rung can train this net here"

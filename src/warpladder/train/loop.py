@@ -54,7 +54,8 @@ def train(
     config : TrainConfig, optional
         By default the net's recipe (`config.RECIPES`) or, when resuming, the checkpoint's settings.
     rung : str or Rung, optional
-        By default "numpy" or, when resuming, the rung of the checkpoint. Another rung resumes with its own arithmetic.
+        By default the checkpoint's when resuming, else "auto": the one that should be done first, cold start included.
+        Another rung resumes with its own arithmetic.
     checkpoint : path, optional
         Write a checkpoint to this file at the end of every epoch, and where training stops.
     checkpoint_every, checkpoint_seconds : optional

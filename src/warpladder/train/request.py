@@ -32,7 +32,7 @@ class RunRequest:
     config : settings; by default those of the net's recipe, or of the resumed checkpoint.
     settings : values in place of those of `config`, by the names of the command line's options: batch_size may be
     "full", optimizer and schedule are texts.
-    rung : a rung, or the name of one; by default numpy, or the rung of the resumed checkpoint.
+    rung : a rung, or the name of one; by default "auto", or the rung of the resumed checkpoint.
     rung_options : options of rungs by name, for a rung that has them and whose name does not set them.
     hidden : width of the net's hidden Linear layers.
     resume : checkpoint file of the run to continue. weights : weights to begin a new run with.

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from .. import ladder
 from ..checkpoint import Checkpoint
+from ..config import TrainConfig
 from ..errors import ArgumentError, RungError
 from ..errors.arguments import kind_of
+from ..nets import Net
 from ..rungs.base import Rung
-
-DEFAULT_RUNG = "numpy"
+from .auto import AUTO, fastest
 
 
 class RungChoice(NamedTuple):
@@ -21,17 +22,21 @@ class RungChoice(NamedTuple):
     reason: str
 
 
-def choose_rung(rung: Any, options: Mapping[str, Any], before: Checkpoint | None) -> RungChoice:
-    """Rung of a run; None takes the rung that trained `before`, the run to continue, or the default.
+def choose_rung(
+    rung: Any, options: Mapping[str, Any], before: Checkpoint | None, task: tuple[Net, TrainConfig, int]
+) -> RungChoice:
+    """Rung of a run; None takes the rung that trained `before`, the run to continue, or what "auto" takes.
 
     options : options in addition to those of the rung's name, as `with_shared` takes them.
+    task : net, settings and training samples, by which auto chooses.
     """
-    if rung is not None:
+    if rung is not None and rung != AUTO:
         choice = RungChoice(resolve_rung(rung), "requested")
-    elif before is not None:
+    elif before is not None and rung is None:
         choice = RungChoice(rung_of(before), "it trained the checkpoint")
     else:
-        choice = RungChoice(ladder.find(DEFAULT_RUNG), "default")
+        name, reason = fastest(*task)
+        choice = RungChoice(ladder.find(name), f"{AUTO}: {reason}")
     return choice._replace(rung=with_shared([choice.rung], options)[0])
 
 
@@ -49,7 +54,7 @@ def resolve_rung(rung: Any) -> Rung:
 def resolve_rungs(rungs: Any) -> list[Rung]:
     """Rungs, by themselves or by names; `ArgumentError` for anything else, `RungError` for an unknown name."""
     if isinstance(rungs, (str, Rung)) or not isinstance(rungs, Iterable):
-        name = rungs if isinstance(rungs, str) else getattr(rungs, "name", DEFAULT_RUNG)
+        name = rungs if isinstance(rungs, str) else getattr(rungs, "name", "numpy")
         form = ", ".join(repr(part.strip()) for part in name.split(","))
         raise ArgumentError(f"rungs wants a list of rungs or of their names, got {kind_of(rungs)}: write [{form}]")
     return [resolve_rung(rung) for rung in rungs]

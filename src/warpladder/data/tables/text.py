@@ -130,11 +130,11 @@ def _refuse(reader: Reader, content: memoryview, reason: str, count: int) -> Non
             reader.fail(f"line {line} has {cells} cells where the lines before it have {wanted}")
         reader.fail(f"row {row} has {cells} cells where {wanted} are wanted: a quote may lack its end")
     if "invalid UTF8" in reason:
-        for number, line in enumerate(_LINE_END.split(bytes(content)), 1):
+        for number, text in enumerate(_LINE_END.split(bytes(content)), 1):
             try:
-                line.decode("utf-8")
+                text.decode("utf-8")
             except UnicodeDecodeError:
-                reader.fail(f"line {number}: {line[:40]!r} is not UTF-8: save the table as UTF-8")
+                reader.fail(f"line {number}: {text[:40]!r} is not UTF-8: save the table as UTF-8")
     reader.fail(f"cannot be read as a table of {count} columns: {' '.join(reason.split())[:160]}")
 
 

@@ -1,0 +1,56 @@
+"""The choice of a rung by the amount of work: deterministic, stated, and resumed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import warpladder as wl
+from warpladder.train import auto
+from warpladder.train.auto import Cost, fastest
+from warpladder.train.request import RunRequest
+from warpladder.train.resolve import resolve
+
+
+def test_little_work_is_numpys_and_much_is_compiled():
+    net = wl.nets.mlp((784,), 10)
+    config = wl.TrainConfig(epochs=10, batch_size=64)
+    few, reason = fastest(net, config, 80)
+    many, other = fastest(net, config, 60_000)
+    assert few == "numpy" and many != "numpy"
+    assert reason.startswith("below 0.1 s by estimate, cold start included; ") and "numpy about" in other
+    assert fastest(net, config, 60_000) == (many, other)
+
+
+def test_the_estimate_grows_with_each_part_of_the_work():
+    net, wide = wl.nets.mlp10((64,), 10), wl.nets.mlp((64,), 10)
+    for cost in auto.costs():
+        seconds = cost.seconds(net, 10, 1000)
+        assert seconds < cost.seconds(net, 20, 1000) and seconds < cost.seconds(net, 10, 2000)
+        assert seconds < cost.seconds(wide, 10, 1000) and cost.start < seconds
+
+
+def test_a_rung_that_cannot_train_here_is_no_choice(monkeypatch):
+    monkeypatch.setattr(auto, "costs", lambda: (Cost("graph", 0, 0, 0, 0), Cost("numpy", 1, 0, 0, 0)))
+    here = wl.ladder.find("graph").unsupported(wl.nets.mlp(), wl.TrainConfig())
+    chosen = fastest(wl.nets.mlp(), wl.TrainConfig(), 100)[0]
+    assert chosen == ("graph" if here is None else "numpy")
+
+
+@pytest.fixture
+def native_first(monkeypatch):
+    monkeypatch.setattr(auto, "costs", lambda: (Cost("loops", 0, 0, 0, 0), Cost("numpy", 1, 0, 0, 0)))
+
+
+def test_a_run_names_what_was_taken_and_a_resumed_run_repeats_it(native_first, monkeypatch, tmp_path):
+    x = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    data = wl.data.arrays(x, [0, 1] * 10, x, [0, 1] * 10)
+    run = resolve(RunRequest("softmax", data, wl.TrainConfig(epochs=1)))
+    assert run.rung.name == "loops" and run.reason.startswith("auto: below 0.1 s by estimate")
+    wl.train("softmax", data, wl.TrainConfig(epochs=1), checkpoint=tmp_path / "s.safetensors")
+    assert wl.load(tmp_path / "s.safetensors").rung == "loops"
+    monkeypatch.undo()
+    again = resolve(RunRequest("softmax", data, wl.TrainConfig(epochs=2), resume=tmp_path / "s.safetensors"))
+    assert again.rung.name == "loops" and again.reason == "it trained the checkpoint"
+    assert resolve(RunRequest("softmax", data, rung="numpy")).reason == "requested"
+    assert resolve(RunRequest("softmax", data, wl.TrainConfig(epochs=1), rung="auto")).rung.name == "numpy"
