@@ -99,26 +99,14 @@ class MLPClassifier(Theirs):
         self._leave("lbfgs needs the loss of all samples at weights of its choice")
         super()._fit_lbfgs(*arguments)
 
-    def _fit_stochastic(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        sample_weight: Any,
-        activations: Any,
-        deltas: Any,
-        coef_grads: Any,
-        intercept_grads: Any,
-        layer_units: list[int],
-        incremental: bool,
-    ) -> None:
+    def _fit_stochastic(self, X: Any, y: np.ndarray, sample_weight: Any, *buffers: Any) -> None:
         """Train: in place of scikit-learn's method of this name."""
+        layer_units, incremental = buffers[-2:]
         self._choose(X, y, sample_weight, layer_units, incremental)
         if self.verbose:
             print(f"Rung {self.rung_}: {self.rung_reason_}")
         if self.rung_ == OWN:
-            super()._fit_stochastic(
-                X, y, sample_weight, activations, deltas, coef_grads, intercept_grads, layer_units, incremental
-            )
+            super()._fit_stochastic(X, y, sample_weight, *buffers)
             return
         if self.early_stopping and incremental:
             raise ValueError("partial_fit does not support early_stopping=True")
