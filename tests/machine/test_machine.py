@@ -118,17 +118,17 @@ def fake_cgroups(folder, monkeypatch, groups, **files):
 )  # fmt: skip
 def test_a_container_s_share_of_time_limits_the_cores(tmp_path, monkeypatch, groups, files, quota, cores):
     fake_cgroups(tmp_path, monkeypatch, groups, **files)
-    assert (cores_of.quota(), cores_of.counted_cores()) == (quota, cores)
+    assert (cores_of.quota(), cores_of.cores()) == (quota, cores)
 
 
 def test_without_cgroups_all_cores_count(tmp_path, monkeypatch):
     fake_cgroups(tmp_path, monkeypatch, "")
     (tmp_path / "groups").unlink()
     assert cores_of.quota() == math.inf
-    assert cores_of.counted_cores() == 64
+    assert cores_of.cores() == 64
 
 
 def test_a_share_of_more_than_the_cores_adds_none(tmp_path, monkeypatch):
     fake_cgroups(tmp_path, monkeypatch, "0::/\n", cpu_0max="900000 100000")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3}, raising=False)
-    assert cores_of.counted_cores() == 2
+    assert cores_of.cores() == 2

@@ -18,7 +18,7 @@ from .array import Array
 from .base import Device, Event, Stream
 from .declarations import signature
 from .kernel import Kernel, Launch
-from .limits import Dim3, Resources
+from .limits import Dim3, LaunchShape, Resources
 
 #: Every array's address is a multiple of ALIGNED, as on a GPU.
 ALIGNED = 512
@@ -112,11 +112,8 @@ class RecordedKernel(Kernel):
         """Any number of blocks: the device that runs the kernel checks them."""
         return self.device.limits.grid[0]
 
-    def _launch(
-        self, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...], arguments: tuple[Any, ...],
-        cooperative: bool, cluster: Dim3,
-    ) -> RecordedLaunch:  # fmt: skip
-        return RecordedLaunch(self, grid, block, shared, cooperative, cluster)
+    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> RecordedLaunch:
+        return RecordedLaunch(self, shape)
 
 
 class RecordingDevice(IdleDevice):

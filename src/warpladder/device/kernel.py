@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from .limits import Dim3, Resources, check, check_together, dim3
+from .limits import Dim3, LaunchShape, Resources, check, check_together, dim3
 from .occupancy import blocks_per_multiprocessor
 from .signature import Signature
 from .source import KernelSource
@@ -37,18 +37,11 @@ class Call(ABC):
 
 
 class Launch(Call):
-    """Launch of a kernel with grid, block, shared memory and arguments: checked once, sent any number of times.
+    """Launch of a kernel with its shape (see `LaunchShape`) and arguments: checked once, sent any number of times."""
 
-    grid, block : (x, y, z) blocks and threads. shared : bytes of dynamic shared memory.
-    cooperative : True if all blocks run concurrently, so that the grid can wait for itself.
-    cluster : (x, y, z) neighbouring blocks that run concurrently and reach each other's shared memory.
-    """
-
-    def __init__(
-        self, kernel: Kernel, grid: Dim3, block: Dim3, shared: int, cooperative: bool = False, cluster: Dim3 = (1, 1, 1)
-    ) -> None:  # fmt: skip
-        self.kernel, self.grid, self.block, self.shared = kernel, grid, block, shared
-        self.cooperative, self.cluster = cooperative, cluster
+    def __init__(self, kernel: Kernel, shape: LaunchShape) -> None:
+        self.kernel, self.shape = kernel, shape
+        self.grid, self.block, self.shared, self.cooperative, self.cluster = shape
 
     @property
     def name(self) -> str:
@@ -81,13 +74,13 @@ class Kernel(ABC):
         cooperative : run all blocks concurrently, for kernels that wait for the whole grid, which must fit the device.
         cluster : blocks in a cluster along x, y and z, which divides the grid.
         """
-        where, size, group = dim3(grid), dim3(block), dim3(cluster)
+        shape = LaunchShape(dim3(grid), dim3(block), shared, cooperative, dim3(cluster))
         packed = self.signature.pack(self.device, arguments)
-        check(self.signature.name, where, size, shared, self.device.limits, self.resources)
-        if cooperative or group != (1, 1, 1):
-            at_once = self.blocks_at_once(size, shared) if cooperative else None
-            check_together(self.signature.name, where, size, shared, group, at_once, self.device.limits)
-        launch = self._launch(where, size, shared, packed, arguments, cooperative, group)
+        check(self.signature.name, shape, self.device.limits, self.resources)
+        if cooperative or shape.cluster != (1, 1, 1):
+            at_once = self.blocks_at_once(shape.block, shared) if cooperative else None
+            check_together(self.signature.name, shape, at_once, self.device.limits)
+        launch = self._launch(shape, packed, arguments)
         launch.touches = touches(self.signature, arguments)
         return launch
 
@@ -97,14 +90,5 @@ class Kernel(ABC):
         return limits.multiprocessors * blocks_per_multiprocessor(block, shared, self.resources, limits)
 
     @abstractmethod
-    def _launch(
-        self,
-        grid: Dim3,
-        block: Dim3,
-        shared: int,
-        packed: tuple[Any, ...],
-        arguments: tuple[Any, ...],
-        cooperative: bool,
-        cluster: Dim3,
-    ) -> Launch:
+    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> Launch:
         """The launch of a call that has passed all checks; it keeps the arrays among `arguments` alive."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import LaunchError
 from ..machine.peaks import Peaks
@@ -66,6 +67,23 @@ class Resources:
     tensor: bool = False
 
 
+class LaunchShape(NamedTuple):
+    """Shape of a launch: (x, y, z) blocks and threads, bytes of dynamic shared memory.
+
+    cooperative : True if all blocks run concurrently, so that the grid can wait for itself.
+    cluster : (x, y, z) neighbouring blocks that run concurrently and reach each other's shared memory.
+    """
+
+    grid: Dim3
+    block: Dim3
+    shared: int
+    cooperative: bool = False
+    cluster: Dim3 = (1, 1, 1)
+
+    def __str__(self) -> str:
+        return f"grid {self.grid}, block {self.block}, {self.shared:,} bytes dynamic"
+
+
 def dim3(size: int | tuple[int, ...]) -> Dim3:
     """A size along x, y and z; missing axes are 1."""
     sizes = (size,) if isinstance(size, int) else tuple(size)
@@ -75,8 +93,9 @@ def dim3(size: int | tuple[int, ...]) -> Dim3:
     return x, y, z
 
 
-def check(kernel: str, grid: Dim3, block: Dim3, shared: int, limits: Limits, resources: Resources) -> None:
+def check(kernel: str, shape: LaunchShape, limits: Limits, resources: Resources) -> None:
     """Raise `LaunchError` for an impossible launch; the message has kernel, grid, block, shared memory and limit."""
+    grid, block, shared, *_ = shape
     threads = math.prod(block)
     total_shared = shared + resources.static_shared
     reason = ""
@@ -106,16 +125,13 @@ def check(kernel: str, grid: Dim3, block: Dim3, shared: int, limits: Limits, res
     if reason:
         raise LaunchError(
             f"kernel {kernel} cannot be launched: {reason} "
-            f"(grid {grid}, block {block}, "
-            f"{shared:,} bytes dynamic and {resources.static_shared:,} static shared memory)"
+            f"({shape} and {resources.static_shared:,} static shared memory)"
         )
 
 
-def check_together(
-    kernel: str, grid: Dim3, block: Dim3, shared: int, cluster: Dim3, at_once: int | None, limits: Limits
-) -> None:
+def check_together(kernel: str, shape: LaunchShape, at_once: int | None, limits: Limits) -> None:
     """Raise `LaunchError` if blocks that must run concurrently cannot; at_once : number of blocks that can."""
-    reason = ""
+    reason, grid, cluster = "", shape.grid, shape.cluster
     if min(cluster) < 1:
         reason = "an empty cluster launches nothing"
     elif math.prod(cluster) > limits.cluster:
@@ -129,7 +145,4 @@ def check_together(
             f"and {limits.device} runs {at_once:,} of them at the same time"
         )
     if reason:
-        raise LaunchError(
-            f"kernel {kernel} cannot be launched: {reason} "
-            f"(grid {grid}, block {block}, {shared:,} bytes dynamic shared memory)"
-        )
+        raise LaunchError(f"kernel {kernel} cannot be launched: {reason} ({shape} shared memory)")

@@ -12,12 +12,7 @@ CGROUPS_OF_PROCESS = Path("/proc/self/cgroup")  # groups of this process
 
 
 def cores() -> int:
-    """Number of cores that this process may use."""
-    return counted_cores()
-
-
-def counted_cores() -> int:
-    """Number of cores in this process's affinity, at most its containers' CPU quota."""
+    """Number of cores that this process may use: those of its affinity, at most its containers' CPU quota."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS and Windows bind no process to cores

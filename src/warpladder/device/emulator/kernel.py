@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import KernelError, Stopped
 from .. import Array, Kernel, Launch, Resources, Stream, TensorMap
 from ..arguments import laid_out
-from ..limits import Dim3
+from ..limits import LaunchShape
 from ..signature import Parameter, Signature
 from ..source import KernelSource
 from .module import EmulatedFunction, multiplies
@@ -52,10 +52,9 @@ class EmulatedLaunch(Launch):
     kernel: EmulatedKernel
 
     def __init__(
-        self, kernel: EmulatedKernel, grid: Dim3, block: Dim3, shared: int, packed: tuple[Any, ...],
-        arguments: tuple[Any, ...], cooperative: bool, cluster: Dim3,
-    ) -> None:  # fmt: skip
-        super().__init__(kernel, grid, block, shared, cooperative, cluster)
+        self, kernel: EmulatedKernel, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]
+    ) -> None:
+        super().__init__(kernel, shape)
         device, function, parameters = kernel.device, kernel.function, kernel.signature.parameters
         held, pointers = laid_out(packed)
         self.arrays = _arrays(parameters, arguments)
@@ -66,8 +65,9 @@ class EmulatedLaunch(Launch):
         self._kept = held, pointers, arguments
         self._record = LaunchRecord(
             function.address, ctypes.addressof(pointers), function.layout, kernel.signature.name.encode(),
-            grid, block, cluster, shared, cooperative, ORDERS.index(device.order), device.seed & 0xFFFFFFFF,
-            device.threads, len(self._views), ctypes.addressof(self._views), function.address, None, device.watched, 0,
+            shape.grid, shape.block, shape.cluster, shape.shared, shape.cooperative, ORDERS.index(device.order),
+            device.seed & 0xFFFFFFFF, device.threads, len(self._views), ctypes.addressof(self._views),
+            function.address, None, device.watched, 0,
         )  # fmt: skip
         self._reference = ctypes.byref(self._record)
         self._run = device.runtime.emu_launch
@@ -132,17 +132,8 @@ class EmulatedKernel(Kernel):
         """True if its machine code, compiled without other kernels, calls a function for tensor cores."""
         return multiplies(self.source, self.signature.name, self.device.mode, self.device.local)
 
-    def _launch(
-        self,
-        grid: Dim3,
-        block: Dim3,
-        shared: int,
-        packed: tuple[Any, ...],
-        arguments: tuple[Any, ...],
-        cooperative: bool,
-        cluster: Dim3,
-    ) -> EmulatedLaunch:
-        return EmulatedLaunch(self, grid, block, shared, packed, arguments, cooperative, cluster)
+    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> EmulatedLaunch:
+        return EmulatedLaunch(self, shape, packed, arguments)
 
 
 def _constants(

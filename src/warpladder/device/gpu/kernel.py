@@ -12,7 +12,7 @@ from cuda.bindings import driver as cuda
 from ...errors import LaunchError
 from .. import Kernel, Launch, Stream
 from ..arguments import laid_out
-from ..limits import Dim3
+from ..limits import Dim3, LaunchShape
 from .driver import FATAL, INVALID_CONTEXT, error, words
 from .program import GpuProgram
 from .properties import PORTABLE_CLUSTER
@@ -26,10 +26,9 @@ class GpuLaunch(Launch):
     """Launch by one call of `cuLaunchKernelEx`: fewer arguments than `cuLaunchKernel`, and less time in Python."""
 
     def __init__(
-        self, kernel: GpuKernel, grid: Dim3, block: Dim3, shared: int, cooperative: bool, cluster: Dim3,
-        packed: tuple[Any, ...], arguments: tuple[Any, ...],
-    ) -> None:  # fmt: skip
-        super().__init__(kernel, grid, block, shared, cooperative, cluster)
+        self, kernel: GpuKernel, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]
+    ) -> None:
+        super().__init__(kernel, shape)
         self.device, self.function = kernel.device, kernel.function
         self.arguments = arguments  # keeps the arrays alive
         self._reference = weakref.ref(self)
@@ -96,36 +95,25 @@ class GpuKernel(Kernel):
     def blocks_at_once(self, block: Dim3, shared: int) -> int:
         """Blocks that the GPU runs at the same time, by the driver's own count."""
         self._allow(shared)
-        occupancy, doing = (
-            cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor,
-            f"count the blocks of {self.signature.name}",
-        )
+        occupancy = cuda.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        doing = f"count the blocks of {self.signature.name}"
         each = self.device.call(occupancy, self.function, math.prod(block), shared, doing=doing)
         return int(each) * self.device.limits.multiprocessors
 
-    def _launch(
-        self,
-        grid: Dim3,
-        block: Dim3,
-        shared: int,
-        packed: tuple[Any, ...],
-        arguments: tuple[Any, ...],
-        cooperative: bool,
-        cluster: Dim3,
-    ) -> GpuLaunch:
-        self._allow(shared)
-        if math.prod(cluster) > PORTABLE_CLUSTER:
+    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> GpuLaunch:
+        self._allow(shape.shared)
+        blocks = math.prod(shape.cluster)
+        if blocks > PORTABLE_CLUSTER:
             self._set(cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
-        launch = GpuLaunch(self, grid, block, shared, cooperative, cluster, packed, arguments)
-        if cluster != (1, 1, 1):
-            wanted = math.prod(grid) // math.prod(cluster) if cooperative else 1
+        launch = GpuLaunch(self, shape, packed, arguments)
+        if shape.cluster != (1, 1, 1):
+            wanted = math.prod(shape.grid) // blocks if shape.cooperative else 1
             occupancy, doing = cuda.cuOccupancyMaxActiveClusters, f"count the clusters of {launch!r}"
             held = int(self.device.call(occupancy, self.function, launch.configs[None], doing=doing))
             if held < wanted:
                 raise LaunchError(
-                    f"kernel {self.signature.name} cannot be launched: {wanted:,} clusters of {cluster} at the same "
-                    f"time, and {self.device.name} holds {held:,} of them "
-                    f"(grid {grid}, block {block}, {shared:,} bytes dynamic shared memory)"
+                    f"kernel {self.signature.name} cannot be launched: {wanted:,} clusters of {shape.cluster} at the "
+                    f"same time, and {self.device.name} holds {held:,} of them ({shape} shared memory)"
                 )
         return launch
 

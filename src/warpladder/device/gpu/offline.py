@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import DeviceError
 from .. import Kernel, Launch, Limits, Stream
 from ..dry_run import IdleDevice, IdleStream
-from ..limits import Dim3
+from ..limits import LaunchShape
 from .program import Capability, NvrtcDevice
 
 #: Limits of a GPU of each architecture, from NVIDIA's documentation.
@@ -39,17 +39,8 @@ class OfflineLaunch(Launch):
 class OfflineKernel(Kernel):
     """Kernel compiled for the architecture."""
 
-    def _launch(
-        self,
-        grid: Dim3,
-        block: Dim3,
-        shared: int,
-        packed: tuple[Any, ...],
-        arguments: tuple[Any, ...],
-        cooperative: bool,
-        cluster: Dim3,
-    ) -> OfflineLaunch:
-        return OfflineLaunch(self, grid, block, shared, cooperative, cluster)
+    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> OfflineLaunch:
+        return OfflineLaunch(self, shape)
 
 
 class OfflineDevice(NvrtcDevice, IdleDevice):
