@@ -173,12 +173,8 @@ def _launch(entry: Any, where: str) -> LaunchRequest:
         raise ConfigError(f"{where} wants to be a table, [[launch]]")
     any_size = (int, str, list)
     kinds: dict[str, Any] = {
-        "kernel": str,
-        "grid": any_size,
-        "block": any_size,
-        "shared": (int, str),
-        "arguments": dict,
-    }
+        "kernel": str, "grid": any_size, "block": any_size, "shared": (int, str), "arguments": dict,
+    }  # fmt: skip
     kinds["cooperative"] = bool
     known = _only(entry, kinds, where)
     for name in ("grid", "block"):

@@ -14,22 +14,7 @@ from .file import check_free, check_writable, load, save
 from .weights import flat_weights, read_weights
 
 __all__ = [
-    "Checkpoint",
-    "DataMark",
-    "EpochLog",
-    "EpochSums",
-    "Score",
-    "check_free",
-    "check_writable",
-    "clean_leftovers",
-    "decode",
-    "differences",
-    "encode",
-    "flat_weights",
-    "load",
-    "net_from_json",
-    "net_to_json",
-    "read_weights",
-    "replacing",
-    "save",
-]
+    "Checkpoint", "DataMark", "EpochLog", "EpochSums", "Score", "check_free", "check_writable", "clean_leftovers",
+    "decode", "differences", "encode", "flat_weights", "load", "net_from_json", "net_to_json", "read_weights",
+    "replacing", "save",
+]  # fmt: skip

@@ -51,21 +51,13 @@ def from_document(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> C
     net, config = net_from_json(document["net"]), _config(document["config"])
     params = {name: array for name, array in tensors.items() if slot_of(name) is None}
     checkpoint = Checkpoint(
-        net=net,
-        config=config,
-        data=_data(document["data"], net),
-        rung=document["rung"],
-        params=_tensors(net, params, "parameters"),
-        slots=_slots(net, config, tensors),
-        epoch=document["epoch"],
-        step=document["step"],
-        sums=_sums(document["sums"]),
-        history=_history(document["history"]),
-        finished=document["finished"],
-        test=None if document["test"] is None else _score(document["test"]),
+        net=net, config=config, data=_data(document["data"], net), rung=document["rung"],
+        params=_tensors(net, params, "parameters"), slots=_slots(net, config, tensors), epoch=document["epoch"],
+        step=document["step"], sums=_sums(document["sums"]), history=_history(document["history"]),
+        finished=document["finished"], test=None if document["test"] is None else _score(document["test"]),
         tuned=plan_from_json(document["tuned"], "tuned") if "tuned" in document else None,
         updates=document.get("updates", 0),
-    )
+    )  # fmt: skip
     _check_position(checkpoint)
     return checkpoint
 
@@ -198,13 +190,9 @@ def _sums(value: Any) -> EpochSums:
 def _history(value: Any) -> tuple[EpochLog, ...]:
     maybe = (float, type(None))
     types = {
-        "epoch": int,
-        "train_loss": maybe,
-        "train_accuracy": maybe,
-        "valid_loss": maybe,
-        "valid_accuracy": maybe,
+        "epoch": int, "train_loss": maybe, "train_accuracy": maybe, "valid_loss": maybe, "valid_accuracy": maybe,
         "seconds": float,
-    }
+    }  # fmt: skip
     if not isinstance(value, list) or not all(_is_record(log, **types) for log in value):
         refuse("is damaged: its history is incomplete")
     return tuple(EpochLog(**log) for log in value)

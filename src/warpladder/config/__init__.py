@@ -95,17 +95,9 @@ class TrainConfig(metaclass=ByName):
         short = (learning_rate, momentum, nesterov, weight_decay, betas, eps)
         changes = {name: value for name, value in zip(SHORT, short, strict=True) if value is not None}
         values = (
-            epochs,
-            batch_size,
-            changed(optimizer, changes),
-            schedule,
-            clip_value,
-            seed,
-            shuffle,
-            drop_last,
-            log_every,
+            epochs, batch_size, changed(optimizer, changes), schedule, clip_value, seed, shuffle, drop_last, log_every,
             loss_every,
-        )
+        )  # fmt: skip
         for field, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, field.name, value)
         self._check()

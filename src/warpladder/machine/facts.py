@@ -32,21 +32,14 @@ def facts(threads: int | None = None) -> dict[str, Any]:
     target, features = llvm_host()
     commit, dirty = _checkout()
     return {
-        "cpu": _cpu(),
-        "target": target,
-        "cores": cores(),
-        "threads": threads,
-        "features": tuple(name for name in FEATURES if name in features),
-        "memory_bytes": memory(),
-        "fma_peak": fma_peak(threads),
-        "bandwidth": bandwidth(threads),
+        "cpu": _cpu(), "target": target, "cores": cores(), "threads": threads,
+        "features": tuple(name for name in FEATURES if name in features), "memory_bytes": memory(),
+        "fma_peak": fma_peak(threads), "bandwidth": bandwidth(threads),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "packages": _versions(),
-        "commit": commit,
-        "dirty": dirty,
+        "python": f"{platform.python_implementation()} {platform.python_version()}", "packages": _versions(),
+        "commit": commit, "dirty": dirty,
         "load_average": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-    }
+    }  # fmt: skip
 
 
 def host() -> tuple[str, tuple[str, ...]]:

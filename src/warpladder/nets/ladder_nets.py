@@ -35,14 +35,9 @@ def mlp10(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
 def cnn(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S1's convolutional net; 50,890 parameters on 28x28 images."""
     layers = (
-        Conv2d(out_channels=16, kernel_size=3),
-        ReLU(),
-        Conv2d(out_channels=32, kernel_size=3),
-        ReLU(),
-        MaxPool2d(2),
-        Flatten(),
-        Linear(out_features=classes),
-    )
+        Conv2d(out_channels=16, kernel_size=3), ReLU(), Conv2d(out_channels=32, kernel_size=3), ReLU(), MaxPool2d(2),
+        Flatten(), Linear(out_features=classes),
+    )  # fmt: skip
     return Net("cnn", in_shape, layers, CrossEntropyLoss())
 
 

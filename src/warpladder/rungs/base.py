@@ -91,13 +91,9 @@ class Rung:
         if not chosen.chosen():
             return plain
         made = replace(
-            plain,
-            name=f"{plain.name}:{chosen}",
-            build=partial(plain.build, options=chosen),
-            unsupported=partial(plain.unsupported, options=chosen),
-            options=chosen,
-            plain=plain,
-        )
+            plain, name=f"{plain.name}:{chosen}", build=partial(plain.build, options=chosen),
+            unsupported=partial(plain.unsupported, options=chosen), options=chosen, plain=plain,
+        )  # fmt: skip
         return made if plain.vary is None else replace(made, **plain.vary(plain, chosen))
 
     @property

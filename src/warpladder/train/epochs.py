@@ -208,15 +208,10 @@ class TrainingLoop:
     def _checkpoint(self) -> Checkpoint:
         net, state = self.trainer.net, self._state()
         return replace(
-            self.start,
-            params=views(net, state.params),
-            slots={name: views(net, state.slot(name)) for name in self.config.optimizer.slots},
-            epoch=self.epoch,
-            step=self.step,
-            sums=self.sums,
-            history=tuple(self.history),
-            tuned=self.trainer.tuned,
-        )
+            self.start, params=views(net, state.params),
+            slots={name: views(net, state.slot(name)) for name in self.config.optimizer.slots}, epoch=self.epoch,
+            step=self.step, sums=self.sums, history=tuple(self.history), tuned=self.trainer.tuned,
+        )  # fmt: skip
 
     def _heed(self) -> None:
         """Stop here if a signal requested it."""

@@ -50,18 +50,9 @@ def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
     part = Net(f"{net.name} up to layer {layer}", net.in_shape, layers, CrossEntropyLoss())
     params = {name: checkpoint.params[name] for name in param_shapes(part)}
     return replace(
-        checkpoint,
-        net=part,
-        params=params,
-        slots={},
-        epoch=0,
-        step=0,
-        updates=0,
-        history=(),
-        finished=True,
-        test=None,
+        checkpoint, net=part, params=params, slots={}, epoch=0, step=0, updates=0, history=(), finished=True, test=None,
         tuned=None,
-    )
+    )  # fmt: skip
 
 
 @contextmanager

@@ -53,15 +53,9 @@ def resumed_start(
     before = converted(before, element)
     finished = before.finished and before.epoch == config.epochs
     return replace(
-        before,
-        net=net,
-        config=config,
-        data=data,
-        rung=rung.name,
-        finished=finished,
-        test=before.test if finished else None,
-        tuned=before.tuned if rung.name == before.rung else None,
-    )
+        before, net=net, config=config, data=data, rung=rung.name, finished=finished,
+        test=before.test if finished else None, tuned=before.tuned if rung.name == before.rung else None,
+    )  # fmt: skip
 
 
 def data_mark(data: Dataset) -> DataMark:

@@ -72,15 +72,10 @@ def described(source: Extraction) -> dict[str, Any]:
     """Description that a file keeps of its features: where they come from. It differs if files do not go together."""
     net = source.checkpoint.net
     return {
-        "format": FORMAT,
-        "net": net.name,
-        "layer": source.layer,
-        "kind": type(net.layers[source.layer]).__name__,
-        "shape": list(layer_shape(net, source.layer)),
-        "data": source.data.name,
-        "class_names": list(label_names(source.data)),
-        "weights": source.mark,
-    }
+        "format": FORMAT, "net": net.name, "layer": source.layer, "kind": type(net.layers[source.layer]).__name__,
+        "shape": list(layer_shape(net, source.layer)), "data": source.data.name,
+        "class_names": list(label_names(source.data)), "weights": source.mark,
+    }  # fmt: skip
 
 
 def _counted(source: Extraction, parts: tuple[str, ...], total: int, report: Report) -> Iterator[np.ndarray]:

@@ -105,17 +105,9 @@ def _timed(device: Device, level: AnyLevel, size: int, best: float | None) -> Ti
     rate = 2 * size**3 / seconds
     of_best = best / seconds if best else None
     return Timed(
-        level.name,
-        level.precision.name,
-        size,
-        seconds,
-        tuple(samples),
-        rate,
-        level.predicted,
-        rate / _peak(device, level),
-        of_best,
-        max(errors),
-    )
+        level.name, level.precision.name, size, seconds, tuple(samples), rate, level.predicted,
+        rate / _peak(device, level), of_best, max(errors),
+    )  # fmt: skip
 
 
 def _peak(device: Device, level: AnyLevel) -> float:

@@ -118,16 +118,7 @@ class SplitStaying(TensorLevel):
         of_a = [device.tensor_map(half, self.tile[0], columns=k) for half in (a_high, a_low)]
         of_b = [device.tensor_map(half, TERMS, columns=n) for half in (b_high, b_low)]
         product = device.kernel(self.path, "product").bind(
-            _staying(self, device, m, n),
-            self.threads,
-            *of_a,
-            a_exponents,
-            *of_b,
-            b_exponents,
-            c,
-            m,
-            n,
-            k,
+            _staying(self, device, m, n), self.threads, *of_a, a_exponents, *of_b, b_exponents, c, m, n, k,
             shared=self.shared,
-        )
+        )  # fmt: skip
         return [*launches, product]

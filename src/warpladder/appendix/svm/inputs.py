@@ -58,13 +58,9 @@ def of_file(file: FeatureFile, part: str) -> FeaturePart:
     file.check()
     names = tuple(map(str, file.document.get("class_names", ())))
     return FeaturePart(
-        f"{file.path}, {part}",
-        file.parts[part][1],
-        labels,
-        lambda: file.batches(part),
-        names,
+        f"{file.path}, {part}", file.parts[part][1], labels, lambda: file.batches(part), names,
         str(file.document.get("weights", "")),
-    )
+    )  # fmt: skip
 
 
 def of_extraction(source: Extraction, part: str) -> FeaturePart:
@@ -80,13 +76,9 @@ def of_extraction(source: Extraction, part: str) -> FeaturePart:
         lacks = "labels" if source.samples(part) else "samples"
         raise DataError(f"{source.data.name}: has no {part} {lacks}, which a classifier needs")
     return FeaturePart(
-        f"{source.data.name}, {part}",
-        source.width,
-        labels,
-        lambda: source.batches(part),
-        label_names(source.data),
+        f"{source.data.name}, {part}", source.width, labels, lambda: source.batches(part), label_names(source.data),
         source.mark,
-    )
+    )  # fmt: skip
 
 
 def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = None) -> FeaturePart:

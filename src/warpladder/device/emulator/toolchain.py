@@ -34,16 +34,9 @@ LIBRARIES = Cache("emulator", "emulated kernels", "every start compiles them aga
 # rest, -g1 keeps the lines and the calls that were inlined there; variables, which are not needed, take a
 # fifth of the time that a kernel takes to compile.
 _ALWAYS = (
-    "-std=gnu++20",
-    "-fPIC",
-    "-fvisibility=hidden",
-    "-fno-gnu-unique",
-    "-fno-strict-aliasing",
-    "-gdwarf-4",
-    "-g1",
-    "-pthread",
-    "-w",
-)
+    "-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-gdwarf-4", "-g1",
+    "-pthread", "-w",
+)  # fmt: skip
 #: The switch of stacks pushes where a function without calls would keep its variables.
 _NO_RED_ZONE = ("-mno-red-zone",) if platform.machine() in ("x86_64", "AMD64") else ()
 _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
@@ -146,15 +139,9 @@ _temporary: list[tempfile.TemporaryDirectory] = []
 def runtime(mode: str) -> Path:
     """The library that kernels of this mode are linked with."""
     command = [
-        *_ALWAYS,
-        "-g0",
-        "-O2",
-        "-ftls-model=initial-exec",
-        *_NO_RED_ZONE,
-        *_RUNTIME_FLAGS[mode],
-        "-shared",
+        *_ALWAYS, "-g0", "-O2", "-ftls-model=initial-exec", *_NO_RED_ZONE, *_RUNTIME_FLAGS[mode], "-shared",
         str(RUNTIME / "runtime.cpp"),
-    ]
+    ]  # fmt: skip
     name = f"runtime-{mode}-{_key(mode, *command)}.so"
     return _made(name, [*command, f"-Wl,-soname,{name}"], "the emulator's own runtime")
 

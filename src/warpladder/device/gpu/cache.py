@@ -15,13 +15,9 @@ from .. import KernelSource, Resources
 from .compile import OPTIONS, Binary, compile, header_folders, version
 
 CUBINS = Cache(
-    "cubin",
-    "compiled kernels",
-    "every start compiles them again",
-    mark=b"warpladder cubin 2\n",
-    suffix=".cubin",
+    "cubin", "compiled kernels", "every start compiles them again", mark=b"warpladder cubin 2\n", suffix=".cubin",
     limits=CacheLimits(size=256 << 20),
-)
+)  # fmt: skip
 
 
 def compiled(source: KernelSource, names: tuple[str, ...], arch: str) -> Binary:

@@ -54,15 +54,10 @@ class SklearnTrainer(Trainer):
         self.blas = ThreadpoolController()
         named = [place for place in param_slices(net) if len(place.shape) > 1]
         self.model = Recorder(
-            hidden_layer_sizes=tuple(place.shape[0] for place in named[:-1]),
-            alpha=0.0,
-            batch_size=1,
-            learning_rate_init=config.learning_rate,
-            **solver(config.optimizer),
-            shuffle=False,
-            tol=0.0,
+            hidden_layer_sizes=tuple(place.shape[0] for place in named[:-1]), alpha=0.0, batch_size=1,
+            learning_rate_init=config.learning_rate, **solver(config.optimizer), shuffle=False, tol=0.0,
             n_iter_no_change=np.inf,
-        )
+        )  # fmt: skip
         self.model.log, self.step = [], 0
         features, classes = named[0].shape[1], np.arange(net.out_shape[0])
         # it allocates when it first sees samples; set_state overwrites what it learns from this one

@@ -69,14 +69,9 @@ def build(net: Net, config: TrainConfig, state: State, options: TorchOptions = T
         from .loader import LoaderTrainer
 
         return LoaderTrainer(
-            net,
-            config,
-            state,
-            device=device,
-            threads=options.threads,
-            workers=options.workers,
+            net, config, state, device=device, threads=options.threads, workers=options.workers,
             pin_memory=options.pin_memory,
-        )
+        )  # fmt: skip
     from .trainer import TorchTrainer
 
     last = options.images == "last"

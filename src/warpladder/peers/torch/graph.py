@@ -241,13 +241,9 @@ class GraphTrainer(Trainer):
         def one(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
             with torch.no_grad():
                 return fast(
-                    self.params,
-                    self.slots,
-                    x,
-                    y,
-                    row,
+                    self.params, self.slots, x, y, row,
                     None if self.scale is None else (self.scale.scale, self.scale.steps),
-                )
+                )  # fmt: skip
 
         return one
 

@@ -61,17 +61,13 @@ class Chain:
             w, dw = (tuple(views[name] for name in names if name in views) for views in (params, grads))
             updates = update is not None and bool(names) and kind.updates_in_place(part)
             operands = Operands(
-                self._buffers(number, w, dw),
-                w,
-                dw,
-                samples=samples if part.gathers else None,
+                self._buffers(number, w, dw), w, dw, samples=samples if part.gathers else None,
                 target=arrays.labels if part.gathers or labelled else arrays.x if part.turns else None,
-                log=log if part.turns else None,
-                update=update(names) if update is not None and updates else None,
+                log=log if part.turns else None, update=update(names) if update is not None and updates else None,
                 masks_dx=boundaries.fuses_relu(number),
                 dy_is_masked=number + 1 < len(boundaries.cut) and boundaries.fuses_relu(number + 1),
                 previous=self.segments[-1] if self.segments and self.segments[-1].layers else None,
-            )
+            )  # fmt: skip
             self.segments.append(kind(device, part, operands, block_size))
             self.updated.update(names if self.segments[-1].update is not None else ())
 

@@ -147,14 +147,9 @@ class TileChoice(Choice[TilePlan]):
 
     def record(self, variant: TilePlan) -> ProductPlan:
         return ProductPlan(
-            self.layer,
-            type(self.op).__name__,
-            self.product,
-            self.n,
-            astuple(variant.tile),
-            variant.depth,
+            self.layer, type(self.op).__name__, self.product, self.n, astuple(variant.tile), variant.depth,
             variant.parts,
-        )
+        )  # fmt: skip
 
     def matches(self, record: Record) -> bool:
         return isinstance(record, ProductPlan) and (record.layer, record.product, record.samples) == (

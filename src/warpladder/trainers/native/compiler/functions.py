@@ -25,12 +25,8 @@ from .machine_code import CompiledFunction, MachineCode
 
 #: as in C: a division by zero gives an infinity and raises nothing
 _OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "error_model": "numpy",
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-    "_nrt": False,
-}
+    "nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False,
+}  # fmt: skip
 
 #: argument types of an operation: its operands, `NativeMemory.table`, and its work
 OPERATION = (

@@ -44,17 +44,9 @@ def run(it, sections, work, end, workers):  # type: ignore[no-untyped-def]
         for part in range(work.part, end):
             thread = work.thread + part - work.part
             own = BlockWork(
-                work.slot,
-                thread,
-                part,
-                work.parts,
-                work.first,
-                work.n,
-                work.add,
-                work.step,
-                work.inverse,
+                work.slot, thread, part, work.parts, work.first, work.n, work.add, work.step, work.inverse,
                 work.settings,
-            )
+            )  # fmt: skip
             loss, correct = call_at(row[0], cut(row, 1, at.ROW - 1), memory, own)
             if loss != 0 or correct != 0:
                 doubles(memory, LOSS, thread)[work.step] += loss
