@@ -54,6 +54,7 @@ class Bug:
     array: str = ""
     asan: bool = False
     shared: int = 0
+    cooperative: bool = False
     also: tuple[str, ...] = ()
 
     @property
@@ -116,6 +117,7 @@ BUGS = (
     Bug("tree_without_barriers", 1, 128, (floats(128), zeros(1)), "race", "part"),
     Bug("last_warp_without_sync", 1, 128, (floats(128), zeros(1)), "race", "part"),
     Bug("volatile_warp", 1, 64, (floats(64), zeros(1)), "race", "part"),
+    Bug("flag_before_the_number", 1, 64, (floats(1), zeros(1)), "race", "slot"),
     Bug("missing_syncwarp", 1, 128, (floats(128), zeros(128)), "race", "kept"),
     Bug("half_a_warp", 1, 32, (floats(32), zeros(32)), "race", "kept"),
     Bug("one_buffer_for_two", 1, 64, (floats(256), zeros(64), 4), "race", "buffer", also=("uninitialised",)),
@@ -148,9 +150,11 @@ BUGS = (
     Bug("last_block_without_fence", 8, 32, (floats(8), zeros(8), zeros(1, np.uint32), zeros(1)), "race", "part"),
     Bug("fence_too_narrow", 8, 32, (floats(8), zeros(8), zeros(1, np.uint32), zeros(1)), "race", "part"),
     Bug("atomic_too_narrow", 8, 32, (ints(256), zeros(1, np.int32)), "race", "total"),
+    Bug("polled_too_early", 4, 32, (floats(128), zeros(1, np.int32)), "race", "x", cooperative=True),
     Bug("neighbours_border", 4, 32, (floats(128),), "race", "x"),
     Bug("fence_of_one", 8, 32, (floats(256), zeros(256), zeros(1, np.uint32), zeros(32)), "race", "part"),
     Bug("flag_that_nobody_sets", 2, 32, (zeros(1, np.int32),), "deadlock"),
+    Bug("flag_after_the_barrier", 1, 64, (zeros(1, np.int32),), "deadlock"),
     Bug("lock_taken_twice", 1, 1, (zeros(1, np.int32), zeros(1, np.int32)), "deadlock"),
     Bug("divide_by_zero", 1, 32, (ints(32), zeros(32, np.int32), 0), "trap", asan=True),
     Bug("assertion", 1, 32, (ints(32), zeros(32, np.int32)), "trap"),
@@ -213,7 +217,8 @@ def send(device: EmulatedDevice, bug: Bug) -> list[np.ndarray]:
         elif isinstance(argument, Unwritten):
             argument = device.empty(argument.shape, argument.dtype)
         arguments.append(argument)
-    device.kernel(bug.path, bug.kernel).bind(bug.grid, bug.block, *arguments, shared=bug.shared).send()
+    kernel = device.kernel(bug.path, bug.kernel)
+    kernel.bind(bug.grid, bug.block, *arguments, shared=bug.shared, cooperative=bug.cooperative).send()
     return [argument.download() for argument in arguments if hasattr(argument, "download")]
 
 

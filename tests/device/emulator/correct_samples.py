@@ -133,11 +133,24 @@ def bytes_of_threads(b: Bench) -> None:
 
 @case
 def handshake(b: Bench) -> None:
-    if b.device.mode == "asan":
-        return  # it does not see volatile accesses, and would run the waiting thread for ever
     out = b.device.empty((1,))
     b.send("block", "handshake", 1, 64, b.put(X[:1]), out, b.zeros(1, dtype=np.int32))
     equal(out, X[:1])
+
+
+@case
+def specialised(b: Bench) -> None:
+    out = b.device.empty((2, 5))
+    b.send("block", "specialised", 2, 96, b.put(X[:5]), out, 5)
+    equal(out, np.stack([X[:5], X[:5]]))
+
+
+@case
+def mirror_by_hand(b: Bench) -> None:
+    x = I[:256].astype(np.float32)
+    held = b.put(x)
+    b.send("grid", "mirror_by_hand", 4, 64, held, b.zeros(1, dtype=np.int32), 256, cooperative=True)
+    equal(held, 2 * (x + x[::-1]))
 
 
 @case

@@ -42,9 +42,11 @@ _NO_RED_ZONE = ("-mno-red-zone",) if platform.machine() in ("x86_64", "AMD64") e
 _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)}
 #: Call-outs before each access, which our own runtime answers; volatile ones apart.
 _CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
+#: Flags of sources with volatile accesses, with which threads may poll; the checker's call-outs see these anyway.
+_POLLS = {"fast": _CALLOUTS, "asan": ("-fsanitize-coverage=trace-pc",)}
 #: Of builds that fill local variables: without passes that replace a missing value by any, often the useful, value.
 FILLED_FLAGS = ("-O1", "-fno-tree-ccp", "-fno-tree-fre", "-fno-tree-copy-prop")
-_VOLATILE = re.compile(r"(?<!asm )(?<!asm)\bvolatile\b")
+_VOLATILE = re.compile(r"(?<!asm )(?<!asm)\b(?:volatile|__ldcv)\b")
 _KERNEL_FLAGS = {
     # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them, which below -O2 is one
     # of the expensive optimizations. -O3 takes two thirds more time to compile a kernel, and what it gains is a tenth
@@ -174,7 +176,7 @@ def kept(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
 
 
 def _flags(text: str, mode: str, extra: tuple[str, ...]) -> list[str]:
-    polls = _CALLOUTS if mode == "fast" and _VOLATILE.search(text) else ()  # a thread that waits must let others run
+    polls = _POLLS.get(mode, ()) if _VOLATILE.search(text) else ()  # a thread that waits must let others run
     return [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], *extra, *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
 
 

@@ -40,6 +40,19 @@ extern "C" __global__ void atomic_too_narrow(const int* x, int* total) {
     atomicAdd_block(total, x[blockIdx.x * 32 + threadIdx.x]);  // <-
 }
 
+// A barrier of the whole grid, made by hand, after which x is read that another block still writes.
+extern "C" __global__ void polled_too_early(float* x, volatile int* arrived) {
+    const int i = blockIdx.x * 32 + threadIdx.x;
+    if (threadIdx.x == 0) {
+        atomicAdd(const_cast<int*>(arrived), 1);
+        while (*arrived < int(gridDim.x)) {
+        }
+        __threadfence();
+    }
+    __syncthreads();
+    x[i] += x[(i + 32) % (32 * gridDim.x)];  // <-
+}
+
 // A block reads what its neighbour writes in the same launch.
 extern "C" __global__ void neighbours_border(float* x) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -7,6 +7,15 @@ extern "C" __global__ void flag_that_nobody_sets(int* flag) {
     if (threadIdx.x == 0) atomicExch(flag, 1);
 }
 
+// The first warp polls a flag that the second one sets after a barrier, which waits for the first warp.
+extern "C" __global__ void flag_after_the_barrier(volatile int* flag) {
+    if (threadIdx.x < 32)
+        while (*flag == 0) {  // <-
+        }
+    __syncthreads();  // <-
+    if (threadIdx.x == 32) *flag = 1;
+}
+
 // A lock that is taken twice by the same thread.
 extern "C" __global__ void lock_taken_twice(int* lock, int* counter) {
     while (atomicCAS(lock, 0, 1) != 0) {

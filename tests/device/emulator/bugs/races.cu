@@ -81,6 +81,23 @@ extern "C" __global__ void volatile_warp(const float* x, float* y) {
     if (t == 0) y[0] = part[0];  // <-
 }
 
+// The second warp sets the flag before the number: the first one, which polls it, may read either.
+extern "C" __global__ void flag_before_the_number(const float* x, float* y) {
+    __shared__ volatile int full;
+    __shared__ float slot;
+    if (threadIdx.x == 0) full = 0, slot = 0.0f;
+    __syncthreads();
+    if (threadIdx.x == 32) {
+        full = 1;
+        slot = x[0];  // <-
+    }
+    if (threadIdx.x == 0) {
+        while (full == 0) {
+        }
+        y[0] = slot;  // <-
+    }
+}
+
 // A warp hands numbers on through shared memory: the second exchange overtakes the first.
 extern "C" __global__ void missing_syncwarp(const float* x, float* y) {
     __shared__ float kept[4][32];

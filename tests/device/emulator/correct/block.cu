@@ -139,6 +139,35 @@ extern "C" __global__ void handshake(const float* x, float* y, volatile int* fla
     }
 }
 
+// After a barrier that frees both, the first warp polls shared flags that the second one sets, and the other way round.
+extern "C" __global__ void specialised(const float* x, float* y, int rounds) {
+    __shared__ volatile int full;
+    __shared__ int empty;
+    __shared__ float slot;
+    const int t = threadIdx.x;
+    if (t == 0) full = 0, empty = 1;
+    __syncthreads();
+    if (t == 32)
+        for (int i = 0; i < rounds; ++i) {
+            while (atomicCAS(&empty, 1, 0) != 1) {
+            }
+            __threadfence_block();
+            slot = x[i];
+            __threadfence_block();
+            full = i + 1;
+        }
+    if (t == 0)
+        for (int i = 0; i < rounds; ++i) {
+            while (full != i + 1) {
+            }
+            __threadfence_block();
+            y[blockIdx.x * rounds + i] = slot;
+            __threadfence_block();
+            atomicExch(&empty, 1);
+        }
+    __syncthreads();
+}
+
 // A struct with bytes between its members, member by member and as a whole.
 struct Sparse {
     float value;

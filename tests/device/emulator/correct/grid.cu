@@ -135,6 +135,29 @@ extern "C" __global__ void normalise(float* x, float* part, int n) {
     for (int i = first; i < n; i += gridDim.x * 64) x[i] /= total;
 }
 
+// A barrier of the whole grid, made by hand: a block's first thread counts it and polls, past every cache.
+extern "C" __global__ void mirror_by_hand(float* x, volatile int* arrived, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int round = 1; round <= 2; ++round) {
+        const float other = x[n - 1 - i];
+        for (int half = 0; half < 2; ++half) {
+            __threadfence();
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                const int all = (2 * round - 1 + half) * int(gridDim.x);
+                atomicAdd(const_cast<int*>(arrived), 1);
+                if (half) while (__ldcv(const_cast<const int*>(arrived)) < all) {
+                }
+                else while (*arrived < all) {
+                }
+                __threadfence();
+            }
+            __syncthreads();
+            if (!half) x[i] += other;
+        }
+    }
+}
+
 // Blocks of a cluster read each other's shared memory.
 extern "C" __global__ void cluster_sum(const float* x, float* y) {
     __shared__ float mine[32];

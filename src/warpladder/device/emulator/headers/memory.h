@@ -2,16 +2,21 @@
 #pragma once
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 #include "interface.h"
 
+// Threads may poll by it: a volatile access.
+template <class T> EMU_INLINE T __ldcv(const T* address) {
+    if constexpr (std::is_scalar_v<T>) return *static_cast<const volatile T*>(address);
+    else return *address;
+}
 #define EMU_LOAD(name) template <class T> EMU_INLINE T name(const T* address) { return *address; }
 EMU_LOAD(__ldg)
 EMU_LOAD(__ldca)
 EMU_LOAD(__ldcg)
 EMU_LOAD(__ldcs)
 EMU_LOAD(__ldlu)
-EMU_LOAD(__ldcv)
 #undef EMU_LOAD
 #define EMU_STORE(name) template <class T, class V> EMU_INLINE void name(T* address, V value) { *address = value; }
 EMU_STORE(__stwb)

@@ -16,6 +16,16 @@ void poll(Thread& me, const void* address, unsigned size, const void* code) {
 
 }  // namespace emu
 
+#ifdef EMU_ASAN
+// g++ has no call-outs before volatile accesses next to AddressSanitizer. In sources that have some it calls this in each
+// basic block, and a thread that has run many lets others run: it may poll.
+EMU_EXPORT void __sanitizer_cov_trace_pc() {
+    if (!emu::current) return;
+    emu::Worker& worker = *emu::worker_here;
+    if (!worker.combining && ++worker.basic_blocks % 1024 == 0) worker.give_way(emu::self());
+}
+#endif
+
 // In the fast mode only volatile accesses matter; sources that have some are compiled with call-outs for them.
 #if !defined(EMU_CHECK) && !defined(EMU_ASAN)
 #define EMU_CALLER __builtin_return_address(0)

@@ -89,8 +89,10 @@ bool Worker::complete(Block& block, Thread& leader, Thread* me, Combine combine)
     }
     progress();
     warp.waiting &= ~need;
+    combining = true;
     if (combine) combine(payloads);
     else checker.sync_warp(block, first, need);
+    combining = false;
     unsigned order[32], n = 0;
     for (unsigned left = need; left; left &= left - 1) order[n++] = first + unsigned(__builtin_ctz(left));
     bool at_once = me && run->launch.order == forward;  // the last to arrive need not wait for its turn

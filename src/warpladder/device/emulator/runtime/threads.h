@@ -21,6 +21,24 @@ struct Warp {
     unsigned exist, waiting, done;  // a bit for each lane
 };
 
+// Threads that may run, first in, first out; each is in it once at most.
+class Queue {
+  public:
+    void shape(unsigned threads) {
+        slots_.resize(1);
+        while (slots_.size() < threads + 1) slots_.resize(2 * slots_.size());
+        clear();
+    }
+    void clear() { head_ = tail_ = 0; }
+    bool empty() const { return head_ == tail_; }
+    void push(unsigned thread) { slots_[tail_++ & (slots_.size() - 1)] = thread; }
+    unsigned pop() { return slots_[head_++ & (slots_.size() - 1)]; }
+
+  private:
+    std::vector<unsigned> slots_;
+    unsigned head_ = 0, tail_ = 0;
+};
+
 struct Block : BlockView {
     Worker* worker = nullptr;
     unsigned linear = 0;  // number in the grid
@@ -42,9 +60,8 @@ struct Block : BlockView {
     std::vector<Warpgroup> warpgroups;           // if one has begun products
     std::vector<Products> products;              // of each thread, if one has begun products
 
-    // Threads that were woken one by one, in a ring.
-    std::vector<unsigned> ring;
-    unsigned head = 0, tail = 0;
+    Queue woken;    // one by one, by a collective or a phase
+    Queue patient;  // threads that poll, or whose time is over: all others go first
 
     void shape(dim3 to) {
         unsigned threads_now = to.x * to.y * to.z;
@@ -61,13 +78,14 @@ struct Block : BlockView {
         first = reinterpret_cast<char*>(threads.data());
         stride = sizeof(Thread);
         order = arrangement.data();
-        unsigned slots = 1;
-        while (slots < count + 1) slots *= 2;
-        ring.resize(slots);
+        woken.shape(count);
+        patient.shape(count);
     }
 
     void begin(unsigned how, unsigned seed) {
-        begun = released = arrived = votes = head = tail = grid_arrived = 0;
+        begun = released = arrived = votes = grid_arrived = 0;
+        woken.clear();
+        patient.clear();
         live = count, released = count, mixed = false, calm = true;
         if (copying) for (auto& mine : copies) mine.clear();
         copying = false;
@@ -101,7 +119,12 @@ struct Block : BlockView {
 
     void wake(Thread& thread) {
         thread.state = State::ready;
-        ring[tail++ & (ring.size() - 1)] = thread.linear;
+        woken.push(thread.linear);
+    }
+    // Lets all others run before this thread goes on: it may wait for any of them.
+    void rest(Thread& thread) {
+        thread.state = State::ready;
+        patient.push(thread.linear);
     }
 
     // Next thread to run; threads that have not begun come first, so that all get to the next barrier.
@@ -111,12 +134,12 @@ struct Block : BlockView {
             thread.stack = nullptr;  // it has none yet
             return &thread;
         }
-        if (head != tail) return &threads[ring[head++ & (ring.size() - 1)]];
+        if (!woken.empty()) return &threads[woken.pop()];
         while (released < count) {
             Thread& thread = threads[order[released++]];
             if (thread.state == State::at_barrier) return &thread;
         }
-        return nullptr;
+        return patient.empty() ? nullptr : &threads[patient.pop()];
     }
 
     // Lets all threads at a barrier go on.

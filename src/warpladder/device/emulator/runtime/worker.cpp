@@ -226,7 +226,11 @@ void Worker::yield(Thread& me) {
         if (now - idle_since > std::chrono::milliseconds(200)) fail(deadlock(*this));
         std::this_thread::yield();
     }
-    stirred(me).wake(me);
+    give_way(me);
+}
+
+void Worker::give_way(Thread& me) {
+    stirred(me).rest(me);
     turn = turn + 1 == resident ? 0 : turn + 1;
     suspend(me);
 }

@@ -21,6 +21,8 @@ struct Worker {
     Stack* entered = nullptr;     // a stack that begins,
     Thread* beginning = nullptr;  // and the thread that begins on it
     unsigned idle = 0;     // yields since the last progress
+    unsigned basic_blocks = 0;  // that were run (asan)
+    bool combining = false;     // a collective's results are being computed
     std::chrono::steady_clock::time_point idle_since;
 
     void work(Run& now);
@@ -31,7 +33,8 @@ struct Worker {
     void grid_barrier(Thread& me, const char* file, int line);
     void collective(Thread& me, unsigned mask, void* payload, Combine combine, const char* name, const char* file,
         int line);
-    void yield(Thread& me);
+    void yield(Thread& me);     // it polls: a deadlock, if nothing changes for long
+    void give_way(Thread& me);  // all others run first
     void phase(Thread& me, void* barrier, unsigned parity, const char* file, int line);
     void products(Thread& me, unsigned pending, const char* file, int line);
     void progress();
