@@ -61,7 +61,9 @@ def test_they_compile_and_fit(arch: str, level: TensorLevel) -> None:
     for m, n, k in ((256, 256, 256), (131, 77, 93)):
         a, b = (device.array(level.stored(np.zeros(shape, np.float32))) for shape in ((m, k), (k, n)))
         launches = level.bind(device, a, b, device.empty((m, n)))
-        assert any(launch.kernel.tensor for launch in launches), "the assembler's text has neither mma nor wgmma"
+        assert any(launch.kernel.uses_tensor_cores for launch in launches), (
+            "the assembler's text has neither mma nor wgmma"
+        )
         for launch in launches:
             taken = launch.kernel.resources
             assert (taken.spill_stores, taken.spill_loads, taken.local) == (0, 0, 0)
@@ -266,7 +268,7 @@ def test_the_five_nets_multiply_in_tensor_core_instructions(net: nets.Net, preci
             assert share is not None and 0.95 <= share <= 1
             calls = [call for call in trainer.program(full(trainer)) if isinstance(call, Launch)]
             told.append(
-                {call.name.partition("<")[0]: call.kernel.tensor for call in calls}
+                {call.name.partition("<")[0]: call.kernel.uses_tensor_cores for call in calls}
             )  # Hopper has tiles of its own
     assert told[0] == told[-1] and any(told[0].values()) and not all(told[0].values())
 

@@ -132,9 +132,9 @@ def test_both_kinds_of_instructions_are_known(name: str) -> None:
     device = EmulatedDevice()
     level, plain = next(each for each in TENSOR_LEVELS if each.name == name), LEVELS[0]
     a, b = (device.array(level.stored(np.zeros((128, 128), np.float32))) for _ in range(2))
-    assert any(launch.kernel.tensor for launch in level.bind(device, a, b, device.empty((128, 128))))
+    assert any(launch.kernel.uses_tensor_cores for launch in level.bind(device, a, b, device.empty((128, 128))))
     floats = [device.zeros((32, 32)) for _ in range(3)]
-    assert not any(launch.kernel.tensor for launch in plain.bind(device, *floats))
+    assert not any(launch.kernel.uses_tensor_cores for launch in plain.bind(device, *floats))
 
 
 def test_profiles_tell_it_in_a_file_and_on_the_terminal(

@@ -621,13 +621,13 @@ def test_both_kinds_of_pools_give_a_tie_to_the_first_in_jax(size: int, k: int) -
     jnp = pytest.importorskip("jax.numpy")
     from jax import vjp
 
-    from warpladder.peers.jax.steps import pool, pool_apart
+    from warpladder.peers.jax.steps import pool, pool_windows
 
     rng = np.random.default_rng(0)
     x = jnp.asarray(
         rng.integers(0, 3, (4, size, size, 5)), jnp.bfloat16
     )  # of three numbers most windows hold two that are equal
-    (a, back_a), (b, back_b) = vjp(lambda x: pool(x, k, k), x), vjp(lambda x: pool_apart(x, k), x)
+    (a, back_a), (b, back_b) = vjp(lambda x: pool(x, k, k), x), vjp(lambda x: pool_windows(x, k), x)
     dy = jnp.asarray(rng.integers(1, 9, a.shape), jnp.bfloat16)
     assert np.array_equal(a, b)
     assert np.array_equal(back_a(dy)[0], back_b(dy)[0])

@@ -50,8 +50,8 @@ def test_logs_of_steps_are_of_one_kind() -> None:
     size = np.array([8, 8, 3])
     log = StepLog.without_loss(size)
     assert not log.has_loss and len(log.loss) == len(log.correct) == 0 and log.size is size
-    assert [(each.has_loss, each.size.tolist()) for each in log.apart()] == [(False, [8]), (False, [8]), (False, [3])]
-    again = StepLog.joined(log.apart())
+    assert [(each.has_loss, each.size.tolist()) for each in log.by_step()] == [(False, [8]), (False, [8]), (False, [3])]
+    again = StepLog.joined(log.by_step())
     assert not again.has_loss and again.size.tolist() == [8, 8, 3] and len(again.loss) == 0
     with pytest.raises(ValueError, match="not of one epoch"):
         StepLog.joined([log, StepLog(np.zeros(1), np.zeros(1, np.int64), np.ones(1, np.int64))])

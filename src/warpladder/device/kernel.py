@@ -58,9 +58,9 @@ class Kernel(ABC):
         self.device, self.source, self.signature, self.resources = device, source, signature, resources
 
     @property
-    def tensor(self) -> bool:
+    def uses_tensor_cores(self) -> bool:
         """True if the compiled code multiplies on tensor cores."""
-        return self.resources.tensor
+        return self.resources.uses_tensor_cores
 
     def bind(
         self, grid: int | tuple[int, ...], block: int | tuple[int, ...], *arguments: Any,

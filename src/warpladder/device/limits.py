@@ -55,7 +55,7 @@ class Limits:
 class Resources:
     """Needs of a compiled kernel: registers of a thread, bytes of static shared and local (spilled) memory.
 
-    threads_per_block : most threads of a block. tensor : True if it multiplies on tensor cores.
+    threads_per_block : most threads of a block.
     """
 
     registers: int = 0
@@ -64,7 +64,7 @@ class Resources:
     spill_stores: int = 0
     spill_loads: int = 0
     threads_per_block: int = 1024
-    tensor: bool = False
+    uses_tensor_cores: bool = False
 
 
 class LaunchShape(NamedTuple):

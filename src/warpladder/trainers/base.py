@@ -56,7 +56,7 @@ class StepLog:
             raise ValueError("steps with losses and steps without are not of one epoch")
         return cls(loss, correct, size, has_loss=logs[0].has_loss)
 
-    def apart(self) -> list[StepLog]:
+    def by_step(self) -> list[StepLog]:
         """A log for each step."""
         if not self.has_loss:
             return [StepLog.without_loss(self.size[i : i + 1]) for i in range(len(self.size))]

@@ -88,7 +88,7 @@ class GraphedTrainer(KernelTrainer):
                     self.rewind()
                 self._upload_settings(0, count)
                 self._send((self.batch, has_loss), count)
-                logs += self._finished(0, np.full(count, self.batch), has_loss).apart()
+                logs += self._finished(0, np.full(count, self.batch), has_loss).by_step()
                 left -= count
         return logs
 

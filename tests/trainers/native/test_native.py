@@ -180,7 +180,7 @@ def test_padding_stays_zero(optimizer: Optimizer) -> None:
 def test_what_is_fused() -> None:
     enter, nodes = fuse(nets.autoencoder())
     assert enter == 0
-    assert [(type(node.layer).__name__, node.relu, node.folded) for node in nodes] == [
+    assert [(type(node.layer).__name__, node.has_relu, node.is_folded) for node in nodes] == [
         ("Conv2d", True, False),
         ("MaxPool2d", False, False),
         ("Conv2d", True, False),
@@ -195,7 +195,7 @@ def test_what_is_fused() -> None:
         (Upsample2d(scale_factor=2), Conv2d(out_channels=2, kernel_size=3), Flatten(), Linear(out_features=2)),
         CrossEntropyLoss(),
     )
-    assert not any(node.folded for node in fuse(net)[1])  # no padding: another operation
+    assert not any(node.is_folded for node in fuse(net)[1])  # no padding: another operation
 
 
 def test_nothing_is_allocated_by_a_step() -> None:

@@ -115,7 +115,7 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
         return unit(source, name)
 
     def is_compiled(self, unit: EmulatedUnit) -> bool:
-        return unit.kept(self.mode, self.local)
+        return unit.is_compiled(self.mode, self.local)
 
     def compile_unit(self, unit: EmulatedUnit) -> Path:
         return unit.library(self.mode, self.local)

@@ -128,7 +128,7 @@ class EmulatedKernel(Kernel):
         self.constants = _constants(device, source, function)
 
     @property
-    def tensor(self) -> bool:
+    def uses_tensor_cores(self) -> bool:
         """True if its machine code, compiled without other kernels, calls a function for tensor cores."""
         return multiplies(self.source, self.signature.name, self.device.mode, self.device.local)
 

@@ -14,7 +14,7 @@ from ..declarations import bounds, readable, templates
 from ..source import KernelSource
 from .rewrite import rewritten, without_ptx
 from .symbols import callable_part, constants, without_kernels
-from .toolchain import FILLED_FLAGS, kept, library, runtime
+from .toolchain import FILLED_FLAGS, is_compiled, library, runtime
 
 #: Symbols of the runtime's functions for instructions of tensor cores: mma and wgmma.
 TENSOR = (b"\0emu_multiply\0", b"\0emu_products\0")
@@ -63,9 +63,9 @@ class EmulatedUnit:
         """File of the compiled kernels; `KernelError` with the compiler's first error."""
         return library(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
 
-    def kept(self, mode: str, local: str = "") -> bool:
+    def is_compiled(self, mode: str, local: str = "") -> bool:
         """True if the file exists."""
-        return kept(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
+        return is_compiled(_text(self.source, self.kernels), mode, self.source.path.name, _flags(local))
 
 
 def unit(source: KernelSource, name: str) -> EmulatedUnit:

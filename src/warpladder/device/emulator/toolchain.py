@@ -170,7 +170,7 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
         built.unlink(missing_ok=True)
 
 
-def kept(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
+def is_compiled(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> bool:
     """True if `library` has compiled this already."""
     return is_whole(folder() / f"{_name(text, mode, what, _flags(text, mode, extra))}.so")
 

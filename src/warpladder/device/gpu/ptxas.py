@@ -45,7 +45,7 @@ def resources(report: str, ptx: str, symbols: dict[str, str]) -> dict[str, Resou
             spill_stores=sum(frame[1] for frame in frames),
             spill_loads=sum(frame[2] for frame in frames),
             threads_per_block=math.prod(map(int, threads[1].split(","))) if threads else Resources.threads_per_block,
-            tensor=symbol in multiplying,
+            uses_tensor_cores=symbol in multiplying,
         )
     return out
 

@@ -118,7 +118,7 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
                 x = jax.nn.relu(x)
             case MaxPool2d():
                 k, stride = layer.kernel_size, layer.stride or layer.kernel_size
-                x = pool_apart(x, k) if half and stride == k else pool(x, k, stride)
+                x = pool_windows(x, k) if half and stride == k else pool(x, k, stride)
             case Upsample2d():
                 n, h, w, c = x.shape
                 k = layer.scale_factor
@@ -169,26 +169,26 @@ def pool(x: jax.Array, k: int, stride: int) -> jax.Array:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
-def pool_apart(x: jax.Array, k: int) -> jax.Array:
+def pool_windows(x: jax.Array, k: int) -> jax.Array:
     """`pool` of windows that do not overlap, as a reduction: faster in bfloat16, slower in float32."""
-    return apart(x, k).max((2, 4))
+    return windows_of(x, k).max((2, 4))
 
 
-def apart(x: jax.Array, k: int) -> jax.Array:
+def windows_of(x: jax.Array, k: int) -> jax.Array:
     """(n, rows, k, columns, k, channels): the windows, without what is left over at the far edges."""
     n, h, w, c = x.shape
     return x[:, : h // k * k, : w // k * k].reshape(n, h // k, k, w // k, k, c)
 
 
 def _pooled(x: jax.Array, k: int) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    best = pool_apart(x, k)
+    best = pool_windows(x, k)
     return best, (x, best)
 
 
 def _pool_gradient(k: int, kept: tuple[jax.Array, jax.Array], dy: jax.Array) -> tuple[jax.Array]:
     """To the first among equals: XLA's own gradient of a maximum would share it."""
     x, best = kept
-    windows = apart(x, k)
+    windows = windows_of(x, k)
     place = lax.broadcasted_iota(jnp.int32, windows.shape, 2) * k + lax.broadcasted_iota(jnp.int32, windows.shape, 4)
     argmax = jnp.where(windows == best[:, :, None, :, None], place, k * k).min((2, 4), keepdims=True)
     dx = jnp.where(place == argmax, dy[:, :, None, :, None], 0).astype(x.dtype)
@@ -197,7 +197,7 @@ def _pool_gradient(k: int, kept: tuple[jax.Array, jax.Array], dy: jax.Array) -> 
     return (jnp.pad(inner, ((0, 0), (0, h % k), (0, w % k), (0, 0))),)
 
 
-pool_apart.defvjp(_pooled, _pool_gradient)
+pool_windows.defvjp(_pooled, _pool_gradient)
 
 
 def pixels(x: jax.Array, scale: jax.Array) -> jax.Array:

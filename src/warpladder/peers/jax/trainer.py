@@ -191,7 +191,7 @@ class JaxTrainer(Trainer):
         whole = StepLog(
             *self._finished(sent), np.full(sum(self.config.has_loss(order.epoch) for order in orders), self.samples)
         )
-        logs = iter(whole.apart())
+        logs = iter(whole.by_step())
         return [
             next(logs) if self.config.has_loss(order.epoch) else StepLog.without_loss(np.full(1, self.samples))
             for order in orders

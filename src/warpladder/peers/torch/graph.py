@@ -148,7 +148,7 @@ class GraphTrainer(Trainer):
                     sent += steps
         self.step += count
         return with_losses(
-            self.config, orders, StepLog(*self._finished(0, count), np.full(count, self.samples)).apart()
+            self.config, orders, StepLog(*self._finished(0, count), np.full(count, self.samples)).by_step()
         )
 
     def _numbers(self, steps: int) -> torch.Tensor | None:

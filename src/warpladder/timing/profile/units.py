@@ -14,7 +14,7 @@ PRODUCTS = {"forward": slice(0, 1), "backward": slice(1, None), "step": slice(No
 
 def on_tensor_cores(call: Call) -> bool:
     """True if a call launches a kernel of ours whose machine code multiplies on tensor cores."""
-    return isinstance(call, Launch) and call.kernel.tensor
+    return isinstance(call, Launch) and call.kernel.uses_tensor_cores
 
 
 def tensor_share(trainer: KernelTrainer, part: Slice) -> float | None:

@@ -126,7 +126,7 @@ class NativeTrainer(Trainer):
             self._check(order, 0, 1)
         logs, at = [], 0
         for _, count in in_a_row(self.config, orders):
-            logs += self._steps(self._all, count, orders[at]).apart()
+            logs += self._steps(self._all, count, orders[at]).by_step()
             at += count
         return logs
 

@@ -67,7 +67,7 @@ class ActivationBoundaries:
         layer = producer.layer
         if not isinstance(layer, Conv2d) or not self._has_gradient(producer.x):
             return NO_BORDERS
-        if producer.folded:
+        if producer.is_folded:
             return 1, 1, 1
         height, width = self.net.shapes[producer.index][1:]
         out_height, out_width = self.net.shapes[producer.index + 1][1:]

@@ -25,8 +25,8 @@ from .tensors import ActivationView
 def forward(rows: RowBuilder, node: FusedLayer) -> None:
     at, x, y, layer = rows.layout.layers[node.index], rows.values[node.x], rows.values[node.y], node.layer
     assert isinstance(layer, Conv2d)
-    finish = RELU if node.relu else STORE
-    if not node.folded:
+    finish = RELU if node.has_relu else STORE
+    if not node.is_folded:
         views = x.view.moved(-layer.padding), y.view, y.view
         product = (WEIGHTS, at.weight, at.bias, finish, at.outputs // WIDTH)
         _convolve(rows, "forward", views, (layer.kernel_size, layer.stride), product, (layer.padding, x.view))
@@ -78,7 +78,7 @@ def _fills(width: int, length: int) -> bool:
 def backward(rows: RowBuilder, node: FusedLayer) -> None:
     """Input gradient, if there is one, weight gradient and bias gradient."""
     at, dy = rows.layout.layers[node.index], rows.value_gradients[node.y].view
-    if node.folded:
+    if node.is_folded:
         _folded_gradients(rows, node, at)
     elif _gradients(rows, node, at):
         return

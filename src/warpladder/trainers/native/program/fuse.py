@@ -12,15 +12,15 @@ class FusedLayer:
     """One operation of the program's forward pass.
 
     layer, index : the layer (of a folded pair, the convolution). x, y : boundaries from and to which it leads;
-    boundary i is the input of layer i. relu : True if a ReLU is part of it. folded : True if upsampling before it is.
+    boundary i is the input of layer i. has_relu, is_folded : True if a ReLU, or upsampling before it, is part of it.
     """
 
     layer: Layer
     index: int
     x: int
     y: int
-    relu: bool = False
-    folded: bool = False
+    has_relu: bool = False
+    is_folded: bool = False
 
 
 def fuse(net: Net) -> tuple[int, list[FusedLayer]]:

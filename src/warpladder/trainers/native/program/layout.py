@@ -43,7 +43,7 @@ class LayerWeights:
     """One layer's parameters in the native buffer, in elements.
 
     weight, bias : where they begin; stop : where the next layer begins.
-    inputs, outputs : channels with padding (few_outputs: outputs without). taps : kernel_size, 1 for Linear.
+    inputs, outputs : channels with padding (has_few_outputs: outputs without). taps : kernel_size, 1 for Linear.
     """
 
     weight: int
@@ -52,7 +52,7 @@ class LayerWeights:
     inputs: int
     outputs: int
     taps: int
-    few_outputs: bool
+    has_few_outputs: bool
 
 
 class WeightLayout:

@@ -22,16 +22,16 @@ from .tensors import Tensor
 
 def forward(rows: RowBuilder, node: FusedLayer) -> None:
     at, x, y = rows.layout.layers[node.index], rows.values[node.x], rows.values[node.y]
-    if at.few_outputs:
+    if at.has_few_outputs:
         operation = "few_outputs_of_bytes" if rows.enters(node.x) else "few_outputs"
         rows.emit(
             "forward",
             operation,
-            FewOutputsOperands(x.view, y.view, at.weight, at.inputs, at.outputs, at.bias, node.relu, x.shape[0]),
+            FewOutputsOperands(x.view, y.view, at.weight, at.inputs, at.outputs, at.bias, node.has_relu, x.shape[0]),
         )
         return
     # the same thread meets the same weights in both passes, so that they stay in its cache
-    _multiply(rows, "forward", (x, y, y), (WEIGHTS, at.weight, at.bias), RELU if node.relu else STORE, at.outputs)
+    _multiply(rows, "forward", (x, y, y), (WEIGHTS, at.weight, at.bias), RELU if node.has_relu else STORE, at.outputs)
 
 
 def _multiply(
@@ -54,7 +54,7 @@ def _multiply(
 def backward(rows: RowBuilder, node: FusedLayer) -> None:
     """Input gradient, if there is one, weight gradient and bias gradient; or the step of the weights."""
     at, dy = rows.layout.layers[node.index], rows.value_gradients[node.y]
-    (_few_outputs_gradients if at.few_outputs else _gradients)(rows, node, at)
+    (_few_outputs_gradients if at.has_few_outputs else _gradients)(rows, node, at)
     rows.emit("backward", "bias_gradient", BiasGradientOperands(dy.samples_as_pixels(), 1, at.bias, padded(at.outputs)))
     if rows.sharing.steps_weights != SEPARATE:
         rows.update("backward", at.bias, at.stop)

@@ -50,9 +50,9 @@ class RowBuilder:
         self.argmax: dict[int, int] = {}  # offset of a pool's argmax indices, by layer
         self.folded: dict[int, int] = {}  # offset of a convolution's folded weights, by layer
         self.enter, self.nodes = fuse(net)
-        self.fused_relu = {node.y for node in self.nodes if node.relu}
+        self.fused_relu = {node.y for node in self.nodes if node.has_relu}
         first = layout.layers.get(self.nodes[0].index)
-        few_outputs = first is not None and first.few_outputs
+        few_outputs = first is not None and first.has_few_outputs
         #: a first layer with few outputs reads the data set itself, unless the samples are also the target
         self.reads_samples = few_outputs and isinstance(net.loss, CrossEntropyLoss)
         small = sharing.block * math.prod(net.in_shape) <= CACHE
