@@ -1,35 +1,60 @@
 // Functions that g++ calls before each access under -fsanitize=thread, and where a check of -fsanitize=undefined fails.
-// Kernel threads call them in the check mode; the sanitizers' own runtimes are not linked.
-#ifdef EMU_CHECK
+// Kernel threads call them; the sanitizers' own runtimes are not linked. In the fast mode only sources with volatile
+// accesses are compiled so, and only these accesses count.
+#ifndef EMU_ASAN
 #include "worker.h"
-
-using emu::checker;
 
 #define EMU_CALLER __builtin_return_address(0)
 #define EMU_CALLOUTS(size)                                                                                             \
-    EMU_EXPORT void __tsan_read##size(void* p) { checker.access(p, size, false, 0, EMU_CALLER); }                      \
-    EMU_EXPORT void __tsan_write##size(void* p) { checker.access(p, size, true, 0, EMU_CALLER); }                      \
-    EMU_EXPORT void __tsan_unaligned_read##size(void* p) { checker.access(p, size, false, 0, EMU_CALLER); }            \
-    EMU_EXPORT void __tsan_unaligned_write##size(void* p) { checker.access(p, size, true, 0, EMU_CALLER); }            \
-    EMU_EXPORT void __tsan_volatile_read##size(void* p) { emu::volatile_access(p, size, false, EMU_CALLER); }          \
-    EMU_EXPORT void __tsan_volatile_write##size(void* p) { emu::volatile_access(p, size, true, EMU_CALLER); }          \
-    EMU_EXPORT void __tsan_unaligned_volatile_read##size(void* p) {                                                    \
-        emu::volatile_access(p, size, false, EMU_CALLER);                                                              \
-    }                                                                                                                  \
-    EMU_EXPORT void __tsan_unaligned_volatile_write##size(void* p) {                                                   \
-        emu::volatile_access(p, size, true, EMU_CALLER);                                                               \
-    }
+    EMU_EXPORT void __tsan_read##size(void* p) { emu::access(p, size, false, EMU_CALLER); }                            \
+    EMU_EXPORT void __tsan_write##size(void* p) { emu::access(p, size, true, EMU_CALLER); }                            \
+    EMU_EXPORT void __tsan_unaligned_read##size(void* p) { emu::access(p, size, false, EMU_CALLER); }                  \
+    EMU_EXPORT void __tsan_unaligned_write##size(void* p) { emu::access(p, size, true, EMU_CALLER); }                  \
+    EMU_EXPORT void __tsan_volatile_read##size(void* p) { emu::volatile_read(p, size, EMU_CALLER); }                   \
+    EMU_EXPORT void __tsan_volatile_write##size(void* p) { emu::volatile_write(p, size, EMU_CALLER); }                 \
+    EMU_EXPORT void __tsan_unaligned_volatile_read##size(void* p) { emu::volatile_read(p, size, EMU_CALLER); }         \
+    EMU_EXPORT void __tsan_unaligned_volatile_write##size(void* p) { emu::volatile_write(p, size, EMU_CALLER); }
 
 namespace emu {
 
+#ifdef EMU_CHECK
+static void access(void* address, size_t size, bool write, const void* code) {
+    checker.access(address, size, write, 0, code);
+}
 static void volatile_access(void* address, unsigned size, bool write, const void* code) {
     if (!current) return;
-    Thread& me = self();
     checker.access(address, size, write, 4, code);
     if (worker_here->here->holds(address)) return;
-    if (!write) poll(me, address, size < 8 ? size : 8, code);
-    checker.synchronise(me, address, write, 2);
+    if (!write) poll(self(), address, size < 8 ? size : 8, code);
+    checker.synchronise(self(), address, write, 2);
 }
+static void volatile_read(void* p, unsigned size, const void* code) { volatile_access(p, size, false, code); }
+static void volatile_write(void* p, unsigned size, const void* code) { volatile_access(p, size, true, code); }
+#else
+static void access(void*, size_t, bool, const void*) {}
+static void volatile_read(void* p, unsigned size, const void* code) { poll(self(), p, size < 8 ? size : 8, code); }
+static void volatile_write(void*, unsigned, const void*) {}
+#endif
+
+}  // namespace emu
+
+EMU_CALLOUTS(1)
+EMU_CALLOUTS(2)
+EMU_CALLOUTS(4)
+EMU_CALLOUTS(8)
+EMU_CALLOUTS(16)
+EMU_EXPORT void __tsan_read_range(void* p, size_t size) { emu::access(p, size, false, EMU_CALLER); }
+EMU_EXPORT void __tsan_write_range(void* p, size_t size) { emu::access(p, size, true, EMU_CALLER); }
+EMU_EXPORT void __tsan_init() {}
+EMU_EXPORT void __tsan_func_entry(void*) {}
+EMU_EXPORT void __tsan_func_exit() {}
+EMU_EXPORT void __tsan_vptr_update(void**, void*) {}
+EMU_EXPORT void __tsan_vptr_read(void**) {}
+
+#ifdef EMU_CHECK
+EMU_EXPORT void __tsan_atomic_thread_fence(int) { emu_fence(1); }
+
+namespace emu {
 
 struct Site {
     const char* file;
@@ -50,27 +75,13 @@ static std::string plain(const char* quoted) {  // the compiler writes 'float [1
 
 }  // namespace emu
 
-EMU_CALLOUTS(1)
-EMU_CALLOUTS(2)
-EMU_CALLOUTS(4)
-EMU_CALLOUTS(8)
-EMU_CALLOUTS(16)
-EMU_EXPORT void __tsan_read_range(void* p, size_t size) { checker.access(p, size, false, 0, EMU_CALLER); }
-EMU_EXPORT void __tsan_write_range(void* p, size_t size) { checker.access(p, size, true, 0, EMU_CALLER); }
-EMU_EXPORT void __tsan_init() {}
-EMU_EXPORT void __tsan_func_entry(void*) {}
-EMU_EXPORT void __tsan_func_exit() {}
-EMU_EXPORT void __tsan_vptr_update(void**, void*) {}
-EMU_EXPORT void __tsan_vptr_read(void**) {}
-EMU_EXPORT void __tsan_atomic_thread_fence(int) { emu_fence(1); }
-
 struct OutOfBounds {
     emu::Site site;
     emu::Type *array, *index;
 };
 EMU_EXPORT void __ubsan_handle_out_of_bounds(OutOfBounds* data, uintptr_t index) {
     std::string what = "uses index " + std::to_string(int64_t(index)) + " of {array}, " + emu::plain(data->array->name);
-    checker.out_of_bounds(what, {data->site.file, int(data->site.line), nullptr, int(data->site.column)});
+    emu::checker.out_of_bounds(what, {data->site.file, int(data->site.line), nullptr, int(data->site.column)});
 }
 
 struct TypeMismatch {
@@ -82,7 +93,8 @@ EMU_EXPORT void __ubsan_handle_type_mismatch_v1(TypeMismatch* data, const void* 
     unsigned alignment = 1u << data->log_alignment;
     if (!emu::current) return;
     if (uintptr_t(address) % alignment)
-        checker.misaligned(address, alignment, emu::plain(data->type->name), {data->site.file, int(data->site.line)});
+        emu::checker.misaligned(address, alignment, emu::plain(data->type->name),
+            {data->site.file, int(data->site.line)});
 }
 
 struct Overflow {
@@ -93,4 +105,21 @@ EMU_EXPORT void __ubsan_handle_divrem_overflow(Overflow* data, uintptr_t, uintpt
     if (divisor == 0) emu_trap("division of an integer by zero", data->site.file, int(data->site.line));
     emu_trap("division overflows", data->site.file, int(data->site.line));
 }
+#else
+EMU_EXPORT void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+#define EMU_ATOMICS(bits)                                                                                              \
+    EMU_EXPORT uint##bits##_t __tsan_atomic##bits##_load(const uint##bits##_t* p, int) {                               \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                                   \
+    }                                                                                                                  \
+    EMU_EXPORT void __tsan_atomic##bits##_store(uint##bits##_t* p, uint##bits##_t v, int) {                            \
+        __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                                      \
+    }                                                                                                                  \
+    EMU_EXPORT int __tsan_atomic##bits##_compare_exchange_strong(                                                      \
+        uint##bits##_t* p, uint##bits##_t* was, uint##bits##_t v, int, int) {                                          \
+        return __atomic_compare_exchange_n(p, was, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                      \
+    }
+EMU_ATOMICS(16)
+EMU_ATOMICS(32)
+EMU_ATOMICS(64)
+#endif
 #endif

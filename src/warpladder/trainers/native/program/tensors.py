@@ -40,10 +40,6 @@ class ActivationView(NamedTuple):
         return start._replace(row=2 * self.row, pixel=2 * self.pixel, height=self.height // 2, width=self.width // 2)
 
 
-#: fills the place of a view that an operation does not use
-NO_VIEW = ActivationView(0, 0, 0, 0, 0, 0, 0)
-
-
 @dataclass(frozen=True)
 class Tensor:
     """Block of samples of a layer's activations, or of their gradients.
