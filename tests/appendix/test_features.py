@@ -354,7 +354,7 @@ def test_without_a_name_the_file_goes_below_runs(run, checkpoint):
 
 
 WRONG = {
-    "a layer that is not there": (["{c}", "--layer", "9"], "net 'mlp10' has layers 0 to 3, got layer 9"),
+    "a layer that is not there": (["{c}", "--layer", "9"], "net 'mlp10' has layers 0 to 3, not 9"),
     "a layer that is no number": (["{c}", "--layer", "last"], "--layer"),
     "no layer": (["{c}"], "--layer"),
     "a checkpoint that is not there": (["none.safetensors", "--layer", "1"], "none.safetensors"),

@@ -403,14 +403,14 @@ def test_what_does_not_go_together():
     x, y = noisy(30, 4, 2)
     with pytest.raises(DataError, match="train has 4 features a sample, test has 3"):
         svm.classify(*parts_of((x, y), (x[:, :3], y)))
-    with pytest.raises(DataError, match="every sample has the label 1, and a classifier needs at least two classes"):
+    with pytest.raises(DataError, match="all samples have the label 1, a classifier needs two classes"):
         svm.classify(*parts_of((x, np.ones(30, int)), (x, y)))
     with pytest.raises(DataError, match="label -1 is below 0"):
         svm.classify(*parts_of((x, y - 1), (x, y)))
     for wrong, words in (
         ((x, y[:5]), "as many whole numbers"),
         ((x, y / 2), "as many whole numbers"),
-        ((x[0], y), "a table of numbers"),
+        ((x[0], y), "features are numbers"),
     ):
         with pytest.raises(DataError, match=words):
             svm.of_arrays(wrong[0], wrong[1], "train")
@@ -532,7 +532,7 @@ WRONG = {
     "no test features": (["{k}/a-train.npy"], "holds no test features"),
     "no labels": (["{k}/b-train.npy", "{k}/a-test.npy"], "has no train labels"),
     "another width": (["{k}/a1.safetensors", "{k}/wide-test.safetensors"], "has 10 features a sample"),
-    "another net": (["{k}/a1.safetensors", "{k}/b-test.safetensors"], "come from other weights or layers"),
+    "another net": (["{k}/a1.safetensors", "{k}/b-test.safetensors"], "come from different nets"),
     "too little memory": (
         ["{k}/a1.safetensors", "--method", "blocks", "--memory", "0.01"],
         "0.01 GB is allowed: take fewer samples with --limit",
@@ -567,7 +567,7 @@ def test_one_class(run, kept):
     np.save("x.npy", np.ones((5, 10), np.float32))
     np.save("x.labels.npy", np.zeros(5, np.int32))
     code, _, err = run("svm", "x.npy", str(kept / "a-test.npy"))
-    assert code == 2 and "every sample has the label 0" in err and err.count("\n") == 1
+    assert code == 2 and "all samples have the label 0" in err and err.count("\n") == 1
 
 
 @pytest.mark.parametrize("where", ["fit_pairs", "read_rows", "train_decisions"])

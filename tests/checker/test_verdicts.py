@@ -80,7 +80,7 @@ FOUND: dict[str, tuple[list[str], str]] = {
     ),
     "an output that is forgotten and held something": (
         kernel("twice", 4, 32, *BLUR, "z=n:zeros", "--mode=check"),
-        r"1\. unwritten on z, kernel twice array z was neither read nor written, and twice takes it as one that it may write to",
+        r"1\. unwritten on z, kernel twice array z was neither read nor written, and twice takes it as one to write to",
     ),
     "a launch that does nothing": (
         kernel("early", 4, 32, "y=100:uninitialised", "n=0", "--mode=check"),

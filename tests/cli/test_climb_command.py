@@ -376,7 +376,7 @@ def test_a_sweep_that_cannot_be_is_refused_before_anything_is_measured(words, sa
 
 def test_a_net_without_a_hidden_layer_has_no_width_to_sweep(run):
     code, _, err = run("climb", "softmax", *SWEEP[2:], "--sweep", "hidden=8")
-    assert code == 2 and "net 'softmax' has no hidden Linear layer whose width could be swept" in err
+    assert code == 2 and "net 'softmax' has no hidden Linear layer whose width could be swept: " in err
 
 
 @pytest.mark.parametrize(

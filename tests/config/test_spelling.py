@@ -53,7 +53,7 @@ def test_what_a_text_means(kind, text, wanted):
         ),
         (Optimizer, "adam:eps=", "settings of the optimizer are written as in"),
         (Optimizer, "adam:eps=1:eps=2", "eps of the optimizer is given twice"),
-        (Optimizer, "adam:eps=0", "eps wants a number of at least 1e-30, got 0"),
+        (Optimizer, "adam:eps=0", "eps wants at least 1e-30, got 0"),
         (Optimizer, "adam:eps=tiny", "eps wants a finite number of at least 0, got 'tiny'"),
         (Optimizer, "adam:betas=0.9", "betas wants two numbers from 0 to below 1, as (0.9, 0.999), got 0.9"),
         (Optimizer, "adam:betas=0.9+0.99+0.999", "betas wants two numbers"),

@@ -410,7 +410,7 @@ def test_arguments_that_do_not_fit(tmp_path: Path, device: OfflineDevice) -> Non
     for given, words in (
         ((x, y), "takes 3 arguments, got 2"),
         ((x, wrong, 8), "float64"),
-        ((x, foreign, 8), r"got one of A100 \(offline\)"),
+        ((x, foreign, 8), r"got one on A100 \(offline\)"),
         ((x, np.zeros(8, np.float32), 8), "got ndarray"),
         ((x, y, 8.5), "a number of that type"),
         ((x, y, 2**31), "cannot hold"),

@@ -433,7 +433,7 @@ class Scaled(Layer):
 
 def test_nets_with_other_products_are_refused_in_a_line() -> None:
     net = Net("other", (8,), (Scaled(), ReLU(), Linear(out_features=2)), CrossEntropyLoss())
-    said = "it multiplies for Linear and Conv2d alone, and layer 0 is Scaled: gemm and graph take this net"
+    said = "it multiplies for Linear and Conv2d, and layer 0 is Scaled: gemm and graph take this net"
     assert PLAIN.unsupported(net, TrainConfig()) == said == find("tensor").unsupported(net, TrainConfig())
     pooled = Net("pooled", (1, 8, 8), (MaxPool2d(2), nets.Flatten(), Linear(out_features=2)), CrossEntropyLoss())
     multiplying = {segment.__name__ for nodes, segment in TABLE.segments.items() if {Conv2d, Linear} & {*nodes}}

@@ -172,7 +172,7 @@ PYTHON = {
     "a name that is not there": ("import warpladder as wl\n\nnet = nothing", "a.py, line 3: NameError: name 'nothing' is not defined"),
     "an import that is not there": ("import no_such_module", "a.py, line 1: ModuleNotFoundError"),
     "an end of its own": ("raise SystemExit(3)", "a.py, line 1: SystemExit: 3"),
-    "no net": ("model = 1", "a.py: defines no net"),
+    "no net": ("model = 1", "a.py: no net"),
     "a net that is none": ("net = [1, 2]", "a.py: net wants to be a warpladder.Net"),
     "a function that gives nothing": ("def net(in_shape):\n    pass", "does it return the net?"),
     "a function that fails": ("def net(in_shape):\n    return 1 / 0", "a.py, line 2: ZeroDivisionError: division by zero"),

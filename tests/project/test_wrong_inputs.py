@@ -130,7 +130,7 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "a resume on other samples": (["train", "mlp10", "--data", "digits", "--limit", "199", "--resume", "c.safetensors"], "200 samples there"),
     "a resume and new weights": ([*TRAIN, "--resume", "c.safetensors", "--from", "c.safetensors"], "give one of them"),
     "weights of nothing": ([*TRAIN, "--from", "no"], "there is no checkpoint 'no'"),
-    "weights of another net": (["train", "mlp", *ONE, "--from", "c.safetensors"], "does not fit net 'mlp': 1.weight is (10, 64) there, the net's is (256, 64)"),
+    "weights of another net": (["train", "mlp", *ONE, "--from", "c.safetensors"], "does not fit net 'mlp': 1.weight is (10, 64), not (256, 64)"),
     "weights in a pickle": ([*TRAIN, "--from", "model.pt"], "'model.pt' is a pickle"),
     "a table that is not there": ([*PREDICT, "no.csv"], "no.csv: cannot be opened"),
     "a table that is a folder": ([*PREDICT, "folder"], "folder: is a directory"),

@@ -134,9 +134,7 @@ def test_a_schedule_that_ends_with_the_run_tells_how_to_go_on(tmp_path):
     whole = train(MLP, data(), config, checkpoint=path)
     with pytest.raises(CheckpointError) as error:
         train(MLP, data(), config.but(epochs=4), resume=path)
-    assert "cosine, least 0.0001, warm-up 1 epoch, ends with the run, after 2 epochs there and 4 here: " in str(
-        error.value
-    )
+    assert "cosine, least 0.0001, warm-up 1 epoch, ends after 2 epochs there and 4 here: " in str(error.value)
     assert "Cosine(warmup=1, least=0.0001, epochs=2.0), or --schedule cosine:epochs=2, goes on" in str(error.value)
     assert "--from FILE" in str(error.value) and "\n" not in str(error.value)
     fixed = config.but(epochs=4, schedule=Cosine(warmup=1, least=1e-4, epochs=2.0))

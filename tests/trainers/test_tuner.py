@@ -241,9 +241,7 @@ def test_a_stored_plan_that_this_version_does_not_have_is_never_used(change: dic
     """A depth of another sum would be a wrong product."""
     plan = plan_of(loaded(Clockwork(by_name(1))))
     wrong = replace(plan, products=(replace(plan.products[0], **change), *plan.products[1:]))  # type: ignore[arg-type]
-    with pytest.warns(
-        UserWarning, match="the stored plan of layer 0's y is none that this version has: it is chosen anew"
-    ):
+    with pytest.warns(UserWarning, match="the stored plan of layer 0's y is none of this version: it is chosen anew"):
         trainer = loaded(Clockwork(by_name(1)), wrong)
     assert plan_of(trainer) == plan
 
@@ -255,7 +253,7 @@ def test_times_that_mean_nothing_are_not_taken() -> None:
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, 0.0, -1e-6])
 def test_a_clock_that_is_broken_is_an_error(seconds: float) -> None:
-    with pytest.raises(DeviceError, match="the clock of Clockwork says that a graph took"):
+    with pytest.raises(DeviceError, match="the clock of Clockwork gives a graph"):
         loaded(Clockwork(lambda launch: seconds if "convolve<" in launch.name else 1e-6))
     assert not plan_cache.found
 
@@ -324,7 +322,7 @@ def test_an_op_without_room_does_not_compete(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_stored_op_that_there_is_not_is_chosen_anew() -> None:
     plan = plan_of(loaded(Clockwork(tiled_is(1.0))))
     wrong = replace(plan, ops=(replace(plan.ops[0], op="Gone"), *plan.ops[1:]))
-    with pytest.warns(UserWarning, match="the stored plan of layer 0 is none that this version has: it is chosen anew"):
+    with pytest.warns(UserWarning, match="the stored plan of layer 0 is none of this version: it is chosen anew"):
         assert plan_of(loaded(Clockwork(tiled_is(1.0)), wrong)) == plan
 
 

@@ -100,9 +100,7 @@ def _numbers(
 
 def _cast(name: str, fill: str, found: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype.kind in "iu" and (found.min() < np.iinfo(dtype).min or found.max() > np.iinfo(dtype).max):
-        raise ConfigError(
-            f"array {name}: {fill} has numbers from {found.min()} to {found.max()}, which {dtype} cannot hold"
-        )
+        raise ConfigError(f"array {name}: {fill} has {found.min()} to {found.max()}, which {dtype} cannot hold")
     return found.astype(dtype)
 
 

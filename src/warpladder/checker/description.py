@@ -183,7 +183,7 @@ def _launch(entry: Any, where: str) -> LaunchRequest:
     for name, value in known.get("arguments", {}).items():
         if not isinstance(value, (str, int, float)):
             raise ConfigError(
-                f"{where}: argument {name} wants the name of an array, a number or an expression, got {value!r}"
+                f"{where}: argument {name} wants an array's name, a number or an expression, got {value!r}"
             )
     grid, block = (sizes(known[name], f"{where}: {name}") for name in ("grid", "block"))
     return LaunchRequest(**{"kernel": "", **known, "grid": grid, "block": block})

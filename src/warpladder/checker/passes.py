@@ -229,9 +229,7 @@ class Pass:
                 message = f"{count:,} of the {elements:,} elements of array {name} were never written"
                 message += f", the first of them element {first}"
             elif not use.read and not use.written:
-                message = (
-                    f"array {name} was neither read nor written, and {use.kernel} takes it as one that it may write to"
-                )
+                message = f"array {name} was neither read nor written, and {use.kernel} takes it as one to write to"
             else:
                 continue
             self.write(kind="unwritten", message=message, places=[], array=name, **where)

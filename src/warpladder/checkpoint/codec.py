@@ -115,9 +115,7 @@ def _checked(document: Any, tensors: dict[str, np.ndarray]) -> Checkpoint:
         refuse("is damaged: its description of the run is incomplete")
     kinds = {str(array.dtype) for array in tensors.values()}
     if any(FORMATS[kind] != version for kind in kinds):
-        refuse(
-            f"is damaged: its tensors are {' and '.join(sorted(kinds))}, which a file of format {version} does not hold"
-        )
+        refuse(f"is damaged: its tensors are {' and '.join(sorted(kinds))}, not those of format {version}")
     if document["sha256"] != _digest(document, tensors):
         refuse("is damaged: its checksum does not fit its content")
     return from_document(document, tensors)

@@ -61,9 +61,7 @@ def _schedule(there: TrainConfig, here: TrainConfig) -> list[str]:
             if fixed == a
             else f": {fixed!r}, or --schedule {type(a).__name__.lower()}:epochs={end}, goes on with its last rate"
         )
-        return [
-            f"the schedule, {a.described()}, ends with the run, after {end} epochs there and {here.epochs} here{remedy}"
-        ]
+        return [f"the schedule, {a.described()}, ends after {end} epochs there and {here.epochs} here{remedy}"]
     return _fields(a.over(there.epochs), b.over(here.epochs), "the schedule")
 
 

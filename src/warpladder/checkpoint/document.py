@@ -113,9 +113,7 @@ def _check_position(at: Checkpoint) -> None:
         refuse("is damaged: its data set has no samples")
     steps = at.config.steps(at.data.samples) if at.epoch < at.config.epochs else 0
     if not 0 <= at.epoch <= at.config.epochs or not 0 <= at.step <= steps:
-        refuse(
-            f"stands at step {at.step} after {at.epoch} of {at.config.epochs} epochs, which is no position in that run"
-        )
+        refuse(f"is at step {at.step} after {at.epoch} of {at.config.epochs} epochs, no position in that run")
     if at.finished and at.epoch < at.config.epochs:
         refuse("calls itself finished before its last epoch")
     if [log.epoch for log in at.history] != list(range(1, at.epoch + 1)):

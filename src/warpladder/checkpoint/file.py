@@ -35,9 +35,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
     except OSError as error:
         raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error.strerror or error}") from None
     except (ValueError, MemoryError) as error:  # a name with a NUL in it; a file larger than memory
-        raise CheckpointError(
-            f"checkpoint {os.fspath(path)!r} cannot be read: {error or 'it is larger than memory'}"
-        ) from None
+        raise CheckpointError(f"checkpoint {os.fspath(path)!r} cannot be read: {error or 'no memory for it'}") from None
 
 
 def check_free(path: str | os.PathLike[str], resumed: str | os.PathLike[str] | None = None) -> None:
@@ -61,6 +59,4 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             f"checkpoint {os.fspath(path)!r}: there is no folder {os.fspath(target.parent)!r}, make it first"
         )
     if not os.access(target.parent, os.W_OK):
-        raise CheckpointError(
-            f"checkpoint {os.fspath(path)!r}: the folder {os.fspath(target.parent)!r} cannot be written"
-        )
+        raise CheckpointError(f"checkpoint {os.fspath(path)!r}: folder {os.fspath(target.parent)!r} cannot be written")

@@ -70,9 +70,7 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     for name, shape in shapes.items():
         array = np.asarray(given[name])
         if array.shape != shape:
-            raise CheckpointError(
-                f"{source!r} does not fit net {net.name!r}: {name} is {array.shape} there, the net's is {shape}"
-            )
+            raise CheckpointError(f"{source!r} does not fit net {net.name!r}: {name} is {array.shape}, not {shape}")
         if not np.issubdtype(array.dtype, np.floating):
             raise CheckpointError(f"{source!r}: {name} holds {array.dtype} where floating-point numbers are wanted")
         with np.errstate(over="ignore"):

@@ -171,9 +171,7 @@ class TrainConfig(metaclass=ByName):
         known = [field.name for field in fields(self)]
         for name in changes:
             if name not in known and name not in SHORT:
-                raise ConfigError(
-                    f"there is no setting {name!r}; the settings are {', '.join(sorted([*known, *SHORT]))}"
-                )
+                raise ConfigError(f"there is no setting {name!r}; there are {', '.join(sorted([*known, *SHORT]))}")
         return TrainConfig(**{name: getattr(self, name) for name in known} | changes)
 
     def as_dict(self) -> dict[str, Any]:

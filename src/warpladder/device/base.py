@@ -186,9 +186,7 @@ class Device(ABC):
                 "they must be alike"
             )
         if not host.flags.c_contiguous:
-            raise LaunchError(
-                f"the host's array of shape {host.shape} is not contiguous: numpy.ascontiguousarray makes one that is"
-            )
+            raise LaunchError("the host's array is not contiguous: numpy.ascontiguousarray makes it so")
 
     def check_room(self, needs: Mapping[str, int]) -> None:
         """Raise `OutOfMemoryError` where buffers of these sizes in bytes do not fit; the message lists the largest."""

@@ -76,13 +76,9 @@ class Signature:
             if argument is None:  # a null pointer, for what is optional
                 return 0
             if not isinstance(argument, Array):
-                raise KernelError(
-                    f"{wrong}wants an array in the memory of {device.name}, got {type(argument).__name__}"
-                )
+                raise KernelError(f"{wrong}wants an array on {device.name}, got {type(argument).__name__}")
             if argument.device is not device:
-                raise KernelError(
-                    f"{wrong}wants an array in the memory of {device.name}, got one of {argument.device.name}"
-                )
+                raise KernelError(f"{wrong}wants an array on {device.name}, got one on {argument.device.name}")
             if argument.dtype != parameter.dtype:
                 raise KernelError(f"{wrong}wants {parameter.dtype}, got an array of {argument.dtype}")
             size = parameter.dtype.itemsize * parameter.width
@@ -106,9 +102,7 @@ class Signature:
 
     def _map(self, device: Any, parameter: Parameter, argument: Any, wrong: str) -> np.void:
         if parameter.type != TensorMap.__name__ or parameter.pointer:
-            raise KernelError(
-                f"{wrong}wants no tensor map; a kernel takes one as const __grid_constant__ TensorMap, of bulk.cuh"
-            )
+            raise KernelError(f"{wrong}wants no tensor map, which is a const __grid_constant__ TensorMap of bulk.cuh")
         if not isinstance(argument, TensorMap) or argument.array.device is not device:
             raise KernelError(f"{wrong}wants a tensor map that {device.name} made, got {argument!r}")
         return np.frombuffer(argument.words.tobytes(), f"V{argument.words.nbytes}")[0]

@@ -54,9 +54,7 @@ class KernelSource:
         found = [word for line in self._declared("arch") for word in line.replace(",", " ").split()]
         for word in found:
             if not _ARCH_NAME.fullmatch(word):
-                raise KernelError(
-                    f"{self.path}: '// arch: {word}' names no architecture; write // arch: sm_90a, or several"
-                )
+                raise KernelError(f"{self.path}: '// arch: {word}' names no architecture: write // arch: sm_90a")
         return tuple(dict.fromkeys(found)) or ARCHS
 
     @cached_property

@@ -21,9 +21,7 @@ def clocked(device: Device, graph: Graph) -> float:
     end.synchronize()
     seconds = end.seconds_since(begin)
     if not 0 < seconds < math.inf:
-        raise DeviceError(
-            f"the clock of {device.name} says that a graph took {seconds} s: nothing can be timed with it"
-        )
+        raise DeviceError(f"the clock of {device.name} gives a graph {seconds} s: nothing can be timed with it")
     return seconds
 
 

@@ -172,9 +172,7 @@ def _from_python(path: str | os.PathLike[str], in_shape: Shape | None, classes: 
     module = run_file(path, NetError)
     key = next((key for key in ("net", "build") if hasattr(module, key)), None)
     if key is None:
-        raise NetError(
-            f"{name}: defines no net: name a warpladder.Net, or a function of in_shape that returns one, 'net'"
-        )
+        raise NetError(f"{name}: no net: name a warpladder.Net, or a function of in_shape that returns one, 'net'")
     made = getattr(module, key)
     if callable(made) and not isinstance(made, Net):
         if in_shape is None:
@@ -184,7 +182,7 @@ def _from_python(path: str | os.PathLike[str], in_shape: Shape | None, classes: 
     if not isinstance(made, Net):
         what = "None: does it return the net?" if made is None else f"{made!r:.60} of type {type(made).__name__}"
         raise NetError(
-            f"{name}: {key} wants to be a warpladder.Net, or a function of in_shape that returns one, and is {what}"
+            f"{name}: {key} wants to be a warpladder.Net or a function of in_shape that returns one, not {what}"
         )
     return made
 

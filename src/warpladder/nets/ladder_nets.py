@@ -44,9 +44,7 @@ def cnn(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
 def autoencoder(in_shape: Shape = (3, 32, 32)) -> Net:
     """S4's convolutional autoencoder; 751,875 parameters on 3x32x32 images. Height and width must be multiples of 4."""
     if len(in_shape) == 3 and (in_shape[1] % 4 or in_shape[2] % 4):
-        raise NetError(
-            f"the autoencoder halves its images twice: height and width must be multiples of 4, got {in_shape}"
-        )
+        raise NetError(f"the autoencoder halves images twice: height and width are multiples of 4, got {in_shape}")
     layers = (
         Conv2d(out_channels=256, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
         Conv2d(out_channels=128, kernel_size=3, padding=1), ReLU(), MaxPool2d(2),
@@ -70,9 +68,7 @@ def with_hidden(net: Net, width: int) -> Net:
     """Copy of a net with another width of its hidden Linear layers, all but the last; `NetError` if it has none."""
     hidden = [index for index, layer in enumerate(net.layers) if isinstance(layer, Linear)][:-1]
     if not hidden:
-        raise NetError(
-            f"net {net.name!r} has no hidden Linear layer whose width could be swept; mlp and mlp10 have one"
-        )
+        raise NetError(f"net {net.name!r} has no hidden Linear layer whose width could be swept: take mlp or mlp10")
     layers = (Linear(out_features=width) if index in hidden else layer for index, layer in enumerate(net.layers))
     return Net(net.name, net.in_shape, tuple(layers), net.loss)
 

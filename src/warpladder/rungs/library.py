@@ -27,11 +27,9 @@ class LibraryOptions(Options):
     feed: str | None = option(*FEED)
     block_size: int | None = option(*BLOCK_SIZE)
     operations: tuple[str, ...] | None = option(
-        SomeOf(OPERATIONS), "what is given to cuBLASLt and cuDNN; all of it if not given"
+        SomeOf(OPERATIONS), "work of cuBLASLt and cuDNN; all of it if not given"
     )
-    graph: bool | None = option(
-        YesNo(), "whether steps are recorded in CUDA graphs; calls are sent one by one if not given"
-    )
+    graph: bool | None = option(YesNo(), "whether CUDA graphs record the steps; one call after the other if not given")
 
 
 def build(net: Net, config: TrainConfig, state: State, options: LibraryOptions = LibraryOptions()) -> Trainer:
@@ -51,9 +49,7 @@ def unsupported(net: Net, config: TrainConfig, options: LibraryOptions = Library
     from ..ops.tables import library
 
     if options.graph and options.feed not in (None, "resident"):
-        return (
-            f"a graph's steps are all alike, with the samples on the GPU: leave feed={options.feed} out, or graph=yes"
-        )
+        return f"a graph's steps are alike, with samples on the GPU: leave feed={options.feed} out, or graph=yes"
     return of_kernels(net, config) or library.why_not(options.operations or OPERATIONS)
 
 

@@ -28,9 +28,7 @@ class TensorOptions(GraphOptions):
     precision : of products: "fp32", each factor split into two halves; "tf32", "bf16" or "fp16", each factor rounded.
     """
 
-    precision: str | None = option(
-        PrecisionOf(PRECISIONS), "of products; fp32 if not given, by two halves for each factor"
-    )
+    precision: str | None = option(PrecisionOf(PRECISIONS), "of products; fp32 if not given, by halves of factors")
 
 
 def build(net: Net, config: TrainConfig, state: State, options: TensorOptions = TensorOptions()) -> Trainer:
@@ -47,9 +45,7 @@ def unsupported(net: Net, config: TrainConfig, options: TensorOptions = TensorOp
     for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
         if layer.param_shapes(shape) and type(layer) not in (Linear, Conv2d):
             kind = type(layer).__name__
-            return (
-                f"it multiplies for Linear and Conv2d alone, and layer {number} is {kind}: gemm and graph take this net"
-            )
+            return f"it multiplies for Linear and Conv2d, and layer {number} is {kind}: gemm and graph take this net"
     return of_kernels(net, config, options) or _too_old(options.device)
 
 

@@ -226,9 +226,7 @@ class TrainingLoop:
             else f"after epoch {self.epoch}"
         )
         path = self.saver.policy.path
-        stored = (
-            "nothing is saved, for no checkpoint file was given" if path is None else f"resume from {os.fspath(path)!r}"
-        )
+        stored = "nothing is saved, without a checkpoint file" if path is None else f"resume from {os.fspath(path)!r}"
         return Stopped(
             f"training stopped {where} of {self.config.epochs}; {stored}",
             128 + (self.interrupt.signum or signal.SIGINT),

@@ -113,9 +113,7 @@ def _updates(state: list[Mapping[str, Any]]) -> int:
     counts = {float(entry.get("step", 0)) for entry in state}
     count = counts.pop() if len(counts) == 1 else -1.0
     if not (0 <= count < 2**53 and count == int(count)):
-        raise CheckpointError(
-            "the optimizer has updated some parameters more often than others; here all are updated together"
-        )
+        raise CheckpointError("the optimizer has updated some parameters more often than others: here all go together")
     return int(count)
 
 

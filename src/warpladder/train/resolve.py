@@ -67,9 +67,7 @@ def resolve(request: RunRequest) -> ResolvedRun:
     net, or the rung cannot train the net here.
     """
     if request.resume is not None and request.weights is not None:
-        raise ConfigError(
-            "a run goes on from a checkpoint (resume) or begins anew with its weights (from): give one of them"
-        )
+        raise ConfigError("a run continues a checkpoint (resume) or begins with its weights (from): give one of them")
     before = None if request.resume is None else load(request.resume)
     net, stored, config = _task_of(request, before)
     task = _checked(net, stored, config)
@@ -109,9 +107,7 @@ def resolve_config(net: str, config: Any = None, settings: Any = None) -> TrainC
     if isinstance(config, dict):
         raise ArgumentError("config wants a TrainConfig, got a dict: write wl.TrainConfig(**config)")
     if config is not None and not isinstance(config, TrainConfig):
-        raise ArgumentError(
-            f"config wants a TrainConfig, got {kind_of(config)}: write wl.TrainConfig(epochs=5, learning_rate=0.1)"
-        )
+        raise ArgumentError(f"config wants a TrainConfig, got {kind_of(config)}: write wl.TrainConfig(epochs=5)")
     return configured(recipe(net) if config is None else config, settings or {})
 
 

@@ -32,9 +32,7 @@ def restore(checkpoint: Checkpoint, rung: str | Rung | None = None) -> Trainer:
         others = () if rung is not None else ("native", "numpy")
         other = next((name for name in others if find(name).unsupported(checkpoint.net, config) is None), None)
         remedy = f"; another rung computes the same from these weights: --rung {other}, in Python rung={other!r}"
-        raise RungError(
-            f"rung {chosen.name!r} cannot run net {checkpoint.net.name!r}: {reason}{remedy if other else ''}"
-        )
+        raise RungError(f"rung {chosen.name!r} cannot run {checkpoint.net.name!r}: {reason}{remedy if other else ''}")
     return chosen.build(checkpoint.net, config, to_state(converted(checkpoint, named(chosen.precision).element)))
 
 

@@ -45,9 +45,7 @@ def resolve_rung(rung: Any) -> Rung:
     if isinstance(rung, str):
         return ladder.find(rung)
     if not isinstance(rung, Rung):
-        raise ArgumentError(
-            f"rung wants a Rung or a name such as 'native', got {kind_of(rung)}: wl.ladder.LADDER has them"
-        )
+        raise ArgumentError(f"rung wants a Rung or a name such as 'native', got {kind_of(rung)}: see wl.ladder.LADDER")
     return rung
 
 

@@ -69,7 +69,7 @@ def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarra
         raise DataError(f"y holds {labels.dtype} where labels are wanted: {', '.join(map(str, classes))!r:.80}")
     if not (numbers.min() >= 0 and numbers.max() < net.out_shape[0]):
         raise DataError(
-            f"net {net.name!r} has {net.out_shape[0]} outputs, but y has labels from {numbers.min()} to {numbers.max()}"
+            f"net {net.name!r} has {net.out_shape[0]} outputs, y has labels {numbers.min()} to {numbers.max()}"
         )
     return numbers
 

@@ -44,9 +44,7 @@ def score(
         if y is None:
             raise DataError(f"net {net.name!r}: scoring needs labels")
         if not 0 <= y.min() <= y.max() < net.out_shape[0]:
-            raise DataError(
-                f"net {net.name!r} has {net.out_shape[0]} outputs, but there are labels from {y.min()} to {y.max()}"
-            )
+            raise DataError(f"net {net.name!r} has {net.out_shape[0]} outputs, the labels are {y.min()} to {y.max()}")
     loss, correct = 0.0, 0
     for first, last in slices(net, len(x), trainer):
         if between is not None:

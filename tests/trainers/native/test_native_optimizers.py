@@ -250,6 +250,6 @@ def test_a_loop_that_gives_something_is_refused(folder: Path) -> None:
     with NativeTrainer(drawn.net, drawn.config, drawn.state, 1) as trainer:
         trainer.load(drawn.dataset)
         with pytest.raises(
-            ConfigError, match=r"step in own_.*\.loops gives array\(float32, 1d, C\), where none is wanted"
+            ConfigError, match=r"step in own_.*\.loops gives array\(float32, 1d, C\), and must give None"
         ):
             trainer.run(drawn.order, 0, 1)

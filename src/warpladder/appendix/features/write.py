@@ -31,9 +31,7 @@ Report = Callable[[int, int], None]
 def check_ending(path: Path, parts: tuple[str, ...]) -> None:
     """Raise `ConfigError` if a file name's ending is none of a feature file, or its format cannot hold two parts."""
     if path.suffix not in ENDINGS:
-        raise ConfigError(
-            f"{path}: features are written to files that end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
-        )
+        raise ConfigError(f"{path}: features are written to files in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}")
     if path.suffix != ".safetensors" and len(parts) > 1:
         raise ConfigError(
             f"{path}: a {path.suffix} file holds one part: name it with --split train or --split test, or "

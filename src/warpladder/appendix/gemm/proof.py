@@ -112,7 +112,5 @@ def judged(got: np.ndarray, truth: np.ndarray, size: np.ndarray, limit: float, m
         raise WarpladderError(f"{where}: error {error:.2g}, at most {limit:.2g} is rounding")
     if not worst <= most:
         column = apart.argmax() % apart.shape[1]
-        raise WarpladderError(
-            f"{where}: one number, in column {column}, is off by {worst:.2g}, at most {most:.2g} is rounding"
-        )
+        raise WarpladderError(f"{where}: a number, in column {column}, is off by {worst:.2g}, {most:.2g} is rounding")
     return error

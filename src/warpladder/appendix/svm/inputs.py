@@ -102,9 +102,7 @@ def of_arrays(x: Any, y: Any, what: str, class_names: tuple[str, ...] | None = N
     """
     features, labels = to_numpy(x, f"{what} features"), to_numpy(y, f"{what} labels")
     if features.ndim != 2 or features.dtype.kind not in "fiub" or not features.size:
-        raise DataError(
-            f"{what} features are a table of numbers (samples, width), got {features.shape} {features.dtype}"
-        )
+        raise DataError(f"{what} features are numbers (samples, width), got {features.shape} {features.dtype}")
     names = names_in(labels) if class_names is None else class_names
     numbers = numbered(labels, names, f"{what} labels")
     if numbers.shape != (len(features),) or numbers.dtype.kind not in "iu":
@@ -129,16 +127,12 @@ def check_pair(train: FeaturePart, test: FeaturePart) -> None:
         )
     if train.mark and test.mark and train.mark != test.mark:
         raise DataError(
-            f"{train.what} and {test.what} come from other weights or layers: make both with one checkpoint and layer"
+            f"{train.what} and {test.what} come from different nets: make both with one checkpoint and layer"
         )
     for part in (train, test):
         if len(part.labels) and int(part.labels.min()) < 0:
             raise DataError(f"{part.what}: label {int(part.labels.min())} is below 0")
         if part.class_names and int(part.labels.max()) >= len(part.class_names):
-            raise DataError(
-                f"{part.what}: label {int(part.labels.max())} has no name, there are {len(part.class_names)}"
-            )
+            raise DataError(f"{part.what}: label {part.labels.max()} has no name, there are {len(part.class_names)}")
     if len(np.unique(train.labels)) < 2:
-        raise DataError(
-            f"{train.what}: every sample has the label {train.labels[0]}, and a classifier needs at least two classes"
-        )
+        raise DataError(f"{train.what}: all samples have the label {train.labels[0]}, a classifier needs two classes")

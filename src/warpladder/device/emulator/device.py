@@ -160,7 +160,7 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
         self.check_own(source)
         if target.shape != source.shape or target.dtype != source.dtype:
             raise LaunchError(
-                f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: they must be alike"
+                f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: must be alike"
             )
         memory.copy(target.address, source.address, target.nbytes)
         self.runtime.emu_copied(target.address, source.address, target.nbytes)

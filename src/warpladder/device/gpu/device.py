@@ -120,7 +120,7 @@ class GpuDevice(NvrtcDevice):
         self.check_own(source)
         if target.shape != source.shape or target.dtype != source.dtype:
             raise LaunchError(
-                f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: they must be alike"
+                f"cannot copy {source.dtype} {source.shape} to {target.dtype} {target.shape}: must be alike"
             )
         if target.nbytes:
             self.call(

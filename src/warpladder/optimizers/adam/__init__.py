@@ -47,9 +47,7 @@ class Adam(Optimizer):
             raise ConfigError(f"betas wants two numbers from 0 to below 1, as (0.9, 0.999), got {pair!r:.60}")
         object.__setattr__(self, "betas", (float(pair[0]), float(pair[1])))
         if self.eps < 1e-30:
-            raise ConfigError(
-                f"eps wants a number of at least 1e-30, got {self.eps:g}: a gradient of 0 would be divided by it"
-            )
+            raise ConfigError(f"eps wants at least 1e-30, got {self.eps:g}: a gradient of 0 would be divided by it")
 
     @property
     def slots(self) -> tuple[str, ...]:

@@ -41,10 +41,7 @@ class SGD(Optimizer):
 
     def check(self) -> None:
         if self.momentum >= 1:
-            raise ConfigError(
-                f"momentum wants a number below 1, got {self.momentum:g}: "
-                "with it every step would be longer than the last"
-            )
+            raise ConfigError(f"momentum wants a number below 1, got {self.momentum:g}: steps would only grow")
         if self.nesterov and self.momentum == 0:
             raise ConfigError("nesterov needs a momentum above 0")
 

@@ -32,7 +32,7 @@ class JaxOptions(Options):
 
     device: str | None = option(OneOf(("cuda",)), "where it trains; on the CPU if not given")
     precision: str | None = option(
-        PrecisionOf(("fp32", "tf32", "bf16")), "of products; fp32 if not given, and alone on the CPU"
+        PrecisionOf(("fp32", "tf32", "bf16")), "of products; fp32 if not given, or on the CPU"
     )
     threads: int | None = option(*THREADS)
 

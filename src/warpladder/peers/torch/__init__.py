@@ -47,7 +47,7 @@ class TorchOptions(Options):
         "how steps are started: replayed as CUDA graphs, or compiled too; eager if not given",
     )
     precision: str | None = option(
-        PrecisionOf(tuple(PRECISIONS)), "of products; fp32 if not given, and with fp64 alone on the CPU"
+        PrecisionOf(tuple(PRECISIONS)), "of products; fp32 if not given; fp32 or fp64 on the CPU"
     )
     images: str | None = option(OneOf(("last",)), "where images have their channels; first if not given")
     loader: bool | None = option(YesNo(), "whether a DataLoader feeds it; the data set is one tensor if not given")
@@ -145,9 +145,7 @@ def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
         return None
     if options.mode is not None:
         known = [each.__name__ for each in KNOWN]
-        return (
-            f"graphs have steps of {', '.join(known[:-1])} and {known[-1]}, not of {kind.__name__}: leave the mode out"
-        )
+        return f"graphs have steps of {', '.join(known[:-1])} and {known[-1]}, not {kind.__name__}: leave mode out"
     from .update import lacking
 
     return lacking(config.optimizer)

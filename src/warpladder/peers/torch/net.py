@@ -53,9 +53,7 @@ def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
     try:
         module: nn.Module = getattr(nn, type(layer).__name__)(**settings)
     except TypeError as error:
-        raise RungError(
-            f"torch.nn.{type(layer).__name__} takes other settings than the layer of that name: {error}"
-        ) from None
+        raise RungError(f"torch.nn.{type(layer).__name__} takes other settings than this layer: {error}") from None
     return module
 
 

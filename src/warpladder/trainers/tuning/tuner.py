@@ -124,9 +124,7 @@ class Tuner:
         stored = next((record for record in records if choice.matches(record)), None)
         variant = choice.find(stored) if stored is not None else None
         if stored is not None and variant is None:
-            warnings.warn(
-                f"the stored plan of {choice.name} is none that this version has: it is chosen anew", stacklevel=2
-            )
+            warnings.warn(f"the stored plan of {choice.name} is none of this version: it is chosen anew", stacklevel=2)
         return variant
 
     def _found(self, choice: Choice[Variant]) -> Variant | None:

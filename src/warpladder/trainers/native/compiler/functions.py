@@ -79,7 +79,7 @@ def loop_address(loop: Callable) -> int:
     found = loop.overloads[LOOP]  # type: ignore[attr-defined]
     if found.signature.return_type != types.none:
         raise ConfigError(
-            f"{loop.__name__} in {loop.__module__} gives {found.signature.return_type}, where none is wanted"
+            f"{loop.__name__} in {loop.__module__} gives {found.signature.return_type}, and must give None"
         )
     return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
 
