@@ -14,10 +14,10 @@ from pathlib import Path
 
 from ..errors import KernelError
 
-#: Where the shared device code stands.
+#: Folder of the shared device code.
 HEADERS = Path(__file__).resolve().parent / "include"
 
-#: Architectures that a file is compiled for where it does not say: one of each generation, from Turing to Blackwell.
+#: Architectures that a file is compiled for by default: one of each generation, from Turing to Blackwell.
 ARCHS = ("sm_75", "sm_80", "sm_90", "sm_100")
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"[^\n]*$', re.MULTILINE)

@@ -22,7 +22,7 @@ _SETTINGS: dict[type[Optimizer], dict[str, str]] = {
     AdamW: {"lr": "learning_rate", "betas": "betas", "eps": "eps", "weight_decay": "weight_decay"},
 }
 
-#: What only PyTorch has, and what means that it is off. How it computes, as foreach or fused, makes no difference.
+#: Settings that only PyTorch has, and the values that switch them off; foreach and fused make no difference.
 _OFF: dict[type[Optimizer], dict[str, Any]] = {
     SGD: {"dampening": 0, "maximize": False},
     Adam: {"amsgrad": False, "maximize": False, "decoupled_weight_decay": False},

@@ -23,7 +23,7 @@ from .tuning.tuner import tune
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
-#: Samples of a step's batch, and whether its loss is computed.
+#: Samples of a step's batch, and True if its loss is computed.
 Kind = tuple[int, bool]
 
 #: Launches in a graph at most: building one takes some microseconds for each, and the first epoch pays for it.
@@ -76,7 +76,7 @@ class GraphedTrainer(KernelTrainer):
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
         if self.chain is None or self.chain.reads_order or self.epoch > 1:
             return super().run_epochs(orders)
-        # A step on all samples that reads no order is the same in every epoch; the log has room for many, and is read
+        # A step on all samples that reads no order is the same in every epoch; the log has many entries, and is read
         # once.
         for order in orders:
             check_range(self.config, order, self.samples, 0, 1)

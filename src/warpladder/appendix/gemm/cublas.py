@@ -13,7 +13,7 @@ from ...proof.tolerance import bound
 from .formats import bf16, held
 from .proof import CHECKED, question
 
-#: As cuBLAS counts types and the ways to compute (cudaDataType_t, cublasComputeType_t, cublasGemmAlgo_t).
+#: Constants of cudaDataType_t, cublasComputeType_t and cublasGemmAlgo_t.
 FLOAT, BF16 = 0, 14
 IN_FP32, IN_TF32 = 68, 77
 DEFAULT = -1

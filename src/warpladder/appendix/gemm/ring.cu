@@ -1,10 +1,9 @@
 // C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, pitch_a and pitch_b numbers from row
 // to row, multiples of 8. A block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64. Tiles of 64 terms lie in
-// a ring of three stages in shared memory: while one is multiplied two are on their way (cp.async), and no register
-// holds what is copied. ldmatrix reads a fragment of A, or two of B, at once. More terms in fewer stages, in as much
-// shared memory, are fewer barriers; two stages under way are enough to hide the memory's latency. For 16 terms a warp
-// reads 4 KB of fragments and does 131,072 FLOPs. An H100's multiprocessor takes 32 cycles for either, so a smaller
-// part of the tile for each warp would make shared memory the limit.
+// a ring of three stages in shared memory: one is multiplied while two are copied (cp.async) without registers.
+// ldmatrix reads a fragment of A, or two of B, at once. More terms in fewer stages need fewer barriers; two copies in
+// flight hide the memory's latency. For 16 terms a warp reads 4 KB of fragments and does 131,072 FLOPs. An H100's
+// multiprocessor takes 32 cycles for either, so a smaller tile for each warp would make shared memory the limit.
 // arch: sm_80, sm_90, sm_100
 #include "store.cuh"
 #include "tiles16.cuh"
@@ -35,8 +34,8 @@ product(const Bits* __restrict__ a, const Bits* __restrict__ b, float* __restric
 
     float sum[4][8][4] = {};
     for (int step = 0; step < steps; ++step) {
-        wait_for_copies<STAGES - 2>();  // this thread's part of the stage is here,
-        __syncthreads();                // everybody's is, and everybody has read the stage before
+        wait_for_copies<STAGES - 2>();  // this thread's part of the stage has arrived,
+        __syncthreads();                // all have, and all threads have read the stage before
         fetch(step + STAGES - 1);       // which is written again
         const Bits *tile_a = ring + step % STAGES * STAGE, *tile_b = tile_a + TileA::SIZE;
 #pragma unroll

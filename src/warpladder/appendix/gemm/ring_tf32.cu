@@ -1,8 +1,8 @@
-// C (m, n) = A (m, k) B (k, n), row by row in memory, float32; factors are rounded to tf32 in registers, so that memory
-// holds what it always held. As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64, from a
-// ring of three stages, here of 32 terms. To ldmatrix a row of A is four floats instead of eight numbers of 16 bits,
-// and each lane gets one of them: just what a fragment of A wants in tf32. What it turns are numbers of 16 bits, so
-// fragments of B are read by plain loads, of 32 neighbouring banks.
+// C (m, n) = A (m, k) B (k, n), row by row in memory, float32; factors are rounded to tf32 in registers. As in ring.cu,
+// a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64, from a ring of three stages, here of 32 terms.
+// ldmatrix takes four floats of a row of A for eight numbers of 16 bits, and gives each lane one, as fragments of A in
+// tf32 need them. It transposes only numbers of 16 bits, so fragments of B are read by plain loads, of 32 neighbouring
+// banks.
 // arch: sm_80, sm_90, sm_100
 // instance: product<1>
 // instance: product<4>
@@ -15,11 +15,11 @@ constexpr int TILE_M = 128, TILE_N = 256, DEPTH = 32, STAGES = 3, THREADS = 256;
 constexpr int PITCH_A = DEPTH + 4, PITCH_B = TILE_N + 8;
 constexpr int STAGE = TILE_M * PITCH_A + DEPTH * PITCH_B;  // a block takes 4 STAGES STAGE bytes of shared memory
 
-// Begins to copy ROWS x COLUMNS floats of a matrix of which `rows` and `columns` are left, WIDTH at a time; what lies
-// beyond is 0.
+// Begins to copy ROWS x COLUMNS floats of a matrix of which `rows` and `columns` are left, WIDTH at a time; the rest
+// is 0.
 template <int ROWS, int COLUMNS, int PITCH, int WIDTH>
 __device__ __forceinline__ void fetch_tile(float* to, const float* from, int pitch, int rows, int columns) {
-    if (WIDTH == 4 && rows >= ROWS && columns >= COLUMNS) {  // inside of the matrix no copy asks for an edge
+    if (WIDTH == 4 && rows >= ROWS && columns >= COLUMNS) {  // inside of the matrix no copy checks for an edge
 #pragma unroll
         for (int i = threadIdx.x; i < ROWS * COLUMNS / 4; i += THREADS) {
             const int row = i / (COLUMNS / 4), column = i % (COLUMNS / 4) * 4;
@@ -36,7 +36,7 @@ __device__ __forceinline__ void fetch_tile(float* to, const float* from, int pit
     }
 }
 
-// WIDTH 4 wants n and k to be multiples of 4, 1 wants nothing.
+// WIDTH 4 needs n and k that are multiples of 4.
 template <int WIDTH>
 __global__ void __launch_bounds__(THREADS, 1)
 product(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m, int n, int k) {

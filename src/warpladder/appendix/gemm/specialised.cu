@@ -1,9 +1,9 @@
 // C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, and the host describes them by tensor
-// maps. As wgmma.cu, with warps that do one thing each. Of three warpgroups one asks for tiles, by one of its threads;
-// two multiply, 64 x 256 numbers of C each. They meet at barriers in shared memory, two for each stage: `arrived` says
-// that it can be multiplied, `read` that it can be filled again. No thread waits for the whole block, and the ring goes
-// on filling while sums are written. Who only asks gives its registers to the others. Blocks stay: there are as many as
-// the GPU runs at once, and each makes one tile of C after the other, in an order that suits the cache.
+// maps. As wgmma.cu, with specialised warps. Of three warpgroups one requests tiles, by one of its threads; two
+// multiply, 64 x 256 numbers of C each. They meet at barriers in shared memory, two for each stage: after `arrived` it
+// can be multiplied, after `read` filled again. No thread waits for the whole block, and the ring is filled while sums
+// are written. The requesting warpgroup gives registers to the others. Blocks are persistent: as many as the GPU runs
+// at once, each making one tile of C after the other, in an order that suits the cache.
 // arch: sm_90a
 #include "stages.cuh"
 #include "store.cuh"
@@ -62,7 +62,7 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
                         step > 0 || first > 0);
                 wgmma_commit();
                 wgmma_wait<1>();
-                if (step > 0) done(turn.before());  // of which no product is under way
+                if (step > 0) done(turn.before());  // all of its products are done
             }
             wgmma_wait<0>();
             done(turn.before());

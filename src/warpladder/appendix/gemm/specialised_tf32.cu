@@ -1,16 +1,15 @@
-// C (m, n) = A (m, k) B (k, n), row by row in memory, float32; factors are rounded to tf32, so that memory holds what
-// it always held. As specialised.cu, with two differences. In tf32 wgmma takes only factors whose terms lie next to
-// each other. A's do; B's lie below each other, so a launch before this one writes B turned: 134 MB of traffic at 4096
-// x 4096, about a tenth of the time of the product. And no thread rounds: the copy engine does, on the way to shared
-// memory, since the tensor maps say that their floats are to become tf32.
+// C (m, n) = A (m, k) B (k, n), row by row in memory, float32; factors are rounded to tf32. As specialised.cu, with
+// two differences. In tf32 wgmma takes only factors whose terms are neighbours in memory. A's are; B is transposed by a
+// launch before this one: 134 MB of traffic at 4096 x 4096, about a tenth of the time of the product. And no thread
+// rounds: the copy engine does, on the way to shared memory, as the tensor maps request.
 // arch: sm_90a
 #include "stages.cuh"
 #include "store.cuh"
 #include "wgmma.cuh"
 
-constexpr int SIDE = 32, LINES = 8;  // of a square that a block turns, and rows of it that are moved at once
+constexpr int SIDE = 32, LINES = 8;  // of a square that a block transposes, and its rows that are moved at once
 
-// y (columns, pitch) = x (rows, columns) turned.
+// y (columns, pitch) = x (rows, columns) transposed.
 extern "C" __global__ void __launch_bounds__(SIDE * LINES)
     turn(const float* __restrict__ x, float* __restrict__ y, int rows, int columns, int pitch) {
     __shared__ float square[SIDE][SIDE + 1];  // a column of it lies in different banks
@@ -24,8 +23,8 @@ extern "C" __global__ void __launch_bounds__(SIDE * LINES)
         if (left + line < columns && top + i < rows) y[(long long)(left + line) * pitch + top + i] = square[i][line];
 }
 
-// y (rows, pitch) = x (rows, columns): for rows that do not begin at multiples of 16 bytes, which the copy engine
-// wants.
+// y (rows, pitch) = x (rows, columns): for rows that do not begin at multiples of 16 bytes, as the copy
+// engine needs them.
 extern "C" __global__ void __launch_bounds__(256)
     spread(const float* __restrict__ x, float* __restrict__ y, int columns, int pitch) {
     const int column = blockIdx.x * 256 + threadIdx.x;
@@ -36,7 +35,7 @@ constexpr int TILE_M = 128, TILE_N = 256, DEPTH = 32, STAGES = 4, THREADS = 384,
 // of a stage; a block takes STAGES BYTES + 1,024 bytes of shared memory
 constexpr int OF_A = TILE_M * 128, BYTES = OF_A + TILE_N * 128;
 
-// b : of B turned, (n, k).
+// b : of B transposed, (n, k).
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* __restrict__ c, int m, int n,
     int k) {

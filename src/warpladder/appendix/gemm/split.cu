@@ -2,12 +2,12 @@
 // of 11 bits. Each factor is split into two halves, x = high + low: high is x rounded to 11 bits, low is what is
 // missing, rounded to 11 bits again. Of
 //     (ah + al) (bh + bl) = ah bh + ah bl + al bh + al bl
-// the last product is 2^-22 of the first and left out: three products in half for one in fp32.
-// Half reaches from 2^-24 to 2^16 only. So every row of A and every column of B is multiplied by the power of two that
-// brings its largest number to 2^14: then what is 2^-16 of that still has a low half above half's end. Sums are
-// multiplied back in the end; none of it rounds. Tensor cores cut off what they add (device/include/mma.cuh), and
-// errors of one sign grow with k. So after every 32 terms what is in their accumulator is added to a sum in a register,
-// by an addition that rounds, and begins from 0 again.
+// the last product is 2^-22 of the first and left out: three products in half for one in fp32. Half reaches from 2^-24
+// to 2^16 only. So every row of A and every column of B is multiplied by the power of two that brings its largest
+// number to 2^14: numbers 2^-16 of that still have a low half above half's end. Sums are multiplied back in the end;
+// nothing of this rounds. Tensor cores truncate sums (device/include/mma.cuh), and errors of one sign grow with k. So
+// after every 32 terms their accumulator is added to a sum in a register, by an addition that rounds, and begins from 0
+// again.
 // arch: sm_80, sm_90, sm_100
 #include "store.cuh"
 #include "tiles16.cuh"
@@ -46,7 +46,7 @@ split_rows(const float* __restrict__ x, Bits* __restrict__ high, Bits* __restric
     if (threadIdx.x == 0) exponents[blockIdx.x] = exponent;
 }
 
-constexpr int COLUMN_SPLITTERS = 1024;  // there are few blocks, so that each needs many loads under way
+constexpr int COLUMN_SPLITTERS = 1024;  // few blocks: each needs many loads in flight
 
 // One block for 32 columns of x (rows, columns); its warps take turns at the rows.
 extern "C" __global__ void __launch_bounds__(COLUMN_SPLITTERS)

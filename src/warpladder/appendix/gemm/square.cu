@@ -8,7 +8,7 @@ sgemm(const float* __restrict__ a, const float* __restrict__ b, float* __restric
     // one more, so that rows of A begin in different banks
     __shared__ float tile_a[TILE][DEPTH + 1], tile_b[DEPTH][TILE];
     const int top = blockIdx.y * TILE, left = blockIdx.x * TILE;
-    // columns stand 16 apart: neighbours read neighbours
+    // columns are 16 numbers from each other: neighbours read neighbours
     const int rows = threadIdx.x / 16 * SIDE, column = threadIdx.x % 16;
     float sum[SIDE][SIDE] = {};
     for (int first = 0; first < k; first += DEPTH) {

@@ -1,5 +1,5 @@
-// Stages of a ring in shared memory, into which the copy engine (TMA) brings tiles of A and B; and in which order
-// blocks that stay make the tiles of C.
+// Stages of a ring in shared memory, into which the copy engine (TMA) brings tiles of A and B; and the order
+// in which persistent blocks make the tiles of C.
 //
 // A row of a tile has 128 bytes. In 16 bits a row of A's tile is 64 terms, and one of B's is 64 columns of one term, so
 // that a tile of B is COLUMNS / 64 boxes of the copy engine, side by side.
@@ -15,7 +15,7 @@ struct Stage16 {
     // `left` on.
     __device__ __forceinline__ static void fetch(char* stage, const TensorMap& a, const TensorMap& b, int top, int left,
         int first, Barrier* arrived) {
-        barrier_expect(arrived, BYTES);  // what lies beyond the matrix arrives as zeros, and counts
+        barrier_expect(arrived, BYTES);  // zeros from beyond the matrix count too
         bring(stage, a, b, top, left, first, arrived);
     }
     __device__ __forceinline__ static void bring(char* stage, const TensorMap& a, const TensorMap& b, int top, int left,
@@ -28,8 +28,8 @@ struct Stage16 {
 };
 
 // The tiles of C, ROWS x COLUMNS numbers each, in the order in which they are made. Neighbours in time are neighbours
-// in C: GROUP rows of tiles are done column by column, so that what they share of A and B is still in the second-level
-// cache.
+// in C: GROUP rows of tiles are done column by column, while the parts of A and B that they share are in the
+// second-level cache.
 template <int ROWS, int COLUMNS, int GROUP = 16>
 struct Order {
     int down, across;

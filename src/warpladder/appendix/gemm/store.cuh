@@ -1,4 +1,4 @@
-// The way back of a product by tensor cores: what a lane has of a fragment of C goes to memory.
+// Store of a product by tensor cores: a lane writes its numbers of a fragment of C.
 #pragma once
 
 // d is the lane's share of 16 x 8 numbers of c (m, n) at (row, column): two neighbours of row lane / 4, and two of the

@@ -14,9 +14,8 @@ struct Tile16 {
     static constexpr int ROWS = ROWS_, COLUMNS = COLUMNS_, PITCH = COLUMNS + 8, SIZE = ROWS * PITCH;  // SIZE: numbers
     static_assert(COLUMNS % 8 == 0, "copies are of eight numbers");
 
-    // Begins to copy the tile at `from`, in a matrix whose rows are `pitch` numbers apart, a multiple of 8. Of the
-    // matrix `rows` and `columns` are left from there on, and what lies beyond them is 0 here. A tile that lies inside
-    // of the matrix asks for no edge: its copies are address and instruction.
+    // Begins to copy the tile at `from` in a matrix with `pitch` numbers from row to row, a multiple of 8, of which
+    // `rows` and `columns` are left; beyond them the tile is 0. A tile inside of the matrix is copied without checks.
     __device__ __forceinline__ static void fetch(Bits* to, const Bits* from, int pitch, int rows, int columns) {
         if (rows >= ROWS && columns >= COLUMNS) {
 #pragma unroll

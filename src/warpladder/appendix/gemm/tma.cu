@@ -1,8 +1,8 @@
 // C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, and the host describes them by tensor
-// maps. As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64. But one thread asks for a
-// whole stage, by five instructions, and the copy engine does the rest: addresses, edges, and where in shared memory
-// each piece goes so that ldmatrix finds its rows in different banks. A barrier in shared memory (mbarrier) counts the
-// bytes, and everybody waits for that. What 256 threads spent on copies they now multiply.
+// maps. As ring.cu: a block of 256 threads makes 128 x 256 numbers of C, a warp 64 x 64. But one thread requests a
+// whole stage, by five instructions, and the copy engine does the rest: addresses, edges, and the place of each piece
+// in shared memory, such that ldmatrix finds its rows in different banks. A barrier in shared memory (mbarrier) counts
+// the bytes, and all threads wait for it. The time that 256 threads spent on copies is left for products.
 // arch: sm_90, sm_100
 #include "mma.cuh"
 #include "stages.cuh"
@@ -11,7 +11,7 @@
 constexpr int TILE_M = 128, TILE_N = 256, STAGES = 4, THREADS = 256;
 using Stage = Stage16<TILE_M, TILE_N>;  // a block takes STAGES Stage::BYTES + 1,024 bytes of shared memory
 
-// Where piece `piece` of 16 bytes of a row lies in a tile: as the copy engine has dealt it out.
+// Address of piece `piece` of 16 bytes of a row in a tile that the copy engine has swizzled.
 __device__ __forceinline__ const char* piece_of(const char* tile, int row, int piece) {
     return tile + row * 128 + (piece ^ row % 8) * 16; }
 
@@ -37,7 +37,7 @@ product(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b
 
     float sum[4][8][4] = {};
     for (int step = 0; step < steps; ++step) {
-        __syncthreads();           // everybody has read the stage before,
+        __syncthreads();           // all threads have read the stage before,
         fetch(step + STAGES - 1);  // which is written again
         barrier_wait(&arrived[step % STAGES], step / STAGES % 2);
         const char *tile_a = ring + step % STAGES * Stage::BYTES,

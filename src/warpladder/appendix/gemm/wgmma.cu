@@ -1,8 +1,8 @@
 // C (m, n) = A (m, k) B (k, n), float32; A and B are stored in bf16, row by row, and the host describes them by tensor
-// maps. As tma.cu, with the tensor cores' own way to their factors: four warps together, a warpgroup, multiply 64 x 256
-// numbers by one instruction (wgmma), which reads A and B from shared memory by itself. No register holds a factor, no
-// ldmatrix moves one, and B is read once for 64 rows instead of once for each 64 x 64. A block has two warpgroups, one
-// above the other. Products run while their threads go on: one group of them is always under way.
+// maps. As tma.cu, but four warps together, a warpgroup, multiply 64 x 256 numbers by one instruction (wgmma), which
+// reads A and B from shared memory by itself. No register holds a factor, no ldmatrix moves one, and B is read once for
+// 64 rows instead of once for each 64 x 64. A block has two warpgroups, one above the other. Products run while their
+// threads go on: one group of them is always in flight.
 // arch: sm_90a
 #include "stages.cuh"
 #include "store.cuh"

@@ -1,6 +1,6 @@
 // C (m, n) = A (m, k) B (k, n), row by row in memory; k and n are multiples of 4. A block of 256 threads makes 128 x
-// 128 numbers of C, a thread 8 x 8. Everything moves four numbers at a time, and A lies in shared memory turned over,
-// so that a thread's rows are neighbours: 64 FMA for four loads.
+// 128 numbers of C, a thread 8 x 8. Four numbers are moved at a time, and A is transposed in shared memory, so that a
+// thread's rows are neighbours: 64 FMA for four loads.
 constexpr int TILE = 128, DEPTH = 8, SIDE = 8, THREADS = 256;
 
 __device__ inline float4 four(const float* from, bool inside) {

@@ -12,7 +12,7 @@ from .fitted import OWN, TESTS
 from .kernel import GPU_TILE, CpuRbf
 from .pairs import LEAST_CACHE, pair_bytes
 
-#: What batches that are read, and pieces that are scaled, take besides.
+#: Bytes of batches that are read and pieces that are scaled.
 WORKING = 512 << 20
 
 #: Training samples times all samples times features, up to which scikit-learn's SVC as it is takes no more than a

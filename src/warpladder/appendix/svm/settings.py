@@ -13,7 +13,7 @@ from ...machine.facts import cores
 #: "auto" takes the first for small sets.
 METHODS = ("auto", "sklearn", "blocks")
 
-#: What products are computed in.
+#: Precisions of products.
 PRECISIONS = ("float64", "float32")
 
 #: Scaling of features before a machine is fitted: "standard" brings each to mean 0 and deviation 1, as

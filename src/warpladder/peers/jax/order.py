@@ -34,8 +34,8 @@ def shuffled(words: jax.Array, n: int, half_bits: int) -> jax.Array:
     for key in words[:ROUNDS]:
         left, right = right, left ^ (mix(right ^ key) & mask)
     sent = (left << half_bits) | right
-    # Who is sent outside is sent on from there. In each round everybody looks where the one in front of him has got to:
-    # as many steps again.
+    # A value outside goes through the network again. Each round doubles the number of times, by looking up the result
+    # of the result.
     end = jnp.where(values < n, values, sent)
     for _ in range((len(values) - n).bit_length()):
         end = end.at[end].get(mode="promise_in_bounds")

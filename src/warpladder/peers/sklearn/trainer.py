@@ -25,7 +25,7 @@ from ...trainers.base import State, StepLog, Trainer, check_fit, check_range
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
-#: Numbers of input that one call of partial_fit is given, or one batch: few calls, and rows that are still in the
+#: Numbers of input in one call of partial_fit, or one batch: few calls, and rows that are still in the
 #: cache.
 BLOCK = 1 << 20
 

@@ -61,7 +61,7 @@ struct Block : BlockView {
     std::vector<Products> products;              // of each thread, if one has begun products
 
     Queue woken;    // one by one, by a collective or a phase
-    Queue patient;  // threads that poll, or whose time is over: all others go first
+    Queue patient;  // threads that poll: all others go first
 
     void shape(dim3 to) {
         unsigned threads_now = to.x * to.y * to.z;
