@@ -35,17 +35,22 @@ class ByTiles(Stored16):
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         (m, n), k = c.shape, b.shape[0]
         of_a, of_b = device.tensor_map(a, self.tile[0], columns=k), device.tensor_map(b, TERMS, columns=n)
-        kernel = device.kernel(self.path, "product")
-        return [kernel.bind(self.blocks(device, m, n), self.threads, of_a, of_b, c, m, n, k, shared=self.shared)]
+        return [self.launch(device, self.blocks(device, m, n), of_a, of_b, c, m, n, k)]
 
     def blocks(self, device: Device, m: int, n: int) -> tuple[int, int]:
         """The grid, for C (m, n)."""
         return self.grid(m, n)
 
 
+def _persistent_blocks(level: TensorLevel, device: Device, m: int, n: int) -> tuple[int, int]:
+    """Number of persistent blocks: one for each multiprocessor, and at most one for each tile of C."""
+    across, down = level.grid(m, n)
+    return min(across * down, device.limits.multiprocessors), 1
+
+
 @dataclass(frozen=True)
-class ByWarpgroups(ByTiles):
-    """A level that multiplies by wgmma, which reaches the tensor cores' peak."""
+class OnWarpgroups(TensorLevel):
+    """Level that multiplies by wgmma, which reaches the tensor cores' peak."""
 
     reach: ClassVar[float] = 1.0
 
@@ -53,32 +58,26 @@ class ByWarpgroups(ByTiles):
         return _lacks(device, "wgmma", alone=True)
 
 
-def _staying(level: TensorLevel, device: Device, m: int, n: int) -> int:
-    """Number of persistent blocks: one for each multiprocessor, and at most one for each tile of C."""
-    across, down = level.grid(m, n)
-    return min(across * down, device.limits.multiprocessors)
+@dataclass(frozen=True)
+class ByWarpgroups(OnWarpgroups, ByTiles):
+    """Level of warpgroups whose factors, stored in bf16, the copy engine brings tile by tile."""
 
 
 @dataclass(frozen=True)
-class Staying(ByWarpgroups):
+class Persistent(ByWarpgroups):
     """Level with persistent blocks."""
 
     def blocks(self, device: Device, m: int, n: int) -> tuple[int, int]:
-        return _staying(self, device, m, n), 1
+        return _persistent_blocks(self, device, m, n)
 
 
 @dataclass(frozen=True)
-class Turned(TensorLevel):
+class Transposed(OnWarpgroups):
     """Level in tf32, from floats, with persistent blocks; launches before it, which count as its time, transpose B, and
     A if its rows begin at odd places.
 
     The copy engine rounds ties to even, where `cvt.rna` of the other levels in tf32 rounds them away from zero.
     """
-
-    reach: ClassVar[float] = 1.0
-
-    def lacks(self, device: Device, n: int, k: int) -> str | None:
-        return _lacks(device, "wgmma", alone=True)
 
     def held(self, factor: np.ndarray) -> np.ndarray:
         return held(factor, self.precision, even=True)
@@ -86,39 +85,25 @@ class Turned(TensorLevel):
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         (m, n), k = c.shape, b.shape[0]
         pitch = ceil_div(k, 4) * 4
-        turned = device.empty((n, pitch), what="B turned")
-        launches = [
-            device.kernel(self.path, "turn").bind((ceil_div(n, 32), ceil_div(k, 32)), 256, b, turned, k, n, pitch)
-        ]
+        transposed, tiles = device.empty((n, pitch), what="B transposed"), (ceil_div(n, 32), ceil_div(k, 32))
+        launches = [device.kernel(self.path, "transpose").bind(tiles, 256, b, transposed, k, n, pitch)]
         if pitch != k:
             spread = device.empty((m, pitch), what="A, its rows at multiples of 16 bytes")
             launches.append(device.kernel(self.path, "spread").bind((ceil_div(k, 256), m), 256, a, spread, k, pitch))
             a = spread
         of_a = device.tensor_map(a, self.tile[0], columns=k, to_tf32=True)
-        of_b = device.tensor_map(turned, self.tile[1], columns=k, to_tf32=True)
-        kernel = device.kernel(self.path, "product")
-        return [
-            *launches,
-            kernel.bind(_staying(self, device, m, n), self.threads, of_a, of_b, c, m, n, k, shared=self.shared),
-        ]
+        of_b = device.tensor_map(transposed, self.tile[1], columns=k, to_tf32=True)
+        return [*launches, self.launch(device, _persistent_blocks(self, device, m, n), of_a, of_b, c, m, n, k)]
 
 
 @dataclass(frozen=True)
-class SplitStaying(TensorLevel):
+class SplitPersistent(OnWarpgroups):
     """Level in fp32 by halves with persistent blocks; the launches that split count as its time."""
-
-    reach: ClassVar[float] = 1.0
-
-    def lacks(self, device: Device, n: int, k: int) -> str | None:
-        return _lacks(device, "wgmma", alone=True)
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         (m, n), k = c.shape, b.shape[0]
         launches, (a_high, a_low, a_exponents, b_high, b_low, b_exponents) = split(device, a, b)
         of_a = [device.tensor_map(half, self.tile[0], columns=k) for half in (a_high, a_low)]
         of_b = [device.tensor_map(half, TERMS, columns=n) for half in (b_high, b_low)]
-        product = device.kernel(self.path, "product").bind(
-            _staying(self, device, m, n), self.threads, *of_a, a_exponents, *of_b, b_exponents, c, m, n, k,
-            shared=self.shared,
-        )  # fmt: skip
-        return [*launches, product]
+        factors, blocks = (*of_a, a_exponents, *of_b, b_exponents), _persistent_blocks(self, device, m, n)
+        return [*launches, self.launch(device, blocks, *factors, c, m, n, k)]

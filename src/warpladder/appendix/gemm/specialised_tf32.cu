@@ -11,7 +11,7 @@ constexpr int SIDE = 32, LINES = 8;  // of a square that a block transposes, and
 
 // y (columns, pitch) = x (rows, columns) transposed.
 extern "C" __global__ void __launch_bounds__(SIDE * LINES)
-    turn(const float* __restrict__ x, float* __restrict__ y, int rows, int columns, int pitch) {
+    transpose(const float* __restrict__ x, float* __restrict__ y, int rows, int columns, int pitch) {
     __shared__ float square[SIDE][SIDE + 1];  // a column of it lies in different banks
     const int top = blockIdx.y * SIDE, left = blockIdx.x * SIDE, i = threadIdx.x % SIDE, j = threadIdx.x / SIDE;
 #pragma unroll

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...machine.precision import named
-from .hopper import ByTiles, ByWarpgroups, SplitStaying, Staying, Turned
+from .hopper import ByTiles, ByWarpgroups, Persistent, SplitPersistent, Transposed
 from .levels import LEVELS, Level
 from .tensor_level import ByWidth, Split, Stored16, TensorLevel
 
@@ -39,23 +39,23 @@ TENSOR_LEVELS: tuple[TensorLevel, ...] = (
         "wgmma", "four warps multiply 64 x 256, from shared memory", named("bf16"),
         tile=(128, 256), warp=(64, 256), copied=2, read=2, threads=256, shared=_ring(4, 128, 256),
     ),
-    Staying(
-        "specialised", "some warps ask for tiles, others multiply; blocks stay", named("bf16"),
+    Persistent(
+        "specialised", "some warps request tiles, others multiply; persistent blocks", named("bf16"),
         tile=(128, 256), warp=(64, 256), copied=2, read=2, threads=384, shared=_ring(4, 128, 256),
     ),
     ByWidth(
-        "ring_tf32", "the same in tf32, from floats as they lie in memory", named("tf32"),
+        "ring_tf32", "a ring of stages in tf32, from floats in memory", named("tf32"),
         tile=(128, 256), warp=(64, 64), copied=4, read=4, threads=256, shared=3 * _stage(4, 32, 128, 256),
     ),
-    Turned(
-        "specialised_tf32", "B turned first, rounded by the copy engine", named("tf32"),
+    Transposed(
+        "specialised_tf32", "B transposed first, rounded by the copy engine", named("tf32"),
         tile=(128, 256), warp=(64, 256), copied=4, read=4, threads=384, shared=_ring(4, 128, 256),
     ),
     Split(
         "split", "two halves for a float, three products, sums in registers", named("fp32"),
         tile=(128, 128), warp=(64, 32), copied=4, read=4, threads=256, shared=3 * 2 * _stage(2, 32, 128, 128),
     ),
-    SplitStaying(
+    SplitPersistent(
         "split_specialised", "three products from shared memory, sums of 64 terms", named("fp32"),
         tile=(128, 128), warp=(64, 128), copied=4, read=6, threads=384, shared=_ring(3, 2 * 128, 2 * 128),
     ),

@@ -97,11 +97,11 @@ class TensorLevel:
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         """C = A B on a device, for arrays (m, k), (k, n) and (m, n), A and B as they are `stored`."""
         (m, n), k = c.shape, b.shape[0]
-        return [
-            device.kernel(self.path, self.kernel(n, k)).bind(
-                self.grid(m, n), self.threads, a, b, c, m, n, k, shared=self.shared
-            )
-        ]
+        return [self.launch(device, self.grid(m, n), a, b, c, m, n, k, kernel=self.kernel(n, k))]
+
+    def launch(self, device: Device, blocks: tuple[int, int], *arguments: object, kernel: str = "product") -> Launch:
+        """Launch of a kernel of the level's file, with the level's threads and shared memory."""
+        return device.kernel(self.path, kernel).bind(blocks, self.threads, *arguments, shared=self.shared)
 
     def kernel(self, n: int, k: int) -> str:
         """Kernel of the file that makes C of this many columns and terms."""
@@ -117,12 +117,7 @@ class Stored16(TensorLevel):
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
         (m, n), k = c.shape, b.shape[0]
-        pitches = a.shape[1], b.shape[1]
-        return [
-            device.kernel(self.path, "product").bind(
-                self.grid(m, n), self.threads, a, b, c, m, n, k, *pitches, shared=self.shared
-            )
-        ]
+        return [self.launch(device, self.grid(m, n), a, b, c, m, n, k, a.shape[1], b.shape[1])]
 
 
 @dataclass(frozen=True)
@@ -141,10 +136,7 @@ class Split(TensorLevel):
         (m, n), k = c.shape, b.shape[0]
         splits, halves = split(device, a, b)
         pitches = halves[0].shape[1], halves[3].shape[1]
-        product = device.kernel(self.path, "product").bind(
-            self.grid(m, n), self.threads, *halves, c, m, n, k, *pitches, shared=self.shared
-        )
-        return [*splits, product]
+        return [*splits, self.launch(device, self.grid(m, n), *halves, c, m, n, k, *pitches)]
 
 
 def split(device: Device, a: Array, b: Array) -> tuple[list[Launch], list[Array]]:
