@@ -146,6 +146,13 @@ def specialised(b: Bench) -> None:
 
 
 @case
+def two_flags(b: Bench) -> None:
+    out = b.device.empty((1,))
+    b.send("block", "two_flags", 1, 96, b.put(X[:2]), out)
+    equal(out, X[:1] + X[1:2])
+
+
+@case
 def mirror_by_hand(b: Bench) -> None:
     x = I[:256].astype(np.float32)
     held = b.put(x)

@@ -168,6 +168,31 @@ extern "C" __global__ void specialised(const float* x, float* y, int rounds) {
     __syncthreads();
 }
 
+// A thread waits for two flags in turns, volatile ones and then counters, which two other warps set after a barrier.
+extern "C" __global__ void two_flags(const float* x, float* y) {
+    __shared__ volatile int left, right;
+    __shared__ int lefts, rights;
+    __shared__ float slot[2];
+    const int t = threadIdx.x;
+    if (t == 0) left = right = lefts = rights = 0;
+    __syncthreads();
+    for (int i = 0; i < 2; ++i)
+        if (t == 32 + 32 * i) {
+            slot[i] = x[i];
+            __threadfence_block();
+            (i ? right : left) = 1;
+            atomicAdd(i ? &rights : &lefts, 1);
+        }
+    if (t == 0) {
+        while (left + right < 2) {
+        }
+        while (atomicAdd(&lefts, 0) + atomicAdd(&rights, 0) < 2) {
+        }
+        __threadfence_block();
+        y[0] = slot[0] + slot[1];
+    }
+}
+
 // A struct with bytes between its members, member by member and as a whole.
 struct Sparse {
     float value;

@@ -22,6 +22,7 @@ EMU_INLINE void polled(const void* address, uint64_t found) {
     } else {
         if (me.polls >= 64) emu_progress();
         me.polled = address, me.found = found, me.polls = 0;
+        if (++me.reads % 1024 == 0) emu_give_way();
     }
 }
 

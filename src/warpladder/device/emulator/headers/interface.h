@@ -51,6 +51,7 @@ struct alignas(64) Thread {
     uint64_t found;        // and its value: a thread that reads the same value again and again waits for another one
     const void* polls_at;  // place in the code
     unsigned polls;        // repetitions
+    unsigned reads;        // of other values or addresses: a thread may wait for several in turns
 
     unsigned mask;  // of the collective that it waits in
     void* payload;
@@ -176,7 +177,8 @@ EMU_EXPORT void emu_atomic(const void* address, unsigned size, int write, int sc
 EMU_EXPORT void emu_touch(const void* address, size_t size, int write);
 EMU_EXPORT uint64_t emu_load(const void* address, unsigned size);
 EMU_EXPORT void emu_store(void* address, unsigned size, uint64_t bits);
-EMU_EXPORT void emu_yield();     // let others run
+EMU_EXPORT void emu_yield();     // let others run: the thread polls
+EMU_EXPORT void emu_give_way();  // let others run: the thread may poll
 EMU_EXPORT void emu_progress();  // a condition that a thread waited for has become true
 
 EMU_EXPORT void emu_misaligned(const void* address, unsigned alignment, const char* what, const char* file, int line)

@@ -166,6 +166,7 @@ EMU_EXPORT void emu_yield() {
     self().polls_at = __builtin_return_address(0);
     worker_of(self()).yield(self());
 }
+EMU_EXPORT void emu_give_way() { worker_of(self()).give_way(self()); }
 EMU_EXPORT void emu_progress() { worker_here->progress(); }
 
 EMU_EXPORT void emu_trap(const char* what, const char* file, int line) {

@@ -11,6 +11,7 @@ void poll(Thread& me, const void* address, unsigned size, const void* code) {
     } else {
         if (me.polls >= 64) worker_here->progress();
         me.polled = address, me.found = found, me.polls = 0;
+        if (++me.reads % 1024 == 0) worker_here->give_way(me);
     }
 }
 

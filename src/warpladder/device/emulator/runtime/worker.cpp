@@ -230,6 +230,7 @@ void Worker::yield(Thread& me) {
 }
 
 void Worker::give_way(Thread& me) {
+    if (run->failed) leave();
     stirred(me).rest(me);
     turn = turn + 1 == resident ? 0 : turn + 1;
     suspend(me);
