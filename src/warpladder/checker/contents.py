@@ -71,13 +71,9 @@ def filled(
 
 
 def _numbers(
-    name: str,
-    fill: str,
-    shape: tuple[int, ...],
-    dtype: np.dtype,
-    values: Mapping[str, Number],
+    name: str, fill: str, shape: tuple[int, ...], dtype: np.dtype, values: Mapping[str, Number],
     random: np.random.Generator,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Numbers of a fill; without a range random floats are standard normal, random integers 0 to 9."""
     interval = _RANGE.fullmatch(fill)
     if interval:

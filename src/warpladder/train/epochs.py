@@ -47,14 +47,9 @@ class TrainingLoop:
     """A run in progress. `epoch`, `step`, `sums` and `history` are where it stands, as in `Checkpoint`."""
 
     def __init__(
-        self,
-        run: ResolvedRun,
-        trainer: Trainer,
-        saving: Saving,
-        interrupt: Interrupt,
-        show: Show | None,
+        self, run: ResolvedRun, trainer: Trainer, saving: Saving, interrupt: Interrupt, show: Show | None,
         each_epoch: Callable[[EpochLog], None] | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.trainer, self.data, self.start, self.config = trainer, run.data, run.start, run.config
         self.interrupt, self.show, self.each_epoch = interrupt, show, each_epoch
         self.saver = Saver(saving, self._checkpoint)
@@ -180,13 +175,10 @@ class TrainingLoop:
         classes = isinstance(self.trainer.net.loss, CrossEntropyLoss)
         accuracy = sums.correct / sums.samples if sums.correct is not None and classes else None
         log = EpochLog(
-            epoch=self.epoch + 1,
-            train_loss=None if sums.loss is None else sums.loss / sums.samples,
-            train_accuracy=accuracy,
-            valid_loss=None if valid is None else valid.loss,
-            valid_accuracy=None if valid is None else valid.accuracy,
-            seconds=sums.seconds,
-        )
+            epoch=self.epoch + 1, train_loss=None if sums.loss is None else sums.loss / sums.samples,
+            train_accuracy=accuracy, valid_loss=None if valid is None else valid.loss,
+            valid_accuracy=None if valid is None else valid.accuracy, seconds=sums.seconds,
+        )  # fmt: skip
         self.history.append(log)
         self.epoch, self.step, self.sums = self.epoch + 1, 0, EpochSums()
         if self.each_epoch is not None:

@@ -68,12 +68,9 @@ def bar(progress: Progress | bool, interrupt: Interrupt, epochs: int, steps: int
             yield show
         return
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         _Stopping(interrupt),
-    )
+    )  # fmt: skip
     with Progress(*columns, console=Console(stderr=True)) as own, _task(own, epochs, steps, accuracy) as show:
         yield show
 

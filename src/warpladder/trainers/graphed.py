@@ -38,15 +38,9 @@ class GraphedTrainer(KernelTrainer):
     """
 
     def __init__(
-        self,
-        net: Net,
-        config: TrainConfig,
-        state: State,
-        device: Device,
-        table: KernelTable,
-        block_size: int | None = None,
-        precision: str = "fp32",
-    ) -> None:
+        self, net: Net, config: TrainConfig, state: State, device: Device, table: KernelTable,
+        block_size: int | None = None, precision: str = "fp32",
+    ) -> None:  # fmt: skip
         super().__init__(net, config, state, device, table, "resident", block_size, precision)
 
     def _forget(self) -> None:

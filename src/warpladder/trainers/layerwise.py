@@ -57,16 +57,10 @@ class LayerwiseTrainer(Trainer):
     """
 
     def __init__(
-        self,
-        net: Net,
-        config: TrainConfig,
-        state: State,
-        table: OpTable,
-        around: Callable[[], AbstractContextManager] = nullcontext,
-        xp: Any = np,
-        dtype: str = "float32",
+        self, net: Net, config: TrainConfig, state: State, table: OpTable,
+        around: Callable[[], AbstractContextManager] = nullcontext, xp: Any = np, dtype: str = "float32",
         sums: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.net, self.config, self.table, self.around, self.xp = net, config, table, around, xp
         self.dtype = np.dtype(dtype)
         self.params, self.grads = (xp.zeros(net.param_count, self.dtype) for _ in range(2))

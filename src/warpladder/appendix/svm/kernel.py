@@ -78,12 +78,9 @@ class Rbf(ABC):
             last = min(first + wide, columns.stop)
             rows, part = slice(row, row + high), out[row : row + high, first - columns.start : last - columns.start]
             return lambda: self._tile(
-                x[rows],
-                self.on_device[first:last],
-                -self.gamma * own[rows],
-                -self.gamma * self.squares[first:last],
+                x[rows], self.on_device[first:last], -self.gamma * own[rows], -self.gamma * self.squares[first:last],
                 part,
-            )
+            )  # fmt: skip
 
         return [job(row, first) for first in range(columns.start, columns.stop, wide) for row in range(0, len(x), high)]
 

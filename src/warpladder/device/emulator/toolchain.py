@@ -110,12 +110,9 @@ def _search() -> Compiler | str:
         return f"{'CXX names ' + repr(asked) + ', which is not there' if asked else 'there is no g++'}: {install}"
     try:
         said = subprocess.run(
-            [*command, "-dM", "-E", "-x", "c++", os.devnull],
-            capture_output=True,
-            text=True,
-            timeout=60,
+            [*command, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, timeout=60,
             env=_ENVIRONMENT,
-        )
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{shlex.join(command)} does not run ({error}): {install}"
     macros = dict(re.findall(r"^#define (\S+) (.*)$", said.stdout, re.MULTILINE))
@@ -240,12 +237,9 @@ def _made(name: str, arguments: list[str], what: str, text: str | None = None) -
     target.parent.mkdir(exist_ok=True)
     with replacing_path(target) as temporary:
         done = subprocess.run(
-            [*compiler().command, *arguments, "-o", str(temporary)],
-            input=text,
-            capture_output=True,
-            text=True,
+            [*compiler().command, *arguments, "-o", str(temporary)], input=text, capture_output=True, text=True,
             env=_ENVIRONMENT,
-        )
+        )  # fmt: skip
         if done.returncode != 0:
             raise KernelError(_first_error(done.stderr, what))
         with open(temporary, "ab") as file:

@@ -72,12 +72,9 @@ def _attribute(device: Any, what: str) -> int:
 
 #: Queries of nvidia-smi, which knows the current clocks and the driver's full version.
 QUERIES = {
-    "driver": "driver_version",
-    "clock_mhz": "clocks.sm",
-    "clock_most_mhz": "clocks.max.sm",
-    "memory_clock_mhz": "clocks.mem",
-    "power_limit_watts": "power.limit",
-}
+    "driver": "driver_version", "clock_mhz": "clocks.sm", "clock_most_mhz": "clocks.max.sm",
+    "memory_clock_mhz": "clocks.mem", "power_limit_watts": "power.limit",
+}  # fmt: skip
 
 
 def facts(index: int = 0) -> dict[str, Any]:
@@ -92,14 +89,11 @@ def facts(index: int = 0) -> dict[str, Any]:
     known = limits(handle)
     release = call(cuda.cuDriverGetVersion, doing="ask for the driver's version")
     return {
-        "name": known.device,
-        "capability": "{}.{}".format(*capability(handle)),
-        "multiprocessors": known.multiprocessors,
-        "memory_bytes": known.memory,
-        "cuda": f"{release // 1000}.{release % 1000 // 10}",
-        "nvrtc": "{}.{}".format(*version()),
+        "name": known.device, "capability": "{}.{}".format(*capability(handle)),
+        "multiprocessors": known.multiprocessors, "memory_bytes": known.memory,
+        "cuda": f"{release // 1000}.{release % 1000 // 10}", "nvrtc": "{}.{}".format(*version()),
         **_queried(call(cuda.cuDeviceGetPCIBusId, 32, handle, doing="find a GPU's slot").split(b"\0")[0].decode()),
-    }
+    }  # fmt: skip
 
 
 def peaks(index: int = 0) -> Peaks | None:
@@ -110,11 +104,8 @@ def peaks(index: int = 0) -> Peaks | None:
 def _queried(slot: str) -> dict[str, Any]:
     """nvidia-smi's answers for the GPU in this slot."""
     command = (
-        "nvidia-smi",
-        f"--id={slot}",
-        f"--query-gpu={','.join(QUERIES.values())}",
-        "--format=csv,noheader,nounits",
-    )
+        "nvidia-smi", f"--id={slot}", f"--query-gpu={','.join(QUERIES.values())}", "--format=csv,noheader,nounits",
+    )  # fmt: skip
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
         values = [value.strip() for value in done.stdout.strip().split(",")]

@@ -253,14 +253,9 @@ def steps(net: Net, rule: Rule, precision: str, length: Length) -> Callable[...,
     count, size = length.count, length.size
 
     def many(
-        params: Tree,
-        slots: Slots,
-        table: jax.Array,
-        scale: jax.Array | None,
-        x: jax.Array,
-        y: jax.Array | None,
+        params: Tree, slots: Slots, table: jax.Array, scale: jax.Array | None, x: jax.Array, y: jax.Array | None,
         place: Any,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         def gathered(some: jax.Array) -> tuple[jax.Array, jax.Array | None]:
             return take(x, some), None if y is None else take(y, some)
 

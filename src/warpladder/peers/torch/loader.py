@@ -60,12 +60,9 @@ class LoaderTrainer(TorchTrainer):
         self.sampler = InOrder()
         self.loader: DataLoader | None = DataLoader(
             TensorDataset(self.x) if self.labels is None else TensorDataset(self.x, self.labels),
-            batch_sampler=self.sampler,
-            num_workers=self.workers,
-            pin_memory=self.pin_memory,
-            persistent_workers=self.workers > 0,
-            timeout=PATIENCE if self.workers else 0,
-        )
+            batch_sampler=self.sampler, num_workers=self.workers, pin_memory=self.pin_memory,
+            persistent_workers=self.workers > 0, timeout=PATIENCE if self.workers else 0,
+        )  # fmt: skip
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None or self.loader is None:

@@ -44,16 +44,9 @@ class TorchTrainer(Trainer):
     """
 
     def __init__(
-        self,
-        net: Net,
-        config: TrainConfig,
-        state: State,
-        *,
-        device: str = "cpu",
-        precision: str = "fp32",
-        channels_last: bool = False,
-        threads: int | None = None,
-    ) -> None:
+        self, net: Net, config: TrainConfig, state: State, *, device: str = "cpu", precision: str = "fp32",
+        channels_last: bool = False, threads: int | None = None,
+    ) -> None:  # fmt: skip
         self.net, self.config, self.channels_last = net, config, channels_last and len(net.in_shape) == 3
         self.device, self.precision, self.threads = open_device(device), named(precision).name, threads
         self.classes = isinstance(net.loss, CrossEntropyLoss)

@@ -155,13 +155,9 @@ class GraphUpdate:
         torch._foreach_add_(params, along, alpha=-optimizer.learning_rate)
 
     def one(
-        self,
-        p: torch.Tensor,
-        g: torch.Tensor,
-        slots: Tensors,
-        row: torch.Tensor | None,
+        self, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None,
         good: torch.Tensor | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Change a parameter and its slots, or neither where `good`, (), is False; written out for inductor."""
         if self.config.clip_value is not None:
             g = g.clamp(-self.config.clip_value, self.config.clip_value)

@@ -36,16 +36,10 @@ class Chain:
     """
 
     def __init__(
-        self,
-        device: Device,
-        arrays: BoundaryArrays,
-        params: Mapping[str, Array],
-        grads: Mapping[str, Array],
-        block_size: int,
-        samples: StoredSamples | None = None,
-        log: Log | None = None,
+        self, device: Device, arrays: BoundaryArrays, params: Mapping[str, Array], grads: Mapping[str, Array],
+        block_size: int, samples: StoredSamples | None = None, log: Log | None = None,
         update: Callable[[list[str]], KernelUpdate] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.boundaries = boundaries = arrays.boundaries
         self.device, self.arrays = device, arrays
         self.capacity = boundaries.cut[0][0].capacity

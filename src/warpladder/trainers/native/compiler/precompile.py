@@ -50,12 +50,9 @@ def _started() -> subprocess.Popen[str] | None:
     code = f"import sys; sys.path.insert(0, {package!r}); from {__name__} import child; child()"
     try:
         return subprocess.Popen(
-            [sys.executable, "-c", code],
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            [sys.executable, "-c", code], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-        )
+        )  # fmt: skip
     except OSError:
         return None
 

@@ -63,12 +63,9 @@ class TileArguments(NamedTuple):
 
 
 def make_tile(
-    rows: int,
-    vectors: int,
-    starts: tuple[int, ...] = (ZERO,),
-    finishes: tuple[int, ...] = (STORE,),
+    rows: int, vectors: int, starts: tuple[int, ...] = (ZERO,), finishes: tuple[int, ...] = (STORE,),
     strided: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Intrinsic that multiplies and adds one tile; its arguments are those of `TileArguments`, in tuples.
 
     starts, finishes : possible values of `start` and `finish`. One branch a tile costs nothing next to its sums, and

@@ -59,12 +59,9 @@ def _whole(element):  # type: ignore[no-untyped-def]
             entry = builder.gep(_data(context, builder, table, values[0]), [builder.mul(values[1], I64(3))])
             shape = [builder.load(builder.gep(entry, [I64(i)])) for i in (2, 1)]
             return _view(
-                context,
-                builder,
-                kind,
-                builder.inttoptr(builder.load(entry), context.get_data_type(element).as_pointer()),
-                shape,
-            )
+                context, builder, kind,
+                builder.inttoptr(builder.load(entry), context.get_data_type(element).as_pointer()), shape,
+            )  # fmt: skip
 
         return kind(table, types.int64), emit
 

@@ -43,13 +43,9 @@ def forward(rows: RowBuilder, node: FusedLayer) -> None:
 
 
 def _convolve(
-    rows: RowBuilder,
-    section: str,
-    views: tuple[ActivationView, ActivationView, ActivationView],
-    kernel: tuple[int, int],
-    product: tuple[int, int, int, int, int],
-    inside: tuple[int, ActivationView],
-) -> None:
+    rows: RowBuilder, section: str, views: tuple[ActivationView, ActivationView, ActivationView],
+    kernel: tuple[int, int], product: tuple[int, int, int, int, int], inside: tuple[int, ActivationView],
+) -> None:  # fmt: skip
     """Rows of one convolution: by pixel runs where rows have the pixels for them, panels in pairs and a last one alone.
 
     views : x, y and ReLU mask. kernel : its size and stride. product : array, weights, bias, finish, panels.

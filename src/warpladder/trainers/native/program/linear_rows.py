@@ -35,13 +35,9 @@ def forward(rows: RowBuilder, node: FusedLayer) -> None:
 
 
 def _multiply(
-    rows: RowBuilder,
-    section: str,
-    tensors: tuple[Tensor, Tensor, Tensor],
-    weights: tuple[int, int, int],
-    finish: int,
+    rows: RowBuilder, section: str, tensors: tuple[Tensor, Tensor, Tensor], weights: tuple[int, int, int], finish: int,
     outputs: int,
-) -> None:
+) -> None:  # fmt: skip
     """A product with panels. tensors : x, y and ReLU mask. weights : array, offset, bias."""
     x, y, mask = (tensor.samples_as_pixels() for tensor in tensors)
     panels = outputs // WIDTH
