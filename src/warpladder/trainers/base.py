@@ -216,6 +216,17 @@ def check_fit(net: Net, dataset: Dataset) -> None:
             )
 
 
+def check_samples(net: Net, x: np.ndarray) -> None:
+    """Raise `DataError` where samples to predict, (n, ...), have another shape; every trainer's `predict` calls it."""
+    if x.shape[1:] != net.in_shape:
+        raise DataError(f"net {net.name!r} takes samples of shape {net.in_shape}, got {x.shape[1:]}")
+
+
+def not_loaded(net: Net) -> DataError:
+    """Error of a trainer's `run` before its `load`."""
+    return DataError(f"net {net.name!r} has nothing to train on: call load(dataset) before run")
+
+
 def check_range(config: TrainConfig, order: Order, samples: int, first: int, last: int) -> None:
     """Raise where a range of steps does not exist; every trainer's `run` calls it."""
     if order.n != samples:

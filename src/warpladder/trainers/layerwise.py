@@ -14,11 +14,10 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..data.order import Order
-from ..errors import DataError
 from ..nets import CrossEntropyLoss, Flatten, Net, ReLU
 from ..nets.params import views
 from ..ops.engine.base import Array, Buffers, LossOp, Op, OpTable, host
-from .base import State, StepLog, Trainer, check_fit, check_range
+from .base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
 from .feeds import ArrayFeed
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ class LayerwiseTrainer(Trainer):
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.batch is None or self.feed is None:
-            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+            raise not_loaded(self.net)
         check_range(self.config, order, self.feed.samples, first, last)
         log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
         has_loss = self.config.has_loss(order.epoch)
@@ -180,8 +179,7 @@ class LayerwiseTrainer(Trainer):
         self.step = state.step
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        if x.shape[1:] != self.net.in_shape:
-            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        check_samples(self.net, x)
         if self.batch is None:
             self.batch = self._bind(self._most(256), train=False)
         batch = self.batch

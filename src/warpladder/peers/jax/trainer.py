@@ -17,11 +17,10 @@ from jax.sharding import SingleDeviceSharding
 
 from ...config import TrainConfig
 from ...data.order import Order
-from ...errors import DataError
 from ...machine.precision import named
 from ...nets import CrossEntropyLoss, Net
 from ...nets.params import views
-from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, in_a_row, not_loaded
 from .. import driver
 from ..blocks import Blocks, powers
 from ..layout import channels_first, channels_last, flattened, spatial, stored
@@ -154,7 +153,7 @@ class JaxTrainer(Trainer):
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None:
-            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+            raise not_loaded(self.net)
         check_range(self.config, order, self.samples, first, last)
         batch, has_loss = self.blocks.batch, self.config.has_loss(order.epoch)
         logs = []
@@ -251,8 +250,7 @@ class JaxTrainer(Trainer):
         return channels_first(np.ascontiguousarray(a), self.flattened[name]) if name in self.flattened else a
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        if x.shape[1:] != self.net.in_shape:
-            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        check_samples(self.net, x)
         out = np.empty((len(x), *self.net.out_shape), np.float32)
         most = max(1, PREDICTED // floats(self.net))
         rates = self._put(np.array([scale], np.float32))

@@ -15,12 +15,12 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from ...config import TrainConfig
 from ...data.dataset import pixels
 from ...data.order import Order
-from ...errors import DataError, RungError
+from ...errors import RungError
 from ...machine.facts import cores
 from ...nets import Net
 from ...nets.params import param_slices, views
 from ...optimizers import Adam
-from ...trainers.base import State, StepLog, Trainer, check_fit, check_range
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -78,7 +78,7 @@ class SklearnTrainer(Trainer):
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None or self.labels is None:
-            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+            raise not_loaded(self.net)
         n = len(self.x)
         check_range(self.config, order, n, first, last)
         batch = self.config.batch(n)
@@ -162,8 +162,7 @@ class SklearnTrainer(Trainer):
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
         """The logits, of which MLPClassifier shows only the softmax: its weights, multiplied out."""
-        if x.shape[1:] != self.net.in_shape:
-            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        check_samples(self.net, x)
         last = len(self.model.coefs_) - 1
         a = pixels(x.reshape(len(x), math.prod(x.shape[1:])), scale)
         for i, (w, b) in enumerate(zip(self.model.coefs_, self.model.intercepts_, strict=True)):

@@ -17,11 +17,10 @@ from torch.nn import functional
 from ...config import TrainConfig
 from ...data.dataset import pixels
 from ...data.order import Order
-from ...errors import DataError
 from ...machine.precision import named
 from ...nets import CrossEntropyLoss, Net
 from ...nets.params import views
-from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, in_a_row
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, in_a_row, not_loaded
 from .. import driver
 from ..blocks import Blocks, powers, with_losses
 from ..layout import channels_first, channels_last, flattened, spatial
@@ -113,7 +112,7 @@ class GraphTrainer(Trainer):
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None:
-            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+            raise not_loaded(self.net)
         check_range(self.config, order, self.samples, first, last)
         batch, has_loss = self.blocks.batch, self.config.has_loss(order.epoch)
         rows = None if self.shuffle is None else self.shuffle.rows(order)
@@ -279,8 +278,7 @@ class GraphTrainer(Trainer):
         return channels_first(a, self.flattened[name]) if name in self.flattened else a
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        if x.shape[1:] != self.net.in_shape:
-            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        check_samples(self.net, x)
         out = np.empty((len(x), *self.net.out_shape), np.float32)
         rows = max(1, PREDICT_FLOATS // max(map(math.prod, self.net.shapes)))
         with arithmetic(self.precision, search=False), torch.inference_mode():

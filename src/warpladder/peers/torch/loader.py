@@ -11,10 +11,9 @@ from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 from ...config import TrainConfig
 from ...data.order import Order
-from ...errors import DataError
 from ...machine.facts import cores
 from ...nets import Net
-from ...trainers.base import State, StepLog, check_fit, check_range
+from ...trainers.base import State, StepLog, check_fit, check_range, not_loaded
 from .trainer import TorchTrainer
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class LoaderTrainer(TorchTrainer):
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None or self.loader is None:
-            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+            raise not_loaded(self.net)
         n = len(self.x)
         check_range(self.config, order, n, first, last)
         batch = self.config.batch(n)

@@ -15,12 +15,12 @@ from torch.nn import functional
 from ...config import TrainConfig
 from ...data.dataset import pixels
 from ...data.order import Order
-from ...errors import DataError, RungError
+from ...errors import RungError
 from ...machine.facts import cores
 from ...machine.precision import named
 from ...nets import CrossEntropyLoss, Net
 from ...nets.params import views
-from ...trainers.base import State, StepLog, Trainer, check_fit, check_range
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
 from .. import driver
 from .net import arithmetic, sequential
 from .scale import SCALE
@@ -71,7 +71,7 @@ class TorchTrainer(Trainer):
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None:
-            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+            raise not_loaded(self.net)
         n = len(self.x)
         check_range(self.config, order, n, first, last)
         batch = self.config.batch(n)
@@ -181,8 +181,7 @@ class TorchTrainer(Trainer):
                     held["step"].fill_(state.step)
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        if x.shape[1:] != self.net.in_shape:
-            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        check_samples(self.net, x)
         out = np.empty((len(x), *self.net.out_shape), self._numpy())
         rows = max(1, PREDICT_FLOATS // max(map(math.prod, self.net.shapes)))
         with self._settings(search=False), torch.inference_mode():

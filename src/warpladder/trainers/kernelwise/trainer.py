@@ -14,12 +14,11 @@ from ...config import TrainConfig
 from ...data.order import Order
 from ...device import Array, Device
 from ...device.dry_run import kernels_of
-from ...errors import DataError
 from ...nets import CrossEntropyLoss, Net
 from ...ops.engine.chain import Gather, Slice, chain
 from ...ops.engine.kernels import KernelAccumulate, KernelUpdate, Launches, Log, OnDevice
 from ...ops.engine.segments import KernelTable
-from ..base import State, StepLog, Trainer, check_fit, check_range
+from ..base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
 from .boundaries import Boundaries, allocate
 from .chain import Chain, Stage, source_files
 from .epoch_log import DeviceEpochLog, StepSettings
@@ -172,7 +171,7 @@ class KernelTrainer(Trainer):
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.chain is None or self.feed is None:
-            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+            raise not_loaded(self.net)
         check_range(self.config, order, self.samples, first, last)
         if first == last:
             return StepLog(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -283,8 +282,7 @@ class KernelTrainer(Trainer):
         self.update_count = state.step
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        if x.shape[1:] != self.net.in_shape:
-            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        check_samples(self.net, x)
         with self.device.precompiling(partial(self.kernels_of_predicting, x, scale), self.say):
             return predict(self, x, scale)
 

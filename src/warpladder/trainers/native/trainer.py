@@ -15,11 +15,10 @@ import numpy as np
 from ... import optimizers
 from ...config import TrainConfig
 from ...data.order import Order
-from ...errors import DataError
 from ...machine.facts import cores
 from ...nets import Conv2d, CrossEntropyLoss, Net
 from ...optimizers import NUMBERS, Optimizer
-from ..base import State, StepLog, Trainer, check_fit, check_range, in_a_row
+from ..base import State, StepLog, Trainer, check_fit, check_range, check_samples, in_a_row, not_loaded
 from .compiler.clocks import Clocks
 from .compiler.machine_code import CompiledFunction, address, entry
 from .compiler.precompile import precompile
@@ -133,7 +132,7 @@ class NativeTrainer(Trainer):
     def _check(self, order: Order, first: int, last: int) -> None:
         """Raise DataError if there is nothing to train on or no such steps."""
         if self._samples is None:
-            raise DataError(f"net {self.net.name!r} has nothing to train on: call load(dataset) before run")
+            raise not_loaded(self.net)
         check_range(self.config, order, len(self._samples["labels"]), first, last)
 
     def _steps(self, indices: np.ndarray, steps: int, order: Order) -> StepLog:
@@ -174,8 +173,7 @@ class NativeTrainer(Trainer):
             self._clocks = None
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:
-        if x.shape[1:] != self.net.in_shape:
-            raise DataError(f"net {self.net.name!r} takes samples of shape {self.net.in_shape}, got {x.shape[1:]}")
+        check_samples(self.net, x)
         nothing = self._of_steps(np.empty((0, NUMBERS), np.float32), np.arange(len(x)))
         out = np.empty((len(x), int(np.prod(self.net.out_shape))), np.float32)
         factors = np.array([scale, self._clip], np.float32)
