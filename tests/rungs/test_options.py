@@ -178,7 +178,7 @@ def test_a_name_that_no_peer_has_is_refused(former):
     [
         ("mode=graph", "add device=cuda"),
         ("precision=tf32", "add device=cuda"),
-        ("device=cuda:mode=graph:precision=fp64", "leave mode out"),
+        ("device=cuda:mode=graph:precision=fp64", "leave the mode out"),
         ("device=cuda:mode=compile:loader=yes", "leave loader and images out"),
         ("loader=yes:images=last", "leave images and precision out"),
         ("workers=2", "add loader=yes"),

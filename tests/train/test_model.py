@@ -163,7 +163,7 @@ def test_samples_that_cannot_be(run, case):
         ([0, 1], DataError, "5 samples, but 2 labels"),
         (np.eye(5), DataError, "not one-hot rows"),
         ([0, 1, 2, 3, 0], DataError, "has 3 outputs, y has labels 0 to 3"),
-        ([0, 1, -1, 0, 0], DataError, "labels from -1 to 1"),
+        ([0, 1, -1, 0, 0], DataError, "labels -1 to 1"),
         ([0.5, 1, 1, 1, 1], DataError, "y holds float64 where labels are wanted"),
         ([float("nan"), 1, 1, 1, 1], DataError, "the label of sample 0 is nan"),
         (["a", "b", "a", "a", "a"], DataError, "y are names, 'a' first, but the classes are numbers"),

@@ -145,7 +145,7 @@ def _optimizer(config: TrainConfig, options: TorchOptions) -> str | None:
         return None
     if options.mode is not None:
         known = [each.__name__ for each in KNOWN]
-        return f"graphs have steps of {', '.join(known[:-1])} and {known[-1]}, not {kind.__name__}: leave mode out"
+        return f"graphs have steps of {', '.join(known[:-1])} and {known[-1]}, not {kind.__name__}: leave the mode out"
     from .update import lacking
 
     return lacking(config.optimizer)
