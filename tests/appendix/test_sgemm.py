@@ -72,7 +72,7 @@ class OneNumber(Level):
                 out[40, 7] *= 1.00002
                 c.upload(out)
 
-        return [Spoiled(honest[0].kernel, honest[0].grid, honest[0].block, 0)]
+        return [Spoiled(honest[0].kernel, honest[0].config)]
 
 
 def test_one_wrong_number_is_enough() -> None:

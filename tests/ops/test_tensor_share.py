@@ -123,7 +123,7 @@ def test_kernels_of_one_file_are_told_apart(tmp_path: Path) -> None:
         'extern "C" __global__ void adds(float* c) { c[threadIdx.x] += 1.0f; }\n'
     )
     device = EmulatedDevice()
-    assert device.kernel(path, "multiplies").tensor and not device.kernel(path, "adds").tensor
+    assert device.kernel(path, "multiplies").uses_tensor_cores and not device.kernel(path, "adds").uses_tensor_cores
 
 
 @pytest.mark.parametrize("name", ["fragments", "wgmma"])

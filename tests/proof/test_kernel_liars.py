@@ -60,7 +60,7 @@ class Once(Launch):
     """Does its work the first time only: what it wrote then is what everybody reads ever after."""
 
     def __init__(self, honest: Launch) -> None:
-        super().__init__(honest.kernel, honest.grid, honest.block, honest.shared)
+        super().__init__(honest.kernel, honest.config)
         self.honest, self.sent = honest, False
 
     def send(self, stream: Any = None) -> None:

@@ -11,7 +11,7 @@ from warpladder.device import Event, Kernel, KernelSource, Launch, Limits, Strea
 from warpladder.device import source as sources
 from warpladder.device.declarations import signature
 from warpladder.device.dry_run import IdleDevice
-from warpladder.device.limits import LaunchShape, Resources
+from warpladder.device.limits import LaunchConfig, Resources
 from warpladder.device.signature import Signature
 
 Cost = Callable[[Launch], float]
@@ -59,8 +59,8 @@ class ClockworkLaunch(Launch):
 
 
 class ClockworkKernel(Kernel):
-    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> ClockworkLaunch:
-        return ClockworkLaunch(self, shape)
+    def _launch(self, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> ClockworkLaunch:
+        return ClockworkLaunch(self, config)
 
 
 class Clockwork(IdleDevice):

@@ -18,7 +18,7 @@ from .array import Array
 from .base import Device, Event, Stream
 from .declarations import signature
 from .kernel import Kernel, Launch
-from .limits import Dim3, LaunchShape, Resources
+from .limits import Dim3, LaunchConfig, Resources
 
 #: Every array's address is a multiple of ALIGNED, as on a GPU.
 ALIGNED = 512
@@ -112,8 +112,8 @@ class RecordedKernel(Kernel):
         """Any number of blocks: the device that runs the kernel checks them."""
         return self.device.limits.grid[0]
 
-    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> RecordedLaunch:
-        return RecordedLaunch(self, shape)
+    def _launch(self, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> RecordedLaunch:
+        return RecordedLaunch(self, config)
 
 
 class RecordingDevice(IdleDevice):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from .limits import Dim3, LaunchShape, Resources, check, check_together, dim3
+from .limits import Dim3, LaunchConfig, Resources, check, check_together, dim3
 from .occupancy import blocks_per_multiprocessor
 from .signature import Signature
 from .source import KernelSource
@@ -37,11 +37,11 @@ class Call(ABC):
 
 
 class Launch(Call):
-    """Launch of a kernel with its shape (see `LaunchShape`) and arguments: checked once, sent any number of times."""
+    """Launch of a kernel with its configuration and arguments: checked once, sent any number of times."""
 
-    def __init__(self, kernel: Kernel, shape: LaunchShape) -> None:
-        self.kernel, self.shape = kernel, shape
-        self.grid, self.block, self.shared, self.cooperative, self.cluster = shape
+    def __init__(self, kernel: Kernel, config: LaunchConfig) -> None:
+        self.kernel, self.config = kernel, config
+        self.grid, self.block, self.shared, self.cooperative, self.cluster = config
 
     @property
     def name(self) -> str:
@@ -74,13 +74,13 @@ class Kernel(ABC):
         cooperative : run all blocks concurrently, for kernels that wait for the whole grid, which must fit the device.
         cluster : blocks in a cluster along x, y and z, which divides the grid.
         """
-        shape = LaunchShape(dim3(grid), dim3(block), shared, cooperative, dim3(cluster))
+        config = LaunchConfig(dim3(grid), dim3(block), shared, cooperative, dim3(cluster))
         packed = self.signature.pack(self.device, arguments)
-        check(self.signature.name, shape, self.device.limits, self.resources)
-        if cooperative or shape.cluster != (1, 1, 1):
-            at_once = self.blocks_at_once(shape.block, shared) if cooperative else None
-            check_together(self.signature.name, shape, at_once, self.device.limits)
-        launch = self._launch(shape, packed, arguments)
+        check(self.signature.name, config, self.device.limits, self.resources)
+        if cooperative or config.cluster != (1, 1, 1):
+            at_once = self.blocks_at_once(config.block, shared) if cooperative else None
+            check_together(self.signature.name, config, at_once, self.device.limits)
+        launch = self._launch(config, packed, arguments)
         launch.touches = touches(self.signature, arguments)
         return launch
 
@@ -90,5 +90,5 @@ class Kernel(ABC):
         return limits.multiprocessors * blocks_per_multiprocessor(block, shared, self.resources, limits)
 
     @abstractmethod
-    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> Launch:
+    def _launch(self, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> Launch:
         """The launch of a call that has passed all checks; it keeps the arrays among `arguments` alive."""

@@ -67,8 +67,8 @@ class Resources:
     uses_tensor_cores: bool = False
 
 
-class LaunchShape(NamedTuple):
-    """Shape of a launch: (x, y, z) blocks and threads, bytes of dynamic shared memory.
+class LaunchConfig(NamedTuple):
+    """Configuration of a launch: (x, y, z) blocks and threads, bytes of dynamic shared memory.
 
     cooperative : True if all blocks run concurrently, so that the grid can wait for itself.
     cluster : (x, y, z) neighbouring blocks that run concurrently and reach each other's shared memory.
@@ -93,9 +93,9 @@ def dim3(size: int | tuple[int, ...]) -> Dim3:
     return x, y, z
 
 
-def check(kernel: str, shape: LaunchShape, limits: Limits, resources: Resources) -> None:
+def check(kernel: str, config: LaunchConfig, limits: Limits, resources: Resources) -> None:
     """Raise `LaunchError` for an impossible launch; the message has kernel, grid, block, shared memory and limit."""
-    grid, block, shared, *_ = shape
+    grid, block, shared, *_ = config
     threads = math.prod(block)
     total_shared = shared + resources.static_shared
     reason = ""
@@ -125,13 +125,13 @@ def check(kernel: str, shape: LaunchShape, limits: Limits, resources: Resources)
     if reason:
         raise LaunchError(
             f"kernel {kernel} cannot be launched: {reason} "
-            f"({shape} and {resources.static_shared:,} static shared memory)"
+            f"({config} and {resources.static_shared:,} static shared memory)"
         )
 
 
-def check_together(kernel: str, shape: LaunchShape, at_once: int | None, limits: Limits) -> None:
+def check_together(kernel: str, config: LaunchConfig, at_once: int | None, limits: Limits) -> None:
     """Raise `LaunchError` if blocks that must run concurrently cannot; at_once : number of blocks that can."""
-    reason, grid, cluster = "", shape.grid, shape.cluster
+    reason, grid, cluster = "", config.grid, config.cluster
     if min(cluster) < 1:
         reason = "an empty cluster launches nothing"
     elif math.prod(cluster) > limits.cluster:
@@ -145,4 +145,4 @@ def check_together(kernel: str, shape: LaunchShape, at_once: int | None, limits:
             f"and {limits.device} runs {at_once:,} of them at the same time"
         )
     if reason:
-        raise LaunchError(f"kernel {kernel} cannot be launched: {reason} ({shape} shared memory)")
+        raise LaunchError(f"kernel {kernel} cannot be launched: {reason} ({config} shared memory)")

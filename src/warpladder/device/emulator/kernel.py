@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import KernelError, Stopped
 from .. import Array, Kernel, Launch, Resources, Stream, TensorMap
 from ..arguments import laid_out
-from ..limits import LaunchShape
+from ..limits import LaunchConfig
 from ..signature import Parameter, Signature
 from ..source import KernelSource
 from .module import EmulatedFunction, multiplies
@@ -52,9 +52,9 @@ class EmulatedLaunch(Launch):
     kernel: EmulatedKernel
 
     def __init__(
-        self, kernel: EmulatedKernel, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]
+        self, kernel: EmulatedKernel, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]
     ) -> None:
-        super().__init__(kernel, shape)
+        super().__init__(kernel, config)
         device, function, parameters = kernel.device, kernel.function, kernel.signature.parameters
         held, pointers = laid_out(packed)
         self.arrays = _arrays(parameters, arguments)
@@ -65,7 +65,7 @@ class EmulatedLaunch(Launch):
         self._kept = held, pointers, arguments
         self._record = LaunchRecord(
             function.address, ctypes.addressof(pointers), function.layout, kernel.signature.name.encode(),
-            shape.grid, shape.block, shape.cluster, shape.shared, shape.cooperative, ORDERS.index(device.order),
+            config.grid, config.block, config.cluster, config.shared, config.cooperative, ORDERS.index(device.order),
             device.seed & 0xFFFFFFFF, device.threads, len(self._views), ctypes.addressof(self._views),
             function.address, None, device.watched, 0,
         )  # fmt: skip
@@ -132,8 +132,8 @@ class EmulatedKernel(Kernel):
         """True if its machine code, compiled without other kernels, calls a function for tensor cores."""
         return multiplies(self.source, self.signature.name, self.device.mode, self.device.local)
 
-    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> EmulatedLaunch:
-        return EmulatedLaunch(self, shape, packed, arguments)
+    def _launch(self, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> EmulatedLaunch:
+        return EmulatedLaunch(self, config, packed, arguments)
 
 
 def _constants(

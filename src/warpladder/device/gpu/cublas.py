@@ -56,12 +56,12 @@ class CublasProduct(LibraryPlan):
     """Product c = A B, plus `bias` (n,) in every row; cuBLASLt stores matrices by columns and computes c' = B' A'.
 
     a, b : float32; A is (m, k) and B (k, n), or stored transposed: a as (k, m), b as (n, k).
-    c : (m, n) float32, or longer memory. room : largest number of bytes of workspace.
+    c : (m, n) float32, or longer memory. workspace : most bytes of it.
     """
 
     def __init__(
         self, cublas: CublasLt, name: str, a: Array, b: Array, c: Array, m: int, n: int, k: int,
-        turn_a: bool = False, turn_b: bool = False, bias: Array | None = None, room: int = MOST_WORKSPACE,
+        turn_a: bool = False, turn_b: bool = False, bias: Array | None = None, workspace: int = MOST_WORKSPACE,
     ) -> None:  # fmt: skip
         from nvmath.bindings import cublas as blas
 
@@ -81,7 +81,7 @@ class CublasProduct(LibraryPlan):
         self.left = self._layout(*((k, n) if turn_b else (n, k)))
         self.right = self._layout(*((m, k) if turn_a else (k, m)))
         self.out = self._layout(n, m)
-        self.workspace = self._choose(room, f"({m}, {k}) x ({k}, {n})")
+        self.workspace = self._choose(workspace, f"({m}, {k}) x ({k}, {n})")
 
     def run(self, stream: int, workspace: int) -> None:
         a, b, c, _ = self.arrays
@@ -102,13 +102,13 @@ class CublasProduct(LibraryPlan):
         weakref.finalize(self, self.lt.matrix_layout_destroy, layout)
         return layout
 
-    def _choose(self, room: int, shape: str) -> int:
+    def _choose(self, workspace: int, shape: str) -> int:
         """Choose cuBLASLt's first algorithm; returns its workspace's bytes, where split-K partials keep their order."""
         lt = self.lt
         a, b, c, _ = self.arrays
         spare = 0 if self.arrays[3] is None else SPARE
         wishes: dict[str, int] = {
-            "MAX_WORKSPACE_BYTES": max(0, room - spare),
+            "MAX_WORKSPACE_BYTES": max(0, workspace - spare),
             "REDUCTION_SCHEME_MASK": lt.ReductionScheme.COMPUTE_TYPE,
         }
         for name, array in (("A", b), ("B", a), ("C", c), ("D", c)):
@@ -127,12 +127,12 @@ class CublasProduct(LibraryPlan):
             )  # fmt: skip
         except Exception as error:
             raise KernelError(
-                f"{self.name} has no algorithm for {shape} in {room:,} bytes of workspace: {line(error)}"
+                f"{self.name} has no algorithm for {shape} in {workspace:,} bytes of workspace: {line(error)}"
             ) from error
         finally:
             lt.matmul_preference_destroy(preference)
         if count[0] != 1 or int(self.chosen.state) != 0:
-            raise KernelError(f"{self.name} has no algorithm for {shape} in {room:,} bytes of workspace")
+            raise KernelError(f"{self.name} has no algorithm for {shape} in {workspace:,} bytes of workspace")
         if self.numerics & (TENSOR_CORES | TF32):
             flags = f"(flags {self.numerics:#x})"
             raise KernelError(f"{self.name} would multiply {shape} on tensor cores {flags}, which round the factors")

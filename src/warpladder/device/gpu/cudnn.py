@@ -92,12 +92,12 @@ class CudnnConvolution(LibraryPlan):
     """One of a convolution's three products, or a graph that contains it, all float32.
 
     connect : adds nodes to a graph: from the graph and a tensor for each input to the output's tensor.
-    room : largest number of bytes of workspace.
+    workspace : most bytes of it.
     """
 
     def __init__(
         self, cudnn: Cudnn, name: str, connect: Callable[..., Any], inputs: list[Array], out: Array,
-        room: int = MOST_WORKSPACE,
+        workspace: int = MOST_WORKSPACE,
     ) -> None:  # fmt: skip
         self.name = f"cudnn {name}"
         self.cudnn = cudnn
@@ -117,21 +117,21 @@ class CudnnConvolution(LibraryPlan):
             len(self.arrays)
         )
         try:
-            self._plan(room)
+            self._plan(workspace)
         except Exception as error:
             shapes = " and ".join(str(array.shape) for array in inputs)
-            wanted = f"deterministic float32 engine for {shapes} in {room:,} bytes of workspace"
+            wanted = f"deterministic float32 engine for {shapes} in {workspace:,} bytes of workspace"
             raise KernelError(f"{self.name} has no {wanted}: {line(error)}") from error
         self.workspace = int(self.graph.get_workspace_size())
 
-    def _plan(self, room: int) -> None:
+    def _plan(self, workspace: int) -> None:
         """Choose the first engine that cuDNN proposes and that is not avoided: the same one at every start."""
         fe, graph = self.cudnn.frontend, self.graph
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([fe.heur_mode.A, fe.heur_mode.FALLBACK])
         graph.deselect_numeric_notes([getattr(fe.numerical_note, note) for note in AVOIDED])
-        graph.deselect_workspace_greater_than(room)
+        graph.deselect_workspace_greater_than(workspace)
         graph.check_support()
         graph.build_plans(fe.build_plan_policy.HEURISTICS_CHOICE)
 

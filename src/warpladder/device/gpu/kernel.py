@@ -12,7 +12,7 @@ from cuda.bindings import driver as cuda
 from ...errors import LaunchError
 from .. import Kernel, Launch, Stream
 from ..arguments import laid_out
-from ..limits import Dim3, LaunchShape
+from ..limits import Dim3, LaunchConfig
 from .driver import FATAL, INVALID_CONTEXT, error, words
 from .program import GpuProgram
 from .properties import PORTABLE_CLUSTER
@@ -26,9 +26,9 @@ class GpuLaunch(Launch):
     """Launch by one call of `cuLaunchKernelEx`: fewer arguments than `cuLaunchKernel`, and less time in Python."""
 
     def __init__(
-        self, kernel: GpuKernel, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]
+        self, kernel: GpuKernel, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]
     ) -> None:
-        super().__init__(kernel, shape)
+        super().__init__(kernel, config)
         self.device, self.function = kernel.device, kernel.function
         self.arguments = arguments  # keeps the arrays alive
         self._reference = weakref.ref(self)
@@ -100,20 +100,20 @@ class GpuKernel(Kernel):
         each = self.device.call(occupancy, self.function, math.prod(block), shared, doing=doing)
         return int(each) * self.device.limits.multiprocessors
 
-    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> GpuLaunch:
-        self._allow(shape.shared)
-        blocks = math.prod(shape.cluster)
+    def _launch(self, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> GpuLaunch:
+        self._allow(config.shared)
+        blocks = math.prod(config.cluster)
         if blocks > PORTABLE_CLUSTER:
             self._set(cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
-        launch = GpuLaunch(self, shape, packed, arguments)
-        if shape.cluster != (1, 1, 1):
-            wanted = math.prod(shape.grid) // blocks if shape.cooperative else 1
+        launch = GpuLaunch(self, config, packed, arguments)
+        if config.cluster != (1, 1, 1):
+            wanted = math.prod(config.grid) // blocks if config.cooperative else 1
             occupancy, doing = cuda.cuOccupancyMaxActiveClusters, f"count the clusters of {launch!r}"
             held = int(self.device.call(occupancy, self.function, launch.configs[None], doing=doing))
             if held < wanted:
                 raise LaunchError(
-                    f"kernel {self.signature.name} cannot be launched: {wanted:,} clusters of {shape.cluster} at the "
-                    f"same time, and {self.device.name} holds {held:,} of them ({shape} shared memory)"
+                    f"kernel {self.signature.name} cannot be launched: {wanted:,} clusters of {config.cluster} at the "
+                    f"same time, and {self.device.name} holds {held:,} of them ({config} shared memory)"
                 )
         return launch
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import DeviceError
 from .. import Kernel, Launch, Limits, Stream
 from ..dry_run import IdleDevice, IdleStream
-from ..limits import LaunchShape
+from ..limits import LaunchConfig
 from .program import Capability, NvrtcDevice
 
 #: Limits of a GPU of each architecture, from NVIDIA's documentation.
@@ -39,8 +39,8 @@ class OfflineLaunch(Launch):
 class OfflineKernel(Kernel):
     """Kernel compiled for the architecture."""
 
-    def _launch(self, shape: LaunchShape, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> OfflineLaunch:
-        return OfflineLaunch(self, shape)
+    def _launch(self, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> OfflineLaunch:
+        return OfflineLaunch(self, config)
 
 
 class OfflineDevice(NvrtcDevice, IdleDevice):
