@@ -103,7 +103,7 @@ def sizes(given: Any, what: str) -> tuple[Expression, ...]:
 
 
 def _split(text: str) -> list[str]:
-    """Parts of a text between the commas that stand outside of parentheses."""
+    """Parts of a text between the commas outside of parentheses."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")

@@ -98,7 +98,7 @@ def _value(node: ast.expr, values: Mapping[str, Number]) -> Number:
 
 
 def whole(text: str | Number, values: Mapping[str, Number], what: str) -> int:
-    """Size: an integer that is not negative. `ConfigError` names `what` has another value."""
+    """Size, a whole number of at least 0; `ConfigError` for another value, `what` for its message."""
     found = evaluate(text, values)
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
         raise ConfigError(f"{what} wants a whole number, got {text if text == found else f'{text} = {found}'}")

@@ -74,7 +74,7 @@ class Array:
         self.device.upload(self, host, stream)
 
     def download(self) -> np.ndarray:
-        """A copy on the host; waits until the device has finished."""
+        """Copy on the host; waits until the device has finished."""
         out = np.empty(self.shape, self.dtype)
         self.device.download(out, self)
         return out

@@ -24,7 +24,7 @@ Say = Callable[[str], None] | None
 
 
 class Event(ABC):
-    """A point in a stream's work."""
+    """Point in a stream's work."""
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -40,15 +40,15 @@ class Stream(ABC):
 
     @abstractmethod
     def record(self) -> Event:
-        """An event after all that was queued so far."""
+        """Record an event after all work that is queued so far."""
 
     @abstractmethod
     def wait(self, event: Event) -> None:
-        """Let what is queued from now on wait for an event of another stream; the host does not wait."""
+        """Let work that is queued from now on wait for an event of another stream; the host does not wait."""
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until all that was queued is done; raises what went wrong in it."""
+        """Wait until all queued work is done; raises its errors."""
 
 
 class Graph(ABC):
@@ -109,7 +109,7 @@ class Device(ABC):
         return out
 
     def array(self, host: np.ndarray, what: str = "buffer") -> Array:
-        """A copy of a host array in the device's memory."""
+        """Copy of a host array in the device's memory."""
         out = self.empty(host.shape, host.dtype, what)
         self.upload(out, host)
         return out
@@ -124,7 +124,7 @@ class Device(ABC):
 
     @abstractmethod
     def upload(self, array: Array, host: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy a host array of equal shape and dtype; only queued if it is pinned memory and a stream is given."""
+        """Copy a host array of equal shape and dtype; only queued if it is pinned memory and has a stream."""
 
     @abstractmethod
     def download(self, host: np.ndarray, array: Array, stream: Stream | None = None) -> None:
@@ -153,7 +153,7 @@ class Device(ABC):
         return TensorMap(array, width, tile, to_tf32, self._described(array, width, tile, to_tf32))
 
     def _described(self, array: Array, columns: int, tile: tuple[int, ...], to_tf32: bool) -> np.ndarray:
-        """The words of a tensor map, uint64, in the device's own format; zeros on a device on which nothing runs."""
+        """Words of a tensor map, uint64, in the device's own format; zeros on a device on which nothing runs."""
         return np.zeros(WORDS, np.uint64)
 
     @abstractmethod
@@ -166,7 +166,7 @@ class Device(ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until all is done; raises what went wrong in it."""
+        """Wait until all work is done; raises its errors."""
 
     @abstractmethod
     def free_memory(self) -> int:
@@ -209,5 +209,5 @@ class Device(ABC):
 
 
 def megabytes(size: int) -> str:
-    """A size as 12.3 MB."""
+    """Text of a size, 12.3 MB."""
     return f"{size / 1e6:,.1f} MB" if math.isfinite(size) else "any amount"

@@ -66,7 +66,7 @@ def instantiated(source: KernelSource) -> list[str]:
 
 
 def bounds(source: KernelSource, name: str) -> str:
-    """The `Signature.bounds` of a kernel, though its parameters may be such as cannot be passed."""
+    """`Signature.bounds` of a kernel, even if its parameters cannot be passed."""
     plain, _, given = name.partition("<")
     match = next(match for full, match in _kernels(source)[0] if full == plain.strip())
     return _bounds(match, given.rpartition(">")[0])
@@ -111,7 +111,7 @@ def signature(source: KernelSource, name: str) -> Signature:
 
 @cache
 def code(source: KernelSource) -> str:
-    """The text with blanks for comments; every letter stays where it is."""
+    """Text with blanks for comments; every letter stays at its position."""
     return _COMMENT.sub(_blanks, source.text)
 
 
@@ -142,7 +142,7 @@ def _kernels(source: KernelSource) -> tuple[list[tuple[str, re.Match[str]]], dic
 
 
 def _qualified(match: re.Match[str]) -> str:
-    """The kernel's name with the namespaces around it."""
+    """Name of a kernel with the namespaces around it."""
     around: list[str] = []
     for brace in _SCOPE.finditer(match.string, 0, match.start()):
         if brace[0] == "}":
@@ -175,7 +175,7 @@ def _type_arguments(template: str, given: str) -> dict[str, str]:
 
 
 def _bounds(match: re.Match[str], given: str) -> str:
-    """The first number of a kernel's __launch_bounds__, an expression without the template's names."""
+    """First number of a kernel's __launch_bounds__, an expression without the template's names."""
     found = _BOUNDS.search(match["middle"])
     if found is None:
         return ""

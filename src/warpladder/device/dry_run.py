@@ -25,7 +25,7 @@ ALIGNED = 512
 
 
 class IdleEvent(Event):
-    """A moment on a stream on which nothing happens."""
+    """Moment on a stream on which nothing happens."""
 
     def synchronize(self) -> None:
         pass
@@ -35,7 +35,7 @@ class IdleEvent(Event):
 
 
 class IdleStream(Stream):
-    """A stream on which nothing is queued, so that there is nothing to wait for."""
+    """Stream on which nothing is queued."""
 
     def record(self) -> Event:
         return IdleEvent()
@@ -52,12 +52,12 @@ class IdleAllocation:
 
 
 class IdleDevice(Device):
-    """A device that runs nothing. Its memory is counted and never allocated; nothing can be downloaded."""
+    """Device that runs nothing. Its memory is counted and never allocated; nothing can be downloaded."""
 
     _next = ALIGNED  # address of the next array
 
     def place(self, shape: tuple[int, ...], dtype: Any, owner: object) -> Array:
-        """An array at an address of its own; `owner` lives as long as the array."""
+        """Array at an address of its own; `owner` lives as long as the array."""
         array = Array(self, self._next, tuple(map(int, shape)), np.dtype(dtype), owner)
         self._next += -(-max(1, array.nbytes) // ALIGNED) * ALIGNED
         return array
@@ -99,14 +99,14 @@ class IdleDevice(Device):
 
 
 class RecordedLaunch(Launch):
-    """A launch that does nothing."""
+    """Launch that does nothing."""
 
     def send(self, stream: Stream | None = None) -> None:
         pass
 
 
 class RecordedKernel(Kernel):
-    """A kernel of which only the signature is known."""
+    """Kernel of which only the signature is known."""
 
     def blocks_at_once(self, block: Dim3, shared: int) -> int:
         """Any number of blocks: the device that runs the kernel checks them."""

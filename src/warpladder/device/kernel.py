@@ -91,4 +91,4 @@ class Kernel(ABC):
 
     @abstractmethod
     def _launch(self, config: LaunchConfig, packed: tuple[Any, ...], arguments: tuple[Any, ...]) -> Launch:
-        """The launch of a call that has passed all checks; it keeps the arrays among `arguments` alive."""
+        """Launch that has passed all checks, and owns the arrays among `arguments`."""

@@ -85,7 +85,7 @@ class LaunchConfig(NamedTuple):
 
 
 def dim3(size: int | tuple[int, ...]) -> Dim3:
-    """A size along x, y and z; missing axes are 1."""
+    """Size along x, y and z; missing axes are 1."""
     sizes = (size,) if isinstance(size, int) else tuple(size)
     if not 1 <= len(sizes) <= 3:
         raise LaunchError(f"a grid or block has one to three axes, got {sizes}")

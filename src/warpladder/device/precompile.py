@@ -48,7 +48,7 @@ class PrecompilingDevice(Device, Generic[SomeUnit]):
 
     @abstractmethod
     def unit(self, source: KernelSource, name: str) -> SomeUnit:
-        """The unit that a kernel is compiled in; `KernelError` if there is no such kernel."""
+        """Unit in which a kernel is compiled; `KernelError` if there is no such kernel."""
 
     @abstractmethod
     def is_compiled(self, unit: SomeUnit) -> bool:

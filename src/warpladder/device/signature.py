@@ -121,5 +121,5 @@ class Signature:
 
 @cache
 def _held(dtype: np.dtype) -> range:
-    """The whole numbers that a type holds."""
+    """Range of the whole numbers of a type."""
     return range(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max) + 1)

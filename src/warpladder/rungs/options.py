@@ -28,11 +28,11 @@ class Kind(ABC):
         """True if a value is one of these."""
 
     def read(self, text: str) -> object:
-        """The value that a text stands for; the text itself where it stands for none."""
+        """Value of a text; the text itself if it has none."""
         return text
 
     def write(self, value: Any) -> str:
-        """The text that stands for a value."""
+        """Text of a value."""
         return str(value)
 
     def meant(self, value: Any) -> Any:

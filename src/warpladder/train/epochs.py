@@ -44,7 +44,7 @@ def summed(sums: EpochSums, log: StepLog, seconds: float) -> EpochSums:
 
 
 class TrainingLoop:
-    """A run in progress. `epoch`, `step`, `sums` and `history` are where it stands, as in `Checkpoint`."""
+    """Run in progress. `epoch`, `step`, `sums` and `history` are its position, as in `Checkpoint`."""
 
     def __init__(
         self, run: ResolvedRun, trainer: Trainer, saving: Saving, interrupt: Interrupt, show: Show | None,

@@ -81,7 +81,7 @@ def layer_outputs(checkpoint: Checkpoint, layer: int, rung: str | Rung | None = 
 
 
 def rows_up_to(net: Net, layer: int) -> int:
-    """Samples in one call: as many as keep the widest activation up to a layer small."""
+    """Samples in one call: few enough for a small widest activation up to a layer."""
     return SLICE_NUMBERS // max(math.prod(shape) for shape in net.shapes[: layer + 2]) | 1
 
 

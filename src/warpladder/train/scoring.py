@@ -61,7 +61,7 @@ def score(
 
 
 def slices(net: Net, samples: int, trainer: Trainer | None = None) -> Iterator[tuple[int, int]]:
-    """(first, last) of the slices in which samples are predicted, by a trainer if one is given."""
+    """(first, last) of the slices in which samples are predicted, by a trainer or by any."""
     rows = rows_at_once(net, trainer)
     return ((first, min(first + rows, samples)) for first in range(0, samples, rows))
 

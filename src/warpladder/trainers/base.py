@@ -48,7 +48,7 @@ class StepLog:
 
     @classmethod
     def joined(cls, logs: Sequence[StepLog]) -> StepLog:
-        """The log of consecutive ranges of one epoch as that of one range; of at least one."""
+        """Log of at least one consecutive range of one epoch, as one range."""
         loss, correct, size = (
             np.concatenate([getattr(log, name) for log in logs]) for name in ("loss", "correct", "size")
         )
@@ -57,7 +57,7 @@ class StepLog:
         return cls(loss, correct, size, has_loss=logs[0].has_loss)
 
     def by_step(self) -> list[StepLog]:
-        """A log for each step."""
+        """Logs of the single steps."""
         if not self.has_loss:
             return [StepLog.without_loss(self.size[i : i + 1]) for i in range(len(self.size))]
         return [
@@ -84,7 +84,7 @@ class State:
         return np.zeros_like(self.params) if found is None else found
 
     def but(self, **changes: Any) -> State:
-        """A state with these parts changed."""
+        """State with these parts changed."""
         return replace(self, **changes)
 
     def copied(self, dtype: Any = None) -> State:
@@ -149,7 +149,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """A copy of parameters and slots as they stand, and the number of updates made."""
+        """Copy of parameters and slots, and the number of updates made."""
 
     @abstractmethod
     def set_state(self, state: State) -> None:
@@ -172,7 +172,7 @@ class Trainer(ABC):
         return None
 
     def spans(self) -> dict[str, float]:
-        """Seconds spent since the trainer was built, by named part (compile, upload, ...), where it keeps count."""
+        """Seconds since the trainer was built, by named part (compile, upload, ...), as far as it counts them."""
         return {}
 
     def sources(self) -> Sequence[type | Path]:
@@ -190,7 +190,7 @@ class Trainer(ABC):
 
 
 def in_a_row(config: TrainConfig, orders: Sequence[Order]) -> list[tuple[bool, int]]:
-    """Epochs parted where losses begin or cease to be computed: for each part whether they are, and its epochs."""
+    """Runs of consecutive epochs with losses, or without: (True if they have losses, number of epochs) each."""
     return [
         (has_loss, len(list(part)))
         for has_loss, part in groupby(orders, key=lambda order: config.has_loss(order.epoch))

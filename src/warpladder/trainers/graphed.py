@@ -94,7 +94,7 @@ class GraphedTrainer(KernelTrainer):
             count -= steps
 
     def _steps(self, kind: Kind, alike: int) -> int:
-        """The largest power of two of steps that are left and that a graph should hold."""
+        """Largest power of two of steps that are left and that a graph should hold."""
         if kind not in self.most:
             self.most[kind] = max(1, NODES // max(1, sum(len(self.program(part)) for part in self._slices(*kind))))
         return 1 << (min(alike, self.most[kind]).bit_length() - 1)

@@ -67,7 +67,7 @@ def write_features(
 
 
 def described(source: Extraction) -> dict[str, Any]:
-    """Description that a file keeps of its features: where they come from. It differs if files do not go together."""
+    """Description of a file's features, their origin; it differs if files do not go together."""
     net = source.checkpoint.net
     return {
         "format": FORMAT, "net": net.name, "layer": source.layer, "kind": type(net.layers[source.layer]).__name__,

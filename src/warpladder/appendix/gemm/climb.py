@@ -43,7 +43,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A level that cannot run here or at a size, and why, in a line."""
+    """Level that cannot run here or at a size, with the reason in a line."""
 
     level: str
     precision: str

@@ -50,7 +50,7 @@ class Level:
 
     @property
     def predicted(self) -> float:
-        """The share of the peak that it can reach, 0 to 1."""
+        """Share of the peak that the level can reach, 0 to 1."""
         return min(1.0, 1 / (4 * self.loads))
 
     def lacks(self, device: Device, n: int, k: int) -> str | None:
@@ -60,11 +60,11 @@ class Level:
         return None
 
     def stored(self, factor: np.ndarray) -> np.ndarray:
-        """A factor, float32, as the level wants it to lie in memory."""
+        """Factor, float32, as the level's kernel reads it from memory."""
         return factor
 
     def held(self, factor: np.ndarray) -> np.ndarray:
-        """The numbers, float32, that the level multiplies in place of these."""
+        """Numbers, float32, that the level multiplies in place of these."""
         return factor
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:

@@ -66,7 +66,7 @@ class TensorLevel:
 
     @property
     def predicted(self) -> float:
-        """The share of the tensor cores' peak that it can reach on Hopper, 0 to 1."""
+        """Share of the tensor cores' peak that the level can reach on Hopper, 0 to 1."""
         rates = RATES[9, 0][TENSOR]
         rate = rates["fp16"] / SPLIT if self.precision.name == "fp32" else rates[self.precision.name]
 
@@ -87,11 +87,11 @@ class TensorLevel:
         return None if peaks is None else peaks.lacks("bf16")  # who has it has the shapes of the others too
 
     def stored(self, factor: np.ndarray) -> np.ndarray:
-        """A factor, float32, as the level wants it to lie in memory."""
+        """Factor, float32, as the level's kernel reads it from memory."""
         return factor
 
     def held(self, factor: np.ndarray) -> np.ndarray:
-        """The numbers, float32, that the level multiplies in place of these."""
+        """Numbers, float32, that the level multiplies in place of these."""
         return held(factor, self.precision)
 
     def bind(self, device: Device, a: Array, b: Array, c: Array) -> list[Launch]:
@@ -122,7 +122,7 @@ class Stored16(TensorLevel):
 
 @dataclass(frozen=True)
 class ByWidth(TensorLevel):
-    """A level that copies four floats at a time where rows begin at multiples of 16 bytes, and else one."""
+    """Level that copies four floats at a time where rows begin at multiples of 16 bytes, and else one."""
 
     def kernel(self, n: int, k: int) -> str:
         return f"product<{1 if n % 4 or k % 4 else 4}>"

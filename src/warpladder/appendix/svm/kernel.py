@@ -197,7 +197,7 @@ class TorchRbf(Rbf):
 
 @contextmanager
 def _whole_float32(torch: Any) -> Iterator[None]:
-    """No TF32, which keeps 10 bits of each factor, whatever the program around has chosen."""
+    """Context without TF32, which has 10 bits of each factor, whatever the process has chosen."""
     matmul = torch.backends.cuda.matmul
     before, matmul.allow_tf32 = matmul.allow_tf32, False
     try:

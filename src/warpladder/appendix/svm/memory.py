@@ -21,7 +21,7 @@ SMALL = 1e9
 
 
 def chosen_method(method: str, device: str, samples: int, tests: int, width: int) -> str:
-    """The method that "auto" stands for: "sklearn" for small sets on the CPU, "blocks" for others."""
+    """Method of "auto": "sklearn" for small sets on the CPU, "blocks" for others."""
     if method != "auto":
         return method
     return "sklearn" if device == "cpu" and samples * (samples + tests) * width <= SMALL else "blocks"

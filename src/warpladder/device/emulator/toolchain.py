@@ -89,7 +89,7 @@ def compiler() -> Compiler:
 
 
 def why_not() -> str | None:
-    """A reason why kernels cannot be emulated here, or None."""
+    """Reason why kernels cannot be emulated here, or None."""
     found = _search()
     return found if isinstance(found, str) else None
 
@@ -136,7 +136,7 @@ _temporary: list[tempfile.TemporaryDirectory] = []
 
 @cache
 def runtime(mode: str) -> Path:
-    """The library that kernels of this mode are linked with."""
+    """Library that kernels of this mode are linked with."""
     command = [
         *_ALWAYS, "-g0", "-O2", "-ftls-model=initial-exec", *_NO_RED_ZONE, *_RUNTIME_FLAGS[mode], "-shared",
         str(RUNTIME / "runtime.cpp"),
@@ -178,12 +178,12 @@ def _flags(text: str, mode: str, extra: tuple[str, ...]) -> list[str]:
 
 
 def _name(text: str, mode: str, what: str, flags: list[str]) -> str:
-    """A library's name, without its ending."""
+    """Name of a library, without its ending."""
     return f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{_key(mode, text, runtime(mode).name, *flags)}"
 
 
 def _parsed_headers(*flags: str) -> Path:
-    """The folder that `_parsed` makes; threads that compile at the same time wait for the first one's."""
+    """Folder that `_parsed` makes; concurrent threads wait for the first one's."""
     with _parsing:
         return _parsed(*flags)
 

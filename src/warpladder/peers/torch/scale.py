@@ -27,7 +27,7 @@ class LossScale:
         self.steps.zero_()
 
     def unscale(self, grads: list[torch.Tensor]) -> None:
-        """Divide gradients by the scale, in place, and look whether they are finite: kernels of many tensors."""
+        """Divide gradients by the scale, in place, and record if they are finite, by kernels of many tensors."""
         self.bad.zero_()
         torch._amp_foreach_non_finite_check_and_unscale_(grads, self.bad, self.scale.reciprocal())
 

@@ -106,7 +106,7 @@ class KernelTrainer(Trainer):
         return kernels_of(self.device, lambda device: self.on_device(device).predict(x, scale))
 
     def on_device(self, device: Device) -> KernelTrainer:
-        """A trainer like this one on another device, from zero weights."""
+        """Trainer like this one on another device, from zero weights."""
         start, feed = State(np.zeros(self.net.param_count, np.float32)), self.feed_name
         return KernelTrainer(self.net, self.config, start, device, self.table, feed, self.block_size, self.precision)
 
@@ -249,13 +249,13 @@ class KernelTrainer(Trainer):
         self.running = 0
 
     def parts(self) -> list[Slice]:
-        """The kinds of slices that an epoch has."""
+        """Kinds of slices in an epoch."""
         full, rest = divmod(self.samples, self.batch)
         sizes = [self.batch] * (full > 0) + [rest] * (rest > 0 and not self.config.drop_last)
         return [part for size in sizes for part in self._slices(size)]
 
     def _slices(self, batch: int, has_loss: bool = True) -> list[Slice]:
-        """A batch in parts that go through the chain one after the other."""
+        """Slices of a batch that go through the chain one after the other."""
         capacity = self.capacity
         return [Slice(min(capacity, batch - offset), batch, offset, has_loss) for offset in range(0, batch, capacity)]
 

@@ -22,7 +22,7 @@ def open_device(name: str | None) -> Device:
 
 
 def why_not(name: str | None) -> str | None:
-    """A reason why kernels cannot run on the GPU (None) or on the emulator ("emulated"), or None."""
+    """Reason why kernels cannot run on the GPU (None) or on the emulator ("emulated"), or None."""
     if name == "emulated":
         from ...device import emulator
 
@@ -42,7 +42,7 @@ def peaks(name: str | None) -> Peaks | None:
 
 
 def why_not_cupy() -> str | None:
-    """A reason why CuPy's arrays cannot be used here, or None."""
+    """Reason why CuPy's arrays cannot be used here, or None."""
     if find_spec("cupy") is None:
         return "CuPy is not installed: pip install 'warpladder[cuda13]'"
     from ...device import gpu

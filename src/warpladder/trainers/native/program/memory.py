@@ -43,7 +43,7 @@ class NativeMemory(NamedTuple):
     out: np.ndarray  # (samples, features) float32: predictions
 
     def table(self) -> np.ndarray:
-        """(arrays, 3) int64, flat: address, length of a row, number of rows of each array. It keeps no array alive."""
+        """(arrays, 3) int64, flat: address, length of a row, number of rows of each array; it owns none."""
         entries = []
         for name, array in zip(self._fields, self, strict=True):
             if not array.flags.c_contiguous or array.dtype != TYPES[name]:
