@@ -16,7 +16,9 @@ from .arrays import arrays
 from .csv import write_submission
 from .dataset import Dataset, pixels
 from .fetch import fetch_all
+from .folders import read_folder
 from .local import root
+from .npz import read_npz
 from .source import Request, Source, read_source
 from .standard import Standard
 from .subset import split
@@ -48,8 +50,9 @@ def load(
     Parameters
     ----------
     name : str
-        One of `NAMES`, the file of a table, which `table` takes with more options, or a Python file that defines a
-        `SOURCE`, for instance "./mine.py".
+        One of `NAMES`; the file of a table, which `table` takes with more options; an .npz file with x_train, y_train,
+        x_test and y_test; a folder with a folder of images for each class; or a Python file that defines a `SOURCE`,
+        for instance "./mine.py".
     data_dir : path or None
         Folder of the files, gzipped or not, in any usual layout; missing files are an error. None looks into the
         folder that WARPLADDER_DATA names, if any, then downloads.
@@ -77,6 +80,11 @@ def load(
         if data_dir is not None or shape is not None or standardize:
             raise DataError(f"{name}: a table is loaded by its path alone: leave out data_dir, shape and standardize")
         return table(name, label, validation=validation or None, limit=limit, seed=seed)
+    if os.fspath(name).lower().endswith(".npz") or os.path.isdir(name):
+        if data_dir is not None or shape is not None or label is not None:
+            raise DataError(f"{name}: is loaded by its path alone: leave out data_dir, shape and label")
+        found = read_npz(name) if os.path.isfile(name) else read_folder(name, seed)
+        return _standardised(split(found, limit=limit, validation=validation, seed=seed), standardize)
     source = _source(name)
     if source is None:
         near = get_close_matches(str(name).lower(), NAMES)
@@ -92,8 +100,11 @@ def load(
         raise DataError(f"{name}: its labels are known, so no column can be named")
     folder = root(data_dir) if name != "digits" else None
     dataset = source.load(Request(folder, data_dir is not None, progress, shape, standardize, label))
-    chosen = split(dataset, limit=limit, validation=validation, seed=seed)
-    return chosen.but(standard=Standard.fit(chosen.train_x)) if standardize else chosen
+    return _standardised(split(dataset, limit=limit, validation=validation, seed=seed), standardize)
+
+
+def _standardised(data: Dataset, standardize: bool) -> Dataset:
+    return data.but(standard=Standard.fit(data.train_x)) if standardize else data
 
 
 def label_names(dataset: Dataset) -> tuple[str, ...]:

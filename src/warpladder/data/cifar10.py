@@ -13,7 +13,7 @@ from ..errors import DataError
 from .archive import members
 from .dataset import Dataset
 from .fetch import Remote, fetch_all
-from .local import find, find_all
+from .local import archives, find, find_all
 from .reader import Reader, opened
 from .sniff import looks_like
 from .source import Request, Source
@@ -49,6 +49,11 @@ def load(request: Request) -> Dataset:
         if request.explicit:
             pickled = next((p for f in FOLDERS for n in _PICKLED if (p := request.root / f / n).exists()), None)
             hint = f"; {pickled} is the Python version, a pickle, which is never loaded" if pickled else ""
+            folders = [request.root / name for name in ("cifar-100-binary", ".")]
+            if hundred := next((folder for folder in folders if (folder / "train.bin").exists()), None):
+                hint += f"; {hundred.name} lies there: that is CIFAR-100, another set"
+            elif not pickled:
+                hint = archives(request.root)
             wanted = f"{ARCHIVE} or data_batch_1.bin to data_batch_5.bin and {TEST}"
             raise DataError(
                 f"{request.root}: holds no cifar10: {wanted} are wanted there "

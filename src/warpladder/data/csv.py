@@ -17,7 +17,7 @@ from ..errors import DataError
 from ..files.atomic import write_atomically
 from .dataset import Dataset
 from .labels import is_text, numbered_parts
-from .local import find_all
+from .local import archives, find_all
 from .reader import opened
 from .source import Request, Source
 from .tables.numeric import CsvTable, read_table
@@ -44,6 +44,7 @@ def load(request: Request) -> Dataset:
     if paths is None:
         raise DataError(
             f"{request.root}: holds no train.csv and test.csv (plain or .gz), nor does digit-recognizer or csv below it"
+            f"{archives(request.root)}"
         )
     train, test = paths
     return read(train, test, request.shape, request.numbers, request.label)

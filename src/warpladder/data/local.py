@@ -11,6 +11,8 @@ from ..errors import DataError
 #: The environment variable that names a folder of data sets.
 VARIABLE = "WARPLADDER_DATA"
 
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".7z", ".rar")
+
 
 def root(data_dir: str | os.PathLike[str] | None) -> Path | None:
     """Folder of data sets: `data_dir`, else the folder in WARPLADDER_DATA, else None."""
@@ -81,3 +83,12 @@ def find_all(root: Path, folders: Sequence[str], files: Sequence[Sequence[str]])
     if partial:
         raise partial
     return None
+
+
+def archives(folder: Path) -> str:
+    """Clause about archives that lie in a folder, for a message that files are missing; "" if there are none."""
+    try:
+        found = [path.name for path in sorted(folder.iterdir()) if path.name.lower().endswith(ARCHIVES)]
+    except OSError:
+        return ""
+    return f"; {', '.join(found)!r:.100} lies there: unpack it first" if found else ""

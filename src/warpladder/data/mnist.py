@@ -15,7 +15,8 @@ from ..errors import DataError
 from .dataset import Dataset
 from .fetch import Remote, fetch_all
 from .idx import read_images, read_labels
-from .local import find_all
+from .labels import numbered_parts
+from .local import archives, find_all
 from .reader import opened
 from .source import Request, Source
 
@@ -81,7 +82,7 @@ def load(name: str, request: Request) -> Dataset:
     if paths is None and request.root and request.explicit:
         raise DataError(
             f"{request.root}: holds no {name}: {', '.join(FILES)} (plain or .gz) are wanted there "
-            f"or in {', '.join(FOLDERS[name][:-1])} below it"
+            f"or in {', '.join(FOLDERS[name][:-1])} below it{archives(request.root)}"
         )
     return read(name, paths or fetch_all(name, REMOTES[name], progress=request.progress))
 
@@ -106,7 +107,8 @@ def read(name: str, paths: Sequence[Path]) -> Dataset:
         raise DataError(
             f"{paths[1]}: holds the labels of {other}, not of {name}: put each set in a folder of its own name"
         )
-    return Dataset(name, train_x, train_y.astype(np.int32), test_x, test_y.astype(np.int32), 1 / 255)
+    labels, classes = numbered_parts(name, {"train": train_y, "test": test_y})
+    return Dataset(name, train_x, labels["train"], test_x, labels["test"], 1 / 255, class_names=classes)
 
 
 MNIST = Source("mnist", "70,000 handwritten digits, 28 x 28, 10 classes", partial(load, "mnist"), REMOTES["mnist"])

@@ -7,6 +7,8 @@ import numpy as np
 from ..errors import DataError
 from .dataset import Dataset
 
+SHARES = (0.2, 0.1)  # of the rows: test part, validation part
+
 
 def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, seed: int = 0) -> Dataset:
     """Split `validation` rows off the training set, then keep `limit` of the remaining rows.
@@ -50,6 +52,32 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
     if validation:
         changes |= {"valid_x": dataset.train_x[valid], "valid_y": take(dataset.train_y, valid)}
     return dataset.but(**changes)
+
+
+def stratified(
+    y: np.ndarray, seed: int, validation: int | None, tests: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows that train, validate and test, in their stored order, each class in the same shares.
+
+    validation : rows to validate with; a tenth if None.
+    tests : True to have a fifth of the rows to test with, else none.
+    """
+    if not 0 <= seed < 2**32:
+        raise DataError(f"seed must be 0 to 2^32 - 1, got {seed}")
+    if validation is not None and validation < 0:
+        raise DataError(f"validation must be 0 rows or more, got {validation}")
+    order = permutation(len(y), seed)
+    place = np.empty(len(y))  # of a row among those of its class, 0 to 1
+    for value in np.unique(y):
+        rows = order[y[order] == value]
+        place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
+    chosen = order[np.argsort(place[order], kind="stable")]
+    first = round(SHARES[0] * len(y)) if tests else 0
+    last = first + (round(SHARES[1] * len(y)) if validation is None else validation)
+    if last >= len(y):
+        raise DataError(f"{last:,} of {len(y):,} rows to test and validate with leave none to train with")
+    train, valid, test = (np.sort(rows) for rows in (chosen[last:], chosen[first:last], chosen[:first]))
+    return train, valid, test
 
 
 def permutation(n: int, seed: int) -> np.ndarray:

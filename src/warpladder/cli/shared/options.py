@@ -46,7 +46,8 @@ data_options = together(
         "data_name",
         metavar="D",
         required=True,
-        help="Data set: digits, mnist, fashion, cifar10, csv; a table, FILE.csv; or a .py file of your own.",
+        help="Data set: digits, mnist, fashion, cifar10, csv; a table, FILE.csv; FILE.npz; a folder of images by "
+        "class; or a .py file of your own.",
     ),
     click.option("--label", metavar="NAME", help="Column of a table with the labels."),
     place_options,

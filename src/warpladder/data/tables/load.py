@@ -15,14 +15,13 @@ from ...errors import DataError
 from ..dataset import Dataset
 from ..labels import classes_of, label_array, numbered
 from ..reader import opened
-from ..subset import permutation
+from ..subset import permutation, stratified
 from .encoding import TableEncoding
 from .frame import Frame, TableColumn, from_data_frame, from_text, is_data_frame, joined
 from .text import read_text
 
 _LIMIT = 2**32  # bytes of text
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-SHARES = (0.2, 0.1)  # of the rows: test part, validation part
 
 
 def is_table(name: str) -> bool:
@@ -79,7 +78,7 @@ def table(
         dropped += _counting(frame.without([label, *drop]))
     tested = None if test is None else read_frame(test)
     y = label_of(frame, label)
-    train, valid, held = _split(y, seed, validation, test is None)
+    train, valid, held = stratified(y, seed, validation, test is None)
     if limit is not None:
         train = _limited(train, limit, seed)
     features = frame.without([label, *dropped])
@@ -172,26 +171,6 @@ def _counting(frame: Frame) -> tuple[str, ...]:
     if found:
         warnings.warn(f"{frame.source}: {', '.join(map(repr, found))} counts the rows, and is left out", stacklevel=3)
     return found
-
-
-def _split(y: np.ndarray, seed: int, validation: int | None, tests: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows that train, validate and test, in their stored order, each class in the same shares."""
-    if not 0 <= seed < 2**32:
-        raise DataError(f"seed must be 0 to 2^32 - 1, got {seed}")
-    if validation is not None and validation < 0:
-        raise DataError(f"validation must be 0 rows or more, got {validation}")
-    order = permutation(len(y), seed)
-    place = np.empty(len(y))  # of a row among those of its class, 0 to 1
-    for value in np.unique(y):
-        rows = order[y[order] == value]
-        place[rows] = (np.arange(len(rows)) + 0.5) / len(rows)
-    chosen = order[np.argsort(place[order], kind="stable")]
-    first = round(SHARES[0] * len(y)) if tests else 0
-    last = first + (round(SHARES[1] * len(y)) if validation is None else validation)
-    if last >= len(y):
-        raise DataError(f"{last:,} of {len(y):,} rows to test and validate with leave none to train with")
-    train, valid, test = (np.sort(rows) for rows in (chosen[last:], chosen[first:last], chosen[:first]))
-    return train, valid, test
 
 
 def _limited(train: np.ndarray, limit: int, seed: int) -> np.ndarray:

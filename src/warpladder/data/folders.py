@@ -1,0 +1,79 @@
+"""A folder with a folder of images for each class; or train and test folders of such folders. Pillow reads images."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import DataError
+from .arrays import arrays
+from .dataset import Dataset
+from .local import archives
+from .subset import stratified
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif")
+
+
+def read_folder(path: str | os.PathLike[str], seed: int = 0) -> Dataset:
+    """Data set of images: the names of the folders are the classes.
+
+    seed : chooses a fifth of the images to test with, each class in the same share, where there is no test folder.
+
+    Raises
+    ------
+    DataError
+        There are no images, or one is damaged or of another size: the message names it.
+    """
+    root = Path(path)
+    if (root / "train").is_dir():
+        train_x, train_y = _images(root / "train")
+        test = next((root / name for name in ("test", "valid", "val") if (root / name).is_dir()), None)
+        if test is None:
+            raise DataError(f"{root}: has a folder train, but none called test")
+        test_x, test_y = _images(test, train_x[0])
+    else:
+        x, y = _images(root)
+        train, _, held = stratified(np.array(y), seed, 0, True)
+        train_x, train_y, test_x, test_y = ([part[at] for at in rows] for rows in (train, held) for part in (x, y))
+    return arrays(np.stack(train_x), train_y, np.stack(test_x), test_y, layout="NCHW", name=root.name or str(root))
+
+
+def _images(folder: Path, like: np.ndarray | None = None) -> tuple[list[np.ndarray], list[str]]:
+    """Images (channels, height, width) uint8 and class names, in the order of the files' names."""
+    x: list[np.ndarray] = []
+    y: list[str] = []
+    for of_class in sorted(each for each in folder.iterdir() if each.is_dir()):
+        for file in sorted(each for each in of_class.iterdir() if each.suffix.lower() in SUFFIXES):
+            image = _image(file)
+            first = x[0] if x else like
+            if first is not None and image.shape != first.shape:
+                raise DataError(
+                    f"{file}: is {_size(image)}, the images before it {_size(first)}: bring all to one size and mode"
+                )
+            x.append(image)
+            y.append(of_class.name)
+    if not x:
+        raise DataError(
+            f"{folder}: holds no folders of images: put the images of each class ({', '.join(SUFFIXES)}) into a folder "
+            f"that has the class's name{archives(folder)}"
+        )
+    return x, y
+
+
+def _image(path: Path) -> np.ndarray:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as file:
+            grey = file.mode in ("1", "L", "I;16", "LA")
+            pixels = np.asarray(file.convert("L" if grey else "RGB"), np.uint8)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path}: is no image that can be read ({' '.join(str(error).split()):.100})") from None
+    return pixels[np.newaxis] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _size(image: np.ndarray) -> str:
+    channels, height, width = image.shape
+    return f"{width} x {height} pixels in {'grey' if channels == 1 else 'colour'}"

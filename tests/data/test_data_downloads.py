@@ -1,0 +1,110 @@
+"""Downloads as they lie: .npz files, folders of images, archives that were not unpacked."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+
+from warpladder.data import load
+from warpladder.errors import DataError
+
+Image = pytest.importorskip("PIL.Image")
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("shape", [(6, 5), (6, 5, 3), (6, 5, 1), (4,)])
+def test_an_npz_file(tmp_path, shape):
+    x, y = RNG.integers(0, 256, (9, *shape), np.uint8), np.arange(9) % 3
+    np.savez(tmp_path / "m.npz", x_train=x, y_train=y, x_test=x[:4], y_test=y[:4])
+    data = load(str(tmp_path / "m.npz"), validation=2)
+    assert data.valid_x is not None and (len(data.train_x), len(data.valid_x), len(data.test_x)) == (7, 2, 4)
+    assert data.in_shape == {1: shape, 2: (1, *shape)}.get(len(shape), (shape[-1], *shape[:2]))
+    assert data.test_y is not None and data.test_y.tolist() == y[:4].tolist()
+
+
+def test_npz_files_that_cannot_be(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.zeros((2, 2)), y=np.zeros(2))
+    with pytest.raises(DataError, match="lacks x_train, y_train, x_test, and holds 'x, y': name the arrays"):
+        load(str(tmp_path / "a.npz"))
+    np.savez(tmp_path / "p.npz", x_train=np.array([{}], object), y_train=[0], x_test=[0])
+    with pytest.raises(DataError, match=r"p\.npz: cannot be read \(Object arrays cannot be loaded"):
+        load(str(tmp_path / "p.npz"))
+    (tmp_path / "d.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:60])
+    with pytest.raises(DataError, match=r"d\.npz: cannot be read"):
+        load(str(tmp_path / "d.npz"))
+    with pytest.raises(DataError, match="loaded by its path alone"):
+        load(str(tmp_path / "a.npz"), shape=(2,))
+
+
+def images(folder, count, size=(5, 4), mode="RGB"):
+    for name in ("cat", "dog"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number in range(count):
+            pixels = RNG.integers(0, 256, (size[1], size[0], *([3] if mode == "RGB" else [])), np.uint8)
+            Image.fromarray(pixels, mode).save(folder / name / f"{number:02}.png")
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_a_folder_of_images_for_each_class(tmp_path, mode):
+    images(tmp_path / "pets", 10, mode=mode)
+    data = load(str(tmp_path / "pets"))
+    assert data.class_names == ("cat", "dog") and data.in_shape == (3 if mode == "RGB" else 1, 4, 5)
+    assert data.train_y is not None and data.test_y is not None
+    assert np.bincount(data.train_y).tolist() == [8, 8] and np.bincount(data.test_y).tolist() == [2, 2]
+    first = np.asarray(Image.open(tmp_path / "pets" / "cat" / "00.png")).reshape(4, 5, -1).transpose(2, 0, 1)
+    assert any(np.array_equal(first, x) for x in (*data.train_x, *data.test_x))
+
+
+def test_folders_to_train_and_to_test_with(tmp_path):
+    images(tmp_path / "train", 3)
+    images(tmp_path / "test", 2)
+    data = load(str(tmp_path))
+    assert len(data.train_x) == 6 and len(data.test_x) == 4
+
+
+def test_folders_that_cannot_be(tmp_path):
+    with pytest.raises(DataError, match="holds no folders of images: put the images of each class"):
+        load(str(tmp_path))
+    images(tmp_path / "pets", 2)
+    odd = tmp_path / "pets" / "dog" / "zz.png"
+    Image.fromarray(np.zeros((9, 9), np.uint8)).save(odd)
+    with pytest.raises(
+        DataError, match=r"zz\.png: is 9 x 9 pixels in grey, the images before it 5 x 4 pixels in colour"
+    ):
+        load(str(tmp_path / "pets"))
+    odd.write_bytes(b"\x89PNG and no more")
+    with pytest.raises(DataError, match=r"zz\.png: is no image that can be read"):
+        load(str(tmp_path / "pets"))
+
+
+@pytest.mark.parametrize("name", ["csv", "mnist", "cifar10", "."])
+def test_an_archive_is_named(tmp_path, name):
+    with zipfile.ZipFile(tmp_path / "digit-recognizer.zip", "w") as archive:
+        archive.writestr("train.csv", "label,a\n1,2\n")
+    with pytest.raises(DataError, match=r"digit-recognizer\.zip' lies there: unpack it first"):
+        if name != ".":
+            load(name, data_dir=tmp_path)
+        else:
+            load(str(tmp_path))
+
+
+def idx(*shape):
+    header = bytes((0, 0, 8, len(shape))) + b"".join(side.to_bytes(4, "big") for side in shape)
+    return header + RNG.integers(1, 4, shape, np.uint8).tobytes()
+
+
+def test_labels_from_1_in_mnists_format(tmp_path):
+    for part, count in (("train", 30), ("t10k", 9)):
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(idx(count, 4, 4))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(idx(count))
+    data = load("mnist", data_dir=tmp_path)
+    assert data.class_names == (1, 2, 3) and data.classes == 3
+
+
+def test_cifar_100_is_no_cifar_10(tmp_path):
+    (tmp_path / "cifar-100-binary").mkdir()
+    (tmp_path / "cifar-100-binary" / "train.bin").write_bytes(bytes(3074 * 2))
+    with pytest.raises(DataError, match="cifar-100-binary lies there: that is CIFAR-100"):
+        load("cifar10", data_dir=tmp_path)
