@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from ..errors import ResultsError
 
+#: Share by which a GPU's clock may differ between repetitions that are compared.
+SAME_CLOCK = 0.03
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -17,6 +20,8 @@ class Timing:
     steps, samples : how many training steps and samples each repetition took.
     epoch_steps, epoch_samples : how many there are in one epoch.
     of_epochs : epochs whose first steps each repetition took, equally many of each.
+    clocks : clock of the GPU at the end of each repetition, MHz; None on a CPU, or if it could not be read.
+    slowed : reasons why the GPU lowered its clock in each repetition, with commas; empty for none.
     """
 
     seconds: tuple[float, ...]
@@ -27,6 +32,8 @@ class Timing:
     epoch_steps: int
     epoch_samples: int
     of_epochs: int = 1
+    clocks: tuple[float, ...] | None = None
+    slowed: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         processor = (self.cpu_seconds, self.other_seconds if self.other_seconds is not None else self.cpu_seconds)
@@ -36,6 +43,11 @@ class Timing:
             0 <= s <= 1e12 for part in processor for s in part
         ):
             raise ResultsError("a timing wants times between a nanosecond and thirty years")
+        for name, each in (("clocks", self.clocks), ("slowed", self.slowed)):
+            if each is not None and len(each) != len(self.seconds):
+                raise ResultsError(f"a timing wants {name} for each repetition, or none")
+        if not all(0 < clock <= 1e6 for clock in self.clocks or ()):
+            raise ResultsError("a timing wants clocks between 0 and 1,000,000 MHz")
         if min(self.steps, self.samples, self.epoch_steps, self.epoch_samples, self.of_epochs) < 1:
             raise ResultsError("a timing wants at least one step and one sample")
 
@@ -52,14 +64,29 @@ class Timing:
         return tuple(s * self.epoch_samples / self.samples for s in self.seconds)
 
     @property
+    def set_aside(self) -> tuple[int, ...]:
+        """Repetitions during which the GPU had another clock than in most: they do not count. None if no clock is that
+        of more than half of them.
+        """
+        clocks = self.clocks or ()
+        usual = statistics.median_low(clocks) if clocks else 0.0
+        others = tuple(i for i, clock in enumerate(clocks) if not abs(clock - usual) <= SAME_CLOCK * usual)
+        return others if 2 * len(others) < len(clocks) else ()
+
+    @property
+    def counted(self) -> tuple[float, ...]:
+        """Seconds per epoch of the repetitions that count."""
+        return tuple(seconds for i, seconds in enumerate(self.epochs) if i not in self.set_aside)
+
+    @property
     def seconds_per_epoch(self) -> float:
-        """The median over the repetitions."""
-        return statistics.median(self.epochs)
+        """The median over the repetitions that count."""
+        return statistics.median(self.counted)
 
     @property
     def spread(self) -> float:
-        """Slowest less fastest repetition, as a share of the median."""
-        return (max(self.epochs) - min(self.epochs)) / self.seconds_per_epoch
+        """Slowest less fastest repetition of those that count, as a share of the median."""
+        return (max(self.counted) - min(self.counted)) / self.seconds_per_epoch
 
     @property
     def disturbance(self) -> float:

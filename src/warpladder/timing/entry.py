@@ -17,6 +17,7 @@ from ..rungs.base import Rung
 from ..trainers.base import State, Trainer
 from .foreign import rung as foreign
 from .foreign.process import ForeignEnd
+from .gpu_clock import ClockReading
 from .kernel_files import kernel_hint
 from .own import is_own
 from .task import TRAINING, ClimbTask, TimingPlan
@@ -34,6 +35,7 @@ class TimedEntry:
     peak : FLOP/s of a unit that is not this CPU.
     samples : trained in a repetition.
     seconds, cpu_seconds, other_seconds : of each repetition; of other processes too, as far as they are known.
+    clocks : of the GPU, at the end of each repetition.
     logs, ends : bits of the step logs, and final state, of each repetition.
     turns : work of each repetition.
     epochs : of each epoch that was trained whole: mean loss and share of right samples, None if they were not computed,
@@ -55,6 +57,7 @@ class TimedEntry:
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
     other_seconds: list[float] = field(default_factory=list)
+    clocks: list[ClockReading] = field(default_factory=list)
     logs: list[bytes] = field(default_factory=list)
     ends: list[State] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
@@ -148,7 +151,17 @@ class TimedEntry:
             epoch_steps=self.task.steps,
             epoch_samples=self.task.samples(self.task.steps),
             of_epochs=self.plan.epochs,
+            **self._clocks(),
         )
+
+    def _clocks(self) -> dict[str, Any]:
+        """Clocks of the GPU in MHz and reasons why they were lowered, if each repetition has one."""
+        if not self.clocks or len(self.clocks) != len(self.seconds):
+            return {}
+        return {
+            "clocks": tuple(reading.mhz for reading in self.clocks),
+            "slowed": tuple(", ".join(reading.slowed) for reading in self.clocks),
+        }
 
     def trained(self) -> tuple[int, State]:
         """Whole epochs of the timed run, not more than the test accuracy needs, and the state after them."""

@@ -6,8 +6,9 @@ import math
 
 from ..ladder import is_peer
 from ..nets import CrossEntropyLoss
-from ..results import History, Machine, RungResult
+from ..results import History, Machine, RungResult, Timing
 from .entry import TimedEntry, line
+from .gpu_clock import POWER_LIMIT
 from .turn import Refused
 
 
@@ -47,6 +48,7 @@ def result(entry: TimedEntry, machine: Machine, stopped: str = "") -> RungResult
         found |= {"status": "timed", "timing": entry.timing(), "floor_seconds": entry.found["floor_seconds"]}
         times = len(entry.seconds)
         missing = [f"timed {times} of {task.repeats} times"] if times < task.repeats else []
+        missing += _set_aside(found["timing"])
         missing += ["its bits were not compared with an untimed run's"] if not entry.is_repeated else []
         found["reason"] = "; ".join(filter(None, (found.get("reason", ""), *missing)))
     return RungResult(
@@ -62,6 +64,22 @@ def result(entry: TimedEntry, machine: Machine, stopped: str = "") -> RungResult
         sources=tuple(entry.sources),
         **found,
     )
+
+
+def _set_aside(timing: Timing) -> list[str]:
+    """A remark on repetitions under another clock of the GPU, and one on a clock that was lowered."""
+    remarks = []
+    if others := timing.set_aside:
+        clocks = [f"{clock:,.0f}" for clock in timing.clocks or ()]
+        usual = next(clock for i, clock in enumerate(clocks) if i not in others)
+        odd = ", ".join(clocks[i] for i in others)
+        remarks.append(
+            f"{len(others)} of {len(clocks)} repetitions are set aside: the GPU's clock was {odd} MHz, not {usual}"
+        )
+    reasons = {reason for each in timing.slowed or () for reason in each.split(", ")}
+    if slowed := sorted(reasons - {"", POWER_LIMIT}):  # which every busy GPU reaches
+        remarks.append(f"the GPU lowered its clock: {', '.join(slowed)}")
+    return remarks
 
 
 def _history(entry: TimedEntry) -> History | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from time import perf_counter, process_time
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..results import Checked
 from ..trainers.base import State, StepLog, Trainer
 from .entry import TimedEntry, finite, line
 from .foreign.trainer import ForeignTrainer
+from .gpu_clock import GpuClock
 from .kernel_files import kernel_hint
 from .proof_cache import ProofCache
 from .source_text import texts
@@ -126,6 +127,7 @@ def repeat(entry: TimedEntry, number: int) -> None:
         logs, state = repetition(entry, trainer, turn)
         seconds, cpu, after = perf_counter() - start, cpu_clock() - cpu, busy_seconds()
         used = max(cpu, own_seconds() - own)
+        clock = entry.peak is not None and _gpu_clock().read()
         pause(trainer)
         entry.samples = _counted(entry, number, logs, state)
         entry.seconds.append(seconds)
@@ -135,8 +137,15 @@ def repeat(entry: TimedEntry, number: int) -> None:
         if not entry.is_outside:
             note_epochs(entry, number * entry.plan.epochs, logs, seconds)
         entry.turns.append(turn)
+        if clock:
+            entry.clocks.append(clock)
         entry.logs.append(log_bits(logs))
         entry.ends.append(state)
+
+
+@cache
+def _gpu_clock() -> GpuClock:
+    return GpuClock()
 
 
 def _cpu_clock(trainer: Trainer) -> Callable[[], float]:
