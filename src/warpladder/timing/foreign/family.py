@@ -12,6 +12,9 @@ from contextlib import suppress
 #: Variable in the environment of a foreign process, which processes that it starts inherit.
 MARK = "WARPLADDER_FOREIGN"
 
+#: Seconds between two looks at all processes of the machine, of which each takes some milliseconds.
+LOOK = 2.0
+
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -59,8 +62,8 @@ class Family:
                 return
 
     def _look(self) -> None:
-        """Find the descendants, at most twice a second."""
-        if time.monotonic() - self.looked > 0.5:
+        """Find the descendants, not more often than every LOOK seconds."""
+        if time.monotonic() - self.looked > LOOK:
             self.others = tuple(self.members())[1:]
             self.looked = time.monotonic()
 

@@ -133,6 +133,7 @@ class ForeignProcess:
     def pause(self) -> None:
         """Stop all of its threads and processes until the next call: they compute nothing meanwhile."""
         if not self.reason and not self.is_paused:
+            self.family.looked = 0.0  # no clock runs now
             self._hold_limits()
             self.family.signal(signal.SIGSTOP)
             self.is_paused = True
