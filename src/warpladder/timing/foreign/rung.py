@@ -48,7 +48,8 @@ class ForeignRung:
     """The functions of a rung whose code runs in processes of its own, one for each variant.
 
     name : by which `ladder.find` gives the rung in such a process, without options.
-    path, shown : the user's file, and how the user wrote it; None for a rung of the package that trains a user's layers.
+    path, shown : the user's file, and how the user wrote it; path is None for a rung of the package that trains a
+    user's layers.
     call : seconds that one call may take.
     """
 
