@@ -79,10 +79,16 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
 
 def _side_by_side(found: dict[Path, Reproduction], place: Path) -> None:
     """Write the page of a reproduction, or of several next to each other."""
-    from ..appendix.reproduce.report.page import check_alike, write_page
+    from ..appendix.reproduce.report.page import write_page
+    from ..appendix.reproduce.report.side_by_side import check_alike
+    from ..appendix.reproduce.report.terminal import show_several
+    from .shared.console import console
 
     check_alike(list(found.values()), [str(file) for file in found])
-    write_page(list(found.values()), place, _labels(list(found)) if len(found) > 1 else ())
+    labels = _labels(list(found)) if len(found) > 1 else []
+    write_page(list(found.values()), place, labels)
+    if labels:
+        show_several(list(found.values()), labels, console())
 
 
 def _read(file: Path) -> Results | Profile | Reproduction:

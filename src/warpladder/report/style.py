@@ -68,6 +68,15 @@ figure.code { min-width: 0; margin: .3rem 0; font-family: inherit; }
 figure.code pre { max-height: 26rem; overflow: auto; font-size: .75rem; line-height: 1.4; }
 .plot svg { display: block; width: 100%; max-width: 32rem; height: auto; stroke-linejoin: round; font-family: inherit;
   overflow: visible; }
+.finding { max-width: 52rem; }
+p code, li code { font: .88em ui-monospace, "SFMono-Regular", Consolas, "Liberation Mono", monospace; }
+code span { white-space: nowrap; }
+.claims { list-style: none; margin: .4rem 0 1rem; padding: 0; max-width: 58rem; }
+.claims li { border-left: .2rem solid var(--line); padding: .1rem 0 .1rem .8rem; margin: 0 0 .8rem; }
+.claims li > span { display: block; font-size: .9rem; }
+.claims li > span:first-child { font-size: 1rem; } .claims b { font-weight: 500; }
+.verdict { font-weight: 600; } .good { color: var(--good); } .bad { color: var(--bad); } .partly { color: var(--peer); }
+.open { color: var(--soft); }
 .photo { display: block; max-width: 100%; height: auto; image-rendering: pixelated; }
 .plot text { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; stroke-linejoin: round; }
 @media screen and (max-width: 46rem) { .hint { display: block; } body { padding: 1.25rem .9rem 3rem; } h1 {

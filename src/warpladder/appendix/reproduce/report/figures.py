@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..results import UNITS, Column, Value
 
 
@@ -29,8 +31,22 @@ def stated(value: float | None, unit: str) -> str:
 
 
 def measured(value: Value, unit: str) -> str:
-    """What was measured, with a star where a part of the work was scaled up."""
-    return shown(value.here, unit) + "*" * (value.scaled and value.here is not None)
+    """What was measured, with the signs of `SIGNS`."""
+    signs = "".join(sign for name, sign, _ in SIGNS if getattr(value, name))
+    return shown(value.here, unit) + signs * (value.here is not None)
+
+
+#: Fields of a figure that a sign marks, the sign, and what it means.
+SIGNS = (
+    ("scaled", "*", "measured on a part of the work, and scaled up"),
+    ("disturbed", "\N{DAGGER}", "disturbed: other processes kept more than a tenth of the cores busy meanwhile"),
+)
+
+
+def legend(values: Iterable[Value]) -> list[str]:
+    """Meaning of each sign that these figures have."""
+    shown_here = [value for value in values if value.here is not None]
+    return [f"{sign} {text}" for name, sign, text in SIGNS if any(getattr(value, name) for value in shown_here)]
 
 
 def spread(value: Value, unit: str) -> str:

@@ -15,7 +15,9 @@ from ....report.html import table as drawn
 from ....report.page import document
 from ....results.text.words import seconds
 from ..results import Column, Reproduction, Value
-from .figures import measured, ratio, shown
+from ..texts import counted
+from .figures import legend, measured, ratio, shown
+from .prose import prose
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,15 @@ def index(entries: Sequence[Entry]) -> str:
         '<p class="warning">First looks are on parts of the data, with fewer epochs: their accuracies '
         "are those of so little training.</p>"
     )
-    star = " A star marks what was measured on a part of the work and scaled up." if "*</b>" in table else ""
+    values = [figure[2] for each in entries if each.found is not None and (figure := headline(each.found)) is not None]
+    signs = "".join(f" {text}." for text in legend(values))
+    every = [claim for each in entries if each.found is not None for claim in each.found.claims]
     about = (
         "The experiments of student reports, run again: measured figures stand next to reported ones. "
         "Each report has a page of its own, with all its tables and figures."
     )
-    content = note(about + star) + warning * quick + table
+    total = prose(counted(every), "conclusion") if every else ""
+    content = note(about + signs) + total + warning * quick + table
     return document("Reports, reproduced", "warpladder, reports reproduced", [("start", "", content)])
 
 
@@ -89,7 +94,10 @@ def _extent(found: Reproduction) -> str:
     stated = sum(ratio(value) is not None for value in values)
     made = f"{whole} of {every} experiments{', a first look' if found.quick else ''}"
     where = f"{found.machine.gpu.name}, " if found.machine.gpu else ""
+    disturbed = sum(made.disturbed for made in found.experiments.values())
     lines = (
+        *[counted(found.claims).rstrip(".")] * bool(found.claims),
+        *[f"{disturbed} experiments disturbed by other processes"] * bool(disturbed),
         f"{figures:,} figures, {stated:,} of them reported too, in {seconds(found.seconds)}",
         f"{where}{found.machine.cpu}",
     )

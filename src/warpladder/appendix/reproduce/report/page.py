@@ -8,18 +8,19 @@ import os
 from collections.abc import Sequence
 from html import escape
 
-from ....errors import ResultsError
 from ....files.atomic import write_atomically
 from ....report.classes_html import scores as class_table
 from ....report.html import note, pairs, plot
+from ....report.html import table as drawn_table
 from ....report.page import document
-from ....results import Machine
 from ....results.text.words import seconds
 from ..results import Reproduction, Section
+from ..texts import counted
 from . import pictures
-from .figures import ratio
+from .figures import legend, ratio
+from .prose import claims, prose
+from .side_by_side import aligned, check_alike
 from .tables import table
-from .terminal import scaled
 
 
 def write_page(
@@ -47,16 +48,13 @@ def page(found: Reproduction | Sequence[Reproduction], labels: Sequence[str] = (
     every = [found] if isinstance(found, Reproduction) else list(found)
     labels = list(labels) or ([""] if len(every) == 1 else [f"{at}" for at in range(1, len(every) + 1)])
     check_alike(every, labels)
+    every = aligned(every)
     first = every[0]
     made = [("start", "", _start(every, labels))]
     for at, section in enumerate(first.sections):
         made.append((f"p{at}", section.title, _section([each.sections[at] for each in every], labels, f"p{at}")))
     made.append(
-        (
-            "machine",
-            "Machine",
-            "".join(_machine(each.machine, label) for each, label in zip(every, labels, strict=True)),
-        )
+        ("machine", "Machine", "".join(_machine(each, label) for each, label in zip(every, labels, strict=True)))
     )
     commands = dict.fromkeys(each.command for each in every if each.command)
     made.append(
@@ -76,38 +74,9 @@ def page(found: Reproduction | Sequence[Reproduction], labels: Sequence[str] = (
     return document(title, f"warpladder, {subtitle}", [each for each in made if each[2]])
 
 
-def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
-    """Raise `ResultsError`, which names the first that does not fit, where these are not reproductions of one report
-    with the same tables.
-    """
-    first = every[0]
-    for other, name in zip(every[1:], names[1:], strict=True):
-        if other.report != first.report:
-            raise ResultsError(
-                f"{name}: reproduces {other.report}, and {names[0]} reproduces {first.report}: only those of "
-                "one report are compared"
-            )
-        if _shape(other) != _shape(first):
-            raise ResultsError(
-                f"{name}: its tables are not those of {names[0]}: another version of warpladder made them; run "
-                "both again with one version"
-            )
-
-
-def _shape(found: Reproduction) -> list[object]:
-    """All that tables must have in common to stand next to each other: titles, heads, units, and the rows' labels."""
-    return [
-        (
-            section.title,
-            [(each.title, each.heads, each.columns, [row.label for row in each.rows]) for each in section.tables],
-        )
-        for section in found.sections
-    ]
-
-
 def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
     """What the report is, what must be known, and the largest differences."""
-    out = [note(every[0].about)]
+    out = [prose(every[0].about)]
     ends = []
     for each, label in zip(every, labels, strict=True):
         named = f"{label}: " if label else ""
@@ -118,7 +87,14 @@ def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
             notes.insert(
                 0, "A first look: on a part of the data, and fewer epochs. Accuracies are those of so little training."
             )
+        if disturbed := [name for name, made in each.experiments.items() if made.disturbed]:
+            notes.append(
+                "Disturbed: other processes kept more than a tenth of the cores busy while these experiments were made: "
+                f"{', '.join(disturbed)}. Their times, marked \N{DAGGER}, may be too long, and their ratios mean little."
+            )
         out += [f'<p class="warning">{escape(named + text)}</p>' for text in notes]
+        if each.claims:
+            out.append(prose(f"{named}{counted(each.claims)}", "conclusion"))
         ends.append(note(named + _measured(each)))
     return "".join(out + ends)
 
@@ -133,15 +109,14 @@ def _measured(found: Reproduction) -> str:
         f"{sum(value.here is not None for value in values):,} figures were measured in "
         f"{seconds(found.seconds)}, {stated:,} of them are in the report too."
     )
-    if scaled(found):
-        text += " A star marks what was measured on a part of the work and scaled up."
-    return text
+    return " ".join([text, *(f"{sign}." for sign in legend(found.values))])
 
 
 def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
     """A section: bars first, then tables, why they differ, and the other pictures."""
     first = same[0]
-    out = [note(first.text)] if first.text else []
+    out = [prose(first.text)] if first.text else []
+    out.append(claims([section.claims for section in same], labels))
     named = list(enumerate(zip(same, labels, strict=True)))
     for number, (section, label) in named:
         for at, bars in enumerate(section.bars):
@@ -151,8 +126,10 @@ def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
         if each.title != first.title:
             out.append(_head("", each.title))
         out.append(table([section.tables[at] for section in same], labels))
-        out += [note(each.text)] * bool(each.text)
-    out += [f'<p class="conclusion">{escape(finding)}</p>' for finding in first.findings]
+        out += [prose(each.text)] * bool(each.text)
+    for section, label in zip(same, labels, strict=True):
+        name = f"{label}: " if label else ""
+        out += [prose(name + str(finding), "finding") for finding in section.findings]
     for number, (section, label) in named:
         for at, lines in enumerate(section.lines):
             drawn = plot(f"{name}-{number}-l{at}", pictures.lines_alt(lines), pictures.lines(lines), lines.text)
@@ -172,13 +149,32 @@ def _head(label: str, title: str) -> str:
     return f"<h3>{escape(f'{label}: {title}' if label else title)}</h3>"
 
 
-def _machine(machine: Machine, label: str) -> str:
-    found = [("processor", f"{machine.cpu}, {machine.cores} cores")]
-    if machine.gpu:
-        found.append(("GPU", f"{machine.gpu.name}, {machine.gpu.multiprocessors} multiprocessors"))
-    found += [
+def _machine(found: Reproduction, label: str) -> str:
+    """Machine, versions, data, and how each experiment was made."""
+    machine, gpu = found.machine, found.machine.gpu
+    facts = [("processor", f"{machine.cpu}, {machine.cores} cores")]
+    if gpu:
+        facts.append(("GPU", f"{gpu.name}, {gpu.multiprocessors} multiprocessors"))
+        facts.append(("driver", f"{gpu.driver or '-'}, CUDA {gpu.cuda}, NVRTC {gpu.nvrtc}"))
+    facts += [
         ("system", f"{machine.system}, {machine.python}"),
         ("packages", ", ".join(f"{name} {version}" for name, version in machine.packages.items())),
         ("commit", "-" if machine.commit is None else machine.commit + (" and changes" if machine.dirty else "")),
     ]
-    return (f"<h3>{escape(label)}</h3>" if label else "") + pairs(found)
+    facts += [(f"data: {name}", f"SHA-256 of its arrays {digest}") for name, digest in found.data.items()]
+    heads = ("experiment", "took, s", "others kept busy, cores", "measured, times", "made")
+    rows = [
+        (
+            "bad" if made.disturbed else "rung",
+            [
+                escape(name),
+                f"{made.seconds:.3g}",
+                ("" if made.others is None else f"{made.others:.2g}") + "\N{DAGGER}" * made.disturbed,
+                str(made.times),
+                f'{escape(made.created)}<span class="options">{escape((made.commit or "-")[:10])}</span>',
+            ],
+        )
+        for name, made in found.experiments.items()
+    ]
+    made = drawn_table("How each experiment was made", heads, rows, (0,)) if rows else ""
+    return (f"<h3>{escape(label)}</h3>" if label else "") + pairs(facts) + made

@@ -11,40 +11,47 @@ from html import escape
 from ....report.html import note
 from ....report.html import table as drawn
 from ..results import ReportRow, ReportTable, Value
-from .figures import head, measured, spread, stated
+from .figures import head, legend, measured, spread, stated
 
 #: What a figure may come from, besides having been measured, and how that is called in the head of its column.
 STATED = (("reported", "reported"), ("theirs", "their program, H200"))
 
+SOURCES = ("reported", "theirs", "here")
+
 
 def table(tables: Sequence[ReportTable], labels: Sequence[str]) -> str:
-    """One table of a report, as each of several reproductions has it, each under its label."""
+    """One table of a report, as each of several reproductions has it, each under its label; texts of a row stand below
+    each other, so that figures begin in the second column.
+    """
     first = tables[0]
-    texts = tuple(range(len(first.heads)))
+    common = shared([row.reason for row in first.rows]) if len(tables) == 1 else ()
+    if not any(_any(each, at, name) for each in tables for at in range(len(first.columns)) for name in SOURCES):
+        reasons = dict.fromkeys(row.reason for each in tables for row in each.rows if row.reason)
+        return note(f"Nothing of it is measured here: {'; '.join(reasons) or 'there is no figure of it'}.")
     sources = [[(name, called) for name, called in STATED if _any(first, at, name)] for at in range(len(first.columns))]
-    here = [
-        any(_any(each, at, "here") for each in tables) or not any(_any(first, at, name) for name, _ in STATED)
-        for at in range(len(first.columns))
-    ]
-    heads = [escape(text) for text in first.heads]
+    here = [any(_any(each, at, "here") for each in tables) or not sources[at] for at in range(len(first.columns))]
+    heads = [_below(first.heads)]
     for at, column in enumerate(first.columns):
         names = [called for _, called in sources[at]] + [label or "here" for label in labels] * here[at]
         heads += [f'{escape(head(column))}<span class="options">{escape(called)}</span>' for called in names]
     rows = []
-    common = shared([row.reason for row in first.rows]) if len(tables) == 1 else ()
     for number, row in enumerate(first.rows):
         same = [each.rows[number] for each in tables]
-        cells = [escape(text) for text in row.label]
-        cells[-1] += _remarks([replace(each, reason="") if each.reason in common else each for each in same], labels)
+        remarks = _remarks([replace(each, reason="") if each.reason in common else each for each in same], labels)
+        cells = [_below(row.label) + remarks]
         for at, column in enumerate(first.columns):
             cells += [escape(stated(getattr(row.values[at], name), column.unit)) for name, _ in sources[at]]
             cells += [_cell(each.values[at], column.unit) for each in same] if here[at] else []
-        rows.append(
-            ("rung" if any(value.here is not None for each in same for value in each.values) else "none", cells)
-        )
-    return drawn(first.title, heads, rows, texts) + "".join(
-        note(f"Rows without a figure: {reason}.") for reason in common
-    )
+        is_measured = any(value.here is not None for each in same for value in each.values)
+        rows.append(("rung" if is_measured else "none", cells))
+    texts = [f"Rows without a figure: {reason}." for reason in common]
+    texts += [f"{text}." for text in legend(value for each in tables for row in each.rows for value in row.values)]
+    return drawn(first.title, heads, rows, (0,)) + "".join(map(note, texts))
+
+
+def _below(texts: Sequence[str]) -> str:
+    """Texts of a row or a head, the second and further ones smaller and below the first."""
+    return escape(texts[0]) + "".join(f'<span class="options">{escape(text)}</span>' for text in texts[1:] if text)
 
 
 def shared(reasons: Sequence[str]) -> tuple[str, ...]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..results import ReportTable, Reproduction, Value
-from .figures import head, measured, stated
+from ..texts import counted
+from .figures import head, legend, measured, stated
+from .prose import figure as claim_figure
+from .prose import wanted
+from .side_by_side import aligned
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,33 +26,70 @@ def show(found: Reproduction, out: Console) -> None:
         f"\n[bold]{found.report.upper()}: {found.title}[/bold]" + (" (a first look)" if found.quick else ""),
         soft_wrap=False,
     )
+    if found.claims:
+        out.print(f"\n{counted(found.claims)}", markup=False)
     for section in found.sections:
         for each in section.tables:
             out.print()
-            out.print(drawn(each))
+            if not used(each):
+                out.print(f"{each.title}: nothing of it is measured here", markup=False)
+            else:
+                out.print(drawn(each))
             for line in absent(each):
                 out.print(line, style="dim", markup=False)
             if each.text:
                 out.print(each.text, style="dim", markup=False)
         for finding in section.findings:
-            out.print(f"\nWhy: {finding}", markup=False)
-    if scaled(found):
-        out.print("\n* measured on a part of the work, and scaled up")
+            out.print(f"\nWhy: {str(finding).replace('`', chr(39))}", markup=False)
+        for claim in section.claims:
+            figure = f", measured {figure_text}" if (figure_text := claim_figure(claim)) else ""
+            bound = f" ({text})" if (text := wanted(claim)) else ""
+            why = f": {claim.reason}" if claim.reason else ""
+            out.print(f"\nClaim: {claim.claim}{bound}", markup=False)
+            out.print(f"  {claim.verdict}{figure}{why}".replace("`", "'"), markup=False, style=STYLES[claim.verdict])
+    for line in legend(found.values):
+        out.print(f"\n{line}", markup=False)
     if found.missing:
         out.print(f"\nNot measured yet: {', '.join(found.missing)}")
     for note in found.notes:
         out.print(note)
 
 
-def scaled(found: Reproduction) -> bool:
-    """Whether a figure of a table was scaled up."""
-    return any(
-        value.scaled
-        for section in found.sections
-        for table in section.tables
-        for row in table.rows
-        for value in row.values
-    )
+def show_several(every: Sequence[Reproduction], labels: Sequence[str], out: Console) -> None:
+    """Print the tables of several reproductions of one report, with a column for each of them, and their verdicts."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as Drawn
+
+    every = aligned(every)
+    out.print(f"\n[bold]{every[0].report.upper()}: {every[0].title}[/bold]")
+    for label, each in zip(labels, every, strict=True):
+        if each.claims:
+            out.print(f"{label}: {counted(each.claims)}", markup=False)
+    for at, section in enumerate(every[0].sections):
+        for number, table in enumerate(section.tables):
+            same = [each.sections[at].tables[number] for each in every]
+            if not any(used(each) for each in same):
+                continue
+            made = Drawn(title=table.title, box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
+            made.add_column(", ".join(filter(None, table.heads)), overflow="fold")
+            made.add_column("")
+            for label in ("report", *labels):
+                made.add_column(label, justify="right")
+            for i, row in enumerate(table.rows):
+                for j, column in enumerate(table.columns):
+                    here = [measured(each.rows[i].values[j], column.unit) for each in same]
+                    reported = stated(row.values[j].reported, column.unit)
+                    if reported or any(here):
+                        name = "" if j else ", ".join(filter(None, row.label))
+                        made.add_row(name, head(column), reported, *here)
+            out.print()
+            out.print(made)
+    for line in legend(value for each in every for value in each.values):
+        out.print(f"\n{line}", markup=False)
+
+
+#: How each verdict is printed.
+STYLES = {"holds": "green", "holds here only": "yellow", "does not hold": "red", "cannot be judged": "dim"}
 
 
 def drawn(table: ReportTable) -> Drawn:

@@ -1,0 +1,68 @@
+"""Texts of a reproduced report as HTML: sentences with commands in them, claims with their verdicts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+from ..claims import Claim
+from .figures import measured, shown
+
+
+def prose(text: str, kind: str = "note") -> str:
+    """A paragraph; `commands` in it break between words and never within an option."""
+    return f'<p class="{kind}">{inline(text)}</p>'
+
+
+def inline(text: str) -> str:
+    """A text with its `commands`."""
+
+    def command(found: re.Match[str]) -> str:
+        return f"<code>{' '.join(f'<span>{word}</span>' for word in found[1].split())}</code>"
+
+    return re.sub(r"`([^`]+)`", command, escape(text, quote=False))
+
+
+#: Class of each verdict.
+LOOKS = {"holds": "good", "holds here only": "partly", "does not hold": "bad", "cannot be judged": "open"}
+
+
+def claims(same: Sequence[Sequence[Claim]], labels: Sequence[str]) -> str:
+    """Claims of a section, as each of several reproductions judges them."""
+    out = []
+    for number, first in enumerate(same[0]):
+        lines = [f"<b>{inline(first.claim)}</b>", escape(wanted(first))]
+        for each, label in zip(same, labels, strict=True):
+            claim = each[number] if number < len(each) and each[number].claim == first.claim else None
+            if claim is None:
+                continue
+            name = f"{label}: " if label else ""
+            found = f", measured {figure(claim)}" if claim.value is not None else ""
+            why = f" ({inline(claim.reason)})" if claim.reason else ""
+            verdict = f'<span class="verdict {LOOKS[claim.verdict]}">{claim.verdict}</span>'
+            lines.append(f"{escape(name)}{verdict}{escape(found)}{why}")
+        if first.command:
+            lines.append(inline(f"`{first.command}`"))
+        out.append("<li>" + "".join(f"<span>{line}</span>" for line in lines if line) + "</li>")
+    return f'<ul class="claims">{"".join(out)}</ul>' if out else ""
+
+
+def figure(claim: Claim) -> str:
+    """The figure measured here, with its unit."""
+    return f"{measured(claim.value, claim.unit)}{_unit(claim)}" if claim.value is not None else ""
+
+
+def wanted(claim: Claim) -> str:
+    """The report's figure and the tolerance."""
+    ends = [None if end is None else shown(end, claim.unit) for end in (claim.least, claim.most)]
+    if ends == [None, None]:
+        return ""
+    low, high = ends
+    bound = f"from {low} to {high}" if low and high else f"at least {low}" if low else f"at most {high}"
+    reported = "" if claim.reported is None else f"reported {shown(claim.reported, claim.unit)}{_unit(claim)}; "
+    return f"{reported}holds if {bound}{_unit(claim)}"
+
+
+def _unit(claim: Claim) -> str:
+    return " times" if claim.unit == "x" else f" {claim.unit}" if claim.unit else ""

@@ -1,0 +1,92 @@
+"""Several reproductions of one report with the same tables and rows, so that they stand next to each other.
+
+Launches differ between GPUs, a first look leaves tables out, and a CPU has other reasons than a GPU: a row that only one
+of them has is a row without a figure for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ....errors import ResultsError
+from ..figure import Value
+from ..results import ReportRow, ReportTable, Reproduction, Section
+
+#: Why a row has no figure in one of several reproductions.
+ELSEWHERE = "no such row there"
+
+
+def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
+    """Raise `ResultsError`, which names the first that does not fit, where these are not reproductions of one report
+    whose tables have the same columns.
+    """
+    first = every[0]
+    for other, name in zip(every[1:], names[1:], strict=True):
+        if other.report != first.report:
+            raise ResultsError(
+                f"{name}: reproduces {other.report}, and {names[0]} reproduces {first.report}: only those of "
+                "one report are compared"
+            )
+        tables = {(section.title, each.title): each for section in first.sections for each in section.tables}
+        for section in other.sections:
+            for each in section.tables:
+                same = tables.get((section.title, each.title))
+                if same is not None and (same.heads, same.columns) != (each.heads, each.columns):
+                    raise ResultsError(
+                        f"{name}: its table {each.title!r:.60} has other columns than that of {names[0]}: another "
+                        "version of warpladder made it; run both again with one version"
+                    )
+
+
+def aligned(every: Sequence[Reproduction]) -> list[Reproduction]:
+    """The reproductions with all sections, tables, rows and claims that any of them has, in one order."""
+    if len(every) == 1:
+        return list(every)
+    sections = _union([each.sections for each in every], lambda section: section.title, _empty_section)
+    out = [list(each) for each in sections]
+    for at in range(len(out[0])):
+        same = [each[at] for each in out]
+        tables = _union([section.tables for section in same], lambda table: table.title, _empty_table)
+        for number in range(len(tables[0])):
+            rows = _union([each[number].rows for each in tables], _place, _empty_row)
+            for own, with_all in zip(tables, rows, strict=True):
+                own[number] = replace(own[number], rows=tuple(with_all))
+        for number, section in enumerate(same):
+            out[number][at] = replace(section, tables=tuple(tables[number]))
+    return [replace(each, sections=tuple(own)) for each, own in zip(every, out, strict=True)]
+
+
+def _union(every: Sequence[Sequence[Any]], name: Any, empty: Any) -> list[list[Any]]:
+    """Each list with the items of all, by name, in the order in which they first come; what one lacks is empty."""
+    kinds: list[dict[Any, Any]] = []
+    for items in every:
+        named: dict[Any, Any] = {}
+        for item in items:
+            key, count = name(item), 0
+            while (key, count) in named:  # the same kernel is launched several times in a step
+                count += 1
+            named[key, count] = item
+        kinds.append(named)
+    order = dict.fromkeys(key for named in kinds for key in named)
+    first = {key: next(named[key] for named in kinds if key in named) for key in order}
+    return [[named[key] if key in named else empty(first[key]) for key in order] for named in kinds]
+
+
+def _place(row: ReportRow) -> Any:
+    return row.label
+
+
+def _empty_section(section: Section) -> Section:
+    tables = tuple(map(_empty_table, section.tables))
+    return Section(section.title, section.text, tables=tables)
+
+
+def _empty_table(table: ReportTable) -> ReportTable:
+    return replace(table, rows=tuple(map(_empty_row, table.rows)))
+
+
+def _empty_row(row: ReportRow) -> ReportRow:
+    values = tuple(Value(reported=value.reported, theirs=value.theirs) for value in row.values)
+    return replace(row, values=values, reason=ELSEWHERE, rung="")
