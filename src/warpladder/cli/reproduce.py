@@ -15,7 +15,7 @@ import click
 from ..errors import ConfigError, ResultsError, Stopped, WarpladderError
 from .shared.climb_record import PATIENCE
 from .shared.console import console
-from .shared.files import command
+from .shared.files import check_place, command, write
 from .shared.options import data_dir_option, out_option, progress_option
 from .shared.progress import shown, stoppable
 
@@ -37,6 +37,12 @@ PAGE, PICTURES = "report.html", "figures"
 @click.option("--only", metavar="A,B", help="Only these experiments of one report; --list names them.")
 @click.option("--list", "listed", is_flag=True, help="Say what the reports' experiments are, and measure nothing.")
 @data_dir_option("Folder with the data sets' files, or with a folder for each of them; nothing is downloaded.")
+@click.option(
+    "--template",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.toml",
+    help="Write a small report of your own to begin with, and measure nothing.",
+)
 @out_option("DIR", "Where results, page and pictures go; runs/reproduce, or runs/reproduce-quick, if not given.")
 @click.option(
     "--overwrite",
@@ -50,44 +56,35 @@ def reproduce(
     only: str | None,
     listed: bool,
     data_dir: Path | None,
+    template: Path | None,
     out: Path | None,
     overwrite: bool,
     progress: bool | None,
 ) -> None:
     """Run what student reports s1 to s5 ran, and show every table and figure of theirs next to what is measured here.
 
-    REPORT is s1, s2, s3, s4, s5 or all. Every figure is stored as it is measured: the same command continues a stopped
-    run. What this machine lacks is reported.
+    REPORT is s1, s2, s3, s4, s5, all, or the file of a report of your own. Every figure is stored as it is measured:
+    the same command continues a stopped run. What this machine lacks is reported.
 
     \b
     Examples:
       warpladder reproduce s5 --quick
       warpladder reproduce s1 --data-dir ~/data
       warpladder reproduce all --out runs/h200
+      warpladder reproduce --template mine.toml
+      warpladder reproduce mine.toml
     """
-    from ..appendix import reproduce as reproducing
-
-    context = click.get_current_context()
-    requested = [name.lower() for name in reports]
-    if not requested and not listed:
-        raise click.UsageError("name a report, s1 to s5, or all", context)
-    chosen = reproducing.NAMES if not requested or "all" in requested else tuple(dict.fromkeys(requested))
-    made = [reproducing.definition(name, quick=quick) for name in chosen]
+    if template is not None:
+        _write_template(template, overwrite)
+        return
+    chosen, made = _chosen(reports, listed, quick)
     if listed:
         _list(made)
         return
-    wanted = tuple(part.strip() for part in (only or "").split(",") if part.strip())
-    if only is not None and not wanted:
-        raise click.UsageError("--only names no experiment: --list shows them", context)
-    if only is not None and len(made) > 1:
-        raise click.UsageError("--only wants one report, whose experiments it names", context)
-    if unknown := [name for name in wanted if name not in made[0].experiments]:
-        raise ConfigError(
-            f"{made[0].name} has no experiment {unknown[0]!r:.40}; it has {', '.join(made[0].experiments)}"
-        )
+    wanted = _wanted(only, made)
     place = out or Path("runs", "reproduce-quick" if quick else "reproduce")
     options = _options(quick, data_dir, out)
-    every = ["all"] if "all" in requested else list(chosen)
+    every = ["all"] if "all" in reports else list(chosen)
     again = command("reproduce", *every, *options, *([] if only is None else ["--only", ",".join(wanted)]))
     try:
         with stoppable():
@@ -103,6 +100,44 @@ def reproduce(
             f"{where}{error.strerror or error}: what was measured before is stored; once it can be written, this "
             f"goes on: {again}"
         ) from None
+
+
+def _write_template(path: Path, overwrite: bool) -> None:
+    from ..appendix.reproduce.definition import template
+
+    check_place(path, overwrite)
+    write(path, template().encode())
+    click.echo(f"Change it, then run: {command('reproduce', str(path))}")
+
+
+def _chosen(reports: Sequence[str], listed: bool, quick: bool) -> tuple[tuple[str, ...], list[Definition]]:
+    """Names of the requested reports, and the reports."""
+    from ..appendix import reproduce as reproducing
+
+    requested = [name if name.endswith(".toml") else name.lower() for name in reports]
+    if not requested and not listed:
+        raise click.UsageError("name a report, s1 to s5, all, or a file of your own", click.get_current_context())
+    chosen = reproducing.NAMES if not requested or "all" in requested else tuple(dict.fromkeys(requested))
+    made = [reproducing.definition(name, quick=quick) for name in chosen]
+    names = [report.name for report in made]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"two reports are called {max(names, key=names.count)}: give one file another name")
+    return chosen, made
+
+
+def _wanted(only: str | None, made: Sequence[Definition]) -> tuple[str, ...]:
+    """Names of the experiments that --only chooses; none where all are made."""
+    context = click.get_current_context()
+    wanted = tuple(part.strip() for part in (only or "").split(",") if part.strip())
+    if only is not None and not wanted:
+        raise click.UsageError("--only names no experiment: --list shows them", context)
+    if only is not None and len(made) > 1:
+        raise click.UsageError("--only wants one report, whose experiments it names", context)
+    if unknown := [name for name in wanted if name not in made[0].experiments]:
+        raise ConfigError(
+            f"{made[0].name} has no experiment {unknown[0]!r:.40}; it has {', '.join(made[0].experiments)}"
+        )
+    return wanted
 
 
 def _options(quick: bool, data_dir: Path | None, out: Path | None) -> list[str]:
@@ -135,7 +170,7 @@ def _all(
                 data_dir,
                 overwrite,
                 progress,
-                command("reproduce", report.name, *options),
+                command("reproduce", report.source, *options),
             )
         except WarpladderError as error:
             if len(made) == 1:
@@ -206,13 +241,18 @@ class _Record:
         """Show the tables, and write page and pictures."""
         from ..appendix.reproduce.report.files import write_pictures
         from ..appendix.reproduce.report.terminal import show
+        from ..appendix.reproduce.resolve import FAULTS
 
         found, folder = self.course.results(), self.course.folder
+        drawn = 0
         try:
             show(found, console())
         finally:  # even if the reader has left
-            self.page(found)
-            drawn = write_pictures(found, folder / PICTURES)
+            try:
+                self.page(found)
+                drawn = write_pictures(found, folder / PICTURES)
+            except FAULTS as error:  # the results are on the disk already
+                click.echo(f"warpladder: the page could not be drawn: {type(error).__name__}: {error}", err=True)
         click.echo(
             f"\nAll of it: {folder / 'results.json'}"
             + (f"\nPictures: {folder / PICTURES}, {drawn} as SVG and PNG" if drawn else "")

@@ -56,6 +56,7 @@ class Definition:
     headline : the figure that stands for the report on the page of all reports, as the title of a table, a row's first
     text and a column's head.
     quick : True if experiments are cut. skipped : names of experiments that a first look leaves out.
+    path : of its file, if it does not come with warpladder.
     figures : those that texts and claims use, by name: "EXPERIMENT/RUNG MEASURE", alternatives with | between them.
     """
 
@@ -69,6 +70,12 @@ class Definition:
     quick: bool = False
     skipped: tuple[str, ...] = ()
     figures: dict[str, str] = field(default_factory=dict)
+    path: str = ""
+
+    @property
+    def source(self) -> str:
+        """Text by which the command line finds the report: its name, or the path of its file."""
+        return self.path or self.name
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def definition(name: str, *, quick: bool = False) -> Definition:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigError(f"{name}: {reason}") from None
-    return replace(parse(text, name, quick=quick), name=path.stem)
+    return replace(parse(text, name, quick=quick), name=path.stem, path=name)
 
 
 def template() -> str:

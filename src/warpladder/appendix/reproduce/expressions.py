@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ConfigError
-from .report.figures import shown
+from .report.figures import measured
 from .results import UNITS, Value
 
 #: A figure's value by its name; None where it was not measured.
@@ -149,8 +149,10 @@ def filled(text: str, known: Mapping[str, str], lookup: Lookup) -> str:
     """A text with its figures; `Unmeasured` where one was not measured."""
 
     def figure(found: re.Match[str]) -> str:
-        unit = found[2].strip()
-        number = shown(Expression(found[1], known).value(lookup), unit)
+        unit, expression = found[2].strip(), Expression(found[1], known)
+        values = [value for name in expression.names if (value := lookup(name)) is not None]
+        flags = Value(here=float(expression.value(lookup)), disturbed=any(value.disturbed for value in values))
+        number = measured(flags, unit)
         return f"{number} {unit}" if unit not in ("", "x") else number
 
     return PLACE.sub(figure, text)

@@ -95,6 +95,8 @@ class Reproducer:
     def _make(self, name: str, bench: Bench) -> None:
         """Make one experiment; once more if other processes disturbed it, but for a first look."""
         experiment, record = self.report.experiments[name], self.provenance
+        if not experiment.files(name, bench.folder):
+            record.forget(name)
         with record.making(name):
             experiment.measure(name, bench)
         self._note(name)

@@ -77,7 +77,7 @@ class _Maker:
     def __post_init__(self) -> None:
         report = self.report
         self.figures = Figures(
-            report.figures, lambda place, measure: _measured(place, measure, self.found), self.found, report.name,
+            report.figures, lambda place, measure: _measured(place, measure, self.found), self.found, report.source,
             report.quick,
         )  # fmt: skip
 
