@@ -18,6 +18,7 @@ class Trained:
     history : loss, accuracy and seconds of each epoch.
     valid_loss, valid_accuracy : of each epoch, on the validation samples; None where there are none.
     test_loss, test_accuracy : after the last epoch; accuracy is None for a net without classes.
+    test_seconds : of one pass over the test samples; None where it was not timed.
     """
 
     rung: str
@@ -28,6 +29,7 @@ class Trained:
     valid_accuracy: tuple[float | None, ...] | None
     test_loss: float | None
     test_accuracy: float | None
+    test_seconds: float | None = None
 
     @property
     def seconds(self) -> float:

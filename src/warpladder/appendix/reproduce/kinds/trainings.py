@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
+from time import perf_counter
 from typing import Any, ClassVar
 
-from ....errors import WarpladderError
+import numpy as np
+
+from ....data.dataset import Dataset
+from ....errors import ConfigError, WarpladderError
 from ....ladder import find, is_peer
 from ....nets import Net
+from ....nets.params import param_slices
 from ....results import DataFacts, History, NetFacts
-from ....train import EpochLog, Run, train
+from ....rungs.base import Rung
+from ....train import EpochLog, Run, score, train
+from ....train.restore import restore
 from ..experiments import Bench, Found, TrainingTask, canonical, file_of, no_measure
 from ..results import Value
 from .climbed import points_of, scaled
@@ -28,6 +36,9 @@ class Train(TrainingTask):
     keep : True if the weights stay on the disk, for experiments that take them from there; a training that was stopped
     goes on from them.
     keep_every_epoch : True if those of every epoch do as well.
+    times_tests : True if a pass over the test samples is timed after the training.
+    initial : "pytorch" begins with weights and biases drawn as PyTorch draws them, for `nn.Linear` and `nn.Conv2d`;
+    else with those of `nets.params.initial`.
     """
 
     kind: ClassVar[str] = "trainings"
@@ -35,6 +46,12 @@ class Train(TrainingTask):
     first: bool = False
     keep: bool = False
     keep_every_epoch: bool = False
+    times_tests: bool = False
+    initial: str = ""
+
+    def __post_init__(self) -> None:
+        if self.initial not in ("", "pytorch"):
+            raise ConfigError(f'initial wants "pytorch" or nothing, got {self.initial!r:.40}')
 
     def measure(self, name: str, bench: Bench) -> None:
         data = self.dataset(bench)
@@ -57,7 +74,11 @@ class Train(TrainingTask):
             watch = _Watch(bench, f"training with {name_of}, seed {seed}", config.epochs, at, len(wanted))
             place = checkpoint_of(bench.folder, name, name_of, seed) if self.keep or self.keep_every_epoch else None
             try:
-                run = train(net, data, config, rung=rung, progress=False, each_epoch=watch, **self._kept(place))
+                run = train(
+                    net, data, config, rung=rung, progress=False, each_epoch=watch, weights=self._start(net, seed),
+                    **self._kept(place),
+                )  # fmt: skip
+                tested = test_seconds(run, rung, data) if self.times_tests else None
             except Exception as error:  # one that diverges is a result as well, and a peer may break in any way
                 if not isinstance(error, WarpladderError) and (isinstance(error, OSError) or not is_peer(rung)):
                     raise
@@ -66,11 +87,14 @@ class Train(TrainingTask):
                 found = replace(found, reasons={**found.reasons, name_of: why})
                 bench.watcher.news(f"{name_of}, {why}")
                 continue
-            found = replace(found, runs=(*found.runs, trained(run, seed, rung.precision)))
+            found = replace(found, runs=(*found.runs, replace(trained(run, seed, rung.precision), test_seconds=tested)))
             found.save(path)
             bench.watcher.news(_line(found.runs[-1]))
             bench.written()
         replace(found, whole=True).save(path)
+
+    def _start(self, net: Net, seed: int) -> dict[str, np.ndarray] | None:
+        return pytorch_weights(net, seed) if self.initial == "pytorch" else None
 
     def _kept(self, place: Path | None) -> dict[str, Any]:
         """Arguments of `train` that keep the weights, and go on from those of a stopped run."""
@@ -138,6 +162,30 @@ class _Watch:
 
     def _say(self, more: str, left: float) -> None:
         self.bench.say(self.doing + more, self.at, self.wanted, left)
+
+
+def pytorch_weights(net: Net, seed: int) -> dict[str, np.ndarray]:
+    """Initial parameters by name, each uniform from -1 to 1 over the square root of its layer's inputs, as PyTorch
+    draws weights and biases of its layers.
+    """
+    slices = param_slices(net)
+    inputs = {place.layer: math.prod(place.shape[1:]) for place in slices if len(place.shape) > 1}
+    out = {}
+    for number, place in enumerate(slices):
+        stream = np.random.Generator(np.random.Philox(key=[seed, number]))
+        most = 1 / math.sqrt(inputs[place.layer])
+        out[place.name] = stream.uniform(-most, most, place.shape).astype(np.float32)
+    return out
+
+
+def test_seconds(run: Run, rung: Rung, data: Dataset) -> float:
+    """Seconds of one pass over the test samples by a trainer of this rung: the second of two passes."""
+    with restore(run.checkpoint, rung) as trainer:
+        for _ in range(2):
+            start = perf_counter()
+            score(trainer, data.test_x, data.test_y, data.scale)
+            seconds = perf_counter() - start
+    return seconds
 
 
 #: Seconds between two checkpoints of a training whose weights are kept.
@@ -265,6 +313,7 @@ KEPT = ("kept_files", "kept_bytes")
 _MEASURES: dict[str, Any] = {
     "test_accuracy": lambda run: run.test_accuracy,
     "test_loss": lambda run: run.test_loss,
+    "test_seconds": lambda run: run.test_seconds,
     "train_seconds": lambda run: run.seconds,
     "epoch_seconds": lambda run: run.seconds / len(run.history.seconds) if run.history.seconds else None,
     "first_loss": _last("loss", 0),
