@@ -27,12 +27,14 @@ from .kinds.profiles import Profiling
 from .kinds.submissions import Submission
 from .kinds.svms import Svm
 from .kinds.trainings import Train
+from .kinds.turns import Turns
 from .results import Section
 from .shorthand import expanded
 
 #: Kinds of experiments, in the order in which they are made.
 KINDS: tuple[type[Experiment], ...] = (
     Climb,
+    Turns,
     Train,
     Profiling,
     Launching,

@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import ConfigError
 
 #: Keys whose texts name rungs, alone or after "EXPERIMENT/".
-NAMING = ("here", "over", "rungs", "emulated", "checkpoint")
+NAMING = ("here", "over", "rung", "rungs", "emulated", "checkpoint")
 
 
 def expanded(tree: dict[str, Any]) -> dict[str, Any]:

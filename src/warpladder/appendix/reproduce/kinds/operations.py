@@ -81,11 +81,13 @@ class Operations(Experiment):
             "dw1": (inputs, hidden), "dw2": (hidden, classes), "db1": (hidden,), "step": (inputs, hidden),
         }  # fmt: skip
         made = {name: xp.asarray(rng.random(shape, np.float32) - np.float32(0.5)) for name, shape in shapes.items()}
-        return made | {"mask": xp.zeros((batch, hidden), bool)}
+        big = xp.zeros(STRIDE * COPIED, np.float32)
+        views = {"dense": big[:COPIED], "strided": big[::STRIDE], "copy": xp.zeros(COPIED, np.float32)}
+        return made | {"mask": xp.zeros((batch, hidden), bool)} | views
 
     def works(self, xp: Any, t: dict[str, Any]) -> dict[str, Callable[[], object]]:
         """Each operation as a call without arguments; results go into arrays that are there already."""
-        x, w1, b1, w2, z, h, dh, out, p, dz, top, dw1, dw2, db1, step, mask = t.values()
+        x, w1, b1, w2, z, h, dh, out, p, dz, top, dw1, dw2, db1, step, mask, dense, strided, copy = t.values()
 
         def multiply() -> None:
             xp.matmul(x, w1, out=z)
@@ -117,6 +119,8 @@ class Operations(Experiment):
             "softmax": softmax,
             "bias_gradient": lambda: xp.sum(dh, axis=0, out=db1),
             "update": update,
+            "copy": lambda: xp.copyto(copy, dense),
+            "strided_copy": lambda: xp.copyto(copy, strided),
         }
 
     def found(self, name: str, folder: Path) -> OperationsFound | None:
@@ -127,7 +131,12 @@ class Operations(Experiment):
             raise no_measure(f"{rung} {measure}", (*NAMES, "of", *self.libraries))
 
 
-NAMES = ("matmul", "bias", "relu", "relu_backward", "softmax", "bias_gradient", "update")
+#: Numbers that are copied, and the distance at which the strided copy reads them: 64 bytes, a number of each cache line.
+COPIED, STRIDE = 2**22, 16
+
+NAMES = (
+    "matmul", "bias", "relu", "relu_backward", "softmax", "bias_gradient", "update", "copy", "strided_copy",
+)  # fmt: skip
 
 
 def clocked(work: Callable[[], object], wait: Callable[[], object]) -> float:
