@@ -77,6 +77,13 @@ code span { white-space: nowrap; }
 .claims li > span:first-child { font-size: 1rem; } .claims b { font-weight: 500; }
 .verdict { font-weight: 600; } .good { color: var(--good); } .bad { color: var(--bad); } .partly { color: var(--peer); }
 .open { color: var(--soft); }
+.boxes { list-style: none; margin: .4rem 0 1rem; padding: 0; display: flex; flex-wrap: wrap; gap: .5rem 1.6rem;
+  align-items: center; }
+.boxes li { position: relative; border: 1.5px solid var(--rung); border-radius: .3rem; background: var(--card);
+  padding: .4rem .6rem; min-width: 6.5rem; max-width: 12rem; font-size: .85rem; min-height: calc(6rem * var(--size)); }
+.boxes b { font-weight: 600; }
+.flows li:not(:last-child)::after { content: "\\2192"; position: absolute; right: -1.35rem; top: calc(50% - .75em);
+  color: var(--soft); font-size: 1rem; }
 .photo { display: block; max-width: 100%; height: auto; image-rendering: pixelated; }
 .plot text { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; stroke-linejoin: round; }
 @media screen and (max-width: 46rem) { .hint { display: block; } body { padding: 1.25rem .9rem 3rem; } h1 {
@@ -85,7 +92,9 @@ code span { white-space: nowrap; }
   overflow-wrap: anywhere; box-shadow: inset 0 -1px var(--line); }
   td.text { min-width: 15rem; } dl { grid-template-columns: 1fr; } dd { margin-bottom: .5rem; } .pair {
   grid-template-columns: minmax(0, 1fr); }
-  nav a { padding: .45rem 0; } }
+  nav a { padding: .45rem 0; } .boxes { flex-direction: column; align-items: stretch; gap: 1.3rem; }
+  .boxes li { max-width: none; min-height: 0; }
+  .flows li:not(:last-child)::after { content: "\\2193"; right: 50%; top: auto; bottom: -1.35rem; } }
 @media print { :root { --paper: #fff; --card: #fff; }
   body { max-width: none; padding: 0; font-size: 11pt; } nav, .skip, .hint { display: none; } .scroll {
   overflow: visible; }

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...errors import ConfigError, ResultsError
 from ...results.reader import DIRECTION, read
-from .experiments import Experiment, TrainingTask
+from .experiments import MACHINE, Experiment, TrainingTask
 from .expressions import Expression, expressions
 from .kinds.climbs import Climb
 from .kinds.facts import Facts
@@ -161,7 +161,7 @@ def parse(text: str, name: str, *, quick: bool = False) -> Definition:
                         keys["full"] = whole.size
                 experiments[called] = read(kind, keys, called, DIRECTION) if quick else whole
         head: _Head = read(_Head, tree, "", DIRECTION)
-        _check_texts(head, [*experiments, *skipped])
+        _check_texts(head, [*experiments, *skipped, MACHINE])
     except (ResultsError, ConfigError) as error:
         raise ConfigError(f"{name}: {error}") from None
     except (AttributeError, KeyError, TypeError) as error:  # a list where a table must be, or the other way round
@@ -184,6 +184,9 @@ def _check_texts(head: _Head, experiments: Sequence[str]) -> None:
             expressions(finding if isinstance(finding, str) else finding.text, head.figures)
             if not isinstance(finding, str):
                 Expression(finding.when, head.figures)
+        for diagram in section.diagrams:
+            for box in diagram.boxes:
+                expressions(box.text, head.figures)
         for claim in section.claims:
             if claim.figure:
                 Expression(claim.figure, head.figures)

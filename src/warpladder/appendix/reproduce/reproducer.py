@@ -13,7 +13,7 @@ from ...machine import facts as machine
 from ...results import DISTURBED, Machine
 from .claims import Made
 from .definition import Definition
-from .experiments import NOT_QUICK, Bench, Lacking, Watcher
+from .experiments import MACHINE, NOT_QUICK, Bench, Lacking, OfMachine, Watcher
 from .kinds.climbed import Climbed
 from .provenance import Provenance
 from .resolve import FAULTS, Measured, sections
@@ -147,6 +147,7 @@ class Reproducer:
         """What there is of each experiment; or why there is nothing."""
         found = Measured({name: Lacking(NOT_QUICK) for name in self.report.skipped})
         found.disturbed = frozenset(name for name, made in self.provenance.experiments.items() if made.disturbed)
+        found[MACHINE] = OfMachine(self.machine)
         for name, experiment in self.report.experiments.items():
             try:
                 found[name] = experiment.found(name, self.folder / MEASURED)
@@ -161,7 +162,7 @@ class Reproducer:
     def results(self) -> Reproduction:
         """The report's tables and pictures, with what is known."""
         found = self.measured()
-        whole = [name for name, each in found.items() if each is not None and each.whole]
+        whole = [name for name, each in found.items() if each is not None and each.whole and name != MACHINE]
         missing = [name for name in self.report.experiments if name not in whole]
         faults: list[str] = []
         made = sections(self.report, found, faults)

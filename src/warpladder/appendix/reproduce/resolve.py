@@ -119,6 +119,7 @@ class _Maker:
             bars=tuple(made for made in bars_made if any(value.here is not None for value in made.values)),
             photos=_pictures(planned.photos, found, "photo"),
             classified=_pictures(planned.classified, found, "classified"),
+            diagrams=tuple(self.each(planned.diagrams, self.figures.drawn)),
         )
 
 

@@ -168,6 +168,25 @@ class LaunchList:
 
 
 @dataclass(frozen=True)
+class Box:
+    """A box of a diagram: its name, and a smaller text, in which figures may stand. size : relative, from 0 to 1."""
+
+    label: str
+    text: str = ""
+    size: float = 1.0
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """Boxes in a row, each with an arrow to the next if `flows`; a narrow screen has them below each other."""
+
+    title: str
+    boxes: tuple[Box, ...]
+    flows: bool = True
+    text: str = ""
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of a report: claims, tables, then pictures. findings : what explains a difference, a sentence or two each.
 
@@ -183,6 +202,7 @@ class Section:
     bars: tuple[Bars, ...] = ()
     photos: tuple[Photo, ...] = ()
     classified: tuple[Classified, ...] = ()
+    diagrams: tuple[Diagram, ...] = ()
     launches: tuple[LaunchList, ...] = place(())
 
 

@@ -11,6 +11,7 @@ from .experiments import NOT_HERE, NOT_QUICK, Found
 from .expressions import Expression, Unmeasured, filled
 from .figure import UNITS, Value
 from .report.figures import shown
+from .results import Diagram
 
 #: Measures of how well a net has learnt, which a first look says nothing of.
 LEARNT = ("accuracy", "loss")
@@ -47,6 +48,11 @@ class Figures:
             return filled(finding.text, self.known, self.lookup) if met else None
         except Unmeasured:
             return None
+
+    def drawn(self, diagram: Diagram) -> Diagram:
+        """A diagram with its figures; a box whose figures are not measured has its name alone."""
+        boxes = [replace(box, text=self.says(box.text) or "") for box in diagram.boxes]
+        return replace(diagram, boxes=tuple(boxes))
 
     def judged(self, claim: Claim) -> Claim:
         """A claim with its verdict."""

@@ -44,6 +44,8 @@ class Profiling(TrainingTask):
         keep({"absent": reasons}, name, bench.folder)
 
     def check_measure(self, measure: str) -> None:
+        if measure in ("curve:roofline", "curve:roof"):
+            return
         shared = measure.startswith("share:")
         for kind, _ in _asked(measure.removeprefix("share:")):
             if kind not in (_SHARED if shared else _KNOWN):
@@ -69,7 +71,7 @@ class Profiling(TrainingTask):
 _KNOWN = (
     "step_seconds", "parts_seconds", "rest_seconds", "rest_share", "achieved", "host_bytes", "flops", "launches",
     "memory", "transfers", "phase", "layer",
-    "kernel", "intensity", "floor_share",
+    "kernel", "intensity", "floor_share", "kernel_seconds", "kernel_share",
 )  # fmt: skip
 
 #: Kinds of measures that have a share of all parts' time.
@@ -132,6 +134,21 @@ class Profiled(Found):
         )
         return Value(here=own.here / every)
 
+    def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
+        """Points of a roofline: "roofline" a step's FLOPs for each byte and its FLOP/s, "roof" the most of the device."""
+        found = self.profiles.get(canonical(rung))
+        intensity = None if found is None else _figure(found, "intensity", "")
+        if found is None or intensity is None:
+            return None
+        if measure == "roofline":
+            return [intensity], [found.flops / found.step_seconds]
+        peak, bandwidth = found.flops_per_second, found.bytes_per_second
+        if not (peak and bandwidth and peak > 0 and bandwidth > 0):
+            return None
+        ridge = peak / bandwidth
+        ends = [min(ridge, intensity) / 10, ridge, max(ridge, intensity) * 10]
+        return ends, [min(peak, bandwidth * x) for x in ends]
+
     def is_time(self, measure: str) -> bool:
         kinds = {kind for kind, _ in _asked(measure.removeprefix("share:"))}
         return bool(kinds - {"host_bytes", "flops", "launches", "memory", "transfers", "intensity"})
@@ -163,6 +180,9 @@ def _figure(found: Profile, what: str, rest: str) -> float | None:
     if what == "floor_share":
         least = sum(part.floor.seconds(found.flops_per_second, found.bytes_per_second) for part in found.parts)
         return least / found.step_seconds if least > 0 else None  # peaks that are not known make NaN
+    if what in ("kernel_seconds", "kernel_share"):
+        taken = sum(kernel.seconds for kernel in kernels)
+        return (taken / found.step_seconds if what == "kernel_share" else taken) if kernels else None
     if what == "achieved":
         return found.flops / found.step_seconds
     if what.startswith("rest_"):

@@ -260,8 +260,13 @@ class TrainedRuns(Found):
         if not found:
             return None
         value = Value(here=sum(found) / len(found), least=min(found), most=max(found))
-        factor = self._factor(measure)
+        factor = self._factor(measure) / (self._steps() if measure == "step_seconds" else 1)
         return value if factor == 1 else scaled(value, factor)
+
+    def _steps(self) -> int:
+        """Steps of an epoch."""
+        batch = self.trainings.config.get("batch_size")
+        return -(-self.trainings.data.train // batch) if isinstance(batch, int) else 1
 
     def _factor(self, measure: str) -> float:
         """How many times as long the whole experiment takes as this first look at it; 1 for what is no time."""
@@ -318,6 +323,7 @@ _MEASURES: dict[str, Any] = {
     "epoch_seconds": lambda run: run.seconds / len(run.history.seconds) if run.history.seconds else None,
     "first_loss": _last("loss", 0),
     "last_loss": _last("loss"),
+    "step_seconds": lambda run: run.seconds / len(run.history.seconds) if run.history.seconds else None,
     "last_accuracy": _last("accuracy"),
     "last_valid_accuracy": lambda run: run.valid_accuracy and run.valid_accuracy[-1],
 }

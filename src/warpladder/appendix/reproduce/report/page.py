@@ -18,7 +18,7 @@ from ..results import Reproduction, Section
 from ..texts import counted
 from . import pictures
 from .figures import legend, ratio
-from .prose import claims, prose
+from .prose import claims, diagram, prose
 from .side_by_side import aligned, check_alike
 from .tables import table
 
@@ -130,6 +130,8 @@ def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
     for section, label in zip(same, labels, strict=True):
         name = f"{label}: " if label else ""
         out += [prose(name + str(finding), "finding") for finding in section.findings]
+    for section, label in zip(same, labels, strict=True):
+        out += [_head(label, each.title) + diagram(each) for each in section.diagrams]
     for number, (section, label) in named:
         for at, lines in enumerate(section.lines):
             drawn = plot(f"{name}-{number}-l{at}", pictures.lines_alt(lines), pictures.lines(lines), lines.text)

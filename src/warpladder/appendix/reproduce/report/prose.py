@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from ..claims import Claim
+from ..results import Diagram
 from .figures import measured, shown
 
 
@@ -66,3 +67,13 @@ def wanted(claim: Claim) -> str:
 
 def _unit(claim: Claim) -> str:
     return " times" if claim.unit == "x" else f" {claim.unit}" if claim.unit else ""
+
+
+def diagram(planned: Diagram) -> str:
+    """Boxes in a row, with arrows between them if it flows."""
+    boxes = []
+    for box in planned.boxes:
+        text = f'<span class="options">{inline(box.text)}</span>' if box.text else ""
+        boxes.append(f'<li style="--size:{min(1.0, max(0.2, box.size)):.2g}"><b>{inline(box.label)}</b>{text}</li>')
+    kind = "boxes flows" if planned.flows else "boxes"
+    return f'<ol class="{kind}">{"".join(boxes)}</ol>' + (prose(planned.text) if planned.text else "")
