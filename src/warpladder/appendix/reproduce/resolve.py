@@ -115,12 +115,17 @@ class _Maker:
             claims=tuple(self.each(planned.claims, self.figures.judged)),
             findings=tuple(self.each(planned.findings, self.figures.says)),
             tables=(*tables, *launched),
-            lines=tuple(made for made in lines_made if any(each.source == "here" for each in made.series)),
+            lines=tuple(made for made in lines_made if sum(len(each.x) for each in made.series if is_here(each)) > 1),
             bars=tuple(made for made in bars_made if any(value.here is not None for value in made.values)),
             photos=_pictures(planned.photos, found, "photo"),
             classified=_pictures(planned.classified, found, "classified"),
             diagrams=tuple(self.each(planned.diagrams, self.figures.drawn)),
         )
+
+
+def is_here(series: Series) -> bool:
+    """True if a curve was measured here."""
+    return series.source == "here"
 
 
 def _pictures(planned: Sequence[Any], found: Measured, kind: str) -> tuple[Any, ...]:

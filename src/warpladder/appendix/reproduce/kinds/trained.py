@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ....results import DataFacts, History, NetFacts, Setting
@@ -43,6 +43,7 @@ class Trainings(ResultsFile):
 
     config : the settings as `TrainConfig.as_dict` gives them; the seed is that of the first run.
     whole : whether every run was made that could be. reasons : why a rung has no run, by its name.
+    kept : number and bytes of the files of weights of a rung's first seed, by its name.
     """
 
     KIND: ClassVar[str] = "a file of trainings"
@@ -58,6 +59,7 @@ class Trainings(ResultsFile):
     runs: tuple[Trained, ...]
     whole: bool
     reasons: dict[str, str]
+    kept: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def find(self, rung: str) -> list[Trained]:
         """The runs of one rung, by seed."""

@@ -91,7 +91,17 @@ class Train(TrainingTask):
             found.save(path)
             bench.watcher.news(_line(found.runs[-1]))
             bench.written()
-        replace(found, whole=True).save(path)
+        kept = {rung: each for rung in rungs if (each := self._files(found, rung, name, bench.folder))}
+        replace(found, whole=True, kept=kept).save(path)
+
+    def _files(self, found: Trainings, rung: str, name: str, folder: Path) -> tuple[int, ...]:
+        """Number and bytes of the files of weights of a rung's first seed, single epochs' among them."""
+        runs = found.find(rung)
+        last = checkpoint_of(folder, name, rung, runs[0].seed) if runs else None
+        if last is None or not last.exists():
+            return ()
+        files = [last, *last.parent.glob(f"{escape(last.stem)}-epoch-*.safetensors")]
+        return len(files), sum(each.stat().st_size for each in files)
 
     def _start(self, net: Net, seed: int) -> dict[str, np.ndarray] | None:
         return pytorch_weights(net, seed) if self.initial == "pytorch" else None
@@ -139,7 +149,7 @@ class Train(TrainingTask):
 
     def found(self, name: str, folder: Path) -> TrainedRuns | None:
         path = file_of(name, folder)
-        return TrainedRuns(Trainings.load(path), folder, name, self.full) if path.exists() else None
+        return TrainedRuns(Trainings.load(path), self.full) if path.exists() else None
 
 
 @dataclass
@@ -234,13 +244,10 @@ def _line(run: Trained) -> str:
 class TrainedRuns(Found):
     """Training runs; rungs that cannot train here have none.
 
-    folder, name : where its weights are, if they are kept.
     full : epochs and samples that times are scaled up to, as `TrainingTask.full` has them.
     """
 
     trainings: Trainings
-    folder: Path
-    name: str
     full: dict[str, int]
 
     @property
@@ -277,12 +284,8 @@ class TrainedRuns(Found):
 
     def _of_files(self, rung: str, measure: str) -> Value | None:
         """How many files of weights there are of a rung's first seed, single epochs' among them, or their bytes."""
-        runs = self.trainings.find(rung)
-        last = checkpoint_of(self.folder, self.name, rung, runs[0].seed) if runs else None
-        if last is None or not last.exists():
-            return None
-        files = [last, *last.parent.glob(f"{escape(last.stem)}-epoch-*.safetensors")]
-        return Value(here=float(len(files) if measure == "kept_files" else sum(each.stat().st_size for each in files)))
+        kept = self.trainings.kept.get(rung)
+        return None if kept is None else Value(here=float(kept[measure == "kept_bytes"]))
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
         """Of the first seed, by epochs: "loss", "accuracy", "seconds", "valid_loss", "valid_accuracy"."""

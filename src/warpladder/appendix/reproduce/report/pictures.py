@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ....report.figures.curves import legend_size, styles
@@ -34,29 +35,42 @@ def lines(picture: Lines) -> Callable[[Canvas], None]:
     def draw(canvas: Canvas) -> None:
         across, legend = legend_size([clipped(_name(each), 48) for each in picture.series])
         ax = canvas.axes(legend + 280, 64, 16, 12, legend + 46)
-        for each, style in zip(picture.series, styles(), strict=False):
-            _curve(ax, each, picture, style)
+        own = dict(zip((each.label for each in picture.series if each.source == "here"), styles(), strict=False))
+        rest = islice(styles(), len(own), None)
+        for number, each in enumerate(picture.series):
+            style = own[each.label] if each.source == "here" else own.get(each.of) or next(rest)
+            _curve(ax, each, picture, style, number)
         _axes(ax, picture)
         canvas.legend(*ax.get_legend_handles_labels(), across)
 
     return draw
 
 
-def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object]) -> None:
-    """One curve, with the marks of its points."""
+def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object], number: int) -> None:
+    """One curve, with the marks of its points. Each is thinner than those before it, and has its markers at other
+    points, so that curves that lie on each other are all seen.
+    """
     x = [value / UNITS[picture.x.unit] for value in each.x]
     y = [value / UNITS[picture.y.unit] for value in each.y]
     colour, mark, dash = style
     hollow = each.source != "here"
     ax.plot(
         x, y, color=colour, linestyle=(0, (2, 2)) if hollow else dash, marker=mark, markersize=6 if len(x) < 2 else 5,
-        markevery=1 if each.marks else max(1, len(x) // 10), markerfacecolor=PAPER if hollow else colour,
+        markevery=1 if each.marks or len(x) < 12 else (number * 3 % (len(x) // 8), len(x) // 8),
+        linewidth=max(1.2, 4.2 - 0.6 * number), markerfacecolor=PAPER if hollow else colour,
         markeredgecolor=colour if hollow else PAPER, markeredgewidth=1.2 if hollow else 0.6,
         label=clipped(_name(each), 48),
     )  # fmt: skip
     for text, at in zip(each.marks, zip(x, y, strict=True), strict=False):
         ax.annotate(
-            text, at, (0, 8), textcoords="offset pixels", ha="center", fontsize=10, color=SOFT, annotation_clip=False
+            text,
+            at,
+            (0, 8 if number % 2 == 0 else -16),
+            textcoords="offset pixels",
+            ha="center",
+            fontsize=10,
+            color=SOFT,
+            annotation_clip=False,
         )
 
 
@@ -128,7 +142,7 @@ def bars(picture: Bars) -> Callable[[Canvas], None]:
         ax.set_ylim(len(rows) - 0.4, -0.6)
         low = _bar_axis(ax, picture, [figure / unit for _, own, _ in rows for _, figure in own if figure is not None])
         for y, (label, own, value) in enumerate(rows):
-            write(ax, clipped(label, 44), (0, y - 0.5 + 8 / height))
+            write(ax, clipped(label, 64), (0, y - 0.5 + 8 / height))
             for number, (name, figure) in enumerate(own):
                 if figure is None:
                     continue
