@@ -70,7 +70,7 @@ figure.code pre { max-height: 26rem; overflow: auto; font-size: .75rem; line-hei
   overflow: visible; }
 .finding { max-width: 52rem; }
 p code, li code { font: .88em ui-monospace, "SFMono-Regular", Consolas, "Liberation Mono", monospace; }
-code span { white-space: nowrap; }
+code span, .option { white-space: nowrap; }
 .claims { list-style: none; margin: .4rem 0 1rem; padding: 0; max-width: 58rem; }
 .claims li { border-left: .2rem solid var(--line); padding: .1rem 0 .1rem .8rem; margin: 0 0 .8rem; }
 .claims li > span { display: block; font-size: .9rem; }

@@ -131,7 +131,7 @@ class Operations(Experiment):
             raise no_measure(f"{rung} {measure}", (*NAMES, "of", *self.libraries))
 
 
-#: Numbers that are copied, and the distance at which the strided copy reads them: 64 bytes, a number of each cache line.
+#: Numbers that are copied, and the distance at which the strided copy reads them: 64 bytes, a cache line.
 COPIED, STRIDE = 2**22, 16
 
 NAMES = (

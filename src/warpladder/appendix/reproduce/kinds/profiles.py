@@ -135,7 +135,7 @@ class Profiled(Found):
         return Value(here=own.here / every)
 
     def curve(self, rung: str, measure: str) -> tuple[list[float], list[float]] | None:
-        """Points of a roofline: "roofline" a step's FLOPs for each byte and its FLOP/s, "roof" the most of the device."""
+        """Points of a roofline: "roofline" is a step's FLOPs for each byte and its FLOP/s, "roof" the device's most."""
         found = self.profiles.get(canonical(rung))
         intensity = None if found is None else _figure(found, "intensity", "")
         if found is None or intensity is None:

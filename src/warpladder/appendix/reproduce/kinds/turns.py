@@ -134,8 +134,9 @@ class TurnsFound(Found):
             return None
         epochs = self.full.get("epochs", taken.epochs) if measure == "total_seconds" else 1
         factor = epochs / taken.epochs * self.full.get("samples", taken.samples) / taken.samples
+        middle = statistics.mean if measure == "later_seconds" else statistics.median
         return Value(
-            here=factor * (statistics.mean if measure == "later_seconds" else statistics.median)(seconds), least=factor * min(seconds), most=factor * max(seconds),
+            here=factor * middle(seconds), least=factor * min(seconds), most=factor * max(seconds),
             scaled=bool(self.full),
         )  # fmt: skip
 

@@ -89,8 +89,8 @@ def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
             )
         if disturbed := [name for name, made in each.experiments.items() if made.disturbed]:
             notes.append(
-                "Disturbed: other processes kept more than a tenth of the cores busy while these experiments were made: "
-                f"{', '.join(disturbed)}. Their times, marked \N{DAGGER}, may be too long, and their ratios mean little."
+                "Disturbed: other processes kept more than a tenth of the cores busy during these experiments: "
+                f"{', '.join(disturbed)}. Their times, marked \N{DAGGER}, may be too long, and ratios mean little."
             )
         out += [f'<p class="warning">{escape(named + text)}</p>' for text in notes]
         if each.claims:
@@ -127,9 +127,10 @@ def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
             out.append(_head("", each.title))
         out.append(table([section.tables[at] for section in same], labels))
         out += [prose(each.text)] * bool(each.text)
+    everywhere = [text for text in first.findings if all(text in section.findings for section in same)]
+    out += [prose(str(finding), "finding") for finding in everywhere]
     for section, label in zip(same, labels, strict=True):
-        name = f"{label}: " if label else ""
-        out += [prose(name + str(finding), "finding") for finding in section.findings]
+        out += [prose(f"{label}: {text}", "finding") for text in section.findings if text not in everywhere]
     for section, label in zip(same, labels, strict=True):
         out += [_head(label, each.title) + diagram(each) for each in section.diagrams]
     for number, (section, label) in named:

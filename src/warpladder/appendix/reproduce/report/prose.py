@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
+from itertools import zip_longest
 
 from ..claims import Claim
 from ..results import Diagram
@@ -22,7 +23,11 @@ def inline(text: str) -> str:
     def command(found: re.Match[str]) -> str:
         return f"<code>{' '.join(f'<span>{word}</span>' for word in found[1].split())}</code>"
 
-    return re.sub(r"`([^`]+)`", command, escape(text, quote=False))
+    parts = re.split(r"(`[^`]+`)", escape(text, quote=False))
+    options = re.compile(r"(?<![\w-])--[a-z][a-z-]*")  # outside of commands too, they do not break
+    plain = [options.sub(lambda found: f'<span class="option">{found[0]}</span>', part) for part in parts[::2]]
+    commands = [re.sub(r"`([^`]+)`", command, part) for part in parts[1::2]]
+    return "".join(each for pair in zip_longest(plain, commands, fillvalue="") for each in pair)
 
 
 #: Class of each verdict.

@@ -1,7 +1,7 @@
 """Several reproductions of one report with the same tables and rows, so that they stand next to each other.
 
-Launches differ between GPUs, a first look leaves tables out, and a CPU has other reasons than a GPU: a row that only one
-of them has is a row without a figure for the others.
+Launches differ between GPUs, a first look leaves tables out, and a CPU has other reasons than a GPU: a row that only
+one of them has is a row without a figure for the others.
 """
 
 from __future__ import annotations
