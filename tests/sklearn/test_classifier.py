@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import pickletools
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -136,8 +138,25 @@ def test_what_no_rung_trains_is_scikit_learns_by_auto_and_refused_by_name(case):
 
 def test_auto_counts_the_work():
     few = MLPClassifier(random_state=0, max_iter=2).fit(X[:20], Y[:20])
-    assert few.rung_ == "scikit-learn" and "by estimate, cold start included; numpy below" in few.rung_reason_
-    assert MLPClassifier(random_state=0, max_iter=5, rung="auto").fit(X, Y).rung_ != "native"
+    assert few.rung_ == "scikit-learn" and "cold start included, in which no rung is imported" in few.rung_reason_
+    many = MLPClassifier(max_iter=40)
+    y = np.eye(10, dtype=bool)[np.arange(20_000) % 10]
+    many._label_binarizer = few._label_binarizer
+    many._choose(np.zeros((20_000, 784), np.float32), y, None, [784, 256, 10], False)
+    assert many.rung_ not in ("scikit-learn", "numpy") and "numpy about" in many.rung_reason_
+    some = many.set_params(max_iter=2)
+    some._choose(np.zeros((20_000, 784), np.float32), y, None, [784, 256, 10], False)
+    assert some.rung_ == "numpy" and "scikit-learn about" in some.rung_reason_
+
+
+def test_few_samples_import_no_rung():
+    code = (
+        "import sys, numpy; from warpladder.sklearn import MLPClassifier as M; x = numpy.eye(8); "
+        "m = M(max_iter=1).fit(x, [0, 1] * 4); "
+        "print([name for name in ('warpladder.ladder', 'warpladder.train', 'numba') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
 
 
 def test_numbers_that_float32_cannot_hold():

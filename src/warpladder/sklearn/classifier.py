@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier as Theirs
 
-from ..config import TrainConfig
 from ..errors import ConfigError, RungError
-from ..ladder import find
-from ..optimizers import SGD, Adam, Optimizer
-from ..train.auto import AUTO, Cost, fastest
-from .epochs import Fit
-from .network import perceptron
 
+if TYPE_CHECKING:
+    from ..config import TrainConfig
+    from ..optimizers import Optimizer
+
+AUTO = "auto"
 #: Rung of a fit that scikit-learn's own arithmetic does.
 OWN = "scikit-learn"
-EXPECTED_EPOCHS = 20  # of a fit that may stop early, for the choice of a rung
-#: It starts at once: on a few samples it is done before a rung has started.
-THEIR_COST = Cost(OWN, 0.0, 8e-4, 2.5e-11, 1.6e-8)
+EXPECTED_EPOCHS = 50  # of a fit that may stop early, for the choice of a rung
+#: Costs of scikit-learn's arithmetic, as `Cost` in train/auto.py has them: seconds of a step, FLOP and parameter.
+STEP, FLOP, PARAMETER = 8e-4, 2.5e-11, 1.6e-8
+IMPORT = 0.35  # seconds in which the rungs are imported, once in a process
 
 #: Parameters of the method that is replaced: another scikit-learn may have others.
 _FIT = ["self", "X", "y", "sample_weight", "activations", "deltas", "coef_grads", "intercept_grads", "layer_units",
@@ -127,6 +128,10 @@ class MLPClassifier(Theirs):
 
     def _train(self, x: np.ndarray, labels: np.ndarray, held: Any, units: list[int], incremental: bool) -> None:
         """Epochs until no progress, max_iter or, in `partial_fit`, one."""
+        from ..ladder import find
+        from .epochs import Fit
+        from .network import perceptron
+
         if self.batch_size != "auto" and self.batch_size > len(x):
             warnings.warn(
                 "Got `batch_size` less than 1 or larger than sample size. It is going to be clipped", stacklevel=4
@@ -155,25 +160,48 @@ class MLPClassifier(Theirs):
 
     def _choose(self, x: Any, y: np.ndarray, sample_weight: Any, units: list[int], incremental: bool) -> None:
         """Set `rung_` and `rung_reason_`. A fit in parts keeps the rung that it began with."""
+        began = "_optimizer" if getattr(self, "rung_", "") == OWN else "_slots"
+        if incremental and hasattr(self, began) and (sample_weight is None or self.rung_ == OWN):
+            return
+        samples, epochs = x.shape[0], min(self.max_iter, EXPECTED_EPOCHS)
+        seconds = self._their_seconds(samples, epochs, units)
         if (reason := self._beyond(x, y, sample_weight)) is not None:
+            self._leave(reason)
+        elif self.rung == AUTO and seconds < IMPORT:
+            self.rung_ = OWN
+            self.rung_reason_ = f"{seconds:.1g} s by estimate, cold start included, in which no rung is imported"
+        elif (reason := self._no_optimizer()) is not None:
             self._leave(reason)
         elif self.rung != AUTO:
             self.rung_, self.rung_reason_ = self.rung, "requested"
-        elif incremental and hasattr(self, "_optimizer" if getattr(self, "rung_", "") == OWN else "_slots"):
-            return
         else:
-            expected = min(self.max_iter, EXPECTED_EPOCHS)
-            net, config = perceptron(units, self.activation), self._config(len(x))
-            self.rung_, self.rung_reason_ = fastest(net, config, len(x), expected, [THEIR_COST])
+            from ..train.auto import Cost, fastest
+            from .network import perceptron
+
+            theirs = Cost(OWN, -IMPORT, STEP, FLOP, PARAMETER)
+            net, config = perceptron(units, self.activation), self._config(samples)
+            self.rung_, self.rung_reason_ = fastest(net, config, samples, epochs, [theirs])
+
+    def _their_seconds(self, samples: int, epochs: int, units: list[int]) -> float:
+        """Seconds that scikit-learn's arithmetic should take."""
+        weights = sum(a * b for a, b in pairwise(units))
+        steps = epochs * -(-samples // self._batch(samples))
+        return steps * (STEP + PARAMETER * weights) + epochs * samples * 6 * weights * FLOP
+
+    def _batch(self, samples: int) -> int:
+        return min(200 if self.batch_size == "auto" else int(self.batch_size), samples)
 
     def _config(self, samples: int) -> TrainConfig:
-        batch = 200 if self.batch_size == "auto" else self.batch_size
-        size = min(batch, samples)
+        from ..config import TrainConfig
+
+        size = self._batch(samples)
         return TrainConfig(
             epochs=self.max_iter, batch_size=size, optimizer=self._optimizer_of(size), shuffle=self.shuffle
         )
 
     def _optimizer_of(self, batch: int) -> Optimizer:
+        from ..optimizers import SGD, Adam
+
         decay = self.alpha / batch
         if self.solver == "adam":
             return Adam(
@@ -195,6 +223,10 @@ class MLPClassifier(Theirs):
             return "a rung would make the sparse matrix dense"
         if y.shape[1] > 1 and not (y.sum(axis=1) == 1).all():
             return "a sample has no class"
+        return None
+
+    def _no_optimizer(self) -> str | None:
+        """Reason why no optimizer has these settings; None if one has."""
         try:
             self._optimizer_of(1)
         except ConfigError as error:
