@@ -39,7 +39,7 @@ class ClimbTask:
 
     budget : seconds that one timed repetition of one rung may take.
     is_scored : True if rungs train on for their test accuracy.
-    cases : inputs and references of proofs, shared by rungs that are proven in the same way.
+    cases : inputs and references of proofs, shared by rungs that are proven alike.
     """
 
     net: Net

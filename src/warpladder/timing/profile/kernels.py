@@ -88,7 +88,7 @@ def alone(trainer: KernelTrainer, call: Call) -> float:
 
 
 def _added(known: KernelTime, seconds: float, shape: LaunchShape | None) -> KernelTime:
-    """One more launch of a kernel; the larger one's shape is kept."""
+    """One more launch of a kernel; the larger shape stays."""
     larger = known.shape is None or shape is None or math.prod(known.shape.grid) >= math.prod(shape.grid)
     return KernelTime(
         known.name, known.launches + 1, known.seconds + seconds, known.shape if larger else shape, known.tensor
