@@ -57,7 +57,8 @@ class ForeignRung:
         self.name, self.path, self.shown, self.call = name, path, shown, CALL
         self.outside: Mapping[str, Any] = {}
         self.processes: dict[str, ForeignProcess] = {}
-        self.descriptions: dict[str, dict[str, Any]] = {}
+        self.about: dict[str, Any] = {}
+        self.is_training = False  # the plain variant, in the process that also describes
 
     def process(self, chosen: str = "") -> ForeignProcess:
         """The living process of a variant, started if there is none."""
@@ -65,49 +66,59 @@ class ForeignRung:
         if process is None or process.reason:
             process = self.processes[chosen] = ForeignProcess(self.call)
             process.shown = self.path or "", self.shown
-            name = f"{self.name}:{chosen}" if chosen else self.name
-            self.descriptions[chosen] = self._open(process, name)
+            self.about = self._request(process, "open", self._named(chosen), self.path, dict(self.outside))
         process.call = self.call
         return process
 
-    def _open(self, process: ForeignProcess, name: str) -> dict[str, Any]:
-        """Load the rung in its process; the description of it."""
+    def _named(self, chosen: str) -> str:
+        return f"{self.name}:{chosen}" if chosen else self.name
+
+    def _request(self, process: ForeignProcess, *call: Any) -> Any:
+        """The result of a call before any training; the process is stopped afterwards."""
         try:
-            return process.request("open", name, self.path, dict(self.outside))
+            answer = process.request(*call)
+            process.pause()
+            return answer
         except ForeignEnd as error:
             raise RungError(f"{self.shown}: {error}, while the file was read") from None
         except ForeignFault as error:
             raise RungError(f"{self.shown}: {type(error).__name__} in {error.place}: {error}") from None
 
     def build(self, net: Net, config: TrainConfig, state: State, options: Options = Options()) -> Trainer:
-        self._bring(net, config, options)
+        self._bring(net, config)
         process = self.process(str(options))
+        self.is_training |= not str(options)
         number = process.request("build", net_to_json(net), config.as_dict(), state)
         return ForeignTrainer(process, number, net, config)
 
     def unsupported(self, net: Net, config: TrainConfig, options: Options = Options()) -> str | None:
-        self._bring(net, config, options)
-        reason = self.process(str(options)).request("unsupported", net_to_json(net), config.as_dict())
+        self._bring(net, config)
+        name = self._named(str(options))
+        reason = self._request(self.process(), "unsupported", name, net_to_json(net), config.as_dict())
         return None if reason is None else str(reason)
 
     def vary(self, rung: Rung, options: Options) -> dict[str, Any]:
         """Fields that these options change."""
-        self.process(str(options))
-        return _fields(self.descriptions[str(options)], VARIED)
+        about = self._request(self.process(), "describe", self._named(str(options)))
+        return _fields(about, VARIED)
 
     def close(self, chosen: str) -> str:
         """End the process of a variant; return a line about what it printed."""
         process = self.processes.pop(chosen, None)
+        if chosen and not self.is_training:
+            self.close("")
+        self.is_training &= bool(chosen)
         if process is None:
             return ""
         process.close()
         return process.output()
 
-    def _bring(self, net: Net, config: TrainConfig, options: Options) -> None:
-        """Begin a new process if this net or optimizer comes from another file than before."""
+    def _bring(self, net: Net, config: TrainConfig) -> None:
+        """Begin new processes if this net or optimizer comes from another file than before."""
         outside = origins(kinds(net, config))
         if outside != self.outside:
-            self.close(str(options))
+            for chosen in tuple(self.processes):
+                self.close(chosen)
             self.outside = outside
 
 
@@ -191,7 +202,7 @@ def _opened(path: str, shown: str) -> Rung:
     """The rung of a file, described by its process."""
     owner = ForeignRung(path, path, shown)
     owner.process()
-    about = owner.descriptions[""]
+    about = owner.about
     has_options = bool(about["options"])
     return Rung(
         build=owner.build,

@@ -58,8 +58,13 @@ class Server:
         self.rung = ladder.find(name)
         return described(self.rung)
 
-    def unsupported(self, net: Any, config: Any) -> str | None:
-        return self._rung().unsupported(net_from_json(net), TrainConfig.from_dict(config))
+    def describe(self, name: str) -> dict[str, Any]:
+        """A variant of the rung."""
+        return described(ladder.find(name))
+
+    def unsupported(self, name: str, net: Any, config: Any) -> str | None:
+        """The reason why a variant of the rung cannot train a net, or None."""
+        return ladder.find(name).unsupported(net_from_json(net), TrainConfig.from_dict(config))
 
     def build(self, net: Any, config: Any, state: State) -> int:
         self.made += 1
