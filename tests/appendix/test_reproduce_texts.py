@@ -1,0 +1,274 @@
+"""Texts and verdicts of a report follow from measured figures; short forms stand for what they say; nothing that fails
+costs the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reproduced_reports import SMALL, reproduced
+
+from warpladder.appendix.reproduce import Reproducer, Watcher
+from warpladder.appendix.reproduce.claims import Claim, Finding
+from warpladder.appendix.reproduce.definition import definition, parse, template
+from warpladder.appendix.reproduce.expressions import Expression, Unmeasured
+from warpladder.appendix.reproduce.kinds.climbed import is_disturbed
+from warpladder.appendix.reproduce.kinds.climbs import calmer
+from warpladder.appendix.reproduce.kinds.trainings import pytorch_weights
+from warpladder.appendix.reproduce.provenance import Provenance, checksum
+from warpladder.appendix.reproduce.report.page import page
+from warpladder.appendix.reproduce.report.side_by_side import aligned
+from warpladder.appendix.reproduce.results import Reproduction, Value
+from warpladder.appendix.reproduce.texts import Figures, counted
+from warpladder.data import load
+from warpladder.errors import ConfigError
+from warpladder.machine.facts import busy_seconds, own_seconds
+from warpladder.nets import mlp
+from warpladder.results.sweep import Sweep
+
+KNOWN = {"slow": "rows/numpy epoch_seconds", "fast": "rows/native epoch_seconds", "gone": "rows/naive epoch_seconds"}
+VALUES = {"rows/numpy": Value(here=0.01, least=0.009, most=0.012), "rows/native": Value(here=0.004)}
+
+
+def figures(quick: bool = False, **values: Value) -> Figures:
+    return Figures(KNOWN, lambda place, measure: {**VALUES, **values}.get(place), {}, "s9", quick)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("slow / fast", 2.5),
+        ("least(slow) > fast", True),
+        ("max(slow, fast) - 1", -0.99),
+        ("not slow < fast and 1", True),
+    ],
+)
+def test_arithmetic_on_figures(text: str, value: float) -> None:
+    found = Expression(text, KNOWN).value(figures().lookup)
+    assert found == pytest.approx(value) and isinstance(found, (bool, int, float))
+
+
+@pytest.mark.parametrize(
+    "text", ["slow /", "unknown", "__import__('os')", "slow.here", "slow if fast else 1", "'a'", "f(slow)"]
+)
+def test_what_is_no_arithmetic_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        Expression(text, KNOWN)
+
+
+def test_a_text_has_the_measured_figures_or_is_left_out() -> None:
+    own = figures()
+    assert own.says("It takes {slow|ms}, {slow / fast|x} times as long.") == "It takes 10 ms, 2.5 times as long."
+    assert own.says("It takes {gone|ms}.") is None
+    assert (
+        own.says(Finding("Faster.", "fast < slow")) == "Faster." and own.says(Finding("Slower.", "fast > slow")) is None
+    )
+    disturbed = figures(**{"rows/numpy": Value(here=0.01, disturbed=True)})
+    assert disturbed.says("{slow|ms}") == "10\N{DAGGER} ms"
+    with pytest.raises(Unmeasured):
+        Expression("gone", KNOWN).value(own.lookup)
+
+
+CLAIM = Claim("It is twice as fast.", "x", 2.0, 1.5, 3.0, figure="slow / fast")
+
+
+@pytest.mark.parametrize(
+    ("claim", "values", "verdict"),
+    [
+        (CLAIM, {}, "holds"),
+        (replace(CLAIM, own=1.2), {}, "holds here only"),
+        (replace(CLAIM, own=2.0), {}, "holds"),
+        (CLAIM, {"rows/native": Value(here=0.001)}, "does not hold"),
+        (CLAIM, {"rows/native": Value(here=float("nan"))}, "does not hold"),
+        (CLAIM, {"rows/native": Value(here=0.004, disturbed=True)}, "cannot be judged"),
+        (replace(CLAIM, figure="slow / gone"), {}, "cannot be judged"),
+        (Claim("On an A40.", because="no A40 is here"), {}, "cannot be judged"),
+    ],
+)
+def test_a_claim_is_judged_by_its_tolerance(claim: Claim, values: dict[str, Value], verdict: str) -> None:
+    judged = figures(**values).judged(claim)
+    assert judged.verdict == verdict and (judged.reason or verdict in ("holds", "does not hold"))
+    assert judged.command == ("warpladder reproduce s9 --only rows" if claim.figure else "")
+
+
+def test_a_first_look_judges_no_accuracy() -> None:
+    own = replace(figures(quick=True), known={"right": "seeds/numpy test_accuracy"})
+    own.value_of = lambda place, measure: Value(here=0.95)
+    judged = own.judged(Claim("It learns.", "%", least=90, figure="right"))
+    assert (judged.verdict, judged.value and judged.value.here) == ("cannot be judged", 0.95)
+
+
+def test_verdicts_are_counted() -> None:
+    every = [figures().judged(each) for each in (CLAIM, CLAIM, replace(CLAIM, own=1.2), Claim("A.", because="b"))]
+    assert counted(every) == "4 claims of the report: 2 hold, 1 holds here only, 1 cannot be judged."
+
+
+def test_short_forms_stand_for_what_they_say() -> None:
+    made = parse(template(), "mine")
+    assert made.experiments["rows"].rungs == ("numpy:threads=1", "numpy", "native")  # type: ignore[attr-defined]
+    (section,) = made.sections
+    assert section.tables[0].rows[0].here == "rows/numpy:threads=1"
+    assert [row.label for row in section.bars[0].rows] == [("NumPy, one core",), ("NumPy",), ("native",)]
+    assert section.bars[0].rows[0].reported == (2.5,)
+    with pytest.raises(ConfigError, match="no table 'Tymes'"):
+        parse(template().replace('table = "Times"', 'table = "Tymes"'), "mine")
+    with pytest.raises(ConfigError, match="no figure 'speed'"):
+        parse(template().replace("{slow|ms}", "{speed|ms}"), "mine")
+
+
+def test_a_report_of_ones_own_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(template())
+    made = definition(str(path))
+    assert (made.name, made.source) == ("mine", str(path))
+    for name, told in (
+        ("none.toml", "No such file"),
+        ("mine", "FILE.toml"),
+        (str(tmp_path / "s1.toml"), "another name"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            definition(name)
+
+
+@pytest.fixture(scope="module")
+def sized(tmp_path_factory: pytest.TempPathFactory, small_climbs_in_module: None) -> Path:
+    """Folder of what a small sweep measured."""
+    folder = tmp_path_factory.mktemp("sized")
+    reproduced(folder, BROKEN, only=("sizes",))
+    return folder
+
+
+BROKEN = (
+    SMALL.replace('findings = ["Because."]', 'findings = ["{1 / (one - one)|x} times.", "Because.", "{one|ms}."]')
+    + '\n[figures]\none = "sizes/numpy@limit=100 epoch_seconds"\n'
+)
+
+
+def test_what_fails_costs_nothing_else(sized: Path, tmp_path: Path) -> None:
+    """A text that divides by zero, and a file that was cut off: the page has all the rest, and says so."""
+    shutil.copytree(sized, tmp_path, dirs_exist_ok=True)
+    cheap = ("sizes", "parts", "seeds")
+    found = reproduced(tmp_path, BROKEN, only=cheap)
+    (section,) = found.sections
+    assert section.findings[0] == "Because." and str(section.findings[1]).endswith(" ms.") and section.tables[0].rows
+    assert any("ZeroDivisionError" in note for note in found.notes)
+    measured = tmp_path / "measured"
+    (measured / "parts.json").write_text("null")
+    (measured / "seeds.json").write_text('{"schema": 1, "runs": [')
+    said: list[str] = []
+    again = reproduced(tmp_path, BROKEN, Watcher(news=lambda item: said.append(str(item))), cheap)
+    assert again.missing == ("rows",) and any("measured anew" in line for line in said)
+
+
+def test_experiments_say_how_they_were_made(tmp_path: Path) -> None:
+    found = reproduced(tmp_path, only=("parts",))
+    made = found.experiments["parts"]
+    assert made.seconds > 0 and made.times in (1, 2) and made.created.endswith("Z")
+    digits = load("digits")
+    assert found.data == {"digits": checksum(digits)}
+    assert checksum(digits.but(test_x=digits.test_x[:-1], test_y=digits.test_y[:-1])) != checksum(digits)
+    assert Provenance(tmp_path / "measured", None).experiments["parts"] == made
+    assert "SHA-256" in page(found) and found.data["digits"] in page(found)
+
+
+def test_a_disturbed_rung_is_measured_again_and_the_calmer_one_stays(sized: Path, tmp_path: Path) -> None:
+    shutil.copytree(sized, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "measured/sizes.json"
+    stored = Sweep.load(path)
+    task = stored.tasks[0]
+    rung = next(each for each in task.rungs if each.name == "numpy")
+    assert rung.timing is not None
+
+    def with_others(share: float):
+        busy = tuple(share * seconds * task.machine.cores for seconds in rung.timing.seconds)
+        return replace(rung, timing=replace(rung.timing, other_seconds=busy))
+
+    calm, loud = with_others(0.01), with_others(0.9)
+    assert not is_disturbed(task, calm) and is_disturbed(task, loud)
+    before, after = replace(task, rungs=(loud,)), replace(task, rungs=(calm,))
+    assert calmer(before, after).rungs == (calm,) and calmer(after, before).rungs == (calm,)
+    replace(stored, tasks=(before, *stored.tasks[1:])).save(path)
+    found = parse(SMALL, "s9").experiments["sizes"].found("sizes", tmp_path / "measured")
+    assert found is not None
+    time, accuracy = (found.value("numpy@limit=100", name) for name in ("epoch_seconds", "test_accuracy"))
+    assert time is not None and time.disturbed and accuracy is not None and not accuracy.disturbed
+
+
+def test_a_childs_processor_time_is_our_own() -> None:
+    if busy_seconds() is None:
+        pytest.skip("the system does not report it")
+    before = own_seconds()
+    with subprocess.Popen([sys.executable, "-c", "sum(range(10**7)); print(); input()"], stdin=-1, stdout=-1) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert own_seconds() - before > 0.02
+        child.communicate(b"\n")
+    assert own_seconds() - before > 0.02
+
+
+def test_runs_of_a_cpu_and_a_gpu_stand_side_by_side(tmp_path: Path) -> None:
+    """One lacks a table, the other has further rows in another one: each has an empty place for what it lacks."""
+    found = reproduced(tmp_path, only=("parts",))
+    (section,) = found.sections
+    step = section.tables[1]
+    more = replace(step, rows=(*step.rows, replace(step.rows[0], label=("on the GPU",))))
+    other = replace(found, sections=(replace(section, tables=(more,)),))
+    left, right = aligned([found, other])
+    assert [[len(each.rows) for each in one.sections[0].tables] for one in (left, right)] == [[4, 3], [4, 3]]
+    assert left.sections[0].tables[1].rows[2].reason and right.sections[0].tables[0].rows[0].values[0].here is None
+    assert "on the GPU" in page([found, other], ["cpu", "gpu"])
+
+
+def test_pytorch_draws_weights_within_the_root_of_the_inputs() -> None:
+    drawn = pytorch_weights(mlp(), 0)
+    assert list(drawn) == ["1.weight", "1.bias", "3.weight", "3.bias"]
+    for name, inputs in (("1.weight", 784), ("1.bias", 784), ("3.weight", 256), ("3.bias", 256)):
+        most = float(np.abs(drawn[name]).max())
+        assert 0.7 / inputs**0.5 < most <= 1 / inputs**0.5, name
+
+
+TURNS = """
+title = "Turns"
+about = "Two programs."
+
+[turns.both]
+net = "softmax"
+data = "digits"
+rounds = 2
+settings = { epochs = 2, batch_size = 64, learning_rate = 0.1 }
+
+[turns.both.programs]
+each = { rung = "numpy", log_every = 1 }
+tenth = { rung = "numpy", loss_every = 2 }
+gpu = { rung = "naive" }
+
+[[sections]]
+title = "Times"
+
+[[sections.tables]]
+title = "Epochs"
+heads = ["program"]
+columns = [{ head = "epoch", unit = "ms", measure = "epoch_seconds" }, { head = "right", unit = "%", measure = "test_accuracy" }]
+rows = [
+  { label = ["each"], here = "both/each" },
+  { label = ["tenth"], here = "both/tenth" },
+  { label = ["gpu"], here = "both/gpu" },
+]
+"""
+
+
+def test_programs_with_settings_of_their_own_take_turns(tmp_path: Path) -> None:
+    found = Reproducer(parse(TURNS, "s9"), tmp_path, False, None, Watcher()).run()
+    each, tenth, gpu = found.sections[0].tables[0].rows
+    assert each.values[0].least is not None and each.values[1].here == tenth.values[1].here
+    assert gpu.reason and gpu.values[0].here is None and found.missing == ()
+    taken = json.loads((tmp_path / "measured/both.json").read_text())
+    assert [len(taken["seconds"][name]) for name in ("each", "tenth")] == [2, 2], "the first round warms up"
+    assert Reproduction.load(tmp_path / "results.json").sections == found.sections
