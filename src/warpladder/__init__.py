@@ -6,6 +6,7 @@ The public names below are imported when they are first used, so that `import wa
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -99,9 +100,16 @@ def __getattr__(name: str) -> object:
     elif name in ("data", "ladder", "nets", "sklearn"):
         value = import_module(f".{name}", __name__)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(_unknown(name), name=name)
     globals()[name] = value
     return value
+
+
+def _unknown(name: str) -> str:
+    """Sentence on a name that there is not, with those that there are."""
+    near = get_close_matches(name, __all__, 2)
+    meant = f": did you mean {' or '.join(near)}?" if near else ""
+    return f"warpladder has no {name}{meant}; there are {', '.join(each for each in __all__ if each[0] != '_')}"
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from .errors import RungError
+from .errors.arguments import called_by_name, shown
 from .peers import jax, sklearn, torch
 from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tensor, tiled
 from .rungs import outside as _outside
@@ -67,6 +68,7 @@ LADDER: tuple[Rung, ...] = (
 PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, *torch.GPU_PEERS, *jax.GPU_PEERS)
 
 
+@called_by_name
 def find(name: str, **options: Any) -> Rung:
     """The rung or peer of a name, or the rung that a file defines, with options.
 
@@ -109,7 +111,7 @@ def read_options(rung: Rung, texts: list[str]) -> dict[str, Any]:
         option, equals, value = each.partition("=")
         if not equals or not value:
             raise RungError(
-                f"rung {rung.name!r}: options are written as in 'naive:block_size=512:feed=streamed', got {each[:40]!r}"
+                f"rung {rung.name!r}: options are written as in 'naive:block_size=512:feed=streamed', got {shown(each)}"
             )
         if option in out:
             raise RungError(f"rung {rung.name!r}: option {option!r} is given twice")
@@ -128,7 +130,7 @@ def _plain(name: str) -> Rung:
         raise RungError(f"there is no rung {name!r}: did you mean the file, ./{name}.py?")
     near = get_close_matches(str(name).lower(), _names())
     meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-    raise RungError(f"there is no rung {str(name)[:40]!r}: {meant}'warpladder rungs' lists all")
+    raise RungError(f"there is no rung {shown(name)}: {meant}'warpladder rungs' lists all")
 
 
 def _names() -> list[str]:
@@ -136,6 +138,7 @@ def _names() -> list[str]:
     return list(dict.fromkeys(rung.base.name for rung in LADDER + PEERS))
 
 
+@called_by_name
 def load(path: str | os.PathLike[str]) -> Rung:
     """The rung that a Python file of one's own defines as `RUNG`.
 

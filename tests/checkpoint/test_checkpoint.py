@@ -310,9 +310,10 @@ def test_files_of_others_are_refused_in_a_line(tmp_path):
 
     path = tmp_path / "other"
     for content, words in (
-        (b"", "not a whole safetensors file"),
-        (b"<html></html>", "not a whole safetensors file"),
-        (b"\x80\x04\x95" + bytes(100), "not a whole safetensors file"),
+        (b"", "is an empty file"),
+        (b"<html></html>", "is an HTML page"),
+        (b"\x80\x04\x95" + bytes(100), "is a pickle"),
+        (bytes(range(128, 228)), "not a whole safetensors file"),
         (save_tensors({"w": np.zeros(3, np.float32)}), "but not a checkpoint of warpladder"),
         (save_tensors({"w": np.zeros(3, np.float32)}, {"format": "pt"}), "but not a checkpoint of warpladder"),
         (save_tensors({}, {"warpladder": "{"}), "cannot be read"),

@@ -7,7 +7,9 @@ import pytest
 from checkpoints import adam, example, finished
 from runs import CNN, MLP
 
+from warpladder import nets
 from warpladder.checkpoint import flat_weights, read_weights, save
+from warpladder.checkpoint.content import param_shapes
 from warpladder.errors import CheckpointError
 from warpladder.nets.params import initial, views
 
@@ -96,10 +98,10 @@ def test_whole_numbers_of_a_mapping_are_refused():
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "not a whole safetensors file"),
+        (b"", "is an empty file"),
         (b"\x80\x04\x95" + bytes(100), "is a pickle"),
-        (b"PK\x03\x04" + bytes(100), "is a pickle"),
-        (b"<html></html>", "not a whole safetensors file"),
+        (b"PK\x03\x04" + bytes(100), "is a zip archive"),
+        (b"<html></html>", "is an HTML page"),
     ],
 )
 def test_files_of_another_kind(tmp_path, content, words):
@@ -130,3 +132,28 @@ def test_files_that_are_not_there_or_damaged(tmp_path):
     (tmp_path / "c").write_bytes(content)
     with pytest.raises(CheckpointError, match="checksum"):
         read_weights(tmp_path / "c", MLP)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            {"fc1": "1", "fc2": "3"},
+            "by their shapes fc1.weight is 1.weight, fc1.bias is 1.bias, fc2.weight is 3.weight",
+        ),
+        ({"0": "1", "2": "3"}, "by their shapes 0.weight is 1.weight, 0.bias is 1.bias, 2.weight is 3.weight"),
+        ({"fc": "1"}, "it lacks '1.weight, 1.bias, 3.weight, 3.bias' and has besides 'fc.weight, fc.bias'; names"),
+    ],
+)
+def test_other_names_are_shown_whole_and_with_what_they_would_be_called(names, said):
+    net = nets.mlp((1, 8, 8), 10)
+    shapes = param_shapes(net)
+    given = {
+        f"{theirs}.{kind}": np.zeros(shapes[f"{ours}.{kind}"], np.float32)
+        for theirs, ours in names.items()
+        for kind in ("weight", "bias")
+    }
+    with pytest.raises(CheckpointError) as raised:
+        flat_weights(net, given)
+    line = str(raised.value)
+    assert said in line and ("rename them" in line) == (len(names) > 1)

@@ -63,13 +63,19 @@ def test_a_copy_with_changes():
         config.but(epochs=-1)
 
 
-def test_a_setting_of_the_optimizer_alone_changes_the_one_that_there_is():
-    config = TrainConfig(optimizer=Adam(0.1), learning_rate=0.2, betas=(0.8, 0.9))
+def test_a_setting_of_the_optimizer_changes_the_one_that_there_is_and_stands_next_to_no_other():
+    config = TrainConfig(optimizer=Adam(0.1)).but(learning_rate=0.2, betas=(0.8, 0.9))
     assert config.optimizer == Adam(0.2, betas=(0.8, 0.9)) and config.but(eps=1e-3).optimizer == Adam(
         0.2, betas=(0.8, 0.9), eps=1e-3
     )
     with pytest.raises(ConfigError, match="Adam has no momentum; it has learning_rate, betas, eps, weight_decay"):
         config.but(momentum=0.9)
+    for both in (
+        lambda: TrainConfig(optimizer=Adam(1e-3), learning_rate=0.1),
+        lambda: config.but(optimizer=SGD(0.1), learning_rate=0.2),
+    ):
+        with pytest.raises(ConfigError, match="learning_rate stands next to an optimizer that has its own: write it"):
+            both()
 
 
 @pytest.mark.parametrize(

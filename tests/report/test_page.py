@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 from climbs import example, timed
+from matplotlib.text import Text
 from stored_results import STORED, full, learned
 
 from warpladder.report import compare
-from warpladder.report.figures import curves
+from warpladder.report.figures import curves, ladder
+from warpladder.report.figures.svg import Canvas
 from warpladder.report.page import page, write_page
 from warpladder.report.style import STYLE
 from warpladder.results import Gpu, RungResult, load
@@ -121,7 +123,7 @@ def test_every_section_stands_in_its_place():
         "warpladder climb mlp --data mnist",
         "Example 9000",
         "0123456789abcdef",
-        "floor of 2 threads of the CPU: 237 ms",
+        "207 GFLOP/s for 2 threads of the CPU",
         "update of 1.bias",
     ):
         assert part in text
@@ -140,20 +142,60 @@ def test_the_ladder_shows_time_gain_and_floor_of_every_rung():
     for name in ("loops", "numpy", "native", "torch"):
         assert name in told
     joined = " ".join(told)
-    for figure in ("31.0 s*", "1.32 s", "431 ms", "920 ms", "23.5x", "3.06x", "floor of 2 threads of the CPU: 237 ms"):
+    for figure in ("31.0 s*", "1.32 s", "431 ms", "920 ms", "23.5x", "3.06x", "fp32, 1.82x its floor"):
         assert figure in joined
     assert "broken" not in joined and "jax" not in joined
 
 
-def test_bars_begin_at_the_floor_and_grow_with_the_logarithm():
-    results = example(
-        rungs=tuple(timed(name, "", (0.2372 * factor,)) for name, factor in (("a", 10), ("b", 100), ("c", 1000)))
-    )
-    svg = svgs(page(results))[0]
-    bars = re.findall(r'<path d="M ([\d.]+) [\d.]+\s+L ([\d.]+) [^"]*?z\s*"[^>]*fill: var\(--rung\)', svg)
-    starts, widths = {start for start, _ in bars}, [float(end) - float(start) for start, end in bars]
-    assert len(starts) == 1 and len(widths) == 3
-    assert widths[1] == pytest.approx(2 * widths[0], rel=0.01) and widths[2] == pytest.approx(3 * widths[0], rel=0.01)
+def test_a_longer_line_is_a_slower_rung_and_each_row_has_its_floor():
+    """All lines begin at one place, and their ends are on one logarithmic axis with the floors."""
+    rungs = [timed(name, "", (0.2372 * factor,)) for name, factor in (("a", 10), ("b", 100), ("c", 1000))]
+    rungs.append(timed("half", "", (2.372,), peer=True, precision="bf16", floor_seconds=0.02372))
+    svg = svgs(page(example(rungs=tuple(rungs))))[0]
+
+    def lines(colour):
+        found = re.findall(
+            rf'<path d="M ([\d.]+) ([\d.]+)\s+L ([\d.]+) ([\d.]+)\s*"[^>]*stroke: var\(--{colour}\)', svg
+        )
+        return [tuple(map(float, each)) for each in found]
+
+    own, peers, floors = lines("rung"), lines("peer"), lines("floor")
+    assert [len(own), len(peers), len(floors)] == [3, 1, 4]
+    starts, ends = {line[0] for line in own + peers}, [line[2] for line in own]
+    assert len(starts) == 1, "one axis from one start"
+    decade = ends[1] - ends[0]
+    assert ends[2] - ends[1] == pytest.approx(decade, rel=0.01) and peers[0][2] == pytest.approx(ends[0], rel=0.01)
+    for (x, top, same, bottom), line, decades in zip(floors, own + peers, (1, 2, 3, 2), strict=True):
+        assert x == same and min(top, bottom) < line[1] < max(top, bottom), "a tick on its own row"
+        assert line[2] - x == pytest.approx(decades * decade, rel=0.01)
+
+
+def labels(draw):
+    """Bounding boxes of all texts of a drawing, with the text."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(dpi=72)
+    FigureCanvasAgg(figure)
+    draw(Canvas(figure))
+    figure.canvas.draw()
+    found = [each for each in figure.findobj(Text) if each.get_text() and each.get_visible()]
+    return [(each.get_text(), each.get_window_extent()) for each in found]
+
+
+def variants():
+    names = [("tensor:precision=bf16", False), ("native", False), ("torch:device=cuda:mode=compile:precision=bf16", True),
+             ("torch:device=cuda:loader=yes:workers=4:pin_memory=yes", True), ("a_rung_of_ones_own_with_a_long_name", False)]  # fmt: skip
+    return example(rungs=tuple(timed(name, "x", (10.0**-at,), peer=peer) for at, (name, peer) in enumerate(names)))
+
+
+@pytest.mark.parametrize("make", [lambda: load(STORED / "h200" / "climb-cnn" / "results.json"), variants], ids=["stored", "variants"])  # fmt: skip
+def test_no_labels_of_the_ladder_overlap(make):
+    boxes = labels(ladder.ladder(make()))
+    assert len(boxes) > 12
+    for at, (one, box) in enumerate(boxes):
+        for two, other in boxes[at + 1 :]:
+            assert not box.overlaps(other.shrunk(0.98, 0.8)), f"{one!r} and {two!r}"
 
 
 def test_a_disturbed_climb_shows_no_gain_in_its_picture():

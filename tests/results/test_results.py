@@ -21,6 +21,15 @@ def spoiled(change):
     return json.dumps(tree).encode()
 
 
+def test_results_replace_no_file_unless_that_is_wanted(tmp_path):
+    example().save(tmp_path / "results.json")
+    with pytest.raises(ResultsError, match=r"results.json: is there already: .* or insist \(overwrite=True\)"):
+        example(epochs=11).save(tmp_path / "results.json")
+    assert load(tmp_path / "results.json") == example()
+    example(epochs=11).save(tmp_path / "results.json", overwrite=True)
+    assert load(tmp_path / "results.json").epochs == 11
+
+
 def test_what_is_saved_comes_back(tmp_path):
     example().save(tmp_path / "results.json")
     assert load(tmp_path / "results.json") == example()
@@ -35,7 +44,7 @@ def test_a_failed_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fails)
     with pytest.raises(OSError, match="No space"):
-        example(epochs=11).save(tmp_path / "results.json")
+        example(epochs=11).save(tmp_path / "results.json", overwrite=True)
     assert load(tmp_path / "results.json").epochs == 10
     assert os.listdir(tmp_path) == ["results.json"]
 

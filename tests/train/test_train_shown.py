@@ -1,6 +1,8 @@
 """What `train` shows besides its table: a curve in the terminal, and event files for TensorBoard."""
 
+import io
 import math
+import re
 import struct
 import sys
 from pathlib import Path
@@ -16,8 +18,8 @@ TRAIN = ["train", "softmax", "--data", "digits", "--limit", "64", "--no-checkpoi
 
 def test_a_curve_falls_from_its_first_epoch_to_its_last():
     lines = curve("Loss by epoch", [4.0, 3.0, 2.0, 1.0], height=4)
-    places = [line.index("*") for line in lines[1:5]]
-    assert places == sorted(places) and lines[1].startswith("4 |*") and lines[4].startswith("1 |")
+    places = [line.index("o") for line in lines[1:5]]
+    assert places == sorted(places) and lines[1].startswith("4 |o") and lines[4].startswith("1 |")
     assert lines[-1].split() == ["1", "4"]
 
 
@@ -92,3 +94,26 @@ def _installed() -> bool:
     from importlib.util import find_spec
 
     return find_spec("tensorboard") is not None
+
+
+@pytest.mark.parametrize("signum", [None, 2])
+@pytest.mark.parametrize("width", [50, 60, 72, 80, 120])
+def test_the_bar_stays_on_one_line_also_while_it_stops(width, signum, monkeypatch):
+    from rich.console import Console
+
+    from warpladder.checkpoint import EpochSums
+    from warpladder.train import progress
+    from warpladder.train.interrupt import Interrupt
+
+    file, interrupt = io.StringIO(), Interrupt()
+    console = Console(file=file, width=width, force_terminal=True, color_system=None)
+    monkeypatch.setattr(progress, "Console", lambda stderr: console)
+    interrupt.signum = signum
+    with progress.bar(True, interrupt, 500, 469, accuracy=True) as show:
+        show.steps(123, 100, EpochSums(loss=123.4, correct=1234, samples=2000, seconds=0.01))
+        show.progress.refresh()
+    written = file.getvalue()
+    assert "\x1b[1A" not in written, "no line above is drawn again: the bar has one"
+    last = re.sub(r"\x1b\[[\d?]*[A-Za-z]", "", written.replace("\r", "\n")).strip().splitlines()[-1]
+    assert len(last) <= width and ("stopping (again: at once)" if signum else "epoch 123/500  loss 0.0617") in last
+    assert ("accuracy 61.70%" in last) == (signum is None and width >= 72)

@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import CheckpointError, ConfigError, NetError, PlanError
+from ..errors.arguments import shown
 from .content import Checkpoint
 from .document import FIELDS, OPTIONAL, from_document, refuse, to_document
+from .foreign import what_it_is
 
 #: Formats by the type of the tensors.
 FORMATS = {"float32": 2, "float64": 3}
@@ -77,8 +79,10 @@ def unpack(content: bytes) -> tuple[dict[str, Any], str | None]:
     try:
         found = dict(deserialize(content))
     except SafetensorError as error:
+        if (kind := what_it_is(content)) is not None:
+            refuse(kind)
         reason = " ".join(str(error).split()).removeprefix("Error while deserializing header: ")
-        refuse(f"is not a whole safetensors file ({reason:.80}): it is truncated, damaged or something else")
+        refuse(f"is not a whole safetensors file ({reason}): it is truncated, damaged or something else")
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     text = (header.get("__metadata__") or {}).get(KEY)
     return found, text if isinstance(text, str) else None
@@ -96,7 +100,7 @@ def _open(content: bytes) -> tuple[str, dict[str, np.ndarray]]:
     for name, tensor in found.items():
         kind = TYPES.get(tensor["dtype"])
         if kind is None:
-            refuse(f"is damaged: tensor {name!r:.80} has type {tensor['dtype']}, wants {' or '.join(TYPES)}")
+            refuse(f"is damaged: tensor {shown(name)} has type {tensor['dtype']}, wants {' or '.join(TYPES)}")
         tensors[name] = (
             np.frombuffer(tensor["data"], kind).reshape(tensor["shape"]).astype(np.dtype(kind).newbyteorder("="))
         )

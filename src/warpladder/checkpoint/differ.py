@@ -7,6 +7,7 @@ from typing import Any
 
 from ..config import TrainConfig
 from ..data.labels import ClassValue
+from ..errors.arguments import listed, shown
 from ..nets import Net
 from .content import Checkpoint, DataMark
 
@@ -29,7 +30,7 @@ def _net(there: Net, here: Net) -> list[str]:
         out.append(f"the net takes {there.in_shape} there and {here.in_shape} here")
     for index, (a, b) in enumerate(zip(there.layers, here.layers, strict=False)):
         if a != b:
-            out.append(f"layer {index} is {a!r:.60} there and {b} here")
+            out.append(f"layer {index} is {shown(a)} there and {b} here")
             break
     if not out and len(there.layers) != len(here.layers):
         out.append(f"the net has {len(there.layers)} layers there and {len(here.layers)} here")
@@ -92,10 +93,10 @@ def _data(there: DataMark, here: DataMark) -> list[str]:
     for part in dict.fromkeys([*there.parts, *here.parts]):
         a, b = there.parts.get(part, "missing"), here.parts.get(part, "missing")
         if a != b:
-            out.append(f"{part} is {a!r:.60} there ({there.name!r}) and {b!r:.60} here ({here.name!r})")
+            out.append(f"{part} is {shown(a)} there ({there.name!r}) and {shown(b)} here ({here.name!r})")
             break
     return out
 
 
 def _short(names: tuple[ClassValue, ...]) -> str:
-    return f"{', '.join(map(str, names))!r:.60}" if names else "numbers"
+    return repr(listed(names)) if names else "numbers"

@@ -12,6 +12,7 @@ from ..config import SHORT, TrainConfig
 from ..data.labels import unknown_classes
 from ..data.tables.encoding import TableEncoding
 from ..errors import CheckpointError, DataError
+from ..errors.arguments import listed, shown
 from ..nets import CrossEntropyLoss, Net
 from ..nets.describe import net_from_json, net_to_json
 from .content import Checkpoint, DataMark, EpochLog, EpochSums, Score, param_shapes
@@ -80,7 +81,7 @@ def _slots(net: Net, config: TrainConfig, tensors: dict[str, np.ndarray]) -> dic
             found.setdefault(slot, {})[name.partition(".")[2]] = array
     wanted = config.optimizer.slots
     if beyond := [slot for slot in found if slot not in wanted]:
-        refuse(f"holds {beyond[0]!r:.40}, which its optimizer, {config.optimizer.described()}, does not keep")
+        refuse(f"holds {shown(beyond[0])}, which its optimizer, {config.optimizer.described()}, does not keep")
     out = {slot: _tensors(net, found.get(slot, {}), slot) for slot in wanted}
     for slot, named in out.items():
         if slot.endswith("_sq") and any((array < 0).any() for array in named.values()):
@@ -92,9 +93,7 @@ def _tensors(net: Net, found: dict[str, np.ndarray], what: str) -> dict[str, np.
     """Tensors in the net's order, with checked names, shapes and numbers."""
     shapes = param_shapes(net)
     if found.keys() != shapes.keys():
-        refuse(
-            f"holds {what} {', '.join(sorted(found)) or 'of nothing'!r:.200}, its net has {', '.join(shapes)!r:.200}"
-        )
+        refuse(f"holds {what} {(listed(sorted(found)) or 'of nothing')!r}, its net has {listed(shapes)!r}")
     for name, shape in shapes.items():
         if found[name].shape != shape:
             refuse(f"holds {what} {name} of shape {found[name].shape}, its net has {shape}")

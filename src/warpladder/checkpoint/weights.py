@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CheckpointError
+from ..errors.arguments import listed
 from ..nets import Net
 from .codec import decode, unpack
 from .content import param_shapes
@@ -20,8 +21,6 @@ _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 #: Prefixes of the names of optimizers' slots; a prefix of a wrapped model is another one.
 OPTIMIZERS = ("momentum_buffer.", "exp_avg.", "exp_avg_sq.")
 
-_PICKLES = (b"\x80", b"PK\x03\x04")  # first bytes of files of `torch.save`
-
 
 def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32") -> np.ndarray:
     """Weights (param_count,) "float32" or "float64" of a file, in a net's order.
@@ -30,12 +29,6 @@ def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32")
     Raises CheckpointError: the file is missing, damaged or foreign, or its names, shapes or numbers do not fit.
     """
     source, content = os.fspath(path), read(path)
-    # a safetensors file begins with a length of eight bytes, which may begin as a pickle does, and then "{"
-    if content.startswith(_PICKLES) and content[8:9] != b"{":
-        raise CheckpointError(
-            f"{source!r} is a pickle, which can run anything when it is read: "
-            "write safetensors.torch.save_file(module.state_dict(), FILE) instead"
-        )
     try:
         found, document = unpack(content)
     except CheckpointError as error:
@@ -59,12 +52,10 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     lacking = [name for name in shapes if name not in given]
     beyond = [name for name in given if name not in shapes]
     if lacking or beyond:
-        faults = [
-            f"{what} {', '.join(names)!r:.80}" for what, names in (("lacks", lacking), ("has besides", beyond)) if names
-        ]
+        faults = [f"{what} {listed(names)!r}" for what, names in (("lacks", lacking), ("has besides", beyond)) if names]
         raise CheckpointError(
             f"{source!r} does not fit net {net.name!r}: it {' and '.join(faults)}; "
-            "names are those of the equal torch.nn.Sequential's state_dict"
+            f"names are those of the equal torch.nn.Sequential's state_dict{_renaming(shapes, given, lacking, beyond)}"
         )
     parts = []
     for name, shape in shapes.items():
@@ -81,11 +72,27 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     return np.concatenate(parts) if parts else np.zeros(0, dtype)
 
 
+def _renaming(
+    shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, Any], lacking: list[str], beyond: list[str]
+) -> str:
+    """Hint on how to rename tensors, where each that is lacking has the shape of one of the others alone."""
+    found = {}
+    for name in lacking:
+        kind = name.rpartition(".")[2]
+        fits = [other for other in beyond if np.shape(given[other]) == shapes[name] and other.endswith(kind)]
+        if len(fits) != 1:
+            return ""
+        found[name] = fits[0]
+    if len(set(found.values())) != len(found) or len(found) != len(beyond):
+        return ""
+    return f": by their shapes {listed(f'{old} is {new}' for new, old in found.items())}, so rename them"
+
+
 def _array(name: str, tensor: Mapping[str, Any], source: str) -> np.ndarray:
     """Array of a tensor in a safetensors file."""
     kind = tensor["dtype"]
     if kind not in _TYPES:
-        raise CheckpointError(f"{source!r}: {name[:80]} has type {kind} where one of {', '.join(_TYPES)} is wanted")
+        raise CheckpointError(f"{source!r}: {name} has type {kind} where one of {', '.join(_TYPES)} is wanted")
     array = np.frombuffer(tensor["data"], _TYPES[kind])
     if kind == "BF16":
         array = (array.astype(np.uint32) << 16).view(np.float32)
@@ -97,7 +104,7 @@ def _without_prefix(named: Mapping[str, Any], wanted: Any) -> dict[str, Any]:
     first = next(iter(wanted), "")
     for name in named:
         prefix = name.removesuffix(first)
-        if first and prefix != name and prefix and all(other.startswith(prefix) for other in named):
+        if first and prefix != name and prefix.endswith(".") and all(other.startswith(prefix) for other in named):
             shorter = {other.removeprefix(prefix): value for other, value in named.items()}
             if shorter.keys() & set(wanted):
                 return shorter

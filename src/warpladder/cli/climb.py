@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,18 +36,29 @@ _OUTPUT = ("out", "overwrite", "progress")
 @net_argument()
 @data_options
 @split_options
-@click.option("--rungs", "rung_names", metavar="A,B,C", help="Rungs and peers to climb; all if not given.")
-@click.option("--peers/--no-peers", default=True, help="Time the programs of others too, if --rungs is not given.")
+@click.option(
+    "--rungs", "rung_names", metavar="A,B,C", help="Rungs and peers to climb; the ladder and --peers if not given."
+)
+@click.option(
+    "--peers",
+    type=click.Choice(("best", "none", "all")),
+    default="best",
+    show_default=True,
+    help="Programs of others that are timed too, if --rungs is not given: of each the strongest variant here in the "
+    "ladder's precision, none, or every variant.",
+)
+@click.option("--no-peers", "peers", flag_value="none", help="As --peers none.")
 @click.option("--repeats", type=int, help="Timed repetitions of each rung; 5 if not given.")
 @click.option(
     "--budget",
     type=float,
-    help="Seconds that one repetition may take; of longer epochs a part is timed. 2 if not given.",
+    help="Seconds that one repetition may take; of longer epochs a part is timed. 1 if not given.",
 )
 @click.option(
     "--quick",
     is_flag=True,
-    help="A first look within a minute: 2 repetitions of half a second, no accuracy, no peak memory.",
+    help="A first look within a minute, from the fastest rung down, peers last: 2 repetitions of half a second, no "
+    "accuracy, no peak memory.",
 )
 @click.option(
     "--kept/--no-kept",
@@ -91,19 +103,28 @@ def climb(
       warpladder climb mlp --data mnist --rungs naive --sweep block_size=64,256
       warpladder climb mlp --data mnist --rungs native --sweep batch_size=64,full
     """
-    from ..timing import ClimbSettings, run_climb
+    from ..ladder import LADDER, PEERS
+    from ..timing import ClimbSettings, contenders, run_climb
+    from ..timing.climb_limit import usual_limit
     from ..train.rung_choice import with_shared
 
-    shared = {name: options.get(name) for name in SHARED}
-    rungs, swept_settings = swept(with_shared(_chosen(rung_names, options["peers"]), shared), sweeps)
+    shared, quick = {name: options.get(name) for name in SHARED}, options["quick"]
+    named = None if rung_names is None else _named(rung_names)
+    rungs, swept_settings = swept(with_shared(named or [*LADDER, *PEERS], shared), sweeps)
     tasks = tasks_of(swept_settings, net_name, options)
-    if rung_names is not None:
+    first = tasks[0].task
+    if named is None:
+        chosen = contenders(first.net, first.config, options["peers"], quick)
+        rungs, _ = swept(with_shared(chosen, shared), sweeps)
+    else:
         check_trained(rungs, tasks)
-    repeats, budget = (2, 0.5) if options["quick"] else (5, 2.0)
+    is_usual = named is None and options["peers"] != "all" and options["repeats"] is options["budget"] is None
+    repeats, budget = (2, 0.5) if quick else (5, 1.0)
     repeats = repeats if options["repeats"] is None else options["repeats"]
     budget = budget if options["budget"] is None else options["budget"]
-    settings = ClimbSettings(None, repeats, budget, options["quick"], options["kept"], _again(ctx))
-    first = tasks[0].task
+    settings = ClimbSettings(
+        None, repeats, budget, quick, options["kept"], _again(ctx), usual_limit() if is_usual else math.inf
+    )
     with stoppable(), folder(out, f"{first.net.name}-{first.data.name}", overwrite) as place:
         record = ClimbRecord(place, tuple(each.heading for each in tasks))
         try:
@@ -119,12 +140,9 @@ def climb(
     return 1 if statuses & {"failed", "refused", "unjudged"} else 0
 
 
-def _chosen(names: str | None, peers: bool) -> list[Rung]:
-    from ..ladder import LADDER, PEERS
+def _named(names: str) -> list[Rung]:
     from ..timing.foreign.rung import find
 
-    if names is None:
-        return [*LADDER, *(PEERS if peers else ())]
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if not wanted:
         raise click.UsageError(

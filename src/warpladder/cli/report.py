@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import ResultsError
-from .shared.files import check_place
+from .shared.files import check_place, write
 from .shared.options import out_option, overwrite_option
 
 if TYPE_CHECKING:
@@ -24,22 +24,65 @@ if TYPE_CHECKING:
     "files", metavar="RESULTS.json [MORE.json]...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @out_option("FILE", "Where the page goes; report.html next to the first file if not given.", "-o")
+@click.option(
+    "--csv",
+    "csv_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the climbs as CSV too, a row for each rung of each.",
+)
 @overwrite_option
-def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
+def report(files: tuple[Path, ...], out: Path | None, csv_file: Path | None, overwrite: bool) -> None:
     """Make the page of a climb, or of a reproduced report, from its stored results: one file, which needs no network.
 
     Several results are compared with the first: two machines, two commits, two students. What changed by more than the
-    noise of the repetitions is marked. Profiles, as 'warpladder profile --out' writes them, may stand among the files:
-    they show where the time goes. Several reproductions of one report, as 'warpladder reproduce' writes them, stand
-    next to each other, figure by figure.
+    noise of the repetitions is marked. More than four are ranked in a table that can be sorted. Profiles, as
+    'warpladder profile --out' writes them, may stand among the files: they show where the time goes. Several
+    reproductions of one report, as 'warpladder reproduce' writes them, stand next to each other, figure by figure.
 
     \b
     Examples:
       warpladder report runs/NET-D-TIME/results.json -o report.html
       warpladder report before/results.json after/results.json -o compared.html
       warpladder report results.json profile.json -o report.html
+      warpladder report class/*/results.json -o class.html --csv class.csv
       warpladder report h100/s1/results.json h200/s1/results.json -o s1.html
     """
+    climbs, reproductions, profiles = _sorted(files)
+    if reproductions and (other := next(iter([*climbs, *profiles]), None)):
+        kind = "climb" if other in climbs else "profile"
+        one = next(iter(reproductions))
+        raise ResultsError(
+            f"{other}: is a {kind}, and {one} is a reproduced report: make a page of each kind by itself"
+        )
+    if not climbs and not reproductions:
+        raise ResultsError(
+            f"{files[0]}: is a profile, and a page wants a results file too, as 'warpladder climb' writes it"
+        )
+    place = out or next(iter(reproductions or climbs)).with_name("report.html")
+    check_place(place, overwrite, *files)
+    if csv_file is not None:
+        if reproductions:
+            raise ResultsError(
+                f"--csv is for climbs, and {next(iter(reproductions))} is a reproduced report: leave it out"
+            )
+        check_place(csv_file, overwrite, place, *files)
+    if reproductions:
+        _side_by_side(reproductions, place)
+    else:
+        from ..report.page import write_page
+
+        write_page(list(climbs.values()), place, _labels(list(climbs)), list(profiles.values()))
+    if csv_file is not None:
+        from ..report.ranking import as_csv
+
+        write(csv_file, as_csv(list(climbs.values()), _labels(list(climbs))).encode())
+        click.echo(f"As CSV: {csv_file}")
+    click.echo(f"Open this: {place}")
+
+
+def _sorted(files: tuple[Path, ...]) -> tuple[dict[Path, Results], dict[Path, Reproduction], dict[Path, Profile]]:
+    """Files by what they hold: climbs, reproductions and profiles."""
     from ..appendix.reproduce.results import Reproduction
     from ..results.profiled import Profile
 
@@ -56,25 +99,7 @@ def report(files: tuple[Path, ...], out: Path | None, overwrite: bool) -> None:
             reproductions[file] = found
         else:
             climbs[file] = found
-    if reproductions and (other := next(iter([*climbs, *profiles]), None)):
-        kind = "climb" if other in climbs else "profile"
-        one = next(iter(reproductions))
-        raise ResultsError(
-            f"{other}: is a {kind}, and {one} is a reproduced report: make a page of each kind by itself"
-        )
-    if not climbs and not reproductions:
-        raise ResultsError(
-            f"{files[0]}: is a profile, and a page wants a results file too, as 'warpladder climb' writes it"
-        )
-    place = out or next(iter(reproductions or climbs)).with_name("report.html")
-    check_place(place, overwrite, *files)
-    if reproductions:
-        _side_by_side(reproductions, place)
-    else:
-        from ..report.page import write_page
-
-        write_page(list(climbs.values()), place, _labels(list(climbs)), list(profiles.values()))
-    click.echo(f"Open this: {place}")
+    return climbs, reproductions, profiles
 
 
 def _side_by_side(found: dict[Path, Reproduction], place: Path) -> None:

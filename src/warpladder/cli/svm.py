@@ -164,7 +164,7 @@ def _gamma(text: str) -> float | str:
     try:
         return text if text == "scale" else float(text)
     except ValueError:
-        raise ConfigError(f"--gamma wants a number above 0 or 'scale', got {text!r:.40}") from None
+        raise ConfigError(f"--gamma wants a number above 0 or 'scale', got {text!r}") from None
 
 
 def _bytes(memory: float | None) -> int | None:

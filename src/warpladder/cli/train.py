@@ -112,14 +112,14 @@ def train(
     run = resolve(request)
     if resume is None:
         report_defaults(net_name, run.config, options)
-    if run.advice is not None:
-        warnings.warn(f"{run.data.name}: {run.advice}", stacklevel=1)
+    for sentence in run.advice:
+        warnings.warn(sentence, stacklevel=1)
     keep_epochs = options["keep_epochs"]
     seconds = None if options["checkpoint"] or keep_epochs else SECONDS
     say = None if progress is False else partial(click.echo, err=True)
     with event_log(log_dir) as each_epoch, _place(ctx, run) as place, compiling.announced(say):
-        saving = Saving(place, options["checkpoint_every"], seconds, keep_epochs, options["overwrite"])
-        saving.check(resume)
+        saving = Saving(place, options["checkpoint_every"], seconds, keep_epochs, options["overwrite"], resume)
+        saving.check()
         if run.reason.startswith("auto"):
             click.echo(f"Rung: {run.rung.name}, by {run.reason}")
         try:

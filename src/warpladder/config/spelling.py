@@ -8,14 +8,15 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from ..errors import ConfigError
+from ..errors.arguments import shown
 from ..optimizers import Optimizer
 from ..optimizers.schedules import Schedule
 from . import TrainConfig, check_names, named
 
 Kind = TypeVar("Kind", Optimizer, Schedule)
 
-#: Names that stand for others.
-SHORTER = {"step": "stepdecay"}
+#: Former names of schedules, which are still read.
+FORMER = {"step": "stepdecay"}
 
 #: Settings of optimizers that have an option of the command line of their own.
 OWN = ("learning_rate", "momentum", "nesterov", "weight_decay")
@@ -52,18 +53,17 @@ def read(kind: type[Kind], text: str, base: Kind, settings: Mapping[str, Any] | 
     what = kind.__name__.lower()
     form = "adam:betas=0.9+0.99:eps=1e-7" if kind is Optimizer else "cosine:warmup=1:least=1e-5"
     there: Mapping[str, type[Kind]] = kind.known
-    found = there.get(SHORTER.get(name.lower(), name.lower()))
+    found = there.get(FORMER.get(name.lower(), name.lower()))
     if found is None:
-        known = [*there, *(SHORTER if kind is Schedule else ())]
-        near = get_close_matches(name.lower(), known, 2)
+        near = get_close_matches(name.lower(), there, 2)
         meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise ConfigError(f"there is no {what} {name!r:.60}: {meant}there are {', '.join(sorted(there))}")
+        raise ConfigError(f"there is no {what} {shown(name)}: {meant}there are {', '.join(sorted(there))}")
     values = dict(settings or {})
     for each in parts:
         setting, equals, value = each.partition("=")
         setting = setting.strip().replace("-", "_")
         if not equals or not value:
-            raise ConfigError(f"settings of the {what} are written as in '{form}', got {each!r:.40}")
+            raise ConfigError(f"settings of the {what} are written as in '{form}', got {shown(each)}")
         if setting in values:
             raise ConfigError(f"{setting} of the {what} is given twice")
         values[setting] = _value(value.strip())

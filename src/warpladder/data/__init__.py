@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ..errors import DataError
+from ..errors.arguments import called_by_name, shown
 from . import cifar10, csv, digits, mnist
 from .arrays import arrays
 from .csv import write_submission
@@ -33,6 +34,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@called_by_name
 def load(
     name: str,
     *,
@@ -76,11 +78,11 @@ def load(
     DataError
         Files are missing, damaged or of the wrong kind. The message is one line and names the remedy.
     """
-    if is_table(os.fspath(name)):
+    if is_table(str(name)):
         if data_dir is not None or shape is not None or standardize:
             raise DataError(f"{name}: a table is loaded by its path alone: leave out data_dir, shape and standardize")
         return table(name, label, validation=validation or None, limit=limit, seed=seed)
-    if os.fspath(name).lower().endswith(".npz") or os.path.isdir(name):
+    if str(name).lower().endswith(".npz") or os.path.isdir(str(name)):
         if data_dir is not None or shape is not None or label is not None:
             raise DataError(f"{name}: is loaded by its path alone: leave out data_dir, shape and label")
         found = read_npz(name) if os.path.isfile(name) else read_folder(name, seed)
@@ -91,9 +93,9 @@ def load(
         meant = f": did you mean {' or '.join(map(repr, near))}?" if near else ""
         if os.path.isfile(f"{name}.py"):
             meant = f": did you mean the file, ./{name}.py?"
-        raise DataError(f"there is no data set {str(name)[:40]!r}{meant}; there are {', '.join(NAMES)}")
+        raise DataError(f"there is no data set {shown(name)}{meant}; there are {', '.join(NAMES)}")
     if shape is not None and not (isinstance(shape, (tuple, list)) and all(isinstance(side, int) for side in shape)):
-        raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shape!r:.40}")
+        raise DataError(f"{name}: shape wants whole numbers such as (3, 32, 32), got {shown(shape)}")
     if shape is not None and not source.takes_shape:
         raise DataError(f"{name}: the shape of its samples is known, so none can be stated")
     if label is not None and not source.takes_shape:
@@ -113,6 +115,7 @@ def label_names(dataset: Dataset) -> tuple[str, ...]:
     return tuple(map(str, dataset.class_names)) or (() if source is None else source.label_names)
 
 
+@called_by_name
 def download(name: str, data_dir: str | os.PathLike[str] | None = None, *, progress: bool = True) -> list[Path]:
     """Download the missing and damaged files of a data set, for use without a network. Every checksum is verified.
 

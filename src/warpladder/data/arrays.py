@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..errors.arguments import called_by_name
 from .convert import check_finite, looks_nhwc, to_numbers
 from .dataset import Dataset
 from .labels import numbered_parts
 from .standard import Standard
 
 
+@called_by_name
 def arrays(
     train_x: Any,
     train_y: Any,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import DataError
+from ..errors.arguments import shown
 from ..files.python import call, run_file
 from .dataset import Dataset
 from .fetch import Remote
@@ -82,7 +83,7 @@ def read_source(path: str | os.PathLike[str], taken: Collection[str]) -> Source:
     if not isinstance(found, Source):
         raise DataError(f"{name}: SOURCE wants to be a warpladder.data.Source, got {type(found).__name__}")
     if not isinstance(found.name, str) or not re.fullmatch(r"[\w.-]{1,40}", found.name):
-        raise DataError(f"{name}: SOURCE: name wants letters, digits, - and _, at most 40, got {found.name!r:.80}")
+        raise DataError(f"{name}: SOURCE: name wants letters, digits, - and _, at most 40, got {shown(found.name)}")
     if found.name in taken:
         raise DataError(
             f"{name}: SOURCE: the name {found.name!r} is that of a data set which 'warpladder data' shows: "

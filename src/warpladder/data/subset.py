@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import DataError
+from ..errors.arguments import shown
 from .dataset import Dataset
 
 SHARES = (0.2, 0.1)  # of the rows: test part, validation part
@@ -22,11 +23,11 @@ def split(dataset: Dataset, *, limit: int | None = None, validation: int = 0, se
         There are too few rows, or the seed is not a 32-bit number from 0.
     """
     if not isinstance(dataset, Dataset):
-        raise DataError(f"split wants a Dataset, got {dataset!r:.40}")
+        raise DataError(f"split wants a Dataset, got {shown(dataset)}")
     rows = len(dataset.train_x)
     for what, given in (("limit", limit), ("validation", validation), ("seed", seed)):
         if not isinstance(given, (int, np.integer)) and not (given is None and what == "limit"):
-            raise DataError(f"{dataset.name}: {what} wants a whole number, got {given!r:.40}")
+            raise DataError(f"{dataset.name}: {what} wants a whole number, got {shown(given)}")
     if not 0 <= seed < 2**32:
         raise DataError(f"{dataset.name}: seed must be 0 to 2^32 - 1, got {seed}")
     for what, number, least in (("limit", limit, 1), ("validation", validation, 0)):

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from difflib import get_close_matches
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from . import ArgumentError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class ByName(type):
@@ -36,8 +42,8 @@ class ByName(type):
             if len(places) > len(by_place):
                 given = ", ".join(
                     [
-                        *(f"{value!r:.40}" for value in places),
-                        *(f"{name}={value!r:.40}" for name, value in settings.items()),
+                        *(f"{shown(value)}" for value in places),
+                        *(f"{name}={shown(value)}" for name, value in settings.items()),
                     ]
                 )
                 takes = f"takes {', '.join(known)} by name" if known else "has no settings"
@@ -66,7 +72,59 @@ def wanted(name: str, value: Any, kind: type | tuple[type, ...], form: str) -> N
 def kind_of(value: Any) -> str:
     """Value in a few words: itself if it is short, else its type."""
     if isinstance(value, (str, int, float, type(None))):
-        return f"{value!r:.40}"
+        return shown(value)
     if isinstance(value, type):
-        return f"the class {value.__name__!r:.60}"
-    return f"an object of type {type(value).__name__!r:.60}"
+        return f"the class {shown(value.__name__)}"
+    return f"an object of type {shown(type(value).__name__)}"
+
+
+#: Letters of a value, and names of a list, that a message has at most.
+LETTERS, NAMES = 120, 12
+
+
+def shown(value: Any) -> str:
+    """Value as a message shows it: whole, or the beginning of a long one with dots at its end."""
+    text = repr(value)
+    return text if len(text) <= LETTERS else f"{text[:LETTERS]}..."
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Names with commas between them, each whole; of many the first, and how many more there are."""
+    every = list(map(str, names))
+    more = f" and {len(every) - NAMES:,} more" if len(every) > NAMES + 1 else ""
+    return ", ".join(every[:NAMES] if more else every) + more
+
+
+def called_by_name(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a public function: a call with unknown, missing or too many arguments raises `ArgumentError`, one
+    sentence, in place of Python's TypeError.
+    """
+    signature = inspect.signature(function)
+    takes = [name for name in signature.parameters if name not in ("self", "cls")]
+
+    @wraps(function)
+    def checked(*places: P.args, **names: P.kwargs) -> T:
+        try:
+            signature.bind(*places, **names)
+        except TypeError as error:
+            name = function.__name__
+            reason = str(error)
+            if unknown := [each for each in names if each not in signature.parameters]:
+                near = [] if unknown[0] in _SETTINGS else get_close_matches(unknown[0], takes, 1)
+                meant = f": did you mean {near[0]}?" if near else _SETTINGS.get(unknown[0], "")
+                reason = f"{name} has no argument {listed(unknown)}{meant}"
+            elif reason.startswith("too many"):
+                reason = f"{name} was given too many arguments by place: write their names"
+            else:
+                reason = f"{name}: {reason}"
+            raise ArgumentError(f"{reason}; it takes {', '.join(takes)}") from None
+        return function(*places, **names)
+
+    return checked
+
+
+#: Hints for arguments that belong elsewhere.
+_SETTINGS = dict.fromkeys(
+    ("epochs", "batch_size", "learning_rate", "lr", "seed", "optimizer", "schedule", "momentum", "shuffle"),
+    ", which is a setting of wl.TrainConfig(...)",
+)

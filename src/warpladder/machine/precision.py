@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..errors.arguments import shown
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -34,7 +36,7 @@ class Precision:
     def summing(self, sums: str) -> Precision:
         """This precision with batch gradients added in float64 if sums is "fp64", in its own format if it is "fp32"."""
         if sums not in SUMS:
-            raise ValueError(f"sums wants one of {', '.join(SUMS)}, got {sums!r:.80}")
+            raise ValueError(f"sums wants one of {', '.join(SUMS)}, got {shown(sums)}")
         return replace(self, wide=sums == "fp64" and self.element != "float64")
 
     @property
@@ -68,5 +70,5 @@ def named(name: str | Precision) -> Precision:
         return name
     known = PRECISIONS.get(ALSO.get(name, name)) if isinstance(name, str) else None
     if known is None:
-        raise ValueError(f"precision wants one of {', '.join(PRECISIONS)}, got {name!r:.80}")
+        raise ValueError(f"precision wants one of {', '.join(PRECISIONS)}, got {shown(name)}")
     return known

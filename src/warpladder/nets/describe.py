@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..errors import NetError
+from ..errors.arguments import listed, shown
 from ..files.python import OURS, home
 from . import CrossEntropyLoss, Layer, MSELoss, Net
 
@@ -31,7 +32,7 @@ def net_from_json(value: Any) -> Net:
     if not isinstance(name, str) or not isinstance(in_shape, list) or not isinstance(layers, list):
         raise NetError("a net's description wants a name, and lists for in_shape and layers")
     if not isinstance(loss, str) or loss not in LOSSES:
-        raise NetError(f"there is no loss {loss!r:.80}; there are {', '.join(LOSSES)}")
+        raise NetError(f"there is no loss {shown(loss)}; there are {', '.join(LOSSES)}")
     return Net(name, tuple(in_shape), tuple(map(_layer, range(len(layers)), layers)), LOSSES[loss]())
 
 
@@ -48,9 +49,9 @@ def _layer(index: int, value: Any) -> Layer:
             "import that first, or name the Python file of the net, as --net FILE.py"
         )
     if not isinstance(kind, str) or kind not in Layer.known:
-        raise NetError(f"layer {index}: there is no layer type {kind!r:.80}; there are {', '.join(Layer.known)}")
+        raise NetError(f"layer {index}: there is no layer type {shown(kind)}; there are {', '.join(Layer.known)}")
     arguments = {key: argument for key, argument in value.items() if key not in ("type", "from")}
     try:
         return Layer.known[kind](**arguments)
     except TypeError:
-        raise NetError(f"layer {index}: {kind} does not take {', '.join(arguments) or 'nothing'!r:.80}") from None
+        raise NetError(f"layer {index}: {kind} does not take {(listed(arguments) or 'nothing')!r}") from None

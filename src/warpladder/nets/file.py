@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import NetError
+from ..errors.arguments import called_by_name, shown
 from ..files.python import call, run_file
 from . import ZOO, Layer, Loss, Net, Shape, is_named
 from .describe import LOSSES
@@ -27,6 +28,7 @@ MOST = 10**12
 _INFERRED = ("in_channels", "in_features", "num_features")
 
 
+@called_by_name
 def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classes: int = 10) -> Net:
     """Read a net from a file.
 
@@ -62,7 +64,7 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
         )
     if not re.fullmatch(r"\w[\w .+-]{0,79}", net.name):
         raise NetError(
-            f"{name}: the name {net.name!r:.80} will not do, since files are called after it: "
+            f"{name}: the name {shown(net.name)} will not do, since files are called after it: "
             "take letters, digits, - and _"
         )
     if any(make.__name__ == net.name for make in ZOO) and not is_named(net):
@@ -95,13 +97,13 @@ def net_of(table: dict[str, Any], stem: str, in_shape: Shape | None = None) -> N
     _only_known(table, ("name", "in_shape", "loss", "layers"), "a net has no {!r}")
     label = table.get("name", stem)
     if not isinstance(label, str):
-        raise NetError(f"name wants text in quotes, got {label!r:.80}")
+        raise NetError(f"name wants text in quotes, got {shown(label)}")
     if "in_shape" in table:
         stated = table["in_shape"]
         if not isinstance(stated, list) or not all(
             isinstance(size, int) and not isinstance(size, bool) for size in stated
         ):
-            raise NetError(f"in_shape wants a list of whole numbers, as [1, 28, 28], got {stated!r:.80}")
+            raise NetError(f"in_shape wants a list of whole numbers, as [1, 28, 28], got {shown(stated)}")
         in_shape = tuple(stated)
     if in_shape is None:
         raise NetError(
@@ -124,7 +126,7 @@ def _loss(table: dict[str, Any]) -> Loss:
         )
     kind = table["loss"]
     if not isinstance(kind, str) or kind not in LOSSES:
-        raise NetError(f"there is no loss {kind!r:.80}{_meant(kind, LOSSES)}: there are {', '.join(LOSSES)}")
+        raise NetError(f"there is no loss {shown(kind)}{_meant(kind, LOSSES)}: there are {', '.join(LOSSES)}")
     return LOSSES[kind]()
 
 
@@ -136,7 +138,7 @@ def _layer(index: int, table: Any) -> Layer:
         raise NetError(f'layer {index}: has no type: add, for example, type = "Linear"')
     if not isinstance(kind, str) or kind not in Layer.known:
         raise NetError(
-            f"layer {index}: there is no layer {kind!r:.80}{_meant(kind, Layer.known)}: "
+            f"layer {index}: there is no layer {shown(kind)}{_meant(kind, Layer.known)}: "
             f"there are {', '.join(Layer.known)}"
         )
     settings = {key: value for key, value in table.items() if key != "type"}
@@ -180,7 +182,7 @@ def _from_python(path: str | os.PathLike[str], in_shape: Shape | None, classes: 
         arguments = (in_shape, classes)[: _arguments(made)]
         made = call(module, name, NetError, partial(made, *arguments))
     if not isinstance(made, Net):
-        what = "None: does it return the net?" if made is None else f"{made!r:.60} of type {type(made).__name__}"
+        what = "None: does it return the net?" if made is None else f"{shown(made)} of type {type(made).__name__}"
         raise NetError(
             f"{name}: {key} wants to be a warpladder.Net or a function of in_shape that returns one, not {what}"
         )

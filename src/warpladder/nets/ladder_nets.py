@@ -6,15 +6,18 @@ import os
 from collections.abc import Callable
 
 from ..errors import NetError
+from ..errors.arguments import called_by_name, shown
 from .layers import Conv2d, Flatten, Linear, MaxPool2d, ReLU, Shape, Upsample2d
 from .net import CrossEntropyLoss, MSELoss, Net
 
 
+@called_by_name
 def softmax(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S5's softmax regression; 7,850 parameters on 28x28 images."""
     return Net("softmax", in_shape, (Flatten(), Linear(out_features=classes)), CrossEntropyLoss())
 
 
+@called_by_name
 def mlp(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S2's perceptron with 256 hidden units; 203,530 parameters on 28x28 images."""
     return Net(
@@ -22,6 +25,7 @@ def mlp(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     )
 
 
+@called_by_name
 def mlp10(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S3's perceptron with 10 hidden units; 7,960 parameters on 28x28 images."""
     return Net(
@@ -32,6 +36,7 @@ def mlp10(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     )
 
 
+@called_by_name
 def cnn(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S1's convolutional net; 50,890 parameters on 28x28 images."""
     layers = (
@@ -41,6 +46,7 @@ def cnn(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     return Net("cnn", in_shape, layers, CrossEntropyLoss())
 
 
+@called_by_name
 def autoencoder(in_shape: Shape = (3, 32, 32)) -> Net:
     """S4's convolutional autoencoder; 751,875 parameters on 3x32x32 images. Height and width must be multiples of 4."""
     if len(in_shape) == 3 and (in_shape[1] % 4 or in_shape[2] % 4):
@@ -60,7 +66,7 @@ def named(name: str, in_shape: Shape, classes: int = 10) -> Net:
     if name == autoencoder.__name__:
         return autoencoder(in_shape)
     if name not in CLASSIFIERS:
-        raise NetError(f"there is no net {name!r:.40}; there are {', '.join(make.__name__ for make in ZOO)}")
+        raise NetError(f"there is no net {shown(name)}; there are {', '.join(make.__name__ for make in ZOO)}")
     return CLASSIFIERS[name](in_shape, classes)
 
 

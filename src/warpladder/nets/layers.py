@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from ..errors import NetError
-from ..errors.arguments import ByName
+from ..errors.arguments import ByName, shown
 
 #: Shape of one sample: (channels, height, width) of an image, (features,) of a flat vector.
 Shape = tuple[int, ...]
@@ -52,7 +52,7 @@ class Layer(metaclass=ByName):
         for field in fields(self):  # type: ignore[arg-type]
             value, kind = getattr(self, field.name), str(getattr(field.type, "__name__", field.type))
             least = 0 if field.name == "padding" else 1
-            wrong = f"{type(self).__name__}({field.name}={value!r:.40}): wants"
+            wrong = f"{type(self).__name__}({field.name}={shown(value)}): wants"
             if value is None and "None" in kind:
                 continue
             if kind.startswith("int") and (isinstance(value, bool) or not isinstance(value, int) or value < least):

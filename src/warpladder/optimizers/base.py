@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import ConfigError
-from ..errors.arguments import ByName
+from ..errors.arguments import ByName, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,9 +49,9 @@ class Optimizer(metaclass=ByName):
                     or not isinstance(value, (int, float))
                     or not (math.isfinite(value) and value >= 0)
                 ):
-                    raise ConfigError(f"{field.name} wants a finite number of at least 0, got {value!r:.40}")
+                    raise ConfigError(f"{field.name} wants a finite number of at least 0, got {shown(value)}")
             elif field.type == "bool" and not isinstance(value, bool):
-                raise ConfigError(f"{field.name} wants True or False, got {value!r:.40}")
+                raise ConfigError(f"{field.name} wants True or False, got {shown(value)}")
         self.check()
 
     def check(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import ConfigError
-from ..errors.arguments import ByName
+from ..errors.arguments import ByName, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ class Schedule(metaclass=ByName):
                 or not isinstance(value, (int, float))
                 or not (math.isfinite(value) and value >= 0)
             ):
-                raise ConfigError(f"{field.name} wants a finite number of at least 0, got {value!r:.40}")
+                raise ConfigError(f"{field.name} wants a finite number of at least 0, got {shown(value)}")
         self.check()
 
     def check(self) -> None:

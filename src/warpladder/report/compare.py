@@ -1,5 +1,5 @@
-"""Comparison of climbs: two machines, two commits, two students. What changed by more than the noise of the
-repetitions is marked.
+"""Comparison of a few climbs: two machines, two commits, two students. A change beyond the noise of the repetitions is
+marked.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def comparison(climbs: Sequence[Results], labels: Sequence[str], pictures: bool)
             "commit may differ by more, since machines warm up and share."
         )
         out += note(text) + table("Times in each climb", heads, rows)
-    return out + _differences(climbs, labels)
+    return f"{out}<h3>What differs</h3>{differences(climbs, labels)}"
 
 
 def change(first: Results, base: RungResult | None, other: Results, rung: RungResult | None) -> tuple[str, bool]:
@@ -94,11 +94,7 @@ def _find(climb: Results, name: str) -> RungResult | None:
 
 
 def _time(rung: RungResult | None) -> str:
-    if rung is None:
-        return "not climbed"
-    if rung.timing is None:
-        return escape(words.STATUS.get(rung.status, ""))
-    return escape(words.seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled)
+    return "not climbed" if rung is None else escape(words.epoch_time(rung))
 
 
 def _warnings(climbs: Sequence[Results], labels: Sequence[str]) -> list[str]:
@@ -123,19 +119,24 @@ def _warnings(climbs: Sequence[Results], labels: Sequence[str]) -> list[str]:
     return out
 
 
-def _differences(climbs: Sequence[Results], labels: Sequence[str]) -> str:
-    """Facts of machine, packages and outcome that are not the same everywhere."""
+def differences(climbs: Sequence[Results], labels: Sequence[str]) -> str:
+    """Facts of machine, packages and outcome that are not the same everywhere: a row for each climb if they are many,
+    else a row for each fact.
+    """
     facts = [_facts(climb) for climb in climbs]
-    rows = []
-    for name in dict.fromkeys(name for each in facts for name in each):
-        values = [each.get(name, "-") for each in facts]
-        if len(set(values)) > 1:
-            rows.append(("", [escape(name), *map(escape, values)]))
-    if not rows:
+    names = [
+        name
+        for name in dict.fromkeys(name for each in facts for name in each)
+        if len({each.get(name, "-") for each in facts}) > 1
+    ]
+    if not names:
         return note("Machine, packages and outcome are the same in all of them.")
-    return "<h3>What differs</h3>" + table(
-        "What differs", ["", *map(escape, labels)], rows, tuple(range(len(labels) + 1))
-    )
+    cells = [[escape(each.get(name, "-")) for each in facts] for name in names]
+    heads, rows = list(map(escape, labels)), [[escape(name), *row] for name, row in zip(names, cells, strict=True)]
+    if len(climbs) > len(names):
+        heads = list(map(escape, names))
+        rows = [[escape(label), *row] for label, *row in zip(labels, *cells, strict=True)]
+    return table("What differs", ["", *heads], [("", row) for row in rows], tuple(range(len(heads) + 1)))
 
 
 def _facts(results: Results) -> dict[str, str]:

@@ -76,6 +76,4 @@ def kind(results: Results, rung: RungResult) -> str:
     """The class of a rung's rows: how they look."""
     if rung.timing is None:
         return "none" if rung.status == "missing" else "bad"
-    return (
-        "fastest" if rung is results.fastest(peers=True) and not results.disturbed else "peer" if rung.peer else "rung"
-    )
+    return "fastest" if rung is results.leader else "peer" if rung.peer else "rung"

@@ -10,12 +10,16 @@ from ..files.atomic import write_atomically
 from ..results import Results
 from ..results.profiled import Profile
 from ..results.sweep import Sweep
-from ..results.text import words
+from ..results.text import notes, words
 from ..results.text.sweep import rows, score_name
 from . import code, sections
-from .compare import comparison
+from .compare import comparison, differences
 from .html import table
+from .ranking import ranking
 from .style import STYLE
+
+#: Climbs that a page shows whole; more of them are ranked in one table, which keeps the page below a megabyte.
+WHOLE = 4
 
 
 def write_page(
@@ -34,33 +38,38 @@ def page(
     profiles: Sequence[Profile] = (),
     pictures: bool = True,
 ) -> str:
-    """The page's text.
+    """Text of the page.
 
     Parameters
     ----------
     results : Results or sequence of Results
-        One climb, or several that are compared with the first.
+        One climb, several that are compared with the first, or more than `WHOLE`, which are ranked.
     labels : sequence of str
-        What several climbs are called, each by its own name.
+        Names of several climbs.
     profiles : sequence of Profile
-        Of rungs of these climbs: each stands with the first climb of its net that timed its rung, or else with the
-        first.
+        Profiles of rungs of these climbs: each stands with the first climb of its net that timed its rung, or else with
+        the first.
     pictures : bool
-        Whether there are pictures, which take the longest.
+        False leaves out pictures, which take the longest.
     """
     climbs = [results] if isinstance(results, Results) else list(results)
     titles = [_title(climb) for climb in climbs]
     if len(climbs) == 1:
         return document(titles[0], f"warpladder climb, {_when(climbs[0])}", _sections(climbs, [""], profiles, pictures))
     labels = list(labels) or [f"climb {at}" for at in range(1, len(climbs) + 1)]
+    kinds = " and ".join(dict.fromkeys(titles))
+    if len(climbs) > WHOLE:
+        made = [
+            ("compare", "Comparison", ranking(climbs, labels)),
+            ("differ", "What differs", differences(climbs, labels)),
+        ]
+        return document(f"{kinds}: {len(climbs)} climbs", "warpladder, climbs ranked", made)
     named = [f"{label}: {title}" for label, title in zip(labels, titles, strict=True)]
     made = [
         ("compare", "Comparison", comparison(climbs, labels, pictures)),
         *_sections(climbs, labels, profiles, pictures, named),
     ]
-    return document(
-        f"{' and '.join(dict.fromkeys(titles))}: {len(climbs)} climbs", "warpladder, climbs next to each other", made
-    )
+    return document(f"{kinds}: {len(climbs)} climbs", "warpladder, climbs next to each other", made)
 
 
 def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
@@ -165,7 +174,7 @@ def _when(results: Results) -> str:
 
 def _head(results: Results, name: str, pictures: bool) -> str:
     """What comes first: what must be known, which is fastest, the picture and the table."""
-    warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in words.warnings(results))
+    warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in notes.warnings(results))
     conclusion = f'<p class="conclusion">{escape(words.conclusion(results))}</p>'
     return f"{warnings}{conclusion}{sections.picture(results, name, pictures)}{sections.climb(results)}"
 

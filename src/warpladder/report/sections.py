@@ -7,47 +7,45 @@ from html import escape
 
 from ..results import Gpu, Results
 from ..results.profiled import Profile
-from ..results.text import words
+from ..results.text import notes, words
 from .figures import bars, curves, ladder, roofline
 from .html import SCORES, kind, note, pairs, plot, rung_name, table
 
 
 def climb(results: Results) -> str:
     """The table of all rungs, and the remarks below it."""
-    rows = []
+    rows, with_gains = [], not results.emulated
     for rung in words.shown(results):
-        figures = [words.STATUS.get(rung.status, ""), "", ""]
+        figures = [words.epoch_time(rung), "", ""]
         if rung.timing is not None:
-            time = words.seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
-            figures = [time, f"{100 * rung.timing.spread:.1f} %", words.count(rung.timing.samples_per_second)]
+            figures[1:] = [f"{100 * rung.timing.spread:.1f} %", words.count(rung.timing.samples_per_second)]
         share = results.share(rung)
-        figures += [
-            words.times(results.over_first(rung)),
-            words.times(results.over_below(rung)),
-            "" if share is None else words.percent(share),
-        ]
-        figures += [
-            words.error(rung),
-            words.score(rung),
-            f"{words.megabytes(rung.peak_rss_bytes)} MB" if rung.peak_rss_bytes else "",
-        ]
+        gains = [words.times(results.over_first(rung)), words.times(results.over_below(rung))] * with_gains
+        figures += [*gains, "" if share is None else words.percent(share), words.error(rung), words.score(rung)]
+        figures.append(f"{words.megabytes(rung.peak_rss_bytes)} MB" if rung.peak_rss_bytes else "")
         which = kind(results, rung)
         tags = " <i>peer</i>" * rung.peer + " <i>fastest</i>" * (which == "fastest")
-        rows.append((which, [rung_name(rung) + tags, *map(escape, figures), escape(rung.title)]))
-    first = ("rung", "time per epoch", "spread", "images per s", "over first", "over below", "of peak", "error")
-    heads = (*first, SCORES.get(results.net.loss, "test"), "peak memory", "in short")
-    return table("Every rung and peer", heads, rows, (0, 10)) + _remarks(results)
+        tags += ' <i class="bad">disturbed</i>' * results.is_disturbed(rung)
+        rows.append(
+            (which, [rung_name(rung) + tags, *map(escape, figures), escape(rung.precision), escape(rung.title)])
+        )
+    gains = ["over first", "over below"] * with_gains
+    heads = ["rung", "time per epoch", "spread", "images per s", *gains, "of peak", "error"]
+    heads += [SCORES.get(results.net.loss, "test"), "peak memory", "precision", "in short"]
+    scaled = any(rung.timing and rung.timing.scaled for rung in results.rungs)
+    star = note(f"{notes.SCALED}.") if scaled else ""
+    return star + table("Every rung and peer", heads, rows, (0, len(heads) - 2, len(heads) - 1)) + _remarks(results)
 
 
 def _remarks(results: Results) -> str:
-    lines = [f"<li><b>{escape(name)}</b>: {escape(remark)}</li>" for name, remark in words.remarks(results)]
+    lines = [f"<li><b>{escape(name)}</b>: {escape(remark)}</li>" for name, remark in notes.remarks(results)]
     lines.append(
         f"<li>The {SCORES.get(results.net.loss, 'test')} is that after {words.epochs(results.epochs)} "
         "from the initial weights.</li>"
     )
-    absent = words.absent(results)
+    absent = notes.absent(results)
     lines += [f"<li><b>{escape(who)}</b>: {escape(why)}</li>" for who, why in absent]
-    lines += [f"<li>{escape(words.LISTED)}</li>"] * bool(absent)
+    lines += [f"<li>{escape(notes.LISTED)}</li>"] * bool(absent)
     return f'<ul class="remarks">{"".join(lines)}</ul>'
 
 
@@ -58,13 +56,10 @@ def picture(results: Results, name: str, pictures: bool) -> str:
     units = {words.unit_name(results, rung): results.peak(rung) for rung in results.timed()}
     peaks = ", ".join(f"{words.three(peak / 1e9)} GFLOP/s for {unit}" for unit, peak in units.items() if peak)
     caption = (
-        f"Median of {results.repeats} repetition{'s' * (results.repeats != 1)}; dots are the "
-        "repetitions; the scale is logarithmic; hatched bars are "
-        "peers. A bar begins at the floor: what the net's "
-        f"{words.three(results.net.train_flops * results.data.train / 1e9)} GFLOP per epoch would take "
-        "a "
-        f"unit that did nothing but multiply and add: {peaks}. A time below the floor of a rung's own "
-        "arithmetic is refused."
+        f"A mark is the median of {results.repeats} repetition{'s' * (results.repeats != 1)}, the small dots; the "
+        "scale is logarithmic. A tick is the row's floor: what its arithmetic, "
+        f"{words.three(results.net.train_flops * results.data.train / 1e9)} GFLOP an epoch for the net as it stands, "
+        f"would take a unit that did nothing but multiply and add: {peaks}. A time below its floor is refused."
     )
     return (plot(f"{name}-ladder", ladder.alt(results), ladder.ladder(results)) if pictures else "") + note(caption)
 

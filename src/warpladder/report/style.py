@@ -35,6 +35,21 @@ nav a { display: inline-block; padding: .2rem 0; }
 .remarks { padding-left: 1.1rem; overflow-wrap: anywhere; }
 .warning { border-left: .25rem solid var(--bad); background: var(--card); padding: .6rem .9rem; max-width: 52rem;
   overflow-wrap: anywhere; }
+.sorted > input { position: absolute; opacity: 0; }
+.sorted > .by { display: none; }
+.sorted > input:nth-of-type(1):checked ~ .by:nth-of-type(1),
+.sorted > input:nth-of-type(2):checked ~ .by:nth-of-type(2),
+.sorted > input:nth-of-type(3):checked ~ .by:nth-of-type(3),
+.sorted > input:nth-of-type(4):checked ~ .by:nth-of-type(4),
+.sorted > input:nth-of-type(5):checked ~ .by:nth-of-type(5),
+.sorted > input:nth-of-type(6):checked ~ .by:nth-of-type(6),
+.sorted > input:nth-of-type(7):checked ~ .by:nth-of-type(7),
+.sorted > input:nth-of-type(8):checked ~ .by:nth-of-type(8),
+.sorted > input:nth-of-type(9):checked ~ .by:nth-of-type(9),
+.sorted > input:nth-of-type(10):checked ~ .by:nth-of-type(10),
+.sorted > input:nth-of-type(11):checked ~ .by:nth-of-type(11) { display: block; }
+.sorted label { cursor: pointer; text-decoration: underline dotted; }
+.sorted > input:focus-visible ~ .by { outline: 2px solid var(--rung); }
 .scroll { overflow-x: auto; }
 .hint { display: none; margin: 0 0 .3rem; color: var(--soft); font-size: .8rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums;
@@ -53,6 +68,7 @@ tr.none td, tr.none th { color: var(--soft); }
 tr.changed .options b { color: var(--ink); }
 i { color: var(--peer); font-style: normal; font-size: .8rem; }
 tr.fastest i { color: var(--good); }
+tr i.bad { color: var(--bad); }
 dl { display: grid; grid-template-columns: minmax(8rem, auto) 1fr; gap: .25rem 1.25rem; margin: 0; font-size: .9rem; }
 dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }

@@ -32,7 +32,7 @@ def curve(title: str, values: Sequence[float | None], width: int = 72, height: i
     for at, value in points:
         x = round(at * (columns - 1) / (len(values) - 1))
         y = round((high - value) / (high - low) * (height - 1)) if high > low else height - 1
-        rows[y][x] = "*"
+        rows[y][x] = "o"
     labels = [scale[0], *[""] * (height - 2), scale[1]]
     lines = [f"{label:>{left}} |{''.join(row).rstrip()}" for label, row in zip(labels, rows, strict=True)]
     last = str(len(values))

@@ -179,6 +179,12 @@ class Results(ResultsFile):
         if len(set(names)) != len(names):
             raise ResultsError("rungs: two have the same name")
 
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the JSON file, whole or not at all; `ResultsError` if it is there and `overwrite` is False."""
+        if os.path.lexists(path) and not overwrite:
+            raise ResultsError(f"{os.fspath(path)}: is there already: name another file, or insist (overwrite=True)")
+        super().save(path)
+
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
         """As `ResultsFile.from_tree`; a file of several tasks is refused."""
@@ -195,17 +201,19 @@ class Results(ResultsFile):
         return min((r for r in self.timed() if peers or not r.peer), key=_seconds, default=None)
 
     def over_first(self, rung: RungResult) -> float | None:
-        """How many times faster than the first timed rung of the ladder; None where either has no time."""
+        """How many times faster than the first timed rung of the ladder; None where either has no time, and where
+        kernels were emulated.
+        """
         first = next((r for r in self.timed() if not r.peer), None)
-        return _seconds(first) / _seconds(rung) if first and rung.timing else None
+        return _seconds(first) / _seconds(rung) if first and rung.timing and not self.emulated else None
 
     def over_below(self, rung: RungResult) -> float | None:
-        """How many times faster than the nearest timed rung below; None for peers, which stand on no ladder, and for
-        the first.
+        """How many times faster than the nearest timed rung below; None for peers, which stand on no ladder, for the
+        first, and where kernels were emulated.
         """
         ladder = [r for r in self.timed() if not r.peer]
         at = next((i for i, r in enumerate(ladder) if r.name == rung.name), 0)
-        return _seconds(ladder[at - 1]) / _seconds(rung) if at > 0 and not rung.peer else None
+        return _seconds(ladder[at - 1]) / _seconds(rung) if at > 0 and not (rung.peer or self.emulated) else None
 
     def share(self, rung: RungResult) -> float | None:
         """The rung's own FLOPs per second as a share of the peak of the unit that it computes on."""
@@ -222,7 +230,7 @@ class Results(ResultsFile):
         return rung.flops * rung.timing.epoch_samples / rung.floor_seconds
 
     def on_cpu(self, rung: RungResult) -> bool:
-        """Whether the rung's floor is that of the processor's vector units, whose peak the climb measured."""
+        """True if the rung's floor is that of the processor's vector units, whose peak the climb measured."""
         peak = self.peak(rung)
         return peak is None or math.isclose(peak, self.machine.peak(rung.precision), rel_tol=1e-3)
 
@@ -231,10 +239,24 @@ class Results(ResultsFile):
         """Processors that other processes kept busy, on average over the repetitions of the rung that suffered most."""
         return max((rung.timing.disturbance for rung in self.timed() if rung.timing), default=0.0)
 
+    def is_disturbed(self, rung: RungResult) -> bool:
+        """True if other processes used enough of the machine while a rung was timed that its time means little."""
+        return rung.timing is not None and not rung.timing.disturbance <= DISTURBED * self.machine.cores
+
     @property
     def disturbed(self) -> bool:
-        """True if other processes used enough of the machine that times and their ratios mean little."""
-        return not self.disturbance <= DISTURBED * self.machine.cores
+        """True if a rung was disturbed, so that ratios of times mean little."""
+        return any(map(self.is_disturbed, self.rungs))
+
+    @property
+    def emulated(self) -> bool:
+        """True if a rung's CUDA kernels ran on the CPU: their times are not to be compared."""
+        return any("device=emulated" in rung.name.split(":") for rung in self.timed())
+
+    @property
+    def leader(self) -> RungResult | None:
+        """The fastest rung or peer; None where times are not to be compared, in a disturbed or emulated climb."""
+        return None if self.disturbed or self.emulated else self.fastest(peers=True)
 
     def table(self) -> str:
         """The table of the command line as text, as wide as the terminal: a row for each rung, remarks, and which is

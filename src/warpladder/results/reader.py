@@ -28,7 +28,8 @@ def read_json(raw: bytes) -> Any:
     except RecursionError:
         raise ResultsError("is not a results file: it is nested too deeply") from None
     except ValueError as error:  # a constant that JSON does not know, or a whole number of thousands of digits
-        raise ResultsError(f"is not a results file: {' '.join(str(error).split())}") from None
+        reason = "it has a number of thousands of digits" if "digits" in str(error) else " ".join(str(error).split())
+        raise ResultsError(f"is not a results file: {reason}") from None
 
 
 def _no_constant(token: str) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..config import TrainConfig
 from ..errors import RungError
+from ..errors.arguments import shown
 from ..machine.precision import ALSO
 from ..nets import Net
 from ..trainers.base import Trainer
@@ -83,7 +84,7 @@ class Rung:
         for name in options:
             if name not in self.options.names():
                 has = f"it has {', '.join(self.options.names())}" if self.options.names() else "it has none"
-                raise RungError(f"rung {plain.name!r} has no option {str(name)[:40]!r}: {has}")
+                raise RungError(f"rung {plain.name!r} has no option {shown(name)}: {has}")
         try:
             chosen = self.options.but(**options)
         except RungError as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..config import TrainConfig
 from ..errors import RungError
+from ..errors.arguments import shown
 from ..machine.precision import ALSO
 from ..nets import Net
 
@@ -168,8 +169,8 @@ class Options:
             value = kind.meant(getattr(self, name))
             object.__setattr__(self, name, value)
             if value is not None and not kind.holds(value):
-                shown = kind.write(value) if isinstance(value, tuple) else value
-                raise RungError(f"{name} wants {kind.wanted}, got {shown!r:.60}")
+                given = kind.write(value) if isinstance(value, tuple) else value
+                raise RungError(f"{name} wants {kind.wanted}, got {shown(given)}")
 
     @classmethod
     def known(cls) -> Iterator[tuple[str, Kind, str]]:

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from ..config import TrainConfig
 from ..errors import RungError
+from ..errors.arguments import shown
 from ..files.python import call, run_file
 from ..machine.peaks import CORES, TENSOR
 from ..machine.precision import PRECISIONS, SUMS
@@ -75,20 +76,20 @@ def _fault(rung: Rung) -> str | None:
     for field in ("name", "title", "idea"):
         value = getattr(rung, field)
         if not isinstance(value, str) or not value or not value.isprintable():
-            return f"{field} wants a line of text, got {value!r:.80}"
+            return f"{field} wants a line of text, got {shown(value)}"
     if not re.fullmatch(r"[\w.-]{1,40}", rung.name):
-        return f"name wants letters, digits, - and _, at most 40, got {rung.name!r:.80}"
+        return f"name wants letters, digits, - and _, at most 40, got {shown(rung.name)}"
     for field in ("build", "unsupported"):
         if not callable(getattr(rung, field)):
-            return f"{field} wants a function, got {getattr(rung, field)!r:.80}"
+            return f"{field} wants a function, got {shown(getattr(rung, field))}"
     for field, known in (("precision", tuple(PRECISIONS)), ("sums", SUMS), ("unit", (None, CORES, TENSOR))):
         if (value := getattr(rung, field)) not in known:
-            return f"{field} wants one of {', '.join(map(str, known))}, got {value!r:.80}"
+            return f"{field} wants one of {', '.join(map(str, known))}, got {shown(value)}"
     if not isinstance(rung.deviations, tuple) or not all(isinstance(part, str) for part in rung.deviations):
-        return f"deviations wants a tuple of texts, with a comma after a single one, got {rung.deviations!r:.80}"
+        return f"deviations wants a tuple of texts, with a comma after a single one, got {shown(rung.deviations)}"
     if not isinstance(rung.options, Options) or rung.options.chosen():
         return (
             "options wants an object of a class derived from warpladder.ladder.Options with none of them set, "
-            f"as KernelOptions(), got {rung.options!r:.80}"
+            f"as KernelOptions(), got {shown(rung.options)}"
         )
     return None

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ConfigError, RungError
+from ..errors.arguments import called_by_name
 from ..nets import Net
 from ..results import Results
 from ..rungs.base import Rung
 from ..train.request import RunRequest
 from ..train.resolve import ResolvedTask, resolve_task
 from ..train.rung_choice import resolve_rungs
+from .choice import contenders
+from .climb_limit import ClimbLimit
 from .entry import TimedEntry
 from .foreign.process import CALL
 from .foreign.rung import find as find_foreign
@@ -27,10 +30,10 @@ from .repeat_command import repeat_command
 from .schedule import ClimbSchedule, Found, Progress
 from .task import ClimbTask, outsiders
 
-__all__ = ["ClimbSettings", "Found", "Progress", "climb", "run_climb"]
+__all__ = ["ClimbSettings", "Found", "Progress", "climb", "contenders", "run_climb"]
 
-#: Seconds after which a quick climb begins no further rung.
-FIRST_LOOK = 30.0
+#: Seconds of a first look, without the command's start and its page, which take some more: a minute in all.
+FIRST_LOOK = 54.0
 
 #: Seconds that a call of a rung from outside may take in a quick climb.
 QUICK_CALL = 20.0
@@ -38,14 +41,19 @@ QUICK_CALL = 20.0
 
 @dataclass(frozen=True)
 class ClimbSettings:
-    """How a climb measures: the parameters of `climb` of the same names, checked."""
+    """How a climb measures: the parameters of `climb` of the same names, checked.
+
+    seconds : in which it is to end. It makes repetitions fewer, three at least, and leaves out long training for the
+    test accuracy.
+    """
 
     epochs: int | None = None
     repeats: int = 5
-    budget: float = 2.0
+    budget: float = 1.0
     quick: bool = False
     kept: bool = True
     command: str | None = None
+    seconds: float = math.inf
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 0), ("repeats", 1)):
@@ -58,15 +66,16 @@ class ClimbSettings:
             raise ConfigError(f"budget wants seconds above 0, got {self.budget!r}")
 
 
+@called_by_name
 def climb(
     net: Net | str,
     data: Dataset | str,
     config: TrainConfig | None,
-    rungs: Sequence[Rung | str],
+    rungs: Sequence[Rung | str] | None = None,
     *,
     epochs: int | None = None,
     repeats: int = 5,
-    budget: float = 2.0,
+    budget: float = 1.0,
     quick: bool = False,
     kept: bool = True,
     progress: Progress | None = None,
@@ -79,8 +88,9 @@ def climb(
     ----------
     net, data, config
         As in `train`; names too, and None is the net's recipe.
-    rungs : sequence of Rung or str
-        Rungs and peers, in the order of the ladder.
+    rungs : sequence of Rung or str, optional
+        Rungs and peers, in the order of the ladder; the whole ladder and the strongest variant of each peer if not
+        given.
     epochs : int or None
         Epochs of training before the test accuracy is taken; None takes those of the settings.
     repeats : int
@@ -89,7 +99,8 @@ def climb(
         Seconds that one repetition of one rung may take. Of a longer epoch the first steps are timed, and the figures
         are marked as scaled. A rung whose training would take more than 10 budgets has no test accuracy.
     quick : bool
-        Begin no further rung after half a minute, and take neither accuracy nor peak memory.
+        End within a minute: begin with the fastest rung, go down the ladder as far as there is time, then take peers;
+        no accuracy and no peak memory.
     kept : bool
         True takes proofs from earlier climbs of the same code, data, settings and machine.
     progress : callable or None
@@ -114,7 +125,8 @@ def climb(
     task = resolve_task(RunRequest(net, data, config))
     if not isinstance(rungs, (str, Rung)) and isinstance(rungs, Iterable):
         rungs = [find_foreign(rung) if isinstance(rung, str) else rung for rung in rungs]
-    return run_climb(task, resolve_rungs(rungs), settings, progress, found)
+    chosen = contenders(task.net, task.config, quick=quick) if rungs is None else resolve_rungs(rungs)
+    return run_climb(task, chosen, settings, progress, found)
 
 
 def run_climb(
@@ -143,7 +155,7 @@ def run_climb(
     command = settings.command
     if command is None:
         command = repeat_command(task, rungs, quick=quick, standardize=resolved.standardized)
-    first_look = ["a first look: no accuracy, no peak memory, and no rung that could not be begun in time"]
+    first_look = ["a first look: no accuracy, no peak memory, and only what could be begun in time"]
     return ClimbSchedule(
         task,
         [TimedEntry(rung, task) for rung in rungs],
@@ -151,7 +163,8 @@ def run_climb(
         ProofCache(task) if settings.kept else None,
         progress,
         found,
-        last_start=FIRST_LOOK if quick else None,
+        limit=ClimbLimit(min(settings.seconds, FIRST_LOOK) if quick else settings.seconds),
+        is_quick=quick,
         has_memory=not quick,
         notes=first_look if quick else [],
     ).run()

@@ -42,6 +42,7 @@ class TimedEntry:
     and seconds.
     stage : number of parts of the climb that are done.
     passed : verdict of a process of its own.
+    allowance : seconds that training for the test accuracy may take at most.
     sources : source lines by name.
     """
 
@@ -65,6 +66,7 @@ class TimedEntry:
     stage: int = 0
     is_checked: bool = False  # `check_support` has run
     passed: Checked | None = None
+    allowance: float = math.inf
     is_repeated: bool = False
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -186,17 +188,27 @@ class TimedEntry:
     @property
     def is_affordable(self) -> bool:
         """True if the training that the test accuracy still needs is short enough."""
-        return self.training() <= TRAINING * self.task.budget
+        return self.training() <= min(TRAINING * self.task.budget, self.allowance)
 
-    def left(self, proof: float, settle: float) -> float:
-        """Estimated seconds to its end, for `proof` seconds of a proof and `settle` seconds before each repetition."""
+    def left(self, proof: float, settle: float, rounds: int | None = None) -> float:
+        """Estimated seconds to its end.
+
+        proof : seconds of its proof, if there is none yet. settle : seconds before each repetition.
+        rounds : further repetitions; None for all that are left.
+        """
+        rounds = self.task.repeats - len(self.seconds) if rounds is None else rounds
         if self.trainer is None and not self.seconds:
-            return proof + self.task.repeats * (settle + 0.5)
+            return proof + max(1, rounds) * (settle + 0.5)
         repetition = self.per_epoch * self.plan.epochs * self.plan.steps / self.task.steps
         training = self.training() if self.task.is_scored and self.is_affordable else 0.0
         tests = 2 * self.test_pass if self.task.is_scored and "spans" not in self.found else 0.0
-        replays = 0.0 if self.is_repeated else repetition + training
-        return (self.task.repeats - len(self.seconds)) * (settle + repetition) + tests + replays
+        return rounds * (settle + repetition) + tests + (0.0 if self.is_repeated else self.replay + training)
+
+    @property
+    def replay(self) -> float:
+        """Estimated seconds of a new trainer that makes a repetition again."""
+        made = sum(self.found.get(part) or 0.0 for part in ("build_seconds", "load_seconds", "first_seconds"))
+        return made + self.per_epoch * self.plan.epochs * self.plan.steps / self.task.steps
 
 
 def finite(value: float | None) -> float | None:

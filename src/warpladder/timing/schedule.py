@@ -12,12 +12,14 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from time import perf_counter, sleep
+from time import sleep
 
 from ..device import gpu
 from ..ladder import is_peer
 from ..machine import facts as machine
 from ..results import SCHEMA, Checked, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
+from .choice import from_the_fastest
+from .climb_limit import LEAST_REPEATS, ClimbLimit
 from .entry import TimedEntry, line
 from .entry_result import believe, result
 from .foreign.rung import is_isolated
@@ -32,8 +34,9 @@ from .task import ClimbTask
 # seconds after a rung on the CPU: a library's idle threads may spin for a while, and would take the next rung's cores
 SETTLE = 0.2
 
-#: Seconds of a proof, for estimates until one has been made.
-PROOF = 5.0
+#: Seconds of a proof, for estimates until one has been made; at least so many of a peer, whose library is imported
+#: first, and of a slow rung.
+PROOF, LONG_PROOF = 5.0, 10.0
 
 TAIL = 3  # concurrent proofs that leave processors idle, so that peak memory is measured meanwhile
 
@@ -54,7 +57,8 @@ class ClimbSchedule:
 
     command : repeats the climb.
     cache : proofs of earlier climbs, or None to prove everything.
-    last_start : seconds from the beginning after which no further rung is begun, or None.
+    limit : seconds in which the climb is to end; it leaves out repetitions and training for the accuracy.
+    is_quick : True for a first look: rungs are begun from the fastest down, and none that the limit has no time for.
     has_memory : True if peak memory is measured.
     """
 
@@ -64,15 +68,17 @@ class ClimbSchedule:
     cache: ProofCache | None = None
     progress: Progress | None = None
     found: Found | None = None
-    last_start: float | None = None
+    limit: ClimbLimit = field(default_factory=ClimbLimit)
+    is_quick: bool = False
     has_memory: bool = True
     notes: list[str] = field(default_factory=list)
     is_settled: bool = False  # no thread of the rung before can be spinning
+    proven_ahead: set[bool] = field(default_factory=set)  # for which `_prove_concurrently` has run
+    unproven: set[str] = field(default_factory=set)  # names of rungs whose concurrent proof was stopped
     memories: PeakMemories = field(init=False)
 
     def run(self) -> Results:
         """Climb. If an error or Ctrl-C ends it early, the results so far are reported before."""
-        self.began = perf_counter()
         self.doing = "measuring the machine"
         self._report_progress(self.doing)
         self.machine = Machine(**machine.facts(self._threads()))
@@ -123,10 +129,21 @@ class ClimbSchedule:
 
     def _prove(self) -> None:
         """Prove, warm up and time once, one rung after the other."""
-        for entry in sorted(self.entries, key=self._proof_cost):
+        is_first, left = True, sorted(self.entries, key=self._proof_cost)
+        if self.is_quick:
+            order = from_the_fastest(entry.rung for entry in left)
+            left = sorted(self.entries, key=lambda entry: order.index(entry.rung))
+        while left:
+            kind = self.is_quick and is_peer(left[0].rung)
+            if not (is_first or kind in self.proven_ahead or left[0].rung.tunes):
+                self._prove_concurrently(kind)
+            if self.is_quick:  # what is proven is timed before what would have to be proven alone
+                left.sort(
+                    key=lambda entry: (is_peer(entry.rung), bool(self.proven_ahead) and not self._is_proven(entry))
+                )
+            entry = left.pop(0)
             entry.check_support()
-            is_late = self.last_start is not None and perf_counter() - self.began > self.last_start
-            if entry.alive and entry.passed is None and is_late:
+            if entry.alive and self.is_quick and not self._has_time(entry):
                 entry.give_up("missing", "a first look had no time left for it")
             if not entry.alive:
                 continue
@@ -141,14 +158,27 @@ class ClimbSchedule:
                 if entry.peak is None:  # this processor's peak is its floor
                     self._measure_peak()
             self._report(entry)
-            if not all(other.is_checked for other in self.entries):
-                self._prove_concurrently()
+            is_first = False
 
-    def _prove_concurrently(self) -> None:
-        """Check the support of all other rungs, and prove them concurrently if there are cores.
+    def _has_time(self, entry: TimedEntry) -> bool:
+        """True if the limit leaves time to prove and time an entry, and to end what was begun."""
+        is_long = is_peer(entry.rung) or self._proof_cost(entry) == 2 or entry.rung.name in self.unproven
+        proof = 0.0 if self._is_proven(entry) else LONG_PROOF if is_long else PROOF
+        begun = [other for other in self._alive() if other.seconds]
+        return entry.left(proof, SETTLE, 0) + sum(other.left(0.0, SETTLE, 0) for other in begun) <= self.limit.left
+
+    def _is_proven(self, entry: TimedEntry) -> bool:
+        return entry.passed is not None or self._proof_cost(entry) == 0
+
+    def _prove_concurrently(self, kind: bool) -> None:
+        """Check the support of all other rungs, and prove them concurrently if there are cores; of a first look the
+        rungs alone, which need not wait for a peer's proof, and then the peers.
 
         This comes after the first row, which need not wait until torch is imported.
+
+        kind : True for the peers of a first look.
         """
+        self.proven_ahead.add(kind)
         for other in self.entries:
             other.check_support()
         left = [
@@ -158,11 +188,12 @@ class ClimbSchedule:
             and (is_own(entry.rung) or is_isolated(entry.rung))
             and not entry.rung.tunes
             and self._proof_cost(entry)
+            and not (self.is_quick and is_peer(entry.rung) != kind)
         ]
         at_a_time = min(MOST, machine.cores() - 2, len(left))  # two cores for this process and the system
         if at_a_time < 2:
             return
-        until = math.inf if self.last_start is None else self.began + self.last_start
+        until = self.limit.proofs_end(kind) if self.is_quick else math.inf
         waiting = {entry.rung.name: entry for entry in left}
         # rungs that are proven by then; a slow rung, or a library that takes long to import, would delay the timing
         quick = [
@@ -182,6 +213,7 @@ class ClimbSchedule:
         self._report_progress(f"proving {counted(len(left))} side by side")
         with suppress(OSError):  # the disk has no space for a copy of the data set: each is proven alone
             prove_concurrently([entry.rung for entry in left], self.task, at_a_time, until, report)
+        self.unproven |= set(waiting)
         self.memories.settle()
 
     def _proof_cost(self, entry: TimedEntry) -> int:
@@ -192,7 +224,10 @@ class ClimbSchedule:
 
     def _take_turns(self) -> None:
         """Take the other repetitions and the test passes, then compare times with the highest measured peak."""
+        least = 1 if self.is_quick else LEAST_REPEATS
         for number in range(1, self.task.repeats):
+            if number >= least and self._left(rounds=1) > self.limit.left:
+                break
             for entry in self._alive():
                 self._time(entry, number)
             self._measure_peak()
@@ -238,8 +273,13 @@ class ClimbSchedule:
         if self.has_memory:
             for entry in sorted(timed, key=lambda entry: not is_peer(entry.rung)):  # peers' imports take long
                 self.memories.add(entry.rung)
-        for entry in sorted(timed, key=lambda entry: entry.peak is None):  # the processes need this CPU's cores
+        left = sorted(timed, key=lambda entry: entry.peak is None)  # the processes need this CPU's cores
+        for at, entry in enumerate(left):
+            rest = sum(other.replay for other in left[at:])
+            if rest > self.limit.left and not entry.is_exact:  # other bits would not refute it
+                continue
             self._report_progress(f"repeating {entry.rung.name}")
+            entry.allowance = max(self.task.budget, self.limit.left - rest)
             replay(entry)
             entry.stage += 1
             self._report(None)
@@ -258,12 +298,15 @@ class ClimbSchedule:
         done = sum(entry.stage if entry.alive else parts for entry in self.entries)
         self.progress(doing, done, parts * len(self.entries), 0.0 if doing == "done" else self._left())
 
-    def _left(self) -> float:
-        """Estimated seconds to the end. A rung that was not probed yet counts with the mean of the other proofs."""
+    def _left(self, rounds: int | None = None) -> float:
+        """Estimated seconds to the end, with so many more rounds of repetitions, or all of them.
+
+        A rung that was not probed yet counts with the mean of the other proofs.
+        """
         checks = [entry.found["check"] for entry in self.entries if "check" in entry.found]
         made = [checked.seconds for checked in checks if not checked.kept]
         proof = sum(made) / len(made) if made else PROOF
-        return sum(entry.left(proof, SETTLE) for entry in self._alive())
+        return sum(entry.left(proof, SETTLE, rounds) for entry in self._alive())
 
     def _report(self, news: TimedEntry | None, stopped: str = "") -> None:
         """Report the results so far; until the climb is done they count as stopped."""

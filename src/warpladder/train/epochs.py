@@ -121,8 +121,7 @@ class TrainingLoop:
         self._state()
         if self.show is not None:
             self.show.steps(self.epoch, self.steps, sums)
-        self.saver.save_epoch(self._place)
-        self._heed()
+        self._end_epochs(count)
 
     def _timed(self, work: Callable[..., T], *arguments: Any) -> tuple[T, float]:
         """Result of `work` and its seconds, without those of compiling code or fetching it from a cache."""
@@ -167,7 +166,21 @@ class TrainingLoop:
     def _close_epoch(self) -> None:
         self._state()
         self._note_epoch(self.sums, self._score("valid"))
+        self._end_epochs(1)
+
+    def _end_epochs(self, count: int) -> None:
+        """Write a due checkpoint, then call `each_epoch` for the last epochs. An error of it loses nothing: the
+        checkpoint is written, and the error has the run so far.
+        """
         self.saver.save_epoch(self._place)
+        for log in self.history[-count:] if self.each_epoch is not None else ():
+            try:
+                self.each_epoch(log)  # type: ignore[misc]
+            except BaseException as error:
+                self.saver.save(self._place)
+                error.run = Run(self._checkpoint())  # type: ignore[attr-defined]
+                error.add_note(f"each_epoch raised this after epoch {log.epoch}: {self._stored()}")
+                raise
         self._heed()
 
     def _note_epoch(self, sums: EpochSums, valid: Score | None) -> None:
@@ -181,8 +194,6 @@ class TrainingLoop:
         )  # fmt: skip
         self.history.append(log)
         self.epoch, self.step, self.sums = self.epoch + 1, 0, EpochSums()
-        if self.each_epoch is not None:
-            self.each_epoch(log)
 
     def _score(self, part: str) -> Score | None:
         result = part_score(self.trainer, self.data, part, between=self._heed)
@@ -217,9 +228,12 @@ class TrainingLoop:
             if self.step
             else f"after epoch {self.epoch}"
         )
-        path = self.saver.policy.path
-        stored = "nothing is saved, without a checkpoint file" if path is None else f"resume from {os.fspath(path)!r}"
         return Stopped(
-            f"training stopped {where} of {self.config.epochs}; {stored}",
+            f"training stopped {where} of {self.config.epochs}; {self._stored()}",
             128 + (self.interrupt.signum or signal.SIGINT),
         )
+
+    def _stored(self) -> str:
+        """Where to go on, in words."""
+        path = self.saver.policy.path
+        return "nothing is saved, without a checkpoint file" if path is None else f"resume from {os.fspath(path)!r}"

@@ -14,6 +14,7 @@ from ..checkpoint import Checkpoint
 from ..checkpoint.content import param_shapes
 from ..data.dataset import pixels
 from ..errors import ConfigError, DataError, NetError
+from ..errors.arguments import shown
 from ..nets import CrossEntropyLoss, Flatten, Net, Shape
 from ..rungs.base import Rung
 from .restore import restore
@@ -28,7 +29,7 @@ def layer_shape(net: Net, layer: int) -> Shape:
     """Shape of a layer's output for one sample, layers counted from 0; `ConfigError` if there is no such layer."""
     last = len(net.layers) - 1
     if isinstance(layer, bool) or not isinstance(layer, (int, np.integer)) or not 0 <= layer <= last:
-        raise ConfigError(f"net {net.name!r} has layers 0 to {last}, not {layer!r:.40}: warpladder nets lists them")
+        raise ConfigError(f"net {net.name!r} has layers 0 to {last}, not {shown(layer)}: warpladder nets lists them")
     return net.shapes[int(layer) + 1]
 
 

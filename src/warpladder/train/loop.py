@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..checkpoint import EpochLog, save
 from ..config import TrainConfig
 from ..data.dataset import Dataset
+from ..errors.arguments import called_by_name
 from ..nets import CrossEntropyLoss, Net
 from ..ops.jit.compile_time import compiling
 from ..rungs.base import Rung
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .progress import Show
 
 
+@called_by_name
 def train(
     net: Net | str,
     data: Dataset | str,
@@ -68,7 +70,8 @@ def train(
     weights : path, mapping of arrays or Model, optional
         Begin with these weights: of a checkpoint, of a safetensors file of a PyTorch `state_dict`, or arrays by name.
     progress, each_epoch : optional
-        True, or a `rich.progress.Progress`, shows a bar; `each_epoch` is called with each epoch's figures.
+        True, or a `rich.progress.Progress`, shows a bar; `each_epoch` is called with each epoch's figures. An error of
+        it ends the run after its checkpoint was written, and has the run so far as `error.run`.
 
     Returns
     -------
@@ -83,12 +86,12 @@ def train(
         Only the last checkpoint could not be written (`error.run` is the run); a loss or weight is not finite; Ctrl-C
         or SIGTERM, after the checkpoint was written. A second signal stops at once.
     """
-    saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds, keep_epochs, overwrite)
-    saving.check(resume)
+    saving = Saving(checkpoint, checkpoint_every, checkpoint_seconds, keep_epochs, overwrite, resume)
+    saving.check()
     given = weights.state_dict() if isinstance(weights, Model) else weights
     run = resolve(RunRequest(net, data, config, rung=rung, resume=resume, weights=given))
-    if run.advice is not None:
-        warnings.warn(f"{run.data.name}: {run.advice}", stacklevel=2)
+    for sentence in run.advice:
+        warnings.warn(sentence, stacklevel=3)
     return train_run(run, saving, progress, each_epoch)
 
 
@@ -104,8 +107,9 @@ def train_run(
         if saving.path is not None:
             save(saving.path, start)
         return Run(start)
-    saving.prepare_epochs(start.epoch + 1, config.epochs)
     with ExitStack() as stack:
+        stack.enter_context(saving.claimed())
+        saving.prepare_epochs(start.epoch + 1, config.epochs)
         interrupt = stack.enter_context(Interrupt())
         show: Show | None = None
         if progress is not None and progress is not False:

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoint import Checkpoint, DataMark, flat_weights, save
+from ..checkpoint import Checkpoint, DataMark, check_free, flat_weights, save
 from ..config import TrainConfig
 from ..data.convert import to_numpy
 from ..data.dataset import Dataset, pixels
 from ..data.labels import numbered
 from ..data.standard import Standard
 from ..errors import ArgumentError, DataError
-from ..errors.arguments import wanted
+from ..errors.arguments import called_by_name, shown, wanted
 from ..nets import CrossEntropyLoss, Net
 from ..nets.params import views
 from .hidden import layer_outputs, layer_shape, rows_up_to
@@ -85,6 +85,7 @@ class Model:
             return np.array([*names, *map(str, range(len(names), outputs))])
         return np.array([*names, *range(len(names), outputs)])
 
+    @called_by_name
     def outputs(self, x: Any) -> np.ndarray:
         """Outputs of the net's last layer.
 
@@ -113,6 +114,7 @@ class Model:
                 out[first:last] = trainer.predict(seen[first:last], scale)
         return out
 
+    @called_by_name
     def features(self, x: Any, layer: int) -> np.ndarray:
         """Outputs of a layer of the net: features for another classifier.
 
@@ -144,6 +146,7 @@ class Model:
                 out[first : first + rows] = outputs(seen[first : first + rows], scale)
         return out
 
+    @called_by_name
     def predict(self, x: Any) -> np.ndarray:
         """The label of each sample, or with MSELoss its image.
 
@@ -160,6 +163,7 @@ class Model:
         out = self.outputs(x)
         return self.classes_[out.argmax(axis=1)] if isinstance(self.net.loss, CrossEntropyLoss) else out
 
+    @called_by_name
     def predict_proba(self, x: Any) -> np.ndarray:
         """The softmax of the logits.
 
@@ -179,6 +183,7 @@ class Model:
             )
         return probabilities(self.outputs(x))
 
+    @called_by_name
     def score(self, x: Any, y: Any = None) -> float:
         """Accuracy or loss on samples.
 
@@ -221,6 +226,7 @@ class Model:
         """
         return {name: array.copy() for name, array in self.checkpoint.params.items()}
 
+    @called_by_name
     def optimizer_state_dict(self) -> dict[str, Any]:
         """The optimizer as PyTorch's `state_dict` lays it out: settings, and what it keeps of each parameter, by the
         parameter's number.
@@ -238,6 +244,7 @@ class Model:
         return to_torch(self.checkpoint)
 
     @classmethod
+    @called_by_name
     def from_state_dict(
         cls,
         net: Net,
@@ -282,7 +289,7 @@ class Model:
                 f"from_state_dict wants a Net and a state_dict, got {type(net).__name__} and {type(weights).__name__}"
             )
         if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < float("inf"):
-            raise DataError(f"scale must be a finite number above 0, got {scale!r:.40}")
+            raise DataError(f"scale must be a finite number above 0, got {shown(scale)}")
         names = tuple(map(str, classes))
         outputs = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else 0
         if names and (len(names) != outputs or list(names) != sorted(set(names))):
@@ -295,15 +302,24 @@ class Model:
         made = Checkpoint(net, TrainConfig(epochs=0), mark, RUNGS["float32"], params, finished=True)
         return Model(made if optimizer is None else from_torch(made, optimizer))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    @called_by_name
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write a checkpoint: a safetensors file that `load` reads, `torch` can read, and a run's `train(resume=path)`
         can go on from.
+
+        Parameters
+        ----------
+        path : path
+        overwrite : bool
+            True replaces a file that is there already.
 
         Raises
         ------
         CheckpointError
-            It could not be written.
+            The file is there already, or could not be written.
         """
+        if not overwrite:
+            check_free(path)
         save(path, self.checkpoint)
 
     def fit_to(self, data: Dataset) -> Dataset:

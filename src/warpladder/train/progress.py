@@ -7,31 +7,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
 from ..checkpoint import EpochSums
 from .interrupt import Interrupt
 
+#: Columns of a terminal from which on a bar has all of its parts.
+WIDE = 110
 
-class _Stopping(ProgressColumn):
-    """Column that acknowledges Ctrl-C: the bar is redrawn while a long step still runs."""
+
+class _Description(ProgressColumn):
+    """Column of a run's figures, in whose place Ctrl-C is acknowledged: the bar is redrawn while a long step runs."""
 
     def __init__(self, interrupt: Interrupt) -> None:
-        super().__init__()
+        super().__init__(Column(no_wrap=True))
         self.interrupt = interrupt
 
     def render(self, task: Task) -> Text:
-        return Text("stopping (again: at once)" if self.interrupt.signum else "", style="yellow")
+        if self.interrupt.signum:
+            return Text("stopping (again: at once)", style="yellow")
+        return Text(task.description)
 
 
 @dataclass(frozen=True)
@@ -49,10 +46,11 @@ class Show:
         words = [f"epoch {epoch}/{self.epochs}"]
         if sums.samples:
             words += ["no loss"] if sums.loss is None else [f"loss {sums.loss / sums.samples:.4f}"]
-            words += (
-                [f"accuracy {sums.correct / sums.samples:.2%}"] if self.accuracy and sums.correct is not None else []
-            )
-            words += [f"{sums.samples / sums.seconds:,.0f} images/s"] if sums.seconds else []
+            width = self.progress.console.width
+            if self.accuracy and sums.correct is not None and width >= 72:
+                words.append(f"accuracy {sums.correct / sums.samples:.2%}")
+            if sums.seconds and width >= WIDE:
+                words.append(f"{sums.samples / sums.seconds:,.0f} images/s")
         self.progress.update(self.task, description="  ".join(words), completed=(epoch - 1) * self.steps_each + step)
 
     def say(self, line: str) -> None:
@@ -67,11 +65,15 @@ def bar(progress: Progress | bool, interrupt: Interrupt, epochs: int, steps: int
         with _task(progress, epochs, steps, accuracy) as show:
             yield show
         return
+    console = Console(stderr=True)
+    is_wide = console.width >= WIDE
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        _Stopping(interrupt),
-    )  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True)) as own, _task(own, epochs, steps, accuracy) as show:
+        _Description(interrupt),
+        BarColumn(40 if is_wide else max(4, min(20, console.width - 50))),
+        *([MofNCompleteColumn(table_column=Column(no_wrap=True))] if is_wide else []),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+    )
+    with Progress(*columns, console=console) as own, _task(own, epochs, steps, accuracy) as show:
         yield show
 
 

@@ -49,13 +49,13 @@ class ResolvedRun(ResolvedTask):
     """Task, the rung that trains it, with its options, and the state at which training begins.
 
     reason : why this rung was taken, as "default". start : checkpoint with fresh, loaded or resumed weights.
-    advice : how to scale samples that are far from 1; None if they are not.
+    advice : sentences for the user: samples that are far from 1, a warm-up longer than the run.
     """
 
     rung: Rung
     reason: str
     start: Checkpoint
-    advice: str | None
+    advice: tuple[str, ...]
 
 
 def resolve(request: RunRequest) -> ResolvedRun:
@@ -81,7 +81,13 @@ def resolve(request: RunRequest) -> ResolvedRun:
     if reason := choice.rung.unsupported(net, config):
         raise RungError(f"rung {choice.rung.name!r} cannot train net {net.name!r}: {reason}")
     scale = advice(stored) if stored.standard is None else None
-    return ResolvedRun(net, task.data, config, task.standardized, choice.rung, choice.reason, start, scale)
+    said = [f"{stored.name}: {scale}"] if scale else []
+    if config.epochs and config.schedule.warmup > config.epochs:
+        said.append(
+            f"the warm-up of {config.schedule.warmup:g} epochs is longer than the run of {config.epochs}: the learning "
+            f"rate never comes to {config.learning_rate:g}"
+        )
+    return ResolvedRun(net, task.data, config, task.standardized, choice.rung, choice.reason, start, tuple(said))
 
 
 def resolve_task(request: RunRequest) -> ResolvedTask:
@@ -93,14 +99,15 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
     """Net, stored data set and settings of a request; `before` is the checkpoint to resume, or None."""
     name = request.net if isinstance(request.net, str) else getattr(request.net, "name", "")
     given = request.config if request.config is not None or before is None else before.config
-    config = resolve_config(name, given, request.settings)
+    config = resolve_config(name, given, request.settings, getattr(request.data, "name", request.data))
     data = resolve_data(request.data, config.seed, standardize=before is not None and bool(before.data.mean))
     net = resolve_net(request.net, data.in_shape, data.classes or 10)
     return (net if request.hidden is None else with_hidden(net, request.hidden)), data, config
 
 
-def resolve_config(net: str, config: Any = None, settings: Any = None) -> TrainConfig:
-    """Settings of a training: `config`, or the recipe of the net of this name, with `settings` in place of some.
+def resolve_config(net: str, config: Any = None, settings: Any = None, data: Any = "") -> TrainConfig:
+    """Settings of a training: `config`, or the recipe of the net and data set of these names, with `settings` in place
+    of some.
 
     Raises ArgumentError: `config` is no `TrainConfig`. Raises ConfigError: a setting is unknown or impossible.
     """
@@ -108,7 +115,7 @@ def resolve_config(net: str, config: Any = None, settings: Any = None) -> TrainC
         raise ArgumentError("config wants a TrainConfig, got a dict: write wl.TrainConfig(**config)")
     if config is not None and not isinstance(config, TrainConfig):
         raise ArgumentError(f"config wants a TrainConfig, got {kind_of(config)}: write wl.TrainConfig(epochs=5)")
-    return configured(recipe(net) if config is None else config, settings or {})
+    return configured(recipe(net, data) if config is None else config, settings or {})
 
 
 def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset:

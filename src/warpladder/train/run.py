@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..checkpoint import EpochLog
 from ..checkpoint import load as load_checkpoint
 from ..config import TrainConfig
+from ..errors.arguments import called_by_name
 from ..show import as_html, as_text
 from .model import Model
 
@@ -76,6 +77,7 @@ def _cell(head: str, value: float | None) -> str:
     return f"{value:.2%}" if "accuracy" in head else f"{value:.4g}"
 
 
+@called_by_name
 def load(path: str | os.PathLike[str]) -> Run:
     """Read a checkpoint of `run.save`, `warpladder train --checkpoint` or `Model.save`.
 

@@ -15,6 +15,7 @@ from ..data.labels import label_array, numbered
 from ..data.tables.frame import is_data_frame
 from ..data.tables.load import samples_of
 from ..errors import ArgumentError, DataError
+from ..errors.arguments import listed
 from ..nets import Net
 
 
@@ -40,7 +41,7 @@ def as_samples(values: Any, net: Net, mark: DataMark) -> np.ndarray:
             x = np.ascontiguousarray(x, np.float32)
     except (TypeError, ValueError):
         raise DataError("x must hold numbers, got objects that are none") from None
-    finite = np.isfinite(x).reshape(len(x), -1).all(axis=1)
+    finite = np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
     if not finite.all():
         sample = int(np.argmin(finite))
         odd = x[sample][~np.isfinite(x[sample])].flat[0]
@@ -66,7 +67,7 @@ def as_labels(y: Any, samples: int, net: Net, mark: DataMark, classes: np.ndarra
         raise DataError(f"there are {samples:,} samples, but {len(labels):,} labels")
     numbers = numbered(labels, mark.class_names, "y")
     if numbers.dtype.kind not in "iuf" or not (numbers == np.floor(numbers)).all():
-        raise DataError(f"y holds {labels.dtype} where labels are wanted: {', '.join(map(str, classes))!r:.80}")
+        raise DataError(f"y holds {labels.dtype} where labels are wanted: {listed(classes)!r}")
     if not (numbers.min() >= 0 and numbers.max() < net.out_shape[0]):
         raise DataError(
             f"net {net.name!r} has {net.out_shape[0]} outputs, y has labels {numbers.min()} to {numbers.max()}"

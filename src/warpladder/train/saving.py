@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..checkpoint import Checkpoint, check_free, check_writable, clean_leftovers, save
-from ..errors import ConfigError
+from ..errors import CheckpointError, ConfigError
+from ..files.claim import claimed
 from .epoch_files import epoch_path, prepare_epochs
 
 
@@ -21,6 +23,7 @@ class Saving:
     every : steps between two checkpoints within an epoch, counted over all epochs.
     seconds : between two checkpoints, in place of one at the end of each epoch.
     keep_epochs : True to write each epoch's checkpoint to a file of its own too. overwrite : True to replace files.
+    resumed : checkpoint of the run that is continued, which may be replaced; None for a new run.
     """
 
     path: str | os.PathLike[str] | None = None
@@ -28,12 +31,10 @@ class Saving:
     seconds: float | None = None
     keep_epochs: bool = False
     overwrite: bool = False
+    resumed: str | os.PathLike[str] | None = None
 
-    def check(self, resumed: str | os.PathLike[str] | None) -> None:
-        """Raise `ConfigError` or `CheckpointError` if this policy is impossible; remove what a killed process left.
-
-        resumed : checkpoint of the run that is continued, which may be replaced.
-        """
+    def check(self) -> None:
+        """Raise `ConfigError` or `CheckpointError` if this policy is impossible; remove what a killed process left."""
         every = self.every
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
             raise ConfigError(f"checkpoint_every wants a whole number of at least 1, got {every!r}")
@@ -45,8 +46,25 @@ class Saving:
             return
         check_writable(self.path)
         if not self.overwrite:
-            check_free(self.path, resumed)
+            check_free(self.path, self.resumed)
         clean_leftovers(Path(self.path))
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep the run's file from other runs until the block ends; `CheckpointError` if one has it or wrote it since
+        `check`.
+        """
+        if self.path is None:
+            yield
+            return
+        with claimed(self.path) as is_ours:
+            if not is_ours:
+                raise CheckpointError(
+                    f"{os.fspath(self.path)!r} is the checkpoint of a run that is under way: name another file"
+                )
+            if not self.overwrite:
+                check_free(self.path, self.resumed)
+            yield
 
     def prepare_epochs(self, first: int, last: int) -> None:
         """Check and clean up the places of the files of epochs first to last, counted from 1."""

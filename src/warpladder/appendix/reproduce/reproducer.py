@@ -9,6 +9,7 @@ from time import perf_counter
 
 from ...device.gpu.support import found_gpu
 from ...errors import ConfigError, DataError, ResultsError, WarpladderError
+from ...errors.arguments import shown
 from ...machine import facts as machine
 from ...results import DISTURBED, Machine
 from .claims import Made
@@ -54,7 +55,7 @@ class Reproducer:
         """
         if unknown := [name for name in only if name not in self.report.experiments]:
             raise ConfigError(
-                f"{self.report.name} has no experiment {unknown[0]!r:.40}; it has {', '.join(self.report.experiments)}"
+                f"{self.report.name} has no experiment {shown(unknown[0])}; it has {', '.join(self.report.experiments)}"
             )
         self._begin()
         names = [name for name in self.report.experiments if not only or name in only]

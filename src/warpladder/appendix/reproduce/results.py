@@ -7,6 +7,7 @@ column.
 
 from __future__ import annotations
 
+import base64
 import math
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -146,6 +147,12 @@ class Photo:
     alt: str = filled("")
     text: str = ""
     here: str = place()
+
+    def __post_init__(self) -> None:
+        try:
+            base64.b64decode(self.png, validate=True)
+        except ValueError:
+            raise ResultsError("png wants the bytes of a picture in base 64") from None
 
 
 @dataclass(frozen=True)

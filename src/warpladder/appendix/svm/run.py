@@ -14,6 +14,7 @@ import numpy as np
 from ...data.subset import permutation
 from ...device.gpu.support import found_gpu
 from ...errors import ArgumentError, DataError, OutOfMemoryError
+from ...errors.arguments import shown
 from ...machine.facts import cores, facts
 from ...machine.memory import resident_peak
 from ...results import Machine
@@ -169,9 +170,9 @@ def _rows(train: FeaturePart, limit: int | None, seed: int) -> np.ndarray:
     if limit is None:
         return np.arange(samples)
     if isinstance(limit, bool) or not isinstance(limit, int) or not 2 <= limit <= samples:
-        raise DataError(f"{train.what}: limit must be 2 to {samples:,} (the training samples), got {limit!r:.40}")
+        raise DataError(f"{train.what}: limit must be 2 to {samples:,} (the training samples), got {shown(limit)}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise DataError(f"seed must be 0 to 2^32 - 1, got {seed!r:.40}")
+        raise DataError(f"seed must be 0 to 2^32 - 1, got {shown(seed)}")
     return np.sort(permutation(samples, seed)[:limit])
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ...errors import ConfigError
-from ...errors.arguments import ByName
+from ...errors.arguments import ByName, shown
 from ...machine.facts import cores
 
 #: "sklearn" is scikit-learn's SVC as it is; "blocks" makes the kernel's matrix by products and fits pairs of classes;
@@ -77,7 +77,7 @@ class SvmSettings(metaclass=ByName):
                 or not (math.isfinite(least) and least > 0)
             ):
                 more = " or 'scale'" if name == "gamma" else ""
-                raise ConfigError(f"{name} wants a finite number above 0{more}, got {least!r:.40}")
+                raise ConfigError(f"{name} wants a finite number above 0{more}, got {shown(least)}")
         for name, value, choices in (
             ("scaling", self.scaling, SCALINGS),
             ("method", self.method, METHODS),
@@ -85,14 +85,14 @@ class SvmSettings(metaclass=ByName):
             ("precision", self.precision, PRECISIONS),
         ):
             if value not in choices:
-                raise ConfigError(f"{name} wants one of {', '.join(choices)}, got {value!r:.40}")
+                raise ConfigError(f"{name} wants one of {', '.join(choices)}, got {shown(value)}")
         for name, number, most in (("threads", self.threads, cores()), ("memory", self.memory, None)):
             if number is not None and (
                 isinstance(number, bool) or not isinstance(number, int) or number < 1 or (most and number > most)
             ):
                 raise ConfigError(
                     f"{name} wants a whole number from 1{f' to {most}, the cores there are' if most else ''}, "
-                    f"got {number!r:.40}"
+                    f"got {shown(number)}"
                 )
         if self.device != "cpu" and self.method == "sklearn":
             raise ConfigError("scikit-learn's SVC computes on the CPU: leave the device out, or take the method blocks")

@@ -59,7 +59,7 @@ class ClimbRecord:
 
         self.keep(results)
         if news is not None:
-            print(line_of(news), flush=True)
+            print(line_of(news, results), flush=True)
         try:
             self._write(page=perf_counter() >= self.next_page)
         except OSError as error:
@@ -115,7 +115,7 @@ class ClimbRecord:
         if several:
             sweep.save(stored)
         else:
-            self.tasks[0].save(stored)
+            self.tasks[0].save(stored, overwrite=True)
         if page:
             start = perf_counter()
             if several:
@@ -139,6 +139,8 @@ def folder(wanted: Path | None, name: str, overwrite: bool) -> Iterator[Path]:
         with fresh_folder(name, "name a folder with --out") as path:
             yield path
         return
+    if wanted.is_file():
+        raise ResultsError(f"{wanted}: is a file: name a folder with --out")
     there = [file for file in FILES if (wanted / file).exists()]
     if there and not overwrite:
         raise ResultsError(

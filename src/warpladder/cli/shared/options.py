@@ -88,7 +88,8 @@ config_options = together(
     click.option(
         "--schedule",
         metavar="NAME",
-        help="How the rate goes: constant, step or cosine, as step:every=5:gamma=0.5, cosine:warmup=1:least=1e-5.",
+        help="How the rate goes: constant, stepdecay or cosine, as stepdecay:every=5:gamma=0.5, "
+        "cosine:warmup=1:least=1e-5.",
     ),
     click.option("--clip-value", type=float, help="Clip every gradient element to +-this."),
     click.option("--seed", type=int, help="Seed of initial weights, order and splits."),

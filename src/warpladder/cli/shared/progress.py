@@ -42,10 +42,16 @@ def shown(wanted: bool | None) -> Iterator[Callable[[str, int, int, float], None
     else:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
 
+        console = Console(stderr=True)
+        columns = (
+            TextColumn("{task.description:<32}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+            BarColumn(max(4, min(40, console.width - 54))),
+            TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True)),
+        )
         # rows go through the bar's console only where they are for the same terminal
-        columns = TextColumn("{task.description:<32}"), BarColumn(), TextColumn("{task.fields[left]}")
-        bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+        bar = Progress(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty())
         with bar:
             task = bar.add_task("starting", left="")
             yield lambda what, done, total, left: bar.update(

@@ -70,7 +70,7 @@ def report_defaults(net_name: str, config: TrainConfig, options: dict[str, Any])
     written = (options.get("optimizer") or "").replace(":", "=").replace("-", "_").split("=")
     given = {*(name for name in SETTINGS if options.get(name) is not None), *written}
     taken: dict[str, Any] = {"epochs": config.epochs, "batch_size": config.batch_size} if is_net_file(net_name) else {}
-    if taken or type(config.optimizer) is not type(recipe(net_name).optimizer):
+    if taken or type(config.optimizer) is not type(recipe(net_name, options["data_name"]).optimizer):
         taken["learning_rate"] = config.learning_rate
     defaults = [f"--{name.replace('_', '-')} {value}" for name, value in taken.items() if name not in given]
     if defaults:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ...errors import RungError
+from ...errors.arguments import shown
 from .request import SETTINGS, report_defaults, run_request
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _value(key: str, text: str) -> Any:
     option = next(each for each in ctx.command.params if each.name == key)
     if isinstance(option, click.Option) and option.is_flag:
         if text not in _YES:
-            raise _usage(f"--sweep {key} wants yes or no, got {text!r:.40}")
+            raise _usage(f"--sweep {key} wants yes or no, got {shown(text)}")
         return _YES[text]
     try:
         return option.type.convert(text, option, ctx)
@@ -126,7 +127,7 @@ def _value(key: str, text: str) -> Any:
 
 def _whole(key: str, text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise _usage(f"--sweep {key} wants whole numbers of at least 1, got {text!r:.40}")
+        raise _usage(f"--sweep {key} wants whole numbers of at least 1, got {shown(text)}")
     return int(text)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ...errors import ConfigError
+from ...errors.arguments import shown
 from ..base import NUMBERS, Optimizer
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Adam(Optimizer):
     def check(self) -> None:
         pair = self.betas
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(_share(beta) for beta in pair):
-            raise ConfigError(f"betas wants two numbers from 0 to below 1, as (0.9, 0.999), got {pair!r:.60}")
+            raise ConfigError(f"betas wants two numbers from 0 to below 1, as (0.9, 0.999), got {shown(pair)}")
         object.__setattr__(self, "betas", (float(pair[0]), float(pair[1])))
         if self.eps < 1e-30:
             raise ConfigError(f"eps wants at least 1e-30, got {self.eps:g}: a gradient of 0 would be divided by it")

@@ -1,10 +1,9 @@
-"""The ladder as a picture: the time of an epoch on each rung, on a logarithmic scale, from its floor; and of two climbs
-side by side.
+"""The ladder as a picture: the time of an epoch on each rung, as a mark on one logarithmic axis; and of several climbs
+next to each other.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -16,8 +15,8 @@ from .svg import FLOOR, INK, PAPER, PEER, RUNG, SERIES, SOFT, WIDTH, Canvas, cli
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEFT, RIGHT = 20, 16  # pixels next to the axes
-NAME, LINE = 24, 40  # letters of a name, and of a line of options
+LEFT, RIGHT, TOP = 20, 16, 28  # pixels next to the axes
+NAME, LINE, SHORT = 24, 40, 26  # letters of a name, of a line of options, and of one that leaves space for figures
 
 
 def alt(results: Results) -> str:
@@ -28,37 +27,29 @@ def alt(results: Results) -> str:
 
 
 def ladder(results: Results) -> Callable[[Canvas], None]:
-    """Draws a bar for each rung and peer with a time: it begins at the floor, so that its length says how many times
-    slower than that it is. Name and figures stand above it.
+    """Draws a row for each rung and peer with a time: a line from the start of the axis to a mark at the median, and a
+    tick at the row's own floor. Name, precision and figures stand above it.
 
-    Dots are the repetitions. A dotted step leads from each rung to the next. The gain is left out of a climb that other
-    processes disturbed.
+    Small dots are the repetitions. The gain is left out of a climb that other processes disturbed.
     """
     rungs = sorted(results.timed(), key=lambda rung: rung.peer)
-    floors = words.floors(results)
 
     def draw(canvas: Canvas) -> None:
-        every = [time for rung in rungs for time in (*_epochs(rung), rung.floor_seconds or _epochs(rung)[0])]
-        low, high = bounds([*every, *(floor for _, floor in floors)])
-        lines = max(1, *(len(_options(rung)) for rung in rungs))
-        row = 40 + 12 * lines
-        gap = 0.6 * any(rung.peer for rung in rungs) * any(not rung.peer for rung in rungs)
-        places = [at + gap * rung.peer for at, rung in enumerate(rungs)]
-        top = 20 + 16 * len(floors)
-        ax = canvas.axes(top + row * (len(rungs) + gap) + 30, LEFT, RIGHT, top, 30)
+        low, high = bounds([time for rung in rungs for time in (*_epochs(rung), rung.floor_seconds or _time(rung))])
+        lines = max(1, *(max(len(_options(rung)), _crowded(rung) + 1) for rung in rungs))
+        row = 42 + 12 * lines
+        gap = 0.5 * any(rung.peer for rung in rungs) * any(not rung.peer for rung in rungs)
+        ax = canvas.axes(TOP + row * (len(rungs) + gap) + 30, LEFT, RIGHT, TOP, 30)
         ax.set_xscale("log")
         ax.set_xlim(low, high)
         rows_of(ax, len(rungs))
         ax.set_ylim(len(rungs) - 0.5 + gap, -0.5)
         time_axis(ax, low, high, WIDTH - LEFT - RIGHT)
-        shift = (8 + 6 * lines) / row
-        for rung, y in zip(rungs, places, strict=True):
-            _bar(ax, rung, y + shift, 13 / row, low)
-            _figures(ax, results, rung, y - 0.5)
-        steps = [(rung, y + shift) for rung, y in zip(rungs, places, strict=True) if not rung.peer]
-        for (one, y), (two, below) in itertools.pairwise(steps):
-            ax.plot([_time(one), _time(one), _time(two)], [y, below, below], ":", color=SOFT, linewidth=1.1, zorder=1.5)
-        _floor_lines(ax, floors)
+        for at, rung in enumerate(rungs):
+            top = at + gap * rung.peer - 0.5
+            _row(ax, rung, top + (28 + 12 * lines) / row, 16 / row)
+            _figures(ax, results, rung, top)
+        _key(canvas, any(rung.peer for rung in rungs))
 
     return draw
 
@@ -75,45 +66,49 @@ def _options(rung: RungResult) -> list[str]:
     return lines
 
 
-def _bar(ax: Axes, rung: RungResult, y: float, height: float, low: float) -> None:
-    epochs = _epochs(rung)
-    start, end = sorted((max(low, rung.floor_seconds or min(epochs)), _time(rung)))
-    if rung.peer:  # hatched, which needs no colour
-        ax.barh(y, end - start, height, start, facecolor=PAPER, edgecolor=PEER, hatch="////", linewidth=1.2, zorder=2)
-    else:
-        ax.barh(y, end - start, height, start, color=RUNG, zorder=2)
-    ax.plot(
-        epochs, [y] * len(epochs), "o", color=INK, markeredgecolor=PAPER, markeredgewidth=0.8, markersize=5, zorder=3
-    )
+def _row(ax: Axes, rung: RungResult, y: float, height: float) -> None:
+    """Line, repetitions, mark and floor of one row."""
+    colour, mark = (PEER, "D") if rung.peer else (RUNG, "o")
+    ax.plot([ax.get_xlim()[0], _time(rung)], [y, y], color=colour, linewidth=2, zorder=2, solid_capstyle="butt")
+    if rung.floor_seconds:
+        ends = [y - height / 2, y + height / 2]
+        ax.plot([rung.floor_seconds] * 2, ends, color=FLOOR, linewidth=2, zorder=2.5, solid_capstyle="butt")
+    ax.plot(_epochs(rung), [y] * len(_epochs(rung)), "o", color=INK, markersize=3, zorder=4)
+    face = PAPER if rung.peer else colour
+    ax.plot([_time(rung)], [y], mark, color=face, markeredgecolor=colour, markeredgewidth=2, markersize=9, zorder=3)
 
 
 def _figures(ax: Axes, results: Results, rung: RungResult, top: float) -> None:
-    """Name and options to the left; time, gain over the rung below, and times of the floor to the right."""
-    assert rung.timing is not None
-    time = words.seconds(_time(rung)) + "*" * rung.timing.scaled
+    """Name and options to the left; time, gain over the rung below, precision and times of the floor to the right."""
     gain = "" if results.disturbed else words.times(results.over_below(rung))
     write(ax, clipped(words.parts_of(rung.name)[0], NAME), (0, top), (0, -13), weight="bold")
-    write(ax, f"{time}{f', {gain} over below' if gain else ''}", (1, top), (0, -13), ha="right")
+    write(ax, f"{words.epoch_time(rung)}{f', {gain} over below' if gain else ''}", (1, top), (0, -13), ha="right")
     for at, line in enumerate(_options(rung)):
         write(ax, line, (0, top), (0, -26 - 12 * at), color=SOFT, fontsize=10)
-    if rung.floor_seconds:
-        text = f"{words.three(_time(rung) / rung.floor_seconds)}x its floor"
-        write(ax, text, (1, top), (0, -26), ha="right", color=SOFT, fontsize=10)
+    text = f"{words.three(_time(rung) / rung.floor_seconds)}x its floor" if rung.floor_seconds else ""
+    place = (0, -26 - 12 * _crowded(rung))
+    write(ax, ", ".join(filter(None, [rung.precision, text])), (1, top), place, ha="right", color=SOFT, fontsize=10)
 
 
-def _floor_lines(ax: Axes, floors: Sequence[tuple[str, float]]) -> None:
-    low, high = ax.get_xlim()
-    across = WIDTH - LEFT - RIGHT
-    for at, (unit, floor) in enumerate(floors):
-        text = f"floor of {clipped(unit, 34)}: {words.seconds(floor)}"
-        half = len(text) * 3  # pixels of half the text, at most
-        x = across * math.log(floor / low) / math.log(high / low)
-        x = min(max(x, half + 2 - LEFT), across + RIGHT - half - 2)
-        ax.axvline(floor, color=FLOOR, linestyle=(0, (5, 3)), linewidth=1.3, zorder=2.5)
-        ax.annotate(
-            text, (0, 1), (x, 16 * (len(floors) - at) - 8), xycoords="axes fraction", textcoords="offset pixels",
-            ha="center", color=FLOOR, fontsize=10,
-        )  # fmt: skip
+def _crowded(rung: RungResult) -> int:
+    """Lines of options that reach too far to the right for figures next to them."""
+    lines = _options(rung)
+    return max((at + 1 for at, line in enumerate(lines) if len(line) > SHORT), default=0)
+
+
+def _key(canvas: Canvas, with_peers: bool) -> None:
+    """What the marks are, in one line above the rows."""
+    from matplotlib.lines import Line2D
+
+    own, other = ({"color": colour, "linewidth": 0, "markersize": 8} for colour in (RUNG, PEER))
+    keys = [(Line2D([], [], marker="o", **own), "rung")]
+    if with_peers:
+        look = other | {"markerfacecolor": PAPER, "markeredgewidth": 2}
+        keys.append((Line2D([], [], marker="D", **look), "peer"))
+    keys.append((Line2D([], [], marker="|", color=FLOOR, linewidth=0, markersize=11, markeredgewidth=2), "its floor"))
+    canvas.figure.legend(
+        *zip(*keys, strict=True), loc="upper left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2, handlelength=1
+    )
 
 
 def bounds(times: Sequence[float]) -> tuple[float, float]:

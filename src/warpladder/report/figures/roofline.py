@@ -112,7 +112,7 @@ def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], N
             ax.plot(xs, ys, color=FLOOR, linestyle=("-", (0, (6, 2)), (0, (2, 2)))[at % 3], linewidth=2)
             label = f"{clipped(roof.name, 34)}: {words.three(roof.flops / 1e9)} GFLOP/s"
             ax.annotate(
-                label, (right, roof.flops), (0, 5), textcoords="offset pixels", ha="right", color=FLOOR, fontsize=10
+                label, (right, roof.flops), (0, 5), textcoords="offset points", ha="right", color=FLOOR, fontsize=10
             )
             if roof.bandwidth is not None and ridge > left:
                 x = max(left, low / roof.bandwidth)
@@ -121,7 +121,7 @@ def roofline(roofs: Sequence[Roof], dots: Sequence[Dot]) -> Callable[[Canvas], N
                     label,
                     (x, x * roof.bandwidth),
                     (14, -4),
-                    textcoords="offset pixels",
+                    textcoords="offset points",
                     va="top",
                     color=FLOOR,
                     fontsize=10,
@@ -154,7 +154,7 @@ def _dots(ax: Axes, dots: Sequence[Dot], decades: float) -> None:
             {"arrowstyle": "-", "color": SOFT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3} if place - y > 4 else None
         )
         ax.annotate(
-            name, (dot.intensity, dot.speed), (10 * side, place - y), textcoords="offset pixels", va="center",
+            name, (dot.intensity, dot.speed), (10 * side, place - y), textcoords="offset points", va="center",
             ha="left" if side > 0 else "right", fontsize=10, arrowprops=line, annotation_clip=False,
         )  # fmt: skip
 

@@ -94,7 +94,7 @@ def rows_of(ax: Axes, rows: int) -> None:
 def write(ax: Axes, text: str, place: tuple[float, float], shift: tuple[float, float] = (0, 0), **look: Any) -> None:
     """Write a text at x, a share of the axes' width, and y, a row; `shift` is in pixels."""
     ax.annotate(
-        text, place, shift, xycoords=ax.get_yaxis_transform(), textcoords="offset pixels",
+        text, place, shift, xycoords=ax.get_yaxis_transform(), textcoords="offset points",
         **{"va": "center", "annotation_clip": False, **look},
     )  # fmt: skip
 

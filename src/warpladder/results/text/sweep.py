@@ -59,10 +59,8 @@ def rows(sweep: Sweep) -> list[tuple[str, str, list[str]]]:
 
 
 def _figures(rung: RungResult) -> list[str]:
-    if rung.timing is None:
-        return [words.STATUS[rung.status], "", ""]
-    time = words.seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
-    return [time, words.count(rung.timing.samples_per_second), words.score(rung)]
+    rate = "" if rung.timing is None else words.count(rung.timing.samples_per_second)
+    return [words.epoch_time(rung), rate, words.score(rung)]
 
 
 def score_name(results: Results) -> str:

@@ -1,4 +1,4 @@
-"""The results as a table for a terminal of 60 columns or more."""
+"""The results as a table for a terminal; below 60 columns it has time and score alone."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from .. import Results, RungResult
-from . import words
+from . import notes, words
 from .columns import add_columns, cells
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-#: Columns that the idea and all figures side by side take at least.
-WIDE = 80
+#: Columns that the idea and all figures side by side take at least, and those that all figures take.
+WIDE, TINY = 80, 60
 
 
 def table(results: Results, width: int = WIDE) -> Table:
@@ -41,16 +41,22 @@ def table(results: Results, width: int = WIDE) -> Table:
     if not narrow:
         out.add_column("idea", ratio=1, min_width=12, overflow="fold")
     score = "test\nMSE" if results.net.loss == "MSELoss" else "test\nacc."
-    groups = (("time per\nepoch", "images\nper s"), ("over\nfirst", "over\nbelow"), ("error",), (score, "peak\nMB"))
+    times = ("time per\nepoch", "images\nper s")
+    gains = () if results.emulated else (("over\nfirst", "over\nbelow"),)
+    middle = () if width < TINY else (*gains, ("error",))
+    groups = (times, *middle, (score, "peak\nMB"))
     add_columns(out, groups, narrow)
-    fastest = None if results.disturbed else results.fastest(peers=True)
+    fastest = results.leader
     rungs = words.shown(results)
     for at, rung in enumerate(rungs):
         style = "" if rung.timing else "dim" if rung.status == "missing" else "red"
         style = "green" if rung is fastest else style
         name = Text(_folded(rung.name), "bold")
         about = [name.append(f"\n{rung.title}", "not bold")] if narrow else [name, Text(rung.title)]
-        out.add_row(*about, *map(Text, cells(groups, _figures(results, rung), narrow)), style=style)
+        figures = _figures(results, rung)
+        if width < TINY:
+            figures = [*figures[:2], *figures[-2:]]
+        out.add_row(*about, *map(Text, cells(groups, figures, narrow)), style=style)
         following = rungs[at + 1 : at + 2]
         if following and following[0].peer and not rung.peer:
             out.add_section()
@@ -61,14 +67,9 @@ def _caption(results: Results) -> Text:
     from rich.text import Text
 
     out = Text(style="not italic not dim")
-    for name, remark in words.remarks(results):
-        out.append(f"{name}: ", "bold").append(f"{remark}\n")
-    absent = words.absent(results)
-    for who, why in absent:
-        out.append(f"{who}: ", "bold").append(f"{why}\n")
-    if absent:
-        out.append(f"{words.LISTED}\n")
-    for warning in words.warnings(results):
+    for name, note in notes.notes(results):
+        out.append(f"{name}: ", "bold").append(f"{note}\n")
+    for warning in notes.warnings(results):
         out.append(f"{warning}\n", "bold yellow")
     return out.append(words.conclusion(results), "bold")
 
@@ -81,9 +82,9 @@ def _folded(name: str) -> str:
 
 def _figures(results: Results, rung: RungResult) -> list[str]:
     """The cells after the idea."""
-    time, rate = "\n".join(textwrap.wrap(words.STATUS.get(rung.status, ""), 8)), ""
+    time, rate = "\n".join(textwrap.wrap(words.epoch_time(rung), 8)), ""
     if rung.timing is not None:
-        time = words.seconds(rung.timing.seconds_per_epoch) + ("*" if rung.timing.scaled else "")
+        time = words.epoch_time(rung) + "\ndisturbed" * results.is_disturbed(rung)
         rate = words.count(rung.timing.samples_per_second)
-    speedups = words.times(results.over_first(rung)), words.times(results.over_below(rung))
-    return [time, rate, *speedups, words.error(rung), words.score(rung), words.megabytes(rung.peak_rss_bytes)]
+    gains = [words.times(results.over_first(rung)), words.times(results.over_below(rung))] * (not results.emulated)
+    return [time, rate, *gains, words.error(rung), words.score(rung), words.megabytes(rung.peak_rss_bytes)]

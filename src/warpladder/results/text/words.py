@@ -137,27 +137,6 @@ def shown(results: Results) -> list[RungResult]:
     return [rung for rung in results.rungs if rung.status != "unsupported"]
 
 
-def absent(results: Results) -> list[tuple[str, str]]:
-    """What cannot train here: who, and why, a line for each reason."""
-    reasons: dict[str, list[RungResult]] = {}
-    for rung in results.rungs:
-        if rung.status == "unsupported":
-            reasons.setdefault(rung.reason.rstrip("."), []).append(rung)
-    return [(_who(rungs), f"not here: {reason}.") for reason, rungs in reasons.items()]
-
-
-def _who(rungs: list[RungResult]) -> str:
-    """One or two by their names, more by their number."""
-    if len(rungs) < 3:
-        return " and ".join(rung.name for rung in rungs)
-    counts = (("rung", sum(not rung.peer for rung in rungs)), ("peer", sum(rung.peer for rung in rungs)))
-    return " and ".join(f"{number} {kind}{'s' * (number != 1)}" for kind, number in counts if number)
-
-
-#: Where to read more of what cannot train here.
-LISTED = "'warpladder rungs' lists what cannot train here, each with its reason."
-
-
 def proof(rung: RungResult) -> str:
     """What became of a rung's proof, in a word or two."""
     if rung.check is None:
@@ -167,17 +146,18 @@ def proof(rung: RungResult) -> str:
     return "agrees (kept)" if rung.check.kept else "agrees"
 
 
-def news(rung: RungResult) -> str:
+def news(rung: RungResult, results: Results | None = None) -> str:
     """A line about a rung as soon as there is news of it."""
     if rung.timing is None:
         return f"{rung.name:<14} {STATUS[rung.status]}: {rung.reason}"
-    time = seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled
-    rate = count(rung.timing.samples_per_second)
     made = rung.check.seconds if rung.check else None
-    kept = (
+    proof = (
         "proof kept" if rung.check and rung.check.kept else "proven" + ("" if made is None else f" in {seconds(made)}")
     )
-    return f"{rung.name:<14} {time:>8} an epoch, {rate} images per s; {kept}, timed once so far"
+    parts = [proof, "timed once so far", *["on a part of its steps"] * rung.timing.scaled]
+    parts += ["disturbed by other processes"] * (results is not None and results.is_disturbed(rung))
+    rate = count(rung.timing.samples_per_second)
+    return f"{rung.name:<14} {seconds(per_epoch(rung)):>8} an epoch, {rate} images per s; {', '.join(parts)}"
 
 
 def unit(results: Results, rung: RungResult) -> str:
@@ -214,82 +194,59 @@ def floors(results: Results) -> list[tuple[str, float]]:
     return list(found.items())
 
 
-def remarks(results: Results) -> list[tuple[str, str]]:
-    """Remarks on the figures: of which rungs, and why they have no time, what was scaled, how peers
-    deviate.
-    """
-    texts: dict[str, list[str]] = {}
-    for rung in shown(results):
-        notes = [rung.reason] if rung.timing is None else []
-        if rung.timing is not None and rung.timing.scaled:
-            of, each = rung.timing.of_epochs, rung.timing.steps // rung.timing.of_epochs
-            which = f"{each:,} of its {rung.timing.epoch_steps:,} steps" + (
-                f", taken of each of {of} epochs" if of > 1 else ""
-            )
-            notes.append(f"seconds per epoch are scaled up from {which}")
-        if rung.timing is not None and rung.reason:
-            notes.append(rung.reason)
-        if rung.same_bits is False and rung.timing is not None:
-            notes.append("its runs do not repeat bit for bit")
-        if rung.deviations and rung.status != "missing":  # where it was not reached there is no figure that deviates
-            notes.append(f"it deviates: {'; '.join(rung.deviations)}")
-        if notes:
-            texts.setdefault("; ".join(note.rstrip(".") for note in notes) + ".", []).append(rung.name)
-    lines = [(", ".join(names), text) for text, names in texts.items()]
-    return lines + [("note", f"{note.rstrip('.')}.") for note in results.notes]
-
-
-def warnings(results: Results) -> list[str]:
-    """What makes the figures less than they seem; it stands before them."""
-    out = []
-    if results.stopped:
-        left = [rung.name for rung in results.rungs if rung.status == "missing"]
-        without = f" Without a time: {', '.join(left)}." if left else ""
-        out.append(f"This climb did not come to its end: {results.stopped.rstrip('.')}.{without}")
-    if results.disturbed:
-        out.append(
-            f"Disturbed: other processes kept up to {results.disturbance:.2g} of {results.machine.cores} "
-            "processors busy while rungs were "
-            "timed. These times may be too long, and their ratios mean little: measure again on a quiet machine."
-        )
-    return out
-
-
 def conclusion(results: Results) -> str:
-    """Which is fastest, and why, in a sentence or two."""
-    best = results.fastest(peers=True)
+    """Which is fastest, and why, in a sentence or two; like is compared with like, a sentence for each precision in
+    which rungs of the ladder have a time.
+    """
+    best, timed = results.fastest(peers=True), results.timed()
     if best is None:
         return "No rung was timed."
+    if results.emulated:
+        return "Proven and timed on the emulator."
     if results.disturbed:
         return (
             f"The least time of this disturbed run is that of {best.name}{', a peer' * best.peer}: "
-            f"{seconds(_per_epoch(best))} an epoch."
+            f"{seconds(per_epoch(best))} an epoch."
         )
-    timed = results.timed()
-    first = next((r for r in timed if not r.peer), None)
-    other_kind = min((r for r in timed if r.peer != best.peer), key=_per_epoch, default=None)
+    others = dict.fromkeys(rung.precision for rung in timed if not rung.peer and rung.precision != best.precision)
+    text = "So far " * bool(results.stopped) + _fastest(results, best, f" in {best.precision}" * bool(others))
+    share = results.share(best)
+    if share is not None:
+        text += f" It computes at {percent(share)} of the {unit(results, best)}. Its idea: {best.idea.rstrip('.')}."
+    for precision in others:
+        alike = [rung for rung in timed if rung.precision == precision]
+        text += f" {_fastest(results, min(alike, key=per_epoch), f' in {precision}')}"
+    return text
+
+
+def _fastest(results: Results, best: RungResult, precision: str) -> str:
+    """A sentence on the fastest of a precision: its time, next to the first rung's and to the other kind's best."""
+    alike = [rung for rung in results.timed() if rung.precision == best.precision]
+    first = next((r for r in alike if not r.peer), None)
+    other_kind = min((r for r in alike if r.peer != best.peer), key=per_epoch, default=None)
     compared = []
     for kind, other in (
         ("the first rung", first),
         ("the fastest peer" if not best.peer else "the fastest rung", other_kind),
     ):
         if other is not None and other is not best and not (kind == "the first rung" and other is other_kind):
-            compared.append(f"{three(_per_epoch(other) / _per_epoch(best))} times as fast as {other.name}, {kind}")
-    text = (
-        f"{'So far ' * bool(results.stopped)}{best.name}{', a peer,' * best.peer} is fastest: "
-        f"{seconds(_per_epoch(best))} an epoch"
-    )
-    text += f", {' and '.join(compared)}. " if compared else ". "
-    share = results.share(best)
-    if share is not None:
-        text += f"It computes at {percent(share)} of the {unit(results, best)}. Its idea: {best.idea.rstrip('.')}."
-    return text
+            compared.append(f"{three(per_epoch(other) / per_epoch(best))} times as fast as {other.name}, {kind}")
+    text = f"{best.name}{', a peer,' * best.peer} is fastest{precision}: {seconds(per_epoch(best))} an epoch"
+    return f"{text}, {' and '.join(compared)}." if compared else f"{text}."
 
 
 def percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.0995 else f"{100 * share:.0f} %"
 
 
-def _per_epoch(rung: RungResult) -> float:
+def per_epoch(rung: RungResult) -> float:
+    """Seconds of an epoch of a rung that has a time."""
     assert rung.timing is not None
     return rung.timing.seconds_per_epoch
+
+
+def epoch_time(rung: RungResult) -> str:
+    """The time of an epoch, with a star where it is scaled up from a part; or why there is none."""
+    if rung.timing is None:
+        return STATUS.get(rung.status, "")
+    return seconds(rung.timing.seconds_per_epoch) + "*" * rung.timing.scaled

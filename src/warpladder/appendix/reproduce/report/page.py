@@ -138,7 +138,7 @@ def _section(same: Sequence[Section], labels: Sequence[str], name: str) -> str:
             drawn = plot(f"{name}-{number}-l{at}", pictures.lines_alt(lines), pictures.lines(lines), lines.text)
             out.append(_head(label, lines.title) + drawn)
         for photo in section.photos:
-            image = f'<img class="photo" alt="{escape(photo.alt)}" src="data:image/png;base64,{photo.png}">'
+            image = f'<img class="photo" alt="{escape(photo.alt)}" src="data:image/png;base64,{escape(photo.png)}">'
             below = f"<figcaption>{escape(photo.text)}</figcaption>" if photo.text else ""
             out.append(f'{_head(label, photo.title)}<figure class="plot">{image}{below}</figure>')
         for one in section.classified:

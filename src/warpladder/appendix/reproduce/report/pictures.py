@@ -66,7 +66,7 @@ def _curve(ax: Axes, each: Series, picture: Lines, style: tuple[str, str, object
             text,
             at,
             (0, 8 if number % 2 == 0 else -16),
-            textcoords="offset pixels",
+            textcoords="offset points",
             ha="center",
             fontsize=10,
             color=SOFT,
@@ -150,7 +150,7 @@ def bars(picture: Bars) -> Callable[[Canvas], None]:
                 ax.barh(at, figure / unit - low, 13 / height, low, zorder=2, **looks[number][2])
                 text = measured(value, picture.column.unit) if name == "here" else stated(figure, picture.column.unit)
                 ax.annotate(
-                    text, (figure / unit, at), (6, 0), textcoords="offset pixels", va="center", fontsize=10, color=SOFT,
+                    text, (figure / unit, at), (6, 0), textcoords="offset points", va="center", fontsize=10, color=SOFT,
                     annotation_clip=False,
                 )  # fmt: skip
         canvas.legend([_patch(look) for _, _, look in looks], [called for _, called, _ in looks], len(looks), 2.0)

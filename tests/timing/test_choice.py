@@ -1,0 +1,204 @@
+"""Which rungs and peers a climb times by itself, in which order, and that it ends in time: on a GPU machine made up of
+costs that were measured on one.
+"""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from climbs import MACHINE
+
+from warpladder import nets
+from warpladder.config import TrainConfig, recipe
+from warpladder.data.dataset import Dataset
+from warpladder.errors import RungError
+from warpladder.ladder import LADDER, PEERS, find
+from warpladder.results import Checked, RungResult
+from warpladder.timing import FIRST_LOOK, ClimbSettings, climb_limit, contenders, run_climb, schedule, task
+from warpladder.timing.choice import FASTEST_FIRST, from_the_fastest
+from warpladder.timing.entry import TimedEntry
+from warpladder.train.resolve import ResolvedTask
+
+CNN = nets.cnn()
+RUNGS = [rung.name for rung in LADDER]
+
+
+def machine_with(patch, *, gpu=True, lacking=()):
+    """Let variants train as on a machine with everything installed, without these packages."""
+
+    def unsupported(rung, net, config):
+        packages = {"torch", "jax", "sklearn"} & {rung.base.name}
+        if packages & set(lacking):
+            return "not installed"
+        return None if gpu or "device=cuda" not in rung.name else "no GPU"
+
+    patch.setattr("warpladder.timing.choice._can_train", lambda *what: unsupported(*what) is None)
+
+
+@pytest.mark.parametrize(
+    ("how", "quick", "peers"),
+    [
+        ({}, False, ["torch:device=cuda:mode=compile", "sklearn", "jax:device=cuda"]),
+        ({}, True, ["torch:device=cuda:mode=graph", "sklearn", "jax:device=cuda"]),
+        ({"gpu": False}, False, ["torch:images=last", "sklearn", "jax"]),
+        ({"lacking": ("torch", "jax")}, False, ["torch", "sklearn", "jax"]),
+    ],
+)
+def test_a_climb_times_the_ladder_and_of_each_peer_the_strongest_in_its_precision(how, quick, peers, monkeypatch):
+    machine_with(monkeypatch, **how)
+    chosen = contenders(CNN, TrainConfig(), quick=quick)
+    assert [rung.name for rung in chosen] == RUNGS + peers
+    assert {rung.precision for rung in chosen} == {"fp32"}
+
+
+def test_peers_can_be_left_out_or_all_be_timed():
+    assert contenders(CNN, TrainConfig(), "none") == [*LADDER]
+    assert contenders(CNN, TrainConfig(), "all") == [*LADDER, *PEERS]
+    with pytest.raises(RungError, match="peers wants best, none, all, got 'some'"):
+        contenders(CNN, TrainConfig(), "some")
+
+
+def test_every_peer_has_a_place_among_the_strongest():
+    """Every variant in fp32 that `--peers all` times, but a DataLoader, which is never the strongest."""
+    known = {peer.name for peer in PEERS if peer.precision == "fp32" and "loader" not in peer.name}
+    assert known == set(FASTEST_FIRST)
+
+
+def test_a_first_look_begins_at_the_top_and_ends_with_peers():
+    names = ["numpy", "torch", "tensor:device=emulated", "naive", "native", "graph", "tensor:precision=bf16", "jax"]
+    order = [rung.name for rung in from_the_fastest(map(find, names))]
+    assert order == ["tensor:precision=bf16", "graph", "naive", "native", "numpy", "tensor:device=emulated", "torch", "jax"]  # fmt: skip
+
+
+#: Seconds of a proof alone, of building and loading, and of an epoch: cnn on MNIST on an H200 with nothing cached.
+COSTS = {
+    "loops": (22, 1, 861), "numpy": (3.2, 0.1, 28.8), "native": (27, 0.8, 1.98), "cupy": (14.4, 0.3, 2.25),
+    "naive": (6, 0.1, 0.81), "streamed": (5.9, 0.1, 0.73), "resident": (6.4, 0.1, 0.72), "tiled": (7.3, 0.1, 0.2),
+    "gemm": (7.5, 0.1, 0.11), "library": (10.3, 0.6, 0.54), "graph": (4.9, 0.1, 0.098), "tensor": (12, 0.3, 0.09),
+    "torch:device=cuda:mode=compile": (42, 10, 0.17), "torch:device=cuda:mode=graph": (13, 1.6, 0.24),
+    "jax:device=cuda": (32, 5, 0.22), "torch": (25, 0.1, 3.2), "jax": (20, 3, 9), "torch:images=last": (25, 0.1, 3.2),
+}  # fmt: skip
+
+
+class Course:
+    """A climb on a machine whose clock is moved by what its rungs cost; nothing is trained."""
+
+    def __init__(self, patch, cores, costs, cached=()):
+        self.now, self.costs, self.cached, self.rows, self.order, self.entries = 0.0, costs, cached, {}, [], []
+        patch.setattr(climb_limit, "perf_counter", lambda: self.now)
+        patch.setattr(schedule, "sleep", self.spend)
+        patch.setattr(schedule.machine, "facts", lambda threads=None: dict(vars(replace(MACHINE, cores=cores))))
+        patch.setattr(schedule.machine, "fma_peak", lambda *how: 1e12)
+        patch.setattr(schedule.machine, "cores", lambda: cores)
+        for name in ("check", "prepare", "repeat", "time_test", "replay", "prove_concurrently"):
+            patch.setattr(schedule, name, getattr(self, name))
+        patch.setattr(TimedEntry, "check_support", lambda entry: setattr(entry, "is_checked", True))
+        patch.setattr(schedule, "believe", lambda *what: None)
+        patch.setattr(schedule, "result", self.result)
+        memories = dict.fromkeys(("add", "settle", "close"), lambda *what: None)
+        patch.setattr(schedule, "PeakMemories", lambda *what: SimpleNamespace(found={}, result=lambda rung: (1, ""), **memories))  # fmt: skip
+        patch.setattr("warpladder.timing.ProofCache", lambda task: SimpleNamespace(find=lambda rung: rung.name in cached or None))  # fmt: skip
+
+    def spend(self, seconds):
+        self.now += seconds
+
+    def check(self, entry, cache):
+        self.order.append(entry.rung.name)
+        self.entries.append(entry)
+        self.spend(0 if entry.passed or entry.rung.name in self.cached else self.costs[entry.rung.name][0])
+        entry.found["check"] = Checked(True, 0.0, 1.0, "", 5.0)
+
+    def prepare(self, entry, cache=None):
+        _, build, epoch = self.costs[entry.rung.name]
+        entry.trainer, entry.per_epoch, entry.peak = SimpleNamespace(close=lambda: None), epoch, 1e15
+        entry.plan, entry.samples = task.plan(entry.task, epoch / entry.task.steps), 1
+        entry.found["build_seconds"] = build
+        self.spend(build + 2 * 0.2 + max(0.4, min(epoch, 1.0) / 4))
+
+    def repetition(self, entry):
+        return entry.per_epoch * entry.plan.epochs * entry.plan.steps / entry.task.steps
+
+    def repeat(self, entry, number):
+        self.spend(self.repetition(entry))
+        entry.seconds.append(self.repetition(entry))
+        entry.ends.append(None)
+        self.rows.setdefault(entry.rung.name, self.now)
+
+    def time_test(self, entry):
+        entry.found["spans"] = {}
+        if entry.task.is_scored and entry.is_affordable:
+            self.spend(2 * entry.test_pass)
+
+    def replay(self, entry):
+        self.spend(self.costs[entry.rung.name][1] + self.repetition(entry))
+        if entry.task.is_scored and entry.is_affordable:
+            self.spend(entry.training())
+            entry.found["trained"] = True
+        entry.is_repeated = True
+
+    def prove_concurrently(self, rungs, task, at_a_time, until, report):
+        """As many at a time as there are processes; each takes longer beside others."""
+        ends = [self.now] * at_a_time
+        for rung in sorted(rungs, key=lambda rung: self.costs[rung.name][0]):
+            ends[0] += self.costs[rung.name][0]
+            if ends[0] <= until:
+                report(rung.name, Checked(True, 0.0, 1.0, "", 5.0))
+            ends.sort()
+        self.now = min(until, max(ends))
+
+    def result(self, entry, machine, stopped=""):
+        return RungResult(entry.rung.name, "", "", entry.rung.peer, status="missing", reason=str(entry.found.get("reason", "")))  # fmt: skip
+
+
+def course(patch, *, cores=16, quick=False, gpu=True, cached=(), costs=COSTS, **how: Any):
+    machine_with(patch, gpu=gpu, lacking=how.pop("lacking", ("sklearn",)))
+    run = Course(patch, cores, costs, cached)
+    pixels = Dataset("mnist", *(part for n in (60_000, 10_000) for part in (np.zeros((n, 1, 1, 1), np.uint8), None)))
+    resolved = ResolvedTask(CNN, pixels, recipe("cnn"), False)
+    chosen = [rung for rung in contenders(CNN, resolved.config, quick=quick) if rung.name in costs]
+    usual: dict[str, Any] = {"repeats": 2, "budget": 0.5} if quick else {"seconds": climb_limit.WITH_GPU}
+    run.results = run_climb(resolved, chosen, ClimbSettings(quick=quick, command="", **usual | how))
+    return run
+
+
+def test_a_first_look_on_a_gpu_shows_the_whole_ladder_within_a_minute(monkeypatch):
+    run = course(monkeypatch, quick=True, cached=set(COSTS))
+    assert run.order == [*reversed(RUNGS), "torch:device=cuda:mode=graph", "jax:device=cuda"]
+    assert set(run.rows) == set(run.order) and run.now <= FIRST_LOOK
+
+
+def test_a_first_look_without_any_proof_has_the_fastest_rungs_and_ends_in_time(monkeypatch):
+    run = course(monkeypatch, quick=True)
+    assert list(run.rows)[:2] == ["tensor", "graph"] and set(RUNGS) - set(run.rows) <= {"loops", "native", "cupy"}
+    assert run.now <= FIRST_LOOK
+
+
+def test_a_first_look_without_a_gpu_begins_with_native(monkeypatch):
+    costs = {name: COSTS[name] for name in ("loops", "numpy", "native", "torch:images=last")}
+    run = course(monkeypatch, cores=2, quick=True, gpu=False, costs=costs, cached=costs)
+    assert run.order == ["native", "numpy", "loops", "torch:images=last"] == list(run.rows)
+    assert run.now <= FIRST_LOOK
+
+
+def test_the_usual_climb_of_a_gpu_machine_ends_in_time_with_every_row(monkeypatch):
+    run = course(monkeypatch)
+    assert min(run.rows.values()) <= 10 and next(iter(run.rows)) == "numpy"
+    assert set(run.rows) == {*RUNGS, "torch:device=cuda:mode=compile", "jax:device=cuda"}
+    assert run.now <= climb_limit.WITH_GPU
+
+
+def test_a_limit_makes_repetitions_fewer_and_never_less_than_three(monkeypatch):
+    costs = {"numpy": (1, 0, 1.0), "loops": (1, 0, 1.0)}
+    for seconds, rounds in ((10, 3), (16.5, 4), (math.inf, 5)):
+        run = course(monkeypatch, costs=costs, seconds=seconds, epochs=0)
+        assert [len(entry.seconds) for entry in run.entries] == [rounds, rounds]
+
+
+def test_what_a_limit_has_no_time_for_is_not_trained_for_its_accuracy(monkeypatch):
+    costs = {"numpy": (1, 0, 1.0)}
+    for seconds, trained in ((5, False), (60, True)):
+        run = course(monkeypatch, costs=costs, seconds=seconds, epochs=9)
+        assert ("trained" in run.entries[0].found) == trained
