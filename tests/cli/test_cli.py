@@ -602,6 +602,8 @@ def test_interrupted_training_leaves_a_checkpoint_to_resume(tmp_path):
     command += [
         "--epochs",
         "100000",
+        "--rung",
+        "numpy",
         "--batch-size",
         "1",
         "--checkpoint",

@@ -107,8 +107,8 @@ def read(name: str, paths: Sequence[Path]) -> Dataset:
         raise DataError(
             f"{paths[1]}: holds the labels of {other}, not of {name}: put each set in a folder of its own name"
         )
-    labels, classes = numbered_parts(name, {"train": train_y, "test": test_y})
-    return Dataset(name, train_x, labels["train"], test_x, labels["test"], 1 / 255, class_names=classes)
+    numbers, classes = numbered_parts(name, {"train": train_y, "test": test_y})
+    return Dataset(name, train_x, numbers["train"], test_x, numbers["test"], 1 / 255, class_names=classes)
 
 
 MNIST = Source("mnist", "70,000 handwritten digits, 28 x 28, 10 classes", partial(load, "mnist"), REMOTES["mnist"])

@@ -56,6 +56,8 @@ class MLPClassifier(Theirs):
         Reason why it was taken.
     """
 
+    rung_: str
+    rung_reason_: str
     _parameter_constraints: ClassVar[dict[str, Any]] = {**Theirs._parameter_constraints, "rung": [str]}
 
     def __init__(
