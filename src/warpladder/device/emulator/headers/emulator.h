@@ -1,5 +1,9 @@
 // CUDA C++ for a CPU's compiler: everything that NVRTC declares without an include.
 #pragma once
+// Without the special functions of C++17, which no GPU has: instances of their templates, made for every kernel anew,
+// take most of the time that a small kernel takes to compile.
+#include <cstddef>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -49,10 +49,10 @@ static unsigned size_of(const Product& product) { return product.kind == 2 ? 4 :
 
 static float half_number(uint32_t bits) {
     float sign = bits & 0x8000 ? -1.0f : 1.0f;
-    int exponent = int(bits >> 10 & 31);
-    uint32_t fraction = bits & 0x3ff;
+    uint32_t exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
     if (exponent == 31) return fraction ? NAN : sign * INFINITY;
-    return sign * std::ldexp(float(exponent ? fraction + 1024 : fraction), std::max(exponent, 1) - 25);
+    if (exponent == 0) return sign * float(fraction) * 0x1p-24f;
+    return std::bit_cast<float>(bits << 16 & 0x80000000 | (exponent + 112) << 23 | fraction << 13);
 }
 
 static float number(const char* at, int kind) {
@@ -62,7 +62,7 @@ static float number(const char* at, int kind) {
 }
 
 // One step of all 128 threads from number `first` on.
-static void multiply_group(Block& block, unsigned first, size_t step) {
+EMU_WITH_VECTORS static void multiply_group(Block& block, unsigned first, size_t step) {
     const Product& one = block.products[first].begun[step];
     unsigned depth = 32 / size_of(one);
     int lowest = one.kind == 0 ? -14 : -126;

@@ -65,22 +65,38 @@ static int exponent(float x, int lowest) {
 }
 static double power_of_two(int n) { return std::bit_cast<double>(uint64_t(1023 + n) << 52); }
 
+// A finite number without the bits that a float lacks; beyond the largest float infinity.
 static float cut_off(double x) {
-    float nearest = float(x);
-    return std::abs(double(nearest)) > std::abs(x) && std::abs(x) < 0x1p128 ? std::nextafter(nearest, 0.0f) : nearest;
+    if (std::abs(x) >= 0x1p-126) return float(std::bit_cast<double>(std::bit_cast<uint64_t>(x) & ~0x1fffffffull));
+    float nearest = float(x);  // subnormal
+    return std::abs(double(nearest)) > std::abs(x) ? std::nextafter(nearest, 0.0f) : nearest;
 }
 
-// c + the sum of a[k] b[k]; ea and eb are their exponents.
-static float added(float c, const double* a, const double* b, const int* ea, const int* eb, int depth) {
-    int top = std::max(LEAST, exponent(c, -126));
-    for (int k = 0; k < depth; ++k) top = std::max(top, ea[k] + eb[k]);
+// For functions that add products: machine code for processors with AVX2, and for others. The whole runtime cannot have
+// it: the switch of stacks does not compile for some processors.
+#ifdef __x86_64__
+#define EMU_WITH_VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define EMU_WITH_VECTORS
+#endif
+
+// c + the sum of DEPTH products a[k] b[k]; ea and eb are their exponents. Loops of constant length, which the compiler
+// turns into vector instructions: most of the time of an emulated matrix product passes here.
+template <int DEPTH> static inline __attribute__((always_inline)) float added(float c, const double* a,
+    const double* b, const int* ea, const int* eb) {
+    static_assert(DEPTH <= 16, "a shifted product is below 2^27, and an int holds sixteen of them");
+    int top = std::max(LEAST, exponent(c, -126)), sum = 0;
+    for (int k = 0; k < DEPTH; ++k) top = std::max(top, ea[k] + eb[k]);
     double scale = power_of_two(PLACES - top);
-    int64_t sum = int64_t(c * scale);
-    for (int k = 0; k < depth; ++k) sum += int64_t(a[k] * b[k] * scale);
-    return cut_off(double(sum) * power_of_two(top - PLACES));
+    for (int k = 0; k < DEPTH; ++k) sum += int(a[k] * b[k] * scale);
+    return cut_off(double(int64_t(c * scale) + sum) * power_of_two(top - PLACES));
+}
+static inline __attribute__((always_inline)) float added(float c, const double* a, const double* b, const int* ea,
+    const int* eb, int depth) {
+    return depth == 16 ? added<16>(c, a, b, ea, eb) : added<8>(c, a, b, ea, eb);
 }
 
-static void multiply(void** payloads) {
+EMU_WITH_VECTORS static void multiply(void** payloads) {
     Step* lanes[32];
     whole_warp(payloads, lanes);
     double a[16][16], b[8][16];
