@@ -15,7 +15,6 @@ from ..device.source import KernelSource
 from ..device.types import resolve
 from ..errors import ConfigError
 from ..files.npy import read_npy
-from ..proof.tolerance import bound
 from .description import Content
 from .expressions import Number, evaluate, whole
 
@@ -137,6 +136,8 @@ def constant(
 
 def differs_by_rounding(found: np.ndarray, wanted: np.ndarray, length: int) -> bool:
     """True if rounding explains every difference: normwise, for sums of `length` terms; integers must be equal."""
+    from ..proof.tolerance import bound  # here: with the proof a mode's process takes twice as long to start
+
     for (_, a), (_, b) in zip(_parts(found), _parts(wanted), strict=True):
         if a.dtype.kind != "f":
             same = np.array_equal(a, b)
