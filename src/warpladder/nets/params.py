@@ -27,6 +27,13 @@ class ParamSlice:
 
 def param_slices(net: Net) -> tuple[ParamSlice, ...]:
     """Parameter tensors of a net, in the order of the flat buffer, without gaps."""
+    known: dict[str, tuple[ParamSlice, ...]] = vars(net)  # a net does not change: worked out once, as `Net.shapes`
+    if "_param_slices" not in known:
+        known["_param_slices"] = _param_slices(net)
+    return known["_param_slices"]
+
+
+def _param_slices(net: Net) -> tuple[ParamSlice, ...]:
     out: list[ParamSlice] = []
     start = 0
     for index, layer in enumerate(net.layers):

@@ -7,6 +7,7 @@ prove.py the checks, verdict.py the result; docs/verify.md states what is checke
 from __future__ import annotations
 
 import time
+from functools import cache
 
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -82,7 +83,7 @@ def verify(
     try:
         if cases is None:
             # the reference multiplies many small matrices: threads would only wait for each other
-            with ThreadpoolController().limit(limits=1, user_api="blas"):
+            with _thread_pools().limit(limits=1, user_api="blas"):
                 cases = Cases(net, config, np.random.default_rng(seed), dataset, kind, transforms)
     except NoReferenceStep as error:
         return cannot_judge(str(error), time.perf_counter() - began)
@@ -91,6 +92,12 @@ def verify(
     if shared is not None and verdict.passed:
         shared[key] = cases
     return verdict
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Thread pools of this process; a search for them takes milliseconds. NumPy's, the one that counts, is here."""
+    return ThreadpoolController()
 
 
 def _check_arguments(build: object, net: object, config: object, dataset: object) -> None:

@@ -74,14 +74,14 @@ class Planner(Generic[Plan]):
         """True if scratch memory holds the partials of the plan."""
         return problem.partials(plan) <= self.partials
 
+    def costs(self, n: int) -> dict[Plan, float]:
+        """Estimated cycles of n samples with each plan that fits scratch memory, the fastest first."""
+        problem = self.problem(n)
+        return {plan: cycles for plan, cycles in ranked(problem).items() if self.fits(problem, plan)}
+
     def options(self, n: int) -> list[Plan]:
         """Plans for n samples that fit scratch memory, the fastest by the model first."""
-        problem = self.problem(n)
-        return [plan for plan in ranked(problem) if self.fits(problem, plan)]
-
-    def cycles(self, n: int, plan: Plan) -> float:
-        """Estimated cycles of n samples."""
-        return ranked(self.problem(n))[plan]
+        return list(self.costs(n))
 
     def use(self, n: int, plan: Plan) -> None:
         """Compute n samples by this plan, one of `options(n)`, from now on."""

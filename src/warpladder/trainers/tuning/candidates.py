@@ -119,9 +119,10 @@ class TileChoice(Choice[TilePlan]):
     def candidates(self) -> list[TilePlan]:
         taken: Counter[object] = Counter()
         found: list[TilePlan] = []
-        for plan in self.variants():
+        costs = self.planned.costs(self.n)
+        for plan, cycles in costs.items():
             alike = any(plan.tile.kind == other.tile.kind for other in found)
-            if alike and self.planned.cycles(self.n, plan) > WITHIN * self.planned.cycles(self.n, found[0]):
+            if alike and cycles > WITHIN * costs[found[0]]:
                 continue  # the best of each kind of tile is timed: the model errs more about kinds than within one
             taken[plan.tile] += 1
             if taken[plan.tile] <= EACH:
