@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,14 +34,33 @@ print(outer(10), sum(outer.stats.cache_hits.values()))
 """
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the copies, one after another, and of what they store, which is known by its path."""
+    return tmp_path_factory.mktemp("compiled") / "home"
+
+
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """The package with two compiled functions more, one of which calls the other."""
-    package = tmp_path / "src" / "warpladder"
+def copy(home: Path) -> Iterator[Path]:
+    """Copy of the package with two compiled functions more, one of which calls the other."""
+    package = home / "src" / "warpladder"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     (package / "ops" / "probe_inner.py").write_text(INNER.format(factor=2))
     (package / "ops" / "probe_outer.py").write_text(OUTER)
-    return package
+    yield package
+    shutil.rmtree(home)
+
+
+@pytest.fixture
+def compiled(copy: Path, home: Path) -> Path:
+    """Such a copy, whose functions a process has compiled and stored: once, and restored for each further test."""
+    stored = home.with_name("stored")
+    if not stored.exists():
+        assert run(copy) == "21 0\n"
+        shutil.copytree(home, stored)
+    shutil.rmtree(home)
+    shutil.copytree(stored, home)
+    return copy
 
 
 def run(package: Path, code: str = "import warpladder.ops.probe_outer", **more: str) -> str:
@@ -59,32 +79,29 @@ def run(package: Path, code: str = "import warpladder.ops.probe_outer", **more: 
 
 
 @pytest.mark.nightly
-def test_a_second_process_compiles_nothing(copy: Path) -> None:
-    assert run(copy) == "21 0\n"
-    assert run(copy) == "21 1\n"
+def test_a_second_process_compiles_nothing(compiled: Path) -> None:
+    assert run(compiled) == "21 1\n"
 
 
-def test_a_change_in_what_a_function_imports_is_seen(copy: Path) -> None:
-    assert run(copy) == "21 0\n"
-    inner = copy / "ops" / "probe_inner.py"
+def test_a_change_in_what_a_function_imports_is_seen(compiled: Path) -> None:
+    inner = compiled / "ops" / "probe_inner.py"
     for number, (factor, said) in enumerate(((3, "31 0\n"), (2, "21 1\n")), start=1):
         inner.write_text(INNER.format(factor=factor))
         os.utime(inner, (number, number))  # Python takes its bytecode for the file's while size and second are the same
-        assert run(copy) == said
+        assert run(compiled) == said
 
 
-def test_an_edit_of_comments_docstrings_and_lines_compiles_nothing(copy: Path) -> None:
-    assert run(copy) == "21 0\n"
-    outer = copy / "ops" / "probe_outer.py"
+def test_an_edit_of_comments_docstrings_and_lines_compiles_nothing(compiled: Path) -> None:
+    outer = compiled / "ops" / "probe_outer.py"
     outer.write_text(
         f'"""Another docstring."""\n\n# and a comment\n{OUTER}'.replace(
             "def outer(x):", 'def outer(x):\n    """Twice and one."""'
         )
     )
-    inner = copy / "ops" / "probe_inner.py"
+    inner = compiled / "ops" / "probe_inner.py"
     inner.write_text("\n\n" + inner.read_text().replace("return", "# said\n    return"))
     os.utime(inner, (1, 1))
-    assert run(copy) == "21 1\n"
+    assert run(compiled) == "21 1\n"
 
 
 @pytest.mark.slow
@@ -224,11 +241,10 @@ def test_code_that_is_not_ours_keeps_its_own_cache() -> None:
 
 @pytest.mark.parametrize("kind", ["nbi", pytest.param("nbc", marks=pytest.mark.slow)])
 @pytest.mark.by_day("nbi")
-def test_a_damaged_file_is_compiled_anew(copy: Path, kind: str) -> None:
-    assert run(copy) == "21 0\n"
-    files = list(copy.parent.parent.rglob(f"*.{kind}"))
+def test_a_damaged_file_is_compiled_anew(compiled: Path, kind: str) -> None:
+    files = list(compiled.parent.parent.rglob(f"*.{kind}"))
     assert len(files) >= 2
     for file, damage in zip(files, (b"", files[1].read_bytes()[:40], *[b"rubbish"] * len(files)), strict=False):
         file.write_bytes(damage)
-    assert run(copy) == "21 0\n"
-    assert run(copy) == "21 1\n"
+    assert run(compiled) == "21 0\n"
+    assert run(compiled) == "21 1\n"

@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -46,17 +46,15 @@ def name(path: Path) -> str:
     return path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT).as_posix()
 
 
-def trees() -> Iterator[tuple[Path, ast.Module]]:
-    for path in FILES:
-        if path.suffix == ".py":
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def trees() -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in FILES if path.suffix == ".py"]
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
-    for path, tree in trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                yield f"{name(path)}:{node.name}", node
+@cache
+def functions() -> list[tuple[str, ast.FunctionDef]]:
+    nodes = ((path, node) for path, tree in trees() for node in ast.walk(tree))
+    return [(f"{name(path)}:{node.name}", node) for path, node in nodes if isinstance(node, ast.FunctionDef)]
 
 
 def parameters(function: ast.FunctionDef) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from magnitudes import longest_chain, magnitudes
@@ -94,6 +95,7 @@ def compare_epoch(rung: Rung, drawn: Case) -> int:
     return compared
 
 
+@cache
 def clear_of_switches(net: Net, config: TrainConfig, samples: int) -> Case:
     """A case whose samples, out of many, are those farthest from any switch; biases decide most ReLUs one way or the
     other.

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from shared_cases import made_before
 
 
 @cache
@@ -17,15 +18,18 @@ def _measured(measure: Callable[..., dict[str, Any]], threads: int | None) -> di
 def hurried(patch: pytest.MonkeyPatch) -> None:
     """Let climbs and profiles of this process hurry, until the patch is undone.
 
-    The machine is measured once (test_machine.py), no rung waits until the machine is quiet, what is repeated until it
-    takes a time takes a tenth of it, and pages hold no pictures (test_page.py, test_report.py).
+    The machine is measured once (test_machine.py), proofs of the same net on the same data share their cases, no rung
+    waits until the machine is quiet, what is repeated until it takes a time takes a tenth of it, and pages hold no
+    pictures (test_page.py, test_report.py).
     """
+    import warpladder.proof
     from warpladder.machine import facts as machine
     from warpladder.report import html
     from warpladder.timing import measure, profile, schedule, task
 
     facts = machine.facts
     patch.setattr(machine, "facts", lambda threads=None: dict(_measured(facts, threads)))
+    patch.setattr(warpladder.proof, "Cases", made_before)
     patch.setattr(schedule, "SETTLE", 0.0)
     for module, name in ((task, "PROBE"), (measure, "PROBE"), (profile, "PATIENCE")):
         patch.setattr(module, name, getattr(module, name) / 10)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from climbs import MACHINE
 from rungs_here import HERE
+from shared_cases import made_before
 
 from warpladder import nets
 from warpladder.checkpoint import net_from_json, net_to_json
@@ -51,7 +52,10 @@ def one_blas_thread():
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch, tmp_path):
-    """Short repetitions, no pauses between rungs, a machine that is measured once, and no proof from elsewhere."""
+    """Short repetitions, no pauses between rungs, a machine that is measured once, cases of proofs that are made once,
+    and no proof from elsewhere.
+    """
+    monkeypatch.setattr("warpladder.proof.Cases", made_before)
     monkeypatch.setattr(schedule, "SETTLE", 0.0)
     monkeypatch.setattr(proof_cache.PROOFS, "place", lambda: tmp_path / "proofs")
     monkeypatch.setattr(measure, "PROBE", 0.02)
@@ -752,7 +756,9 @@ def test_rungs_that_are_proven_alike_share_their_cases_and_their_verdicts_stay(n
     assert len(made) == 4
 
 
-def test_cases_that_a_liar_may_have_written_into_are_made_anew(net, data):
+def test_cases_that_a_liar_may_have_written_into_are_made_anew(net, data, monkeypatch):
+    monkeypatch.setattr("warpladder.proof.Cases", Cases)
+
     class Writes(Wrapped):
         def load(self, dataset):
             super().load(dataset)
