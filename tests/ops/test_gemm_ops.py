@@ -134,7 +134,11 @@ def using(planner: Planner[TilePlan], n: int, tile: Tile, parts: int) -> None:
 
 
 @emulated
-@pytest.mark.parametrize("tile", CANDIDATES, ids=str)
+@pytest.mark.parametrize(
+    "tile",
+    [pytest.param(tile, marks=[pytest.mark.slow] if number % 3 else []) for number, tile in enumerate(CANDIDATES)],
+    ids=str,
+)
 def test_every_tile_multiplies(tile: Tile) -> None:
     """More than one tile each way, ragged, in one part and in three."""
     device = sized(132)
@@ -171,7 +175,11 @@ def test_every_tile_convolves(tile: Tile) -> None:
 
 
 @emulated
-@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize(
+    "tile",
+    [pytest.param(tile, marks=[pytest.mark.slow] if number % 3 else []) for number, tile in enumerate(TILES)],
+    ids=str,
+)
 def test_every_tile_correlates(tile: Tile) -> None:
     device, n = sized(132), 5
     x, w, dy = normal(1, n, 9, 8, 7), normal(2, 21, 9, 3, 3), normal(3, n, 21, 6, 5)

@@ -1,9 +1,9 @@
 """Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and
 under AddressSanitizer each night.
 
-Most of the time goes into compiling, for the checker above all. scripts/test runs each chain of layers and each net at
-one of its sizes, but half of those with a convolution; .ci/run the others, the reverse order, and under the checker one
-of the sizes; scripts/nightly the checker at every size.
+Most of the time goes into compiling, for the checker above all. scripts/test runs half of a segment's chains of layers,
+a third of those with a convolution, and each net, at one of their sizes; .ci/run the others, the reverse order, and
+under the checker one of the sizes; scripts/nightly the checker at every size.
 The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one.
 Each mode runs in a process of its own, which a test that asks for it starts.
 """

@@ -58,7 +58,7 @@ SETTINGS_OF = {"every setting": SETTINGS, "the rate alone": PLAIN}
         for name, config in SETTINGS_OF.items()
     ],
 )
-@pytest.mark.by_day("deep-", "cnn-")
+@pytest.mark.by_day("deep-bf16", "cnn-fp32")
 def test_the_same_bits_as_by_a_launch_of_its_own(
     net: Net, precision: str, config: TrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,7 +97,7 @@ def test_no_sample_is_repeated_often(size: int, distinct: int, monkeypatch: pyte
     [
         ("mlp10", 64, 18),
         ("mlp10", 2048, 5),
-        ("mlp10", 10_000, 5),
+        pytest.param("mlp10", 10_000, 5, marks=pytest.mark.slow),
         pytest.param("autoencoder", 1, 2, marks=pytest.mark.slow),
     ],
     ids=lambda value: str(value),
