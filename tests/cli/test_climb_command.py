@@ -187,6 +187,7 @@ def test_a_climb_that_is_stopped_leaves_a_file_and_a_page_that_say_so(signum, co
         "mlp10 --data csv --data-dir mine --shape 1x2x2 --batch-size full",
         "--net ./own.toml --data digits --rungs numpy,./mine.py --lr 0.2",
         "cnn --data mnist --data-dir ../files --limit 100 --no-peers --quick --no-kept",
+        "cnn --data mnist --peers all",
     ],
 )
 def test_do_it_again_repeats_what_was_typed(typed):
@@ -222,7 +223,7 @@ def test_quick_is_a_few_short_repetitions(monkeypatch, run):
     run("climb", "mlp", "--data", "digits", "--quick", "--repeats", "4", "--budget", "1")
     run("climb", "mlp", "--data", "digits", "--no-kept")
     told = [(each.quick, each.repeats, each.budget, each.kept) for each in asked]
-    assert told == [(True, 2, 0.5, True), (True, 4, 1.0, True), (False, 5, 2.0, False)]
+    assert told == [(True, 2, 0.5, True), (True, 4, 1.0, True), (False, 5, 1.0, False)]
     assert all(path.is_dir() for path in Path("runs").iterdir())
 
 
@@ -400,3 +401,30 @@ def test_a_damaged_file_of_a_sweep_is_refused(change, said, tmp_path):
     tree = json.loads((tmp_path / "whole.json").read_text()) | change
     with pytest.raises(ResultsError, match=said):
         Sweep.parse(json.dumps(tree).encode())
+
+
+@pytest.mark.parametrize(
+    ("words", "peers"),
+    [([], ["torch", "sklearn", "jax"]), (["--no-peers"], []), (["--peers", "none"], []), (["--peers", "all"], None)],
+)
+def test_a_climb_without_names_takes_the_ladder_and_the_peers_that_are_wanted(words, peers, monkeypatch, run):
+    from warpladder.ladder import LADDER, PEERS
+
+    taken: list[Any] = []
+
+    def climb(task: Any, rungs: Any, settings: Any, **options: Any) -> Any:
+        taken.append(([rung.name for rung in rungs], settings.seconds))
+        return example()
+
+    monkeypatch.setattr("warpladder.timing.run_climb", climb)
+    monkeypatch.setattr("warpladder.timing.choice._can_train", lambda rung, net, config: "device" not in rung.name)
+    assert run("climb", "mlp", "--data", "digits", *words)[0] == 1, "the example has a rung that failed"
+    wanted = [rung.name for rung in PEERS] if peers is None else peers
+    ladder = [rung.name for rung in LADDER]
+    ((names, seconds),) = taken
+    images = {"torch:images=last": "torch"}
+    assert (
+        names[: len(ladder)] == ladder
+        and [images.get(name, name) if peers else name for name in names[len(ladder) :]] == wanted
+    )
+    assert (seconds < 150) == (peers is not None), "all the peers take as long as they take"

@@ -47,7 +47,7 @@ _OUTPUT = ("out", "overwrite", "progress")
     help="Programs of others that are timed too, if --rungs is not given: of each the strongest variant here in the "
     "ladder's precision, none, or every variant.",
 )
-@click.option("--no-peers", "peers", flag_value="none", help="As --peers none.")
+@click.option("--no-peers", is_flag=True, help="As --peers none.")
 @click.option("--repeats", type=int, help="Timed repetitions of each rung; 5 if not given.")
 @click.option(
     "--budget",
@@ -114,7 +114,7 @@ def climb(
     tasks = tasks_of(swept_settings, net_name, options)
     first = tasks[0].task
     if named is None:
-        chosen = contenders(first.net, first.config, options["peers"], quick)
+        chosen = contenders(first.net, first.config, "none" if options["no_peers"] else options["peers"], quick)
         rungs, _ = swept(with_shared(chosen, shared), sweeps)
     else:
         check_trained(rungs, tasks)
