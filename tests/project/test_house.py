@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -80,6 +80,12 @@ def test_functions_are_short_and_take_few_parameters() -> None:
     wide = {f: n for f, node in functions() if node.name != "__init__" and (n := parameters(node)) > MOST_PARAMETERS}
     assert {each: n for each, n in long.items() if each not in PUBLIC} == {}
     assert {each: n for each, n in wide.items() if each not in PUBLIC and not each.startswith("cli/")} == {}
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """pytest and mypy take them for one module."""
+    counts = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert {file for file, count in counts.items() if count > 1} == set()
 
 
 def test_no_two_classes_have_one_name() -> None:
