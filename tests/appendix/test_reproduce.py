@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,12 @@ from warpladder.appendix.reproduce.resolve import measure_of, parts_of
 from warpladder.appendix.reproduce.resolve import places as places_of
 from warpladder.appendix.reproduce.results import Reproduction
 from warpladder.errors import ConfigError, ResultsError
+
+
+@pytest.fixture(autouse=True)
+def is_undisturbed(monkeypatch):
+    """Nothing is measured twice because another process runs meanwhile."""
+    monkeypatch.setattr("warpladder.appendix.reproduce.reproducer.DISTURBED", math.inf)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 from pathlib import Path
@@ -65,6 +66,12 @@ def small(tmp_path, monkeypatch):
         )
 
     monkeypatch.setattr("warpladder.appendix.reproduce.definition", definition)
+
+
+@pytest.fixture(autouse=True)
+def is_undisturbed(monkeypatch):
+    """Nothing is measured twice because another process runs meanwhile."""
+    monkeypatch.setattr("warpladder.appendix.reproduce.reproducer.DISTURBED", math.inf)
 
 
 def typed(capsys, *words):

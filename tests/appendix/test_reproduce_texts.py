@@ -174,7 +174,7 @@ def test_experiments_say_how_they_were_made(tmp_path: Path) -> None:
     digits = load("digits")
     assert found.data == {"digits": checksum(digits)}
     assert checksum(digits.but(test_x=digits.test_x[:-1], test_y=digits.test_y[:-1])) != checksum(digits)
-    assert Provenance(tmp_path / "measured", None).experiments["parts"] == made
+    assert Provenance(tmp_path, None).experiments["parts"] == made
     assert "SHA-256" in page(found) and found.data["digits"] in page(found)
 
 

@@ -116,7 +116,7 @@ def _chosen(reports: Sequence[str], listed: bool, quick: bool) -> tuple[tuple[st
 
     requested = [name if name.endswith(".toml") else name.lower() for name in reports]
     if not requested and not listed:
-        raise click.UsageError("name a report, s1 to s5, all, or a file of your own", click.get_current_context())
+        raise click.UsageError("name a report, s1 to s5, or all, or a file of your own", click.get_current_context())
     chosen = reproducing.NAMES if not requested or "all" in requested else tuple(dict.fromkeys(requested))
     made = [reproducing.definition(name, quick=quick) for name in chosen]
     names = [report.name for report in made]
@@ -272,6 +272,7 @@ def _one(
 ) -> None:
     """Reproduce one report in its folder."""
     from ..appendix.reproduce import MEASURED, RESULTS, Reproducer, Watcher
+    from ..appendix.reproduce.provenance import RECORD
     from ..results import RungResult
     from ..results.text.words import news as line_of
 
@@ -282,7 +283,7 @@ def _one(
             [path.name for name in only for path in (folder / MEASURED).glob(f"{name}.*") if path.is_file()],
         )
     elif overwrite:
-        _remove(folder, (MEASURED, PICTURES), (RESULTS, PAGE))
+        _remove(folder, (MEASURED, PICTURES), (RESULTS, RECORD, PAGE))
 
     def news(item: RungResult | str) -> None:
         click.echo(f"  {line_of(item) if isinstance(item, RungResult) else item}")

@@ -136,6 +136,7 @@ class Experiment(ABC):
     """
 
     kind: ClassVar[str]
+    has_times: ClassVar[bool] = True
 
     @abstractmethod
     def measure(self, name: str, bench: Bench) -> None:

@@ -8,8 +8,8 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -23,20 +23,32 @@ from ...results.reader import read
 from ...results.stored import reading
 from .claims import Made
 
-#: Names of the files, in the folder of what is measured.
-MADE, DATA = "made.json", "data.json"
+#: Name of the file, in the folder of a reproduction.
+RECORD = "provenance.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of experiments, by name, and the SHA-256 of the arrays of each data set."""
+
+    experiments: dict[str, Made]
+    data: dict[str, str]
 
 
 class Provenance:
-    """The record of a folder, read when it is made and written after each change.
+    """The record of a folder, read when it is made and written after each change; a damaged one begins anew.
 
-    experiments : by name. data : SHA-256 of the arrays of each data set, by name.
+    experiments, data : as in `Record`.
     """
 
     def __init__(self, folder: Path, commit: str | None) -> None:
-        self.folder, self.commit = folder, commit
-        self.experiments: dict[str, Made] = _stored(folder / MADE, dict[str, Made])
-        self.data: dict[str, str] = _stored(folder / DATA, dict[str, str])
+        self.path, self.commit = folder / RECORD, commit
+        self.experiments: dict[str, Made] = {}
+        self.data: dict[str, str] = {}
+        if self.path.exists():
+            with suppress(ResultsError), reading(self.path) as tree:
+                stored: Record = read(Record, tree, "")
+                self.experiments, self.data = dict(stored.experiments), dict(stored.data)
 
     @contextmanager
     def making(self, name: str) -> Iterator[None]:
@@ -54,27 +66,27 @@ class Provenance:
                 seconds + (earlier.seconds if earlier else 0.0), created, self.commit, others,
                 1 + (earlier.times if earlier else 0), disturbed=False,
             )  # fmt: skip
-            self._write(MADE, {each: asdict(made) for each, made in self.experiments.items()})
+            self._write()
 
     def note(self, name: str, **changes: object) -> None:
         """Change what is known of an experiment."""
         if name in self.experiments:
             self.experiments[name] = replace(self.experiments[name], **changes)  # type: ignore[arg-type]
-            self._write(MADE, {each: asdict(made) for each, made in self.experiments.items()})
+            self._write()
 
     def note_data(self, name: str, data: Dataset) -> None:
         """Keep the checksum of a data set that was loaded whole."""
         if name not in self.data:
             self.data[name] = checksum(data)
-            self._write(DATA, self.data)
+            self._write()
 
     def forget(self, name: str) -> None:
         """Drop what is known of an experiment that is begun anew."""
         if self.experiments.pop(name, None) is not None:
-            self._write(MADE, {each: asdict(made) for each, made in self.experiments.items()})
+            self._write()
 
-    def _write(self, name: str, tree: object) -> None:
-        write_atomically(self.folder / name, json.dumps(tree, indent=1) + "\n")
+    def _write(self) -> None:
+        write_atomically(self.path, json.dumps(asdict(Record(self.experiments, self.data)), indent=1) + "\n")
 
 
 def checksum(data: Dataset) -> str:
@@ -85,14 +97,3 @@ def checksum(data: Dataset) -> str:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _stored(path: Path, kind: type) -> dict:
-    """A dictionary from its file; empty where there is none, or a damaged one, which says nothing of the figures."""
-    if not path.exists():
-        return {}
-    try:
-        with reading(path) as tree:
-            return read(kind, tree, "")  # type: ignore[no-any-return]
-    except ResultsError:
-        return {}

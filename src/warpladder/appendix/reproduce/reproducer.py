@@ -115,14 +115,15 @@ class Reproducer:
         made = self.provenance.experiments[name]
         others = found.others if isinstance(found, Climbed) else made.others
         limit = DISTURBED * self.machine.cores
-        self.provenance.note(name, others=others, disturbed=others is not None and not others <= limit)
+        disturbed = self.report.experiments[name].has_times and others is not None and not others <= limit
+        self.provenance.note(name, others=others, disturbed=disturbed)
 
     def _begin(self) -> None:
         """Take up what the folder holds, or begin anew."""
         (self.folder / MEASURED).mkdir(parents=True, exist_ok=True)
         self.began, self.before = perf_counter(), 0.0
         self.machine = Machine(**machine.facts(), gpu=found_gpu())
-        self.provenance = Provenance(self.folder / MEASURED, self.machine.commit)
+        self.provenance = Provenance(self.folder, self.machine.commit)
         stored = self.folder / RESULTS
         if stored.exists():
             self._check(Reproduction.load(stored))

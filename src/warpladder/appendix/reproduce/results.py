@@ -22,7 +22,9 @@ from .claims import VERDICTS as VERDICTS
 from .claims import Claim, Finding, Made
 from .figure import UNITS as UNITS
 from .figure import UNMEASURED as UNMEASURED
-from .figure import Column, Value, filled, place
+from .figure import Column as Column
+from .figure import Value as Value
+from .figure import filled, place
 
 
 @dataclass(frozen=True)

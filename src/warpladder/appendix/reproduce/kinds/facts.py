@@ -52,6 +52,7 @@ class Facts(Experiment):
     """
 
     kind: ClassVar[str] = "facts"
+    has_times: ClassVar[bool] = False
     net: str
     batch: int
     in_shape: tuple[int, ...] = (1, 28, 28)

@@ -33,6 +33,7 @@ class Footprints(TrainingTask):
     """Memory of a process that trains, and of the GPU, for each of several rungs."""
 
     kind: ClassVar[str] = "footprints"
+    has_times: ClassVar[bool] = False
 
     def measure(self, name: str, bench: Bench) -> None:
         data = self.dataset(bench)

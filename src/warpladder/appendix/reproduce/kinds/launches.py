@@ -31,6 +31,7 @@ class Launching(TrainingTask):
     """The launches of a step on each of several rungs."""
 
     kind: ClassVar[str] = "launches"
+    has_times: ClassVar[bool] = False
 
     def measure(self, name: str, bench: Bench) -> None:
         path, here = file_of(name, bench.folder), why_not() is None

@@ -33,6 +33,7 @@ class Pictures(Experiment):
     """
 
     kind: ClassVar[str] = "photos"
+    has_times: ClassVar[bool] = False
     data: str
     checkpoint: str = ""
     count: int = 7

@@ -41,8 +41,7 @@ def write_index(entries: Sequence[Entry], path: str | os.PathLike[str]) -> None:
 
 def index(entries: Sequence[Entry]) -> str:
     """The page's text."""
-    heads = ("report", "measured", "a figure of it", "reported", "here")
-    table = drawn("Reports", heads, map(_row, entries), text=(0, 1, 2))
+    table = drawn("Reports", ("report", "reported", "here"), map(_row, entries), text=(0,))
     quick = any(each.found is not None and each.found.quick for each in entries)
     warning = (
         '<p class="warning">First looks are on parts of the data, with fewer epochs: their accuracies '
@@ -64,16 +63,15 @@ def _row(entry: Entry) -> tuple[str, list[str]]:
     found = entry.found
     title = f'<span class="options">{escape(entry.title)}</span>'
     if found is None:
-        return "none", [escape(entry.name.upper()) + title, escape(entry.reason), "", "", ""]
-    cells = [f'<a href="{escape(entry.link)}">{escape(entry.name.upper())}</a>{title}', _extent(found)]
+        return "none", [escape(entry.name.upper()) + title + _small(entry.reason), "", ""]
+    link = f'<a href="{escape(entry.link)}">{escape(entry.name.upper())}</a>{title}{_extent(found)}'
     figure = headline(found)
     if figure is None:
-        return "rung", [*cells, "none of it is measured yet", "", ""]
+        return "rung", [link + _small("none of it is measured yet"), "", ""]
     label, column, value = figure
     here = f"<b>{escape(measured(value, column.unit))}</b>" if value.here is not None else ""
     return "rung", [
-        *cells,
-        escape(label),
+        link + _small(f"a figure of it: {label}"),
         _with(escape(shown(value.reported, column.unit)), column),
         _with(here, column),
     ]
@@ -101,7 +99,12 @@ def _extent(found: Reproduction) -> str:
         f"{figures:,} figures, {stated:,} of them reported too, in {seconds(found.seconds)}",
         f"{where}{found.machine.cpu}",
     )
-    return escape(made) + "".join(f'<span class="options">{escape(text)}</span>' for text in lines)
+    return "".join(map(_small, (made, *lines)))
+
+
+def _small(text: str) -> str:
+    """A line below a report's name."""
+    return f'<span class="options">{escape(text)}</span>'
 
 
 def headline(found: Reproduction) -> tuple[str, Column, Value] | None:
