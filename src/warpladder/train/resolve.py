@@ -24,7 +24,7 @@ from ..rungs.base import Rung
 from ..trainers.base import check_fit
 from .request import DataRequest, RunRequest
 from .rung_choice import choose_rung
-from .scale import advice
+from .scale import advice, nothing_to_learn
 from .start import data_mark, fresh_start, resumed_start
 
 #: Bytes that training holds for a parameter at least: the initial weight, the weight, its gradient and momentum.
@@ -80,8 +80,8 @@ def resolve(request: RunRequest) -> ResolvedRun:
         start = resumed_start(before, os.fspath(request.resume), net, config, here, choice.rung)
     if reason := choice.rung.unsupported(net, config):
         raise RungError(f"rung {choice.rung.name!r} cannot train net {net.name!r}: {reason}")
-    scale = advice(stored) if stored.standard is None else None
-    said = [f"{stored.name}: {scale}"] if scale else []
+    hints = [nothing_to_learn(stored, net), advice(stored) if stored.standard is None else None]
+    said = [f"{stored.name}: {hint}" for hint in hints if hint]
     if config.epochs and config.schedule.warmup > config.epochs:
         said.append(
             f"the warm-up of {config.schedule.warmup:g} epochs is longer than the run of {config.epochs}: the learning "

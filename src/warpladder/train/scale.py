@@ -1,4 +1,6 @@
-"""Advice for unscaled samples: nets train best on numbers about 1, and diverge or stand still on hundreds."""
+"""Advice about data: nets train best on numbers about 1, and diverge or stand still on hundreds; and labels have to
+differ.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import math
 import numpy as np
 
 from ..data.dataset import Dataset
+from ..nets import CrossEntropyLoss, Net
 
 USUAL = 16.0  # standardised data stay below it
 ROWS = 1024  # of one block
@@ -25,3 +28,12 @@ def advice(data: Dataset) -> str | None:
         f"scale the samples, which reach {largest:.4g} and train best about 1 (standardize=True, or "
         f"scale={float(np.float32(data.scale / largest)):.2g})"
     )
+
+
+def nothing_to_learn(data: Dataset, net: Net) -> str | None:
+    """Clause for training labels that are all alike; None if they are not, or the net needs none."""
+    y = data.train_y
+    if not isinstance(net.loss, CrossEntropyLoss) or y is None or not len(y) or y.min() != y.max():
+        return None
+    label = data.class_names[y[0]] if data.class_names else y[0]
+    return f"all training labels are {label!s:.40}, so there is nothing to learn"

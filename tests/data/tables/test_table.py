@@ -230,8 +230,11 @@ def test_columns_of_another_table_are_refused_by_name(people, tmp_path):
 
 def test_all_labels_alike(people, tmp_path):
     path = write(tmp_path / "t.csv", [[*line[:3], "yes"] for line in rows()])
-    with pytest.warns(UserWarning, match="all labels are yes: there is nothing to learn"):
-        assert table(path, "answer").classes == 1
+    with pytest.warns(UserWarning, match="all training labels are yes, so there is nothing to learn"):
+        wl.train("softmax", table(path, "answer"), wl.TrainConfig(epochs=1))
+    x = np.zeros((4, 2), np.float32)
+    with pytest.warns(UserWarning, match="all training labels are 0, so there is nothing to learn"):
+        wl.train("softmax", wl.data.arrays(x, [0] * 4, x, [0] * 4), wl.TrainConfig(epochs=1))
 
 
 def test_numbers_as_categories(people):

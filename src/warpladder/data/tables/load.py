@@ -87,8 +87,6 @@ def table(
     if encoding is None:
         encoding = TableEncoding.fit(features.take(train), label, dropped, category)
     classes = classes_of(y[train])
-    if len(np.unique(y[train])) == 1 and not whole:
-        warnings.warn(f"{frame.source}: all labels are {y[0]!s:.40}: there is nothing to learn", stacklevel=2)
     x = encoding.apply(features)
     test_x, test_y = (x, y) if whole else (x[held], y[held])
     if tested is not None:
