@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from time import perf_counter, sleep
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ..checkpoint import net_from_json, net_to_json
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
+from ..errors import RungError
 from ..files.python import bring, origins
 from ..machine.memory import resident_peak
 from ..nets import CrossEntropyLoss, Net
@@ -27,7 +29,8 @@ from ..nets.params import initial
 from ..rungs.base import Rung
 from ..train import score
 from ..trainers.base import State
-from .foreign.rung import spelled
+from .foreign.process import ForeignFault, ForeignProcess
+from .foreign.rung import of, spelled
 from .parallel_proofs import child_environment
 from .task import kinds
 
@@ -42,7 +45,7 @@ class PeakMemories:
         self.what = net, data, config
         self.pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="memory")
         self.found: dict[str, Future[tuple[int | None, str]]] = {}
-        self.children: set[subprocess.Popen[str]] = set()
+        self.children: set[Any] = set()
 
     def add(self, rung: Rung) -> None:
         """Measure a rung as soon as a process is free, unless it was added before."""
@@ -70,7 +73,7 @@ class PeakMemories:
 
 
 def peak_rss(
-    rung: Rung, net: Net, data: Dataset, config: TrainConfig, children: set[subprocess.Popen[str]] | None = None
+    rung: Rung, net: Net, data: Dataset, config: TrainConfig, children: set[Any] | None = None
 ) -> tuple[int | None, str]:
     """Largest resident set, in bytes, of a process that trains some steps and evaluates; or None and the reason.
 
@@ -92,6 +95,9 @@ def peak_rss(
         "scale": data.scale,
         "outside": outside,
     }
+    children = set() if children is None else children
+    if of(rung) is not None:
+        return _foreign_peak(order, children)
     package = str(Path(__file__).parents[2])
     command = [
         sys.executable,
@@ -99,7 +105,6 @@ def peak_rss(
         f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.peak_memory import child; child()",
     ]
     pipe = subprocess.PIPE
-    children = set() if children is None else children
     try:
         with subprocess.Popen(
             command, text=True, env=child_environment(), stdin=pipe, stdout=pipe, stderr=pipe
@@ -121,9 +126,26 @@ def peak_rss(
     return int(out), ""
 
 
+def _foreign_peak(order: dict[str, Any], children: set[Any]) -> tuple[int | None, str]:
+    """Peak memory of a rung from outside, in a process with the limits of one; or None and the reason."""
+    process = ForeignProcess()
+    children.add(process)
+    try:
+        return int(process.request("peak_memory", order)), ""
+    except (RungError, ForeignFault, ValueError, TypeError) as error:
+        return None, str(error)
+    finally:
+        children.discard(process)
+        process.close()
+
+
 def child() -> None:
     """Train the run that standard input describes, and print the peak in bytes."""
-    order = json.load(sys.stdin)
+    print(measured(json.load(sys.stdin)))
+
+
+def measured(order: dict[str, Any]) -> int:
+    """Peak memory of this process in bytes, after some steps of the described run."""
     bring(order["outside"])
     net, config = net_from_json(order["net"]), TrainConfig.from_dict(order["config"])
     classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else None
@@ -142,7 +164,7 @@ def child() -> None:
         some = min(len(test_x), max(1, int(PATIENCE / per_sample)))
         if some:
             score(trainer, data.test_x[:some], None if data.test_y is None else data.test_y[:some], data.scale)
-        print(resident_peak())
+        return resident_peak()
 
 
 def _random(what: tuple[list[int], str], classes: int | None) -> tuple[np.ndarray, np.ndarray | None]:

@@ -155,6 +155,10 @@ class ForeignProcess:
         shown = [*self.first, *(["..."] if self.printed > len(self.first) + len(self.last) else []), *self.last]
         return f"it printed {self.printed:,} line{'s' * (self.printed != 1)}: {' / '.join(shown)}"
 
+    def kill(self) -> None:
+        """End it while another thread waits for an answer, which then raises `ForeignEnd`."""
+        self.family.kill()
+
     def close(self) -> None:
         """End it, with all processes that it started."""
         self.reason = self.reason or "its process was ended"

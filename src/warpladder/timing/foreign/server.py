@@ -115,6 +115,12 @@ class Server:
     def sources(self, number: int) -> dict[str, tuple[str, ...]]:
         return texts(self.trainers[number], self.path)
 
+    def peak_memory(self, order: dict[str, Any]) -> int:
+        """Peak memory of this process after some steps of a run, in bytes."""
+        from ..peak_memory import measured
+
+        return measured(order)
+
     def close(self, number: int) -> None:
         trainer = self.trainers.pop(number)
         changed = [data.name for data, before in self.given if _checksum(data) != before]
