@@ -33,6 +33,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     processors.share()  # before a test imports anything that asks how many processors there are
 
 
+os.environ.setdefault("WARPLADDER_PROOF_SEED", "0")  # the nightly sweeps have other seeds
+
 gc.disable()  # until all tests are collected: nothing that collection makes goes before the end
 
 #: Seconds that each test file took, as a run with --write-seconds measured them.

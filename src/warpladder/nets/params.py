@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,6 +26,7 @@ class ParamSlice:
     stop: int
 
 
+@lru_cache(maxsize=64)
 def param_slices(net: Net) -> tuple[ParamSlice, ...]:
     """Parameter tensors of a net, in the order of the flat buffer, without gaps."""
     known: dict[str, tuple[ParamSlice, ...]] = vars(net)  # a net does not change: worked out once, as `Net.shapes`

@@ -6,7 +6,10 @@ prove.py the checks, verdict.py the result; docs/verify.md states what is checke
 
 from __future__ import annotations
 
+import os
+import secrets
 import time
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -28,14 +31,17 @@ from .verdict import Ledger, Refuted, Verdict, VerdictRow, cannot_judge, conclud
 
 __all__ = ["Shared", "Verdict", "VerdictRow", "verify"]
 
+#: Environment variable with the seed of proofs.
+SEED = "WARPLADDER_PROOF_SEED"
+
 #: Cases of proofs of one net on one data set, by settings, seed, precision and whether convolutions are transformed.
 Shared = dict[tuple[TrainConfig, int, Precision, bool], Cases]
 
 
 def verify(
     build: Build, net: Net, config: TrainConfig, *,
-    seed: int = 0, dataset: Dataset | None = None, bitwise: bool = True, precision: str = "fp32", sums: str = "fp32",
-    transforms: bool = False, shared: Shared | None = None,
+    seed: int | None = None, dataset: Dataset | None = None, bitwise: bool = True, precision: str = "fp32",
+    sums: str = "fp32", transforms: bool = False, shared: Shared | None = None, reach: int | None = None,
 ) -> Verdict:  # fmt: skip
     """Prove that the trainer of `build` trains this net with these settings, or report where it does not.
 
@@ -44,8 +50,10 @@ def verify(
     build : callable
         From (net, config, state) to a `Trainer`, also at other learning rates, clip values, weight decays and eps.
     net, config : Net, TrainConfig
-    seed : int
-        Seed of states, samples and orders.
+    seed : int or None
+        Seed of states, samples, orders, and the number of each. None for the one that all proofs of this process share:
+        WARPLADDER_PROOF_SEED if it is set, or else a number drawn when the process began, which is not known before.
+        The verdict has it.
     dataset : Dataset or None
         Training data: one case has as many samples, and some cases take samples of it.
     bitwise : bool
@@ -60,6 +68,9 @@ def verify(
         grid are not exact: data away from kinks replace such data.
     shared : dict or None
         Cases of earlier proofs of this net on this data set; this proof's are added if it passes.
+    reach : int or None
+        Steps of a long call; None for as many as the trainer makes in a small share of the proof's seconds. The verdict
+        has the number, with which a proof can be repeated.
 
     Returns
     -------
@@ -75,6 +86,7 @@ def verify(
     """
     began = time.perf_counter()
     _check_arguments(build, net, config, dataset)
+    seed = run_seed() if seed is None else seed
     kind = named(precision).summing(sums)
     if fault := contradiction(net, seed):
         return cannot_judge(fault, time.perf_counter() - began)
@@ -87,8 +99,9 @@ def verify(
                 cases = Cases(net, config, np.random.default_rng(seed), dataset, kind, transforms)
     except NoReferenceStep as error:
         return cannot_judge(str(error), time.perf_counter() - began)
-    context = ProofContext(build, net, config, cases, np.random.default_rng([seed, 1]), bitwise, Ledger())
+    context = ProofContext(build, net, config, cases, np.random.default_rng([seed, 1]), bitwise, Ledger(), reach or 0)
     verdict = _judge(context, began)
+    verdict = replace(verdict, seed=seed, reason=f"{verdict.reason} (seed {seed}, reach {verdict.reach})")
     if shared is not None and verdict.passed:
         shared[key] = cases
     return verdict
@@ -98,6 +111,17 @@ def verify(
 def _thread_pools() -> ThreadpoolController:
     """Thread pools of this process; a search for them takes milliseconds. NumPy's, the one that counts, is here."""
     return ThreadpoolController()
+
+
+@cache
+def run_seed() -> int:
+    """Seed of this process's proofs: WARPLADDER_PROOF_SEED, or one that is drawn."""
+    given = os.environ.get(SEED, "")
+    if not given:
+        return secrets.randbelow(2**31)
+    if not (given.isascii() and given.isdigit() and int(given) < 2**63):
+        raise ArgumentError(f"{SEED} wants a whole number of at least 0, got {given!r:.40}")
+    return int(given)
 
 
 def _check_arguments(build: object, net: object, config: object, dataset: object) -> None:
@@ -122,4 +146,5 @@ def _judge(context: ProofContext, began: float) -> Verdict:
     except Refuted as error:
         refuted = error
     required = REQUIRED if context.config.loss_every == 1 else (*REQUIRED, "no loss")
-    return conclude(context.ledger, required, refuted, time.perf_counter() - began)
+    verdict = conclude(context.ledger, required, refuted, time.perf_counter() - began)
+    return replace(verdict, reach=context.reach)

@@ -7,6 +7,7 @@ count as well.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from ..machine.precision import Precision, named
 from ..nets import MSELoss, Net
@@ -60,6 +61,7 @@ def loss_bound(net: Net, size: int, precision: str | Precision = "fp32") -> floa
     return distance_bound(precision, roundings(net, last) + size * elements, products(net, last, precision))
 
 
+@lru_cache(maxsize=256)
 def update_bounds(net: Net, size: int, precision: str | Precision = "fp32", last: int = UPDATE) -> dict[str, float]:
     """Bounds of each tensor's gradient, update and slots after one step on a batch of this size.
 

@@ -156,7 +156,7 @@ class CaseMaker:
                 if must_move and still:
                     raise Unfit(f"{still[0]} does not move")
             if not reason and (first or not self.plain):
-                step = self._with_slots(step)
+                step = self.with_slots(step)
             if not reason and wanted.updates and not self.plain:
                 reason = amplified_errors(self.net, self.config, step, gradients, self.precision)
             if not reason:
@@ -175,7 +175,7 @@ class CaseMaker:
         """
         number, size = place
         count = min(size, max(wanted.distinct, -(-size // REPEATED)))
-        rounded, x, y = self._suited(state, count, source)
+        rounded, x, y = self.suited(state, count, source)
         which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
         seen, counts = pixels(x, source.scale).astype(np.float64), np.bincount(which)
         sums = BiasSums(self.net, which, self.precision) if wanted.updates and not self.precision.coarse else None
@@ -206,6 +206,18 @@ class CaseMaker:
             if len(alone) and np.any(truth):
                 return PredictionPool(x, source.scale, truth, alone)
         return None
+
+    def moving_start(self, number: int, made: int, dataset: Dataset, order: Order) -> tuple[State, float]:
+        """Start `number` with drawn slots after `made` updates, and the rate at which a step takes the whole loss off,
+        to first order.
+        """
+        state = State(self._start(number), step=made).copied(self.precision.element)
+        reference = ReferenceTrainer(self.net, self.config, state)
+        reference.load(dataset)
+        size, n = self.config.batch(order.n), order.n
+        results = reference.gradients(*reference.batch(order.indices(0, size)))
+        step = self.with_slots(ReferenceStep(state, 0, size, n, *results))
+        return step.state, self._rate(step) / PROMISE
 
     def _starts(self) -> Iterator[tuple[np.ndarray, bool]]:
         """Starts to try, each with True if every tensor must move there; at the last one tensors may stand still."""
@@ -261,7 +273,7 @@ class CaseMaker:
         descent = float(np.abs(step.gradient) @ np.abs(along))
         return PROMISE * step.loss / descent if descent > 0 else 0.0
 
-    def _with_slots(self, step: ReferenceStep) -> ReferenceStep:
+    def with_slots(self, step: ReferenceStep) -> ReferenceStep:
         """Step with slots in its state, drawn tensor by tensor."""
         out = {name: np.zeros(self.net.param_count, self.precision.element) for name in self.config.optimizer.slots}
         params, gradient = step.params, step.gradient
@@ -271,7 +283,7 @@ class CaseMaker:
                 out[name][here] = values
         return replace(step, state=step.state.but(slots=out))
 
-    def _suited(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
+    def suited(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
         """State as the trainer stores it, and samples with labels that suit it."""
         if source.exact:
             return self._exact(state, count, source)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from ..config import TrainConfig
 from ..data.dataset import Dataset
@@ -16,12 +19,14 @@ from ..nets import Conv2d, MSELoss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
 from .case_maker import CaseMaker
+from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
-from .reference_cases import ReferenceCase
+from .learnt import make_learnt
+from .reference_cases import ReferenceCase, ReferenceStep
 from .samples import DatasetSamples, Noise, Quarters, SampleSource
 
 FULL = 97  # samples where the batch is the full training set
-FAR = 70_001  # samples of the far case without a data set: more than 16 bits can count
+FAR = 70_001  # samples of the far case, at least: more than 16 bits can count
 FAR_BYTES = 1 << 26  # bytes of its pixels, at most
 FAR_ACTIVATIONS = 1 << 30  # bytes of activations and their gradients of a full batch there, at most
 # samples in a batch whose updates are checked at zero weights: of more, with all classes alike, the sums nearly cancel
@@ -60,8 +65,11 @@ class Cases:
         like terms round alike, so that a long sum is inaccurate in every program.
     floats : float32 samples in the stored order, one more than a batch, from update 0 on; the others are within a run.
     stored : of the size of `exact`; general bytes, or samples of the data set as they are.
-    far : as many samples as the data set has, the step that takes the last of them and the last step of the epoch.
+    far : as many samples as the data set has, and more than 16 bits count: the step that takes the last of them, a drawn
+        one, and the last step of the epoch.
     pools : float32 samples and general bytes whose outputs at the state `predicted` are known.
+    source, screened : source of samples as they are, and all sources of general samples.
+    seconds : seconds that the cases took.
 
     Parameters
     ----------
@@ -78,6 +86,7 @@ class Cases:
         self, net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None,
         precision: str | Precision = "fp32", transforms: bool = False,
     ) -> None:  # fmt: skip
+        began = time.perf_counter()
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
         make = CaseMaker(net, config, rng, precision)
         self.batch = b = config.batch_size or FULL
@@ -107,7 +116,10 @@ class Cases:
         self.floats = make.case("floats", self._order(b + 1, shuffle=False), floats, fresh=True)
         self.stored = make.case("stored", self._order(usual), screened)
         self.far = make.case("far", far, long, steps=self._last_steps(far))
+        self.source, self.screened = bytes_like, screened
+        self.maker = make
         self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
+        self.seconds = time.perf_counter() - began
 
     def _order(self, n: int, shuffle: bool = True) -> Order:
         """Order whose first batch is not the stored one; without shuffling, one whose first batch shuffling would
@@ -121,6 +133,11 @@ class Cases:
                 break
         return replace(order, shuffle=shuffle)
 
+    def epoch_with_loss(self, epoch: int) -> int:
+        """The nearest epoch, `epoch` or an earlier one if there is one, whose losses are computed."""
+        every = self.config.loss_every
+        return max(every, (epoch + 1) // every * every) - 1
+
     def _with_loss(self, number: int) -> int:
         """Epoch whose losses are computed: one of the first thousand of those, by a number from 1 on."""
         every = self.config.loss_every
@@ -132,24 +149,42 @@ class Cases:
 
     def _far(self, data: Dataset | None) -> int:
         """Number of samples of the far case."""
-        count = min(FAR, FAR_BYTES // math.prod(self.net.in_shape)) if data is None else len(data.train_x)
+        bytes_each = math.prod(self.net.in_shape) * (1 if data is None else data.train_x.itemsize)
+        count = min(FAR, FAR_BYTES // bytes_each)
+        if data is not None:
+            count = len(data.train_x) if self.config.batch_size is None else max(count, len(data.train_x))
         if self.config.batch_size is None:
             count = min(count, FAR_ACTIVATIONS // (8 * sum(map(math.prod, self.net.shapes))))
         return max(self.batch, count)
 
     def _last_steps(self, order: Order) -> list[int]:
-        """Numbers of the step that takes the last stored sample, and of the last step of the epoch."""
+        """Numbers of the step that takes the last stored sample, of a drawn one, and of the last step of the epoch."""
         position = int(np.flatnonzero(order.indices(0, order.n) == order.n - 1)[0])
         last = self.config.steps(order.n) - 1
-        return sorted({min(position // self.config.batch(order.n), last), last})
+        drawn = int(self.rng.integers(last + 1))
+        return sorted({min(position // self.config.batch(order.n), last), drawn, last})
+
+    @cached_property
+    def history(self) -> ReferenceHistory:
+        """More than a hundred steps with their true losses and last weights, made when they are first used."""
+        with ThreadpoolController().limit(limits=1, user_api="blas"):
+            return make_history(self.maker, self.source)
+
+    @cached_property
+    def learnt(self) -> tuple[ReferenceCase, ...]:
+        """Steps at extremes from the weights that the history ends with, made when they are first used."""
+        with ThreadpoolController().limit(limits=1, user_api="blas"):
+            return make_learnt(self.maker, self.screened, self.history.end)
 
     def __iter__(self) -> Iterator[ReferenceCase]:
         return iter((self.exact, self.zeros, self.ties, self.floats, self.stored, self.far))
 
-    def strong(self) -> TrainConfig:
-        """Settings at a rate, a power of two, at which the update of every tensor outweighs the tensor."""
+    def strong(self, steps: Iterable[ReferenceStep] | None = None) -> TrainConfig:
+        """Settings at a rate, a power of two, at which the update of every tensor outweighs the tensor in these steps,
+        or in those of all cases.
+        """
         rate, one = LEAST_RATE, self.config.but(learning_rate=1.0)
-        for step in (step for case in self for step in case.steps):
+        for step in (step for case in self for step in case.steps) if steps is None else steps:
             before = step.params
             weights = views(self.net, before)
             for name, update in views(self.net, step.after(one)[0] - before).items():

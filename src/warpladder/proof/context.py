@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -89,7 +90,9 @@ class ProofContext:
     build : makes the trainers.
     rng : random numbers of the checks.
     bitwise : True if repetitions must be equal bit for bit.
+    reach : steps of a long call; 0 until it is known.
     trainers : trainers made so far.
+    began : time of `perf_counter` at which the checks began.
     """
 
     build: Build
@@ -99,7 +102,9 @@ class ProofContext:
     rng: np.random.Generator
     bitwise: bool
     ledger: Ledger
+    reach: int = 0
     trainers: list[GuardedTrainer] = field(default_factory=list, init=False)
+    began: float = field(default_factory=time.perf_counter, init=False)
 
     @property
     def element(self) -> np.dtype:

@@ -14,13 +14,14 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..ops.update import reference as update
+from ..optimizers import SGD
 
 NUDGE = 2.0**-16  # share of an input's size by which it is moved for a central difference
 
 
 def error_scales(
     config: TrainConfig, params: np.ndarray, gradient: np.ndarray, slots: Mapping[str, np.ndarray], rate: float,
-    number: int,
+    number: int, span: np.ndarray | None = None,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:  # fmt: skip
     """Scales of errors in the change of the parameters and in each slot, to first order.
 
@@ -33,6 +34,8 @@ def error_scales(
         (count,) float64 each.
     rate, number
         Learning rate and number of the step, as for `ops.update.reference.step`.
+    span : ndarray or None
+        (count,) sizes of the gradient's terms; None for the gradient's own.
 
     Returns
     -------
@@ -46,11 +49,15 @@ def error_scales(
         after, slots_after = update.step(w, g, dict(zip(slots, held, strict=True)), free, rate, number)
         return [after - w, *slots_after.values()]
 
-    given, spans = [params, seen, *slots.values()], [np.abs(params), np.abs(gradient), *map(np.abs, slots.values())]
+    span = np.abs(gradient) if span is None else span
+    if isinstance(config.optimizer, SGD):  # linear, with coefficients of one sign
+        change, *after = map(np.abs, results(np.abs(params), span, *map(np.abs, slots.values())))
+        return change, dict(zip(slots, after, strict=True))
+    given, spans = [params, seen, *slots.values()], [np.abs(params), span, *map(np.abs, slots.values())]
     totals: list[np.ndarray | float] = [0.0] * (1 + len(slots))
-    for i, span in enumerate(spans):
-        if np.any(span):
-            more, less = (results(*given[:i], given[i] + sign * NUDGE * span, *given[i + 1 :]) for sign in (1, -1))
+    for i, size in enumerate(spans):
+        if np.any(size):
+            more, less = (results(*given[:i], given[i] + sign * NUDGE * size, *given[i + 1 :]) for sign in (1, -1))
             totals = [total + np.abs(a - b) / (2 * NUDGE) for total, a, b in zip(totals, more, less, strict=True)]
     # a result is rounded itself, even where its derivative is zero: a gradient over its own root
     change, *after = (np.maximum(total, np.abs(result)) for total, result in zip(totals, results(*given), strict=True))

@@ -5,14 +5,18 @@ from __future__ import annotations
 import zlib
 
 from ..data.dataset import Dataset
+from .calls import check_calls, check_history, reach_of
 from .context import ProofContext
+from .non_finite import check_non_finite
+from .prediction_checks import check_more_predictions, check_predictions
 from .repeat_checks import check_repeats, check_states
-from .step_checks import check_case, check_predictions
+from .step_checks import check_case, check_learnt
 
 #: The checks without which no proof passes.
 REQUIRED = (
     "update", "slots", "step", "loss", "correct", "size", "log", "state", "predict", "output",
-    "repeat", "rebuild", "epochs", "range", "disturbance", "empty range", "round trip", "copy", "data",
+    "repeat", "rebuild", "epochs", "history", "range", "disturbance", "empty range", "round trip", "copy", "data",
+    "NaN",
 )  # fmt: skip
 
 
@@ -39,8 +43,14 @@ def prove(context: ProofContext) -> None:
     check_case(context, own, cases.stored, built=True)
     check_predictions(context, own, "after training")
     check_case(context, own, cases.exact)
-    check_repeats(context, own, strong, cases.exact, cases.floats)
+    second, pace = check_repeats(context, own, strong, cases.exact, cases.floats)
     check_states(context, own, cases.exact)
+    context.reach = context.reach or reach_of(context, pace)
+    check_calls(context, own, second, cases.source, context.reach)
+    check_more_predictions(context, own, cases.stored)
+    check_history(context, cases.history)
+    check_learnt(context)
+    check_non_finite(context, own, cases.floats)
 
     after = [_checksum(case.dataset) for case in cases]
     context.ledger.holds("data", before == after, "data: a data set is not what it was before training")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -173,6 +173,10 @@ class ReferenceTrainer(Trainer):
             loss, correct, d = mse.forward(out, target), 0, mse.backward(out, target)
         if of is not None and of != len(x):
             loss, d = loss * (len(x) / of), d * (len(x) / of)
+        return loss, correct, self.pulled_back(entering, d, watch)
+
+    def pulled_back(self, entering: Sequence[np.ndarray], d: np.ndarray, watch: Watch | None = None) -> np.ndarray:
+        """Gradient (param_count,) float64 from that of the outputs, d (n, *out_shape), and from `activations`."""
         flat = np.zeros(self.net.param_count)
         w, dw = self._named, views(self.net, flat)
         for i in reversed(range(self.net.first_trained, len(self.net.layers))):
@@ -183,7 +187,7 @@ class ReferenceTrainer(Trainer):
             d, *trained = self._results(layer, *layers.backward(layer, *factors))
             if trained:
                 dw[f"{i}.weight"][...], dw[f"{i}.bias"][...] = trained
-        return loss, correct, flat
+        return flat
 
     def margins(self, x: np.ndarray) -> np.ndarray:
         """Distance (n,) of each sample of x (n, *in_shape) float64 from the nearest kink.

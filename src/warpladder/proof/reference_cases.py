@@ -10,6 +10,8 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
+from ..nets import Net
+from ..nets.params import param_slices
 from ..ops.update import reference as update
 from ..trainers.base import State
 from .bias_sums import BiasSums
@@ -26,6 +28,9 @@ class ReferenceStep:
     samples : samples of the case's data set, from which a schedule takes the epoch's length.
     loss, correct : true loss and correct samples of the batch.
     gradient : (param_count,) float64, of the mean loss.
+    uncertainty, loss_uncertainty : how far off the gradient, (param_count,) float64 or None for not at all, and the
+        loss may be besides their bounds, because the loss loses digits.
+    largest_loss : the largest of a sample, or 0 if it is ordinary.
     """
 
     state: State
@@ -35,6 +40,9 @@ class ReferenceStep:
     loss: float
     correct: int
     gradient: np.ndarray
+    uncertainty: np.ndarray | None = None
+    loss_uncertainty: float = 0.0
+    largest_loss: float = 0.0
 
     def after(
         self, config: TrainConfig, gradient: np.ndarray | None = None
@@ -45,10 +53,16 @@ class ReferenceStep:
             self.params, gradient, self._slots(config), config, self.rate(config), self.state.step + 1
         )  # fmt: skip
 
-    def error_scales(self, config: TrainConfig) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Scales of errors in the update and in each slot."""
-        rate, number = self.rate(config), self.state.step + 1
-        return error_scales(config, self.params, self.gradient, self._slots(config), rate, number)
+    def error_scales(
+        self, config: TrainConfig, bounds: dict[str, float] | None = None, net: Net | None = None
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Scales of errors in the update and in each slot; a gradient's uncertainty counts relative to its bound."""
+        rate, number, span = self.rate(config), self.state.step + 1, np.abs(self.gradient)
+        if self.uncertainty is not None and bounds is not None and net is not None:
+            for place in param_slices(net):
+                here = slice(place.start, place.stop)
+                span[here] += self.uncertainty[here] / bounds[place.name]
+        return error_scales(config, self.params, self.gradient, self._slots(config), rate, number, span)
 
     def rate(self, config: TrainConfig) -> float:
         """Learning rate of the step."""

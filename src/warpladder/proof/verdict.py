@@ -45,6 +45,9 @@ class Verdict:
     checks : dict
         Number of times that each check was made, by name.
     seconds : float
+    reach : int
+        Steps of the longest call of full batches; 0 if none was made.
+    seed : int
     """
 
     passed: bool
@@ -55,6 +58,8 @@ class Verdict:
     checks: dict[str, int]
     seconds: float
     judged: bool = True
+    reach: int = 0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.passed and not self.judged:
@@ -136,14 +141,23 @@ class Ledger:
         for name, (got, want) in tensors.items():
             error = distance(got, want, None if scales is None else scales[name], 0.0 if slack is None else slack[name])
             rows.append(VerdictRow(check, name, where, error, bounds[name]))
-            self.checks[check] += 1
-            known = self.worst.get((check, name))
-            if known is None or not excess(rows[-1]) <= excess(known):
-                self.worst[check, name] = rows[-1]
+        self._record(rows)
+
+    def within(self, check: str, tensor: str, where: str, error: float, bound: float) -> None:
+        """Check an error against its bound."""
+        self._record([VerdictRow(check, tensor, where, float(error), float(bound))])
+
+    def _record(self, rows: list[VerdictRow]) -> None:
+        """Count the comparisons, and store the largest errors."""
+        for row in rows:
+            self.checks[row.check] += 1
+            known = self.worst.get((row.check, row.tensor))
+            if known is None or not excess(row) <= excess(known):
+                self.worst[row.check, row.tensor] = row
         failed = [row for row in rows if not row.error <= row.bound]
         if failed:
             row = max(failed, key=excess)
-            raise Refuted(check, str(row), row)
+            raise Refuted(row.check, str(row), row)
 
     def holds(self, check: str, condition: object, message: str) -> None:
         """Check a condition."""
@@ -164,7 +178,7 @@ class Ledger:
 
 def excess(row: VerdictRow) -> float:
     """Error in units of its bound; NaN counts as infinite."""
-    ratio = row.error / row.bound
+    ratio = row.error / row.bound if row.bound > 0 else float("inf") if row.error else 0.0
     return ratio if ratio == ratio else float("inf")
 
 

@@ -8,11 +8,12 @@ every draw, and then there is no proof at all.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 
 from ..config import TrainConfig
-from ..data.dataset import Dataset
+from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..machine.precision import Precision, named
 from ..nets import Net
@@ -96,6 +97,24 @@ def misfit_in_coarse(
             return f"plain {precision.name} code itself: {beyond}", []
         gradients.append(gradient)
     return "", gradients
+
+
+def plain_gradients(
+    net: Net, dataset: Dataset, params: np.ndarray, precision: Precision
+) -> Iterator[tuple[float, np.ndarray, float]]:
+    """Loss and gradient of a whole data set by each witness at these parameters, (param_count,), and the reserve that
+    its errors need.
+    """
+    if not precision.coarse:
+        trainer = Witness(net, params, precision)
+        trainer.load(dataset)
+        log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
+        yield float(log.loss[0]), trainer.state().slots["momentum_buffer"], RESERVE
+        return
+    x, y = pixels(dataset.train_x, dataset.scale).astype(np.float64), dataset.train_y
+    for witness in _coarse(net, params, precision):
+        loss, _, gradient = witness.gradients(x, y)
+        yield loss, gradient, COARSE_RESERVE
 
 
 def amplified_errors(

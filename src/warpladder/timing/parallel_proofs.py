@@ -26,7 +26,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ResultsError
 from ..files.python import bring, origins
-from ..proof import verify
+from ..proof import SEED, run_seed, verify
 from ..results import Checked
 from ..results.reader import read, read_json
 from ..rungs.base import Rung
@@ -102,7 +102,7 @@ def _prove(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=child_environment(),
+            env={**child_environment(), SEED: str(run_seed())},
         ) as process:
             children.add(process)
             try:

@@ -1,0 +1,200 @@
+"""Checks of calls of many steps and many epochs: against the reference's history, and against the same steps in short
+calls, at other positions of other epochs, by another trainer.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from ..data.dataset import Dataset
+from ..data.order import Order
+from ..nets import CrossEntropyLoss
+from ..nets.params import views
+from ..trainers.base import State, StepLog
+from .context import GuardedTrainer, ProofContext
+from .history import ReferenceHistory
+from .repeat_checks import check_equal
+from .samples import SampleSource
+
+LEAST_REACH = 4  # steps of a long call, however slow the trainer
+MOST_REACH = 1024
+CALLS_SHARE = 0.04  # share of the proof's seconds that each of four long runs may add
+SET_BYTES = 1 << 25  # bytes of a data set of many steps, at most
+SHORT = 3  # steps of a short call, at most: calls of so many steps are compared with the reference
+BATCHES = 2  # distinct batches of a data set of many steps
+MOST_EPOCHS = 80
+LATEST = 2.0**30  # updates made before, at most, if every step is made with the same numbers
+
+
+def check_history(context: ProofContext, history: ReferenceHistory) -> None:
+    """Check that the trainer's history is the reference's: the losses of every epoch, and the weights at the end.
+
+    All epochs but the last few are one call.
+    """
+    trainer = context.make(history.config, history.start)
+    trainer.load(history.dataset)
+    orders, steps = list(history.orders), history.config.steps(len(history.dataset.train_x))
+    whole = len(orders) - int(context.rng.integers(min(3, len(orders))))
+    logs = _epochs_at_once(context, trainer, orders[:whole])
+    logs += [trainer.run(order, 0, steps) for order in orders[whole:]]
+    where = f"after {len(orders)} epochs of {steps} steps, {whole} of them in one call"
+    for number, (order, log) in enumerate(zip(orders, logs, strict=True)):
+        epoch = f"epoch {number + 1} of {len(orders)}, {whole} of them in one call"
+        context.check_log(log, order, steps, epoch)
+        if log.has_loss:
+            some = slice(number * steps, (number + 1) * steps)
+            size, allowed = np.abs(history.losses[some]), history.loss_tolerances[some]
+            off = np.abs(log.loss - history.losses[some])
+            worst = int(np.argmax(off / allowed))  # a NaN counts as the largest
+            context.ledger.within("history", "the loss", epoch, off[worst] / size[worst], allowed[worst] / size[worst])
+    end = context.state(trainer, where)
+    for name, off in views(context.net, end.params - history.end).items():
+        moved = history.movements[name] or 1.0
+        error, bound = float(np.linalg.norm(off)) / moved, history.tolerances[name] / moved
+        context.ledger.within("history", name, where, error, bound)
+    context.check_count(end, history.start.step + len(orders) * steps, where)
+
+
+def reach_of(context: ProofContext, pace: float) -> int:
+    """Steps of a long call: a power of two, as many as the trainer makes in a share of the seconds spent so far.
+
+    pace : seconds of a step.
+    """
+    spent = context.cases.seconds + time.perf_counter() - context.began
+    pixels = context.cases.far.dataset.train_x[:1].nbytes * context.cases.batch
+    most = MOST_REACH if context.bitwise else LEAST_REACH  # the bounds of a repetition grow with its steps
+    most = max(LEAST_REACH, min(most, SET_BYTES // pixels, int(CALLS_SHARE * spent / max(pace, 1e-9))))
+    return 1 << (most.bit_length() - 1)
+
+
+def check_calls(
+    context: ProofContext, own: GuardedTrainer, second: GuardedTrainer, source: SampleSource, reach: int
+) -> None:
+    """Check calls of `reach` steps and of as many epochs against short calls by a second trainer."""
+    checks = _CallChecks(context, source, reach)
+    without = partial(checks.check_steps, has_loss=False)
+    for check in (checks.check_steps, *([without] if context.config.loss_every > 1 else []), checks.check_epochs):
+        if not check(own, second):  # at the run's own rate weights overflow, which would hide a fault
+            config = context.cases.history.config
+            check(*(context.make(config, context.cases.history.start) for _ in range(2)))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Epochs of a data set, from a state."""
+
+    dataset: Dataset
+    orders: list[Order]
+    start: State
+
+
+class _CallChecks:
+    """Data sets, epochs and starts of long calls.
+
+    Where every step is made with the same numbers, neither a step's position, nor its epoch, nor the count of updates
+    changes it. Then the second run has others of each.
+    """
+
+    def __init__(self, context: ProofContext, source: SampleSource, reach: int) -> None:
+        self.context, self.reach, self.batch = context, reach, context.cases.batch
+        self.scale, self.start = source.scale, context.cases.exact.steps[0].state
+        self.x, self.y = source(context.rng, BATCHES * self.batch)
+
+    def check_steps(self, own: GuardedTrainer, second: GuardedTrainer, has_loss: bool = True) -> bool:
+        """Check an epoch, with losses or without, in one call and in short calls; False if weights overflow."""
+        context, config, rng = self.context, own.config, self.context.rng
+        steps = 1 if config.batch_size is None else self.reach
+        part = self.batch if steps == 1 or config.drop_last else int(rng.integers(1, self.batch + 1))
+        shift = BATCHES * int(rng.integers(1, 5)) if config.steady and steps > 1 else 0
+        n = (steps - 1) * self.batch + part
+        order, later = self._order(n, has_loss), self._order(n + shift * self.batch, has_loss)
+        first, moved = self._run([order]), self._run([later])
+        log = self._begin(own, first).run(order, 0, steps)
+        context.check_log(log, order, steps, f"{steps} steps in one call")
+        end = context.state(own, f"after {steps} steps in one call").copied()
+        parts = self._short_calls(self._begin(second, moved), later, shift, shift + steps)
+        what = f"{steps} steps in one call and, {shift} steps later in an epoch, in short calls"
+        self._check("range", what, [(log, StepLog.joined(parts))], second, end, moved.start.step + steps)
+        return bool(np.all(np.isfinite(end.params)))
+
+    def check_epochs(self, own: GuardedTrainer, second: GuardedTrainer) -> bool:
+        """Check epochs in one call and one after the other; False if weights overflow."""
+        context, config = self.context, own.config
+        n = BATCHES * self.batch if config.batch_size is None else self.batch + 1
+        count, steps = max(3, min(self.reach, MOST_EPOCHS)), config.steps(n)
+        order = self._order(n, True)
+        first = min(order.epoch, 2**32 - count)
+        run = self._run([replace(order, epoch=first + epoch, shuffle=True) for epoch in range(count)])
+        logs = _epochs_at_once(context, self._begin(own, run), run.orders)
+        end = context.state(own, f"after {count} epochs in one call").copied()
+        moved = replace(run, start=self._count(run.start)) if config.steady else run
+        self._begin(second, moved)
+        pairs = []
+        for order, log in zip(run.orders, logs, strict=True):
+            context.check_log(log, order, steps, f"one of {count} epochs in one call")
+            pairs.append((log, StepLog.joined(self._short_calls(second, order, 0, steps))))
+        what = f"{count} epochs in one call and one by one"
+        self._check("epochs", what, pairs, second, end, moved.start.step + count * steps)
+        return bool(np.all(np.isfinite(end.params)))
+
+    def _order(self, n: int, has_loss: bool) -> Order:
+        """An epoch with losses, or one without, of any number, beyond 2^16 among them."""
+        rng = self.context.rng
+        epoch = self.context.cases.epoch_with_loss(int(np.exp(rng.uniform(0, np.log(2**32 - 2)))))
+        return Order(int(rng.integers(2**32)), epoch + (not has_loss), n, bool(rng.integers(4)))
+
+    def _run(self, orders: list[Order]) -> _Run:
+        """Run of epochs whose first one takes the distinct batches in turn."""
+        order, n = orders[0], orders[0].n
+        which = np.empty(n, np.int64)
+        which[order.indices(0, n)] = np.arange(n) % len(self.x)
+        y = self.y[which] if isinstance(self.context.net.loss, CrossEntropyLoss) else None
+        x = np.ascontiguousarray(self.x[which])
+        data = Dataset("calls", x, y, x[:1], None if y is None else y[:1], self.scale)
+        start = self._count(self.start) if self.context.config.steady else self.start
+        return _Run(data, orders, start)
+
+    def _count(self, state: State) -> State:
+        """The state after another number of updates, beyond 2^16 among them."""
+        return state.but(step=int(np.exp(self.context.rng.uniform(0, np.log(LATEST)))))
+
+    def _begin(self, trainer: GuardedTrainer, run: _Run) -> GuardedTrainer:
+        trainer.load(run.dataset)
+        trainer.set_state(run.start)
+        return trainer
+
+    def _short_calls(self, trainer: GuardedTrainer, order: Order, first: int, last: int) -> list[StepLog]:
+        """Logs of the steps first..last-1 in calls of drawn lengths."""
+        parts = []
+        while first < last:
+            steps = min(last - first, int(self.context.rng.integers(1, SHORT + 1)))
+            parts.append(trainer.run(order, first, first + steps))
+            self.context.check_log(parts[-1], order, steps, f"{steps} steps from step {first}")
+            first += steps
+        return parts
+
+    def _check(
+        self,
+        check: str,
+        what: str,
+        logs: list[tuple[StepLog, StepLog]],
+        trainer: GuardedTrainer,
+        end: State,
+        count: int,
+    ) -> None:
+        mine, others = [log for log, _ in logs], [log for _, log in logs]
+        check_equal(self.context, check, what, (others, mine), trainer, end.but(step=count))
+
+
+def _epochs_at_once(context: ProofContext, trainer: GuardedTrainer, orders: list[Order]) -> list[StepLog]:
+    """Logs of epochs in one call, as many as the epochs."""
+    logs = trainer.run_epochs(orders)
+    whole = isinstance(logs, list) and len(logs) == len(orders)
+    context.ledger.holds(
+        "epochs", whole, f"epochs: {len(orders)} epochs in one call do not give a list of as many logs"
+    )
+    return list(logs)

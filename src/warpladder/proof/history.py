@@ -1,0 +1,196 @@
+"""`ReferenceHistory`: more than a hundred steps whose losses and last weights are known within what rounding can do.
+
+Training is chaotic: a difference of one rounding grows from step to step, and no formula bounds it. So it is measured:
+the float64 reference trains once, and again as a twin, with errors of the largest size that an honest step has added
+after every step, always with the same signs. How far the twin comes from the reference bounds how far an honest
+trainer can. Data, start and rate are drawn until that is small next to the smallest update: then a single step that is
+left out shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..data.dataset import Dataset
+from ..data.order import Order
+from ..nets import CrossEntropyLoss, Net
+from ..nets.params import param_slices, views
+from ..ops.update import reference as update
+from ..optimizers import SGD
+from ..trainers.base import State
+from .bounds import loss_bound, update_bounds
+from .case_maker import CaseMaker
+from .reference import ReferenceTrainer
+from .samples import SampleSource
+
+STEPS = 101, 113  # bounds between which the number of steps is drawn
+FLOPS = 2e9  # FLOPs of all trajectories of a net, at most; a heavy net's history is shorter
+COST = 20.0  # FLOPs that a parameter costs in a step of the reference, next to those of the net
+FEWEST = 6  # steps, however heavy the net
+TRIES = 3  # starts and rates that are tried until a step that is left out shows
+SLOWER = 0.25  # share of the rate that the next try has
+MARGIN = 4.0  # times the distance of the twin from the reference
+SHOWS = 1 / 4  # share of the smallest update that is tolerated
+STORED = 1.0  # unit roundoffs of a parameter that the twin adds in every step: the largest that storing one has
+LEAST_RATE_SHARE = 1 / 50  # least share of the largest rate that a step of a history has
+MOMENTS = 8  # updates of a run that are tried as the first
+TOTAL = 1.0  # share of the loss that all steps take off, to first order
+LATEST = 2.0**24  # updates made before a history with a constant rate, at most
+
+
+@dataclass(frozen=True)
+class ReferenceHistory:
+    """Epochs of a small data set, from a start, and their true results.
+
+    config : settings of the trainer, at a rate at which training is steady.
+    dataset, orders, start : the data, the epochs, and the state before them.
+    losses, loss_tolerances : (steps,) float64, true losses, and the difference of each that rounding explains.
+    end : (param_count,) float64, true parameters after the last step.
+    movements, tolerances : by tensor, norm of its change over all steps, and of the difference at the end that rounding
+        explains.
+    least : norm of the smallest update of all parameters.
+    """
+
+    config: TrainConfig
+    dataset: Dataset
+    orders: tuple[Order, ...]
+    start: State
+    losses: np.ndarray
+    loss_tolerances: np.ndarray
+    end: np.ndarray
+    movements: dict[str, float]
+    tolerances: dict[str, float]
+    least: float
+
+    @property
+    def sharpness(self) -> float:
+        """Smallest update in units of the tolerance of all parameters: above 1, a step that is left out shows."""
+        most = float(np.sqrt(sum(each**2 for each in self.tolerances.values())))
+        return self.least / most if most > 0 else 0.0
+
+
+def make_history(maker: CaseMaker, source: SampleSource) -> ReferenceHistory:
+    """The first history in which a single step shows, or of several the one in which it shows best."""
+    rng = np.random.default_rng([maker.seed, 3])
+    best: ReferenceHistory | None = None
+    for number in range(TRIES):
+        with np.errstate(all="ignore"):
+            found = _draw(maker, source, rng, number)
+        if best is None or found.sharpness > best.sharpness:
+            best = found
+        if best.sharpness > 1:
+            break
+    assert best is not None
+    return best
+
+
+def _draw(maker: CaseMaker, source: SampleSource, rng: np.random.Generator, number: int) -> ReferenceHistory:
+    """ReferenceHistory from the start after `number`, at a rate that is smaller the higher the number."""
+    net, config = maker.net, maker.config
+    n = int(rng.integers(2, max(3, min(config.batch_size or 3, 3) + 1)))
+    affordable = int(FLOPS / ((net.train_flops * n + COST * net.param_count) * 2))
+    each = config.steps(n)
+    epochs = -(-max(FEWEST, min(int(rng.integers(*STEPS)), affordable)) // each)
+    config = config.but(epochs=max(config.epochs, 2 * epochs))  # schedules end after the history
+    x, y = source(rng, n)
+    labels = y if isinstance(net.loss, CrossEntropyLoss) else None
+    dataset = Dataset("history", x, labels, x[:1], None if labels is None else labels[:1], source.scale)
+    seed, first, shuffle = int(rng.integers(2**32)), int(rng.integers(2**32 - epochs)), bool(rng.integers(2))
+    orders = tuple(Order(seed, first + epoch, n, shuffle) for epoch in range(epochs))
+    made, epochs = _moment(config, rng, n, epochs)
+    orders = orders[:epochs]
+    start, rate = maker.moving_start(number + 1, made, dataset, orders[0])
+    config = config.but(learning_rate=rate * TOTAL * SLOWER**number / (epochs * each))
+    return _followed(maker, config, dataset, orders, start, rng)
+
+
+def _moment(config: TrainConfig, rng: np.random.Generator, n: int, epochs: int) -> tuple[int, int]:
+    """Updates made before the first step, and epochs from there in which the rate is not too small, or `epochs`."""
+    if config.steady:
+        return int(np.exp(rng.uniform(0, np.log(LATEST)))), epochs
+    each, found = config.steps(n), (0, 0)
+    for moment in (0, *rng.integers((config.epochs - epochs) * each + 1, size=MOMENTS).tolist()):
+        rates = config.but(learning_rate=1.0).rates(moment, moment + epochs * each, n)
+        small = np.flatnonzero(rates < LEAST_RATE_SHARE * rates.max())
+        usable = (int(small[0]) if len(small) else len(rates)) // each if rates.max() > LEAST_RATE_SHARE else 0
+        found = (moment, usable) if usable >= found[1] else found
+    return found[0], max(1, found[1])
+
+
+def _followed(
+    maker: CaseMaker, config: TrainConfig, dataset: Dataset, orders: tuple[Order, ...], start: State,
+    rng: np.random.Generator,
+) -> ReferenceHistory:  # fmt: skip
+    """ReferenceHistory of these epochs: the reference, and the distance of its twin."""
+    net, precision, n = maker.net, maker.precision, len(dataset.train_x)
+    true = _Trajectory(net, config, dataset, orders, start)
+    bounds = update_bounds(net, config.batch(n), precision, config.optimizer.roundings)
+    noise = rng.choice((-1.0, 1.0), (2, net.param_count))
+    for place in param_slices(net):
+        noise[0, place.start : place.stop] *= bounds[place.name]
+    noise[1] *= STORED * precision.roundoff
+    twin = _Trajectory(net, config, dataset, orders, start, noise)
+    drift, stored = _norms(net, twin.end - true.end), _norms(net, len(true.losses) * noise[1] * true.end)
+    tolerances = {name: max(MARGIN * drift[name], SHOWS * true.least[name], stored[name]) for name in drift}
+    loss_drift = np.maximum.accumulate(np.abs(twin.losses - true.losses))
+    # a loss is a difference of outputs, whose errors do not fall with it
+    size = float(np.max(np.abs(true.losses))) + float(np.max(np.abs(true.outputs)))
+    allowed = MARGIN * (loss_drift + loss_bound(net, config.batch(n), precision) * size)
+    movements = _norms(net, true.end - start.params)
+    return ReferenceHistory(
+        config, dataset, orders, start, true.losses, allowed, true.end, movements, tolerances, true.smallest
+    )
+
+
+class _Trajectory:
+    """Epochs trained by the reference; as a twin, with rounding errors added.
+
+    noise : (2, param_count) float64, shares of an update and of a parameter that are added to the parameter after each
+        step, or None.
+    losses : (steps,) float64; end, outputs : parameters and outputs after the last step.
+    least, smallest : norm of the smallest update, by tensor and of all parameters; a twin has neither.
+    """
+
+    def __init__(
+        self, net: Net, config: TrainConfig, dataset: Dataset, orders: tuple[Order, ...], start: State,
+        noise: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        trainer, losses, sizes = ReferenceTrainer(net, config, start), [], []
+        trainer.load(dataset)
+        n = len(dataset.train_x)
+        batch, number, optimizer = config.batch(n), start.step, config.optimizer
+        is_plain = isinstance(optimizer, SGD) and not (
+            optimizer.momentum or optimizer.weight_decay or config.clip_value
+        )
+        rates = config.rates(number, number + len(orders) * config.steps(n), n).tolist()
+        for order in orders:
+            for step in range(config.steps(n)):
+                x, y = trainer.batch(order.indices(step * batch, min((step + 1) * batch, n)))
+                loss, _, gradient = trainer.gradients(x, y)
+                rate = rates[len(losses)]
+                number += 1
+                if is_plain:  # without arrays of their own, which take longer than the step
+                    moved = np.multiply(gradient, -rate, out=gradient)
+                    after, slots = np.add(trainer.params, moved, out=trainer.params), {}
+                else:
+                    after, slots = update.step(trainer.params, gradient, trainer.slots, config, rate, number)
+                    moved = np.subtract(after, trainer.params, out=gradient)
+                if noise is None:
+                    sizes.append(_norms(net, moved))
+                else:
+                    after += np.multiply(np.abs(moved, out=moved), noise[0], out=moved)
+                    after += np.multiply(np.abs(after, out=moved), noise[1], out=moved)
+                    slots = {name: slot + noise[0] * np.abs(slot) for name, slot in slots.items()}
+                trainer.params, trainer.slots = after, slots
+                losses.append(loss)
+        self.losses, self.end = np.array(losses), trainer.params
+        self.outputs = trainer.predict(dataset.train_x, dataset.scale)
+        self.least = {name: min(size[name] for size in sizes) for name in (sizes[0] if sizes else ())}
+        self.smallest = min((float(np.sqrt(sum(each**2 for each in size.values()))) for size in sizes), default=0.0)
+
+
+def _norms(net: Net, values: np.ndarray) -> dict[str, float]:
+    return {name: float(np.linalg.norm(tensor)) for name, tensor in views(net, values).items()}

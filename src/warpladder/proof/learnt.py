@@ -1,0 +1,177 @@
+"""Reference steps at extremes: samples that are nearly learnt or far from it, logits up to 10^4, errors near zero and
+huge. They begin from trained weights.
+
+The last layer is changed so that its logits get the wanted size; nothing before it changes, so samples stay away from
+kinks. A probability near 1 loses digits in p - 1, and a large logit has a large rounding error: how much of either
+reaches each gradient is computed with the reference, and added to what a step may be off by.
+
+Where the loss is squared, pixels and biases are scaled by a power of two, which scales all numbers exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..data.dataset import Dataset, pixels
+from ..data.order import Order
+from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, ReLU, Upsample2d
+from ..nets.params import param_slices, views
+from ..trainers.base import State
+from .bounds import loss_bound, output_bound, update_bounds
+from .case_maker import CaseMaker, TooManyKinks, Unfit
+from .kinks import has_clear_argmax
+from .reference import ReferenceTrainer
+from .reference_cases import ReferenceCase, ReferenceStep
+from .samples import SampleSource
+from .verdict import distance
+from .witness import plain_gradients
+
+LARGEST = 256  # samples in a batch
+TRIES = 6  # draws of each case
+LEVELS = {"nearly learnt": (1e-3, 1e-1), "learnt": (1e-6, 1e-5)}  # losses of samples
+SPREAD = 5.0, 20.0  # logits of mixed samples
+HUGE = 60.0, 2e4  # logits of samples far from learnt
+LESS_HUGE = 60.0, 1e3  # in a format coarser than fp32
+POWERS = 5, 12  # powers of two by which pixels are scaled
+FEW_POWERS = 2, 4  # in a format coarser than fp32
+ROUNDINGS = 12.0  # unit roundoffs of a probability by which its difference from the label may be off
+DRAWS = 4  # of the signs of such errors
+HOMOGENEOUS = (Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten)
+
+
+def make_learnt(maker: CaseMaker, sources: Sequence[SampleSource], trained: np.ndarray) -> tuple[ReferenceCase, ...]:
+    """Cases of one step each at extremes, from trained parameters (param_count,); none if the net offers none."""
+    drawer = _Drawer(maker, trained, np.random.default_rng([maker.seed, 4]))
+    kinds = ["mixed", "nearly learnt", "far from learnt"] if drawer.is_classifier else ["tiny", "huge"]
+    if drawer.is_classifier and maker.plain and not maker.precision.coarse:
+        kinds.append("learnt")  # nearly all digits of p - 1 are lost, which others divide by or do not hold
+    drawer.rng.shuffle(kinds)
+    found = (drawer.case(kind, sources) for kind in kinds if drawer.can_change)
+    return tuple(case for case in found if case is not None)
+
+
+class _Drawer:
+    """Draws cases from trained parameters, (param_count,)."""
+
+    def __init__(self, maker: CaseMaker, trained: np.ndarray, rng: np.random.Generator) -> None:
+        self.maker, self.net, self.trained, self.rng = maker, maker.net, trained, rng
+        self.is_classifier = isinstance(self.net.loss, CrossEntropyLoss)
+        self.coarse = maker.precision.coarse
+        if self.is_classifier:
+            self.can_change = isinstance(self.net.layers[-1], Linear) and self.net.out_shape[0] > 1
+        else:
+            self.can_change = all(isinstance(layer, HOMOGENEOUS) for layer in self.net.layers)
+
+    def case(self, kind: str, sources: Sequence[SampleSource]) -> ReferenceCase | None:
+        """Case of this kind that is fit to judge by, or None after TRIES draws."""
+        n = min(self.maker.config.batch_size or LARGEST, self.maker.distinct, LARGEST)
+        for source in (each for _ in range(TRIES) for each in sources):
+            try:
+                state, x, y = self.maker.suited(State(self.trained), n, source)
+            except (TooManyKinks, Unfit):
+                continue
+            scale = source.scale
+            if self.is_classifier:
+                state, y = self._sharpened(kind, state, pixels(x, scale).astype(np.float64))
+            else:
+                power = 2.0 ** ((-1 if kind == "tiny" else 1) * self._drawn(FEW_POWERS if self.coarse else POWERS))
+                state, scale = self._scaled(state, power), scale * power
+            labels = y if self.is_classifier else None
+            data = Dataset(kind, x, labels, x[:1], None if labels is None else labels[:1], scale)
+            step = self._step(state, data)
+            if step is not None:
+                order = Order(int(self.rng.integers(2**32)), self._epoch(), n, bool(self.rng.integers(2)))
+                return ReferenceCase(kind, data, order, (step,))
+        return None
+
+    def _epoch(self) -> int:
+        """An epoch with losses."""
+        every = self.maker.config.loss_every
+        return every * int(self.rng.integers(1, (2**32 - 1) // every)) - 1
+
+    def _drawn(self, between: tuple[float, float]) -> float:
+        """Number between two, by its logarithm; whole if both are."""
+        drawn = float(np.exp(self.rng.uniform(*np.log(between))))
+        return round(drawn) if all(isinstance(each, int) for each in between) else drawn
+
+    def _scaled(self, state: State, power: float) -> State:
+        params = state.params.copy()
+        for name, tensor in views(self.net, params).items():
+            if name.endswith("bias"):
+                tensor *= params.dtype.type(power)
+        return state.but(params=params)
+
+    def _sharpened(self, kind: str, state: State, x: np.ndarray) -> tuple[State, np.ndarray]:
+        """State whose last layer gives logits of the wanted size, and labels (n,) to match."""
+        rng, n, classes = self.rng, len(x), self.net.out_shape[0]
+        logits = ReferenceTrainer(self.net, self.maker.config, state).through(x)
+        params = state.params.copy()
+        w, b = (params[place.start : place.stop] for place in param_slices(self.net)[-2:])
+        c = int(rng.integers(classes))
+        others = (c + rng.integers(1, classes, n)) % classes
+        if kind == "mixed":
+            factor = self._drawn(SPREAD) / max(float(np.sqrt(np.mean(logits**2))), 1e-6)
+            w *= params.dtype.type(factor)
+            b *= params.dtype.type(factor)
+            labels = np.where(rng.random(n) < 0.5, logits.argmax(axis=1), rng.integers(0, classes, n))
+        elif kind in LEVELS:
+            rest = np.delete(logits, c, axis=1)
+            gap = np.log(np.exp(rest - rest.max()).sum(axis=1)) + rest.max() - logits[:, c]
+            b[c] += float(np.mean(gap)) - np.log(self._drawn(LEVELS[kind]))
+            labels = np.full(n, c)
+        else:
+            b[c] += self._drawn(LESS_HUGE if self.coarse else HUGE) + float(np.ptp(logits))
+            labels = np.where(rng.random(n) < 1 / 8, c, others)
+        return state.but(params=params), labels.astype(np.int32)
+
+    def _step(self, state: State, data: Dataset) -> ReferenceStep | None:
+        """The step on these samples, or None if the witness misses a third of what it may be off by."""
+        maker, net, precision, n = self.maker, self.net, self.maker.precision, len(data.train_x)
+        reference = ReferenceTrainer(net, maker.config, state)
+        x, y = pixels(data.train_x, data.scale).astype(np.float64), data.train_y
+        results = reference.gradients(x, y)
+        loss, gradient = results[0], results[2]
+        uncertainty, off, largest = np.zeros(net.param_count), 0.0, 0.0
+        if self.is_classifier:
+            assert y is not None
+            logits = reference.through(x)
+            if not np.all(has_clear_argmax(net, logits, precision)):
+                return None
+            largest = float(np.max(logits.max(axis=1) - logits[np.arange(n), y]))
+            uncertainty, off = self._uncertainty(reference, x, y)
+        if not (np.isfinite(loss) and loss > 0 and np.all(np.isfinite(gradient))):
+            return None
+        bounds, allowed = update_bounds(net, n, precision), loss_bound(net, n, precision) * loss + off
+        wanted, unsure = views(net, gradient), views(net, uncertainty)
+        for found_loss, found, reserve in plain_gradients(net, data, state.params, precision):
+            if not abs(found_loss - loss) * reserve <= allowed:
+                return None
+            for name, tensor in views(net, found).items():
+                scale = np.abs(wanted[name]) + unsure[name] / bounds[name]
+                if not distance(tensor, wanted[name], scale) * reserve <= bounds[name]:
+                    return None
+        made = 0 if maker.config.steady else int(self.rng.integers(max(1, maker.config.epochs)))
+        step = ReferenceStep(state.but(step=made), 0, n, n, *results, uncertainty, off, largest)
+        return maker.with_slots(step)
+
+    def _uncertainty(self, reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
+        """Errors of each gradient, (param_count,), and of the loss, from the rounding of probabilities and logits."""
+        kind, n = self.maker.precision, len(x)
+        entering = reference.activations(x)
+        logits = entering[-1]
+        p = np.exp(logits - logits.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        label = np.zeros(p.shape)
+        label[np.arange(n), y] = 1.0
+        # a logit's rounding error, at most
+        rounding = output_bound(self.net, kind) * np.abs(logits).max(axis=1, keepdims=True)
+        errors = (ROUNDINGS * kind.roundoff * (p + label) + 2 * p * (1 - p) * rounding) / n
+        squares = np.zeros(self.net.param_count)
+        for _ in range(DRAWS):
+            signs = self.rng.choice((-1.0, 1.0), errors.shape)
+            squares += reference.pulled_back(entering, signs * errors) ** 2
+        wrong = 1 - p[np.arange(n), y]
+        loss = float(np.mean(2 * wrong * rounding[:, 0] + ROUNDINGS * kind.roundoff * np.log(p.shape[1] + 1)))
+        return np.sqrt(squares / DRAWS), loss

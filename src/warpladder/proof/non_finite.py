@@ -1,0 +1,126 @@
+"""Checks that NaN and infinity go on to the log, the weights and the outputs, as IEEE arithmetic has it.
+
+A program may multiply by a mask or leave a term out, so that 0 times NaN is NaN in one and 0 in another. What must be
+NaN is therefore only what depends on the NaN by a path of factors that are not zero: where the gradient of a finite
+twin is not zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.dataset import Dataset, pixels
+from ..data.order import Order
+from ..nets import CrossEntropyLoss
+from ..nets.params import param_slices, views
+from ..trainers.base import State
+from .context import GuardedTrainer, ProofContext
+from .reference import ReferenceTrainer
+from .reference_cases import ReferenceCase
+
+SAMPLES = 4  # in a batch, at most
+
+
+def check_non_finite(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
+    """Check a step with a NaN or an infinity in a bias, one with a NaN in a sample, and outputs of both."""
+    checks = _NonFiniteChecks(context, trainer, case)
+    with np.errstate(all="ignore"):
+        checks.check_bias(np.nan)
+        if isinstance(context.net.loss, CrossEntropyLoss):
+            checks.check_infinite_bias()
+        checks.check_sample()
+
+
+class _NonFiniteChecks:
+    """A few samples of a case as float32 numbers, and the state at which the case begins."""
+
+    def __init__(self, context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
+        self.context, self.trainer, self.net = context, trainer, context.net
+        step = case.steps[0]
+        n = min(SAMPLES, step.size)
+        batch = context.config.batch(case.order.n)
+        some = case.order.indices(step.step * batch, step.step * batch + n)
+        self.state = step.state
+        self.x = pixels(case.dataset.train_x[some], case.dataset.scale)
+        self.y = None if case.dataset.train_y is None else case.dataset.train_y[some]
+        self.order = Order(int(context.rng.integers(2**32)), case.order.epoch, n, bool(context.rng.integers(2)))
+        reference = ReferenceTrainer(self.net, context.config, self.state)
+        self.gradient = reference.gradients(self.x.astype(np.float64), self.y)[2]
+        self.trainer.load(self._dataset(self.x))
+
+    def _dataset(self, x: np.ndarray) -> Dataset:
+        return Dataset("non-finite", x, self.y, x[:1], None if self.y is None else self.y[:1])
+
+    def _stepped(self, state: State, where: str) -> State | None:
+        """State after a step whose log is checked; None if the trainer refuses to train on a NaN."""
+        self.trainer.set_state(state)
+        try:
+            log = self.trainer.trainer.run(self.order, 0, 1)
+        except (ArithmeticError, ValueError):
+            return None
+        if log.has_loss:
+            self._holds(not np.isfinite(log.loss[0]), f"the loss is {log.loss[0]:g} in {where}")
+        return self.context.state(self.trainer, where)
+
+    def _biased(self, value: float) -> tuple[State, int]:
+        """The state with another number in a drawn place of the last bias, and that place."""
+        last = [place for place in param_slices(self.net) if len(place.shape) == 1][-1]
+        place = int(self.context.rng.integers(last.stop - last.start))
+        params = self.state.params.copy()
+        params[last.start + place] = value
+        return self.state.but(params=params), place
+
+    def check_bias(self, value: float) -> None:
+        """Check that a NaN in the last bias goes on to the loss, to all weights that depend on it, and to outputs."""
+        state, place = self._biased(value)
+        where = f"a step with {value} in the last bias"
+        after = self._stepped(state, where)
+        if after is not None and isinstance(self.net.loss, CrossEntropyLoss):  # a probability depends on every logit
+            self._check_weights(after, where)
+        self.trainer.set_state(state)
+        out = self.trainer.predict(self.x, 1.0)
+        seen = out.reshape(len(out), self.net.out_shape[0], -1)[:, place]
+        is_last = self.net.layers[-1].param_shapes(self.net.shapes[-2])
+        if is_last:
+            self._holds(np.all(np.isnan(seen)), f"outputs are finite where a bias is {value}")
+
+    def check_infinite_bias(self) -> None:
+        """Check that an infinite logit makes the loss, and what depends on it, NaN."""
+        state, _ = self._biased(np.inf)
+        where = "a step with an infinity in the last bias"
+        after = self._stepped(state, where)
+        if after is not None:
+            self._check_weights(after, where)
+
+    def check_sample(self) -> None:
+        """Check that a NaN in a sample goes on to its outputs and to the loss, and not to other samples' outputs."""
+        bad = int(self.context.rng.integers(len(self.x)))
+        x = self.x.copy()
+        x[bad] = np.nan
+        trainer, others = self.trainer, np.arange(len(x)) != bad
+        trainer.set_state(self.state)
+        clean, out = trainer.predict(self.x, 1.0), trainer.predict(x, 1.0)
+        self._holds(np.all(np.isnan(out[bad])), "outputs of a sample of NaN are finite")
+        if self.context.bitwise:
+            self.context.ledger.same(
+                "NaN", "outputs next to a sample of NaN, and without it,", out[others], clean[others]
+            )
+        trainer.load(self._dataset(x))
+        where = "a step with a sample of NaN"
+        after = self._stepped(self.state, where)
+        if after is None:
+            return
+        last = param_slices(self.net)[-1]
+        moved = views(self.net, self.gradient)[last.name] != 0
+        seen = views(self.net, after.params)[last.name]
+        self._holds(np.all(np.isnan(seen[moved])), f"{last.name} is finite after {where}")
+
+    def _check_weights(self, after: State, where: str) -> None:
+        """Check that every parameter is NaN whose gradient is not zero in the finite twin."""
+        must = views(self.net, self.gradient)
+        for name, tensor in views(self.net, after.params).items():
+            lost = np.count_nonzero(np.isfinite(tensor[must[name] != 0]))
+            self._holds(not lost, f"{lost} numbers of {name} are finite after {where}")
+
+    def _holds(self, condition: object, message: str) -> None:
+        self.context.ledger.holds("NaN", condition, f"NaN: {message}")

@@ -1,0 +1,102 @@
+"""Checks of outputs: any number of samples in any memory layout, of one state after another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .bounds import output_bound
+from .context import GuardedTrainer, ProofContext
+from .reference_cases import PredictionPool, ReferenceCase
+
+#: Samples that are predicted at once, at least, by the steps of a long call that the trainer has time for.
+MANY = {1024: 1 << 16, 128: 1 << 13, 16: 1 << 10, 0: 200}
+FEW = 64  # most samples above that number
+MANY_BYTES = 1 << 27  # bytes of its samples and outputs, at most
+
+
+def check_predictions(context: ProofContext, trainer: GuardedTrainer, when: str) -> None:
+    """Check outputs for numbers of samples unlike the batch's, and that earlier outputs stay as they were."""
+    b = context.cases.batch
+    trainer.set_state(context.cases.predicted)
+    earlier: list[tuple[np.ndarray, np.ndarray]] = []
+    for pool, sizes in zip(context.cases.pools, ((2, b + 1, b + 1), (1, 2 * b + 3)), strict=True):
+        for n in sizes:
+            got = _check_prediction(context, trainer, pool, _which(context, pool, n), when)
+            earlier.append((got, got.copy()))
+    for got, then in earlier:
+        context.ledger.same("predict", f"an earlier prediction, before and after later ones ({when}),", got, then)
+
+
+def check_more_predictions(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
+    """Check outputs of many samples, of arrays of any layout, and after an update."""
+    pool, rng = context.cases.pools[1], context.rng
+    trainer.load(case.dataset)
+    few = _which(context, pool, int(rng.integers(1, 3)))
+    trainer.set_state(case.steps[0].state)
+    trainer.predict(pool.x[few], pool.scale)  # an answer that may not be given again
+    _check_after_update(context, trainer, case)
+    trainer.set_state(context.cases.predicted)
+    _check_prediction(context, trainer, pool, few, "in another state than before")
+    for layout, x in _layouts(pool.x[few]).items():
+        _check_prediction(context, trainer, pool, few, layout, x)
+    fitting = MANY_BYTES // (pool.x[0].nbytes + pool.truth[0].nbytes)
+    many = max(MANY[0], min(fitting, next(n for reach, n in MANY.items() if context.reach >= reach)))
+    which = rng.integers(0, len(pool.x), many + int(rng.integers(1, FEW)))
+    _check_prediction(context, trainer, pool, which, "many")
+
+
+def _check_after_update(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase) -> None:
+    """Check that outputs after a step are those of the state that it left."""
+    x, scale = case.dataset.train_x[: context.cases.batch].copy(), case.dataset.scale
+    trainer.predict(x, scale)
+    trainer.run(case.order, 0, 1)
+    after = trainer.predict(x, scale)
+    state = context.state(trainer, "after a step and a prediction").copied()
+    trainer.set_state(state)
+    again = trainer.predict(x, scale)
+    what = "outputs after a step, and those of the same state set again,"
+    if context.bitwise:
+        context.ledger.same("predict", what, after, again)
+    else:
+        bounds = {"the output": output_bound(context.net, context.cases.precision)}
+        size = {"the output": np.full(again.shape, np.sqrt(np.mean(np.square(again, dtype=np.float64))))}
+        context.ledger.near("predict", what, {"the output": (after, again)}, bounds, size)
+
+
+def _layouts(x: np.ndarray) -> dict[str, np.ndarray]:
+    """The same samples in arrays of other layouts."""
+    wide = np.zeros((2 * len(x), *x.shape[1:]), x.dtype)
+    wide[::2] = x
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    return {
+        "a view of every other row": wide[::2], "a Fortran-ordered array": np.asfortranarray(x),
+        "a read-only array": fixed,
+    }  # fmt: skip
+
+
+def _which(context: ProofContext, pool: PredictionPool, n: int) -> np.ndarray:
+    """Numbers of n samples of a pool: up to two that can be judged one by one, else all in turn."""
+    some = np.resize(context.rng.permutation(pool.alone), n) if n <= 2 else np.arange(n) % len(pool.x)
+    return context.rng.permutation(some)
+
+
+def _check_prediction(
+    context: ProofContext, trainer: GuardedTrainer, pool: PredictionPool, which: np.ndarray, when: str,
+    x: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Outputs for these samples of a pool, checked. x : the samples in another layout."""
+    ledger, n = context.ledger, len(which)
+    shape = n, *context.net.out_shape
+    x = pool.x[which] if x is None else x
+    got = trainer.predict(x, pool.scale)
+    where = f"{n} samples of {pool.x.dtype}, {when}"
+    alike = isinstance(got, np.ndarray) and got.dtype == context.element and got.shape == shape
+    given = f"got {getattr(got, 'dtype', type(got))} {np.shape(got)}"
+    ledger.holds("output", alike, f"output: wanted {context.element} {shape}, {given}: {where}")
+    outputs = {"the output": (got, pool.truth[which])}
+    bounds = {"the output": output_bound(context.net, context.cases.precision)}
+    scales = {"the output": np.full(got.shape, float(np.sqrt(np.mean(pool.truth**2))))}
+    ledger.near("predict", where, outputs, bounds, scales)
+    ledger.holds("data", np.array_equal(x, pool.x[which]), f"data: predict has changed its samples: {where}")
+    return got
