@@ -24,6 +24,7 @@ STEPS = [
     "heavy",
     "liars",
     "heavy-liars",
+    "mutants",
     "processors",
     "kills",
     "adam-kills",
