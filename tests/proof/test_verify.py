@@ -378,7 +378,7 @@ def test_what_cannot_be_built_does_not_pass():
 
     verdict = verify(build, COURTS[0][0], TrainConfig(batch_size=8))
     assert not verdict.passed
-    assert re.fullmatch(r"crash: build raised MemoryError in test_verify\.py, line \d+: no room", verdict.reason)
+    assert re.match(r"crash: build raised MemoryError in test_verify\.py, line \d+: no room \(seed", verdict.reason)
     assert math.isinf(verdict.error)
 
 
@@ -400,9 +400,9 @@ def test_a_trainer_that_declares_that_it_does_not_repeat_is_held_to_the_bounds()
 
 
 def test_verdicts_repeat():
-    first, second = (verify(honest, SQUARE, EVERYTHING, seed=3) for _ in range(2))
+    first, second = (verify(honest, SQUARE, EVERYTHING, seed=3, reach=8) for _ in range(2))
     assert replace(first, seconds=0.0) == replace(second, seconds=0.0)
-    assert verify(honest, SQUARE, EVERYTHING, seed=4).rows != first.rows
+    assert verify(honest, SQUARE, EVERYTHING, seed=4, reach=8).rows != first.rows
 
 
 def test_nothing_passes_unchecked():

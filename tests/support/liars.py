@@ -1085,7 +1085,7 @@ LIARS = (
     Liar(RepeatsTheFirstOrder, ("epochs",), batches),
     Liar(ReportsTheFirstEpoch, ("epochs",)),
     Liar(ReportsOneEpoch, ("epochs",)),
-    Liar(MissesTheLastStepOfARange, ("range", "rebuild"), batches),
+    Liar(MissesTheLastStepOfARange, ("range", "rebuild", "disturbance"), batches),
     Liar(CountsStepsFromTheRange, ("size", "loss", "correct"), batches),
     Liar(TrainsOnAnEmptyRange, ("empty range",)),
     Liar(ShowsItsStateLive, ("copy",)),
