@@ -48,7 +48,10 @@ _latest: dict[tuple[Any, ...], Cases] = {}
 
 def made_before(net: Net, config: TrainConfig, rng: np.random.Generator, data: Dataset | None, *how: Any) -> Cases:
     """The same cases as `Cases` makes, made once for the same net, settings, seed, data, precision and transforms."""
-    content = () if data is None else (data.scale, *(zlib.crc32(x.tobytes()) for x in (data.train_x, data.train_y)))
+    content: tuple[Any, ...] = ()
+    if data is not None:
+        arrays = [x for x in (data.train_x, data.train_y) if x is not None]
+        content = data.scale, data.standard, *((x.dtype, x.shape, zlib.crc32(x.tobytes())) for x in arrays)
     key = net, config, str(rng.bit_generator.state), content, how
     cases = _latest.pop(key, None) or Cases(net, config, rng, data, *how)
     _latest[key] = cases
