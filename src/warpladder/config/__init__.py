@@ -269,4 +269,4 @@ def recipe(net: str, data: str = "") -> TrainConfig:
     """Settings with which the net of this name is trained: on the digits those made for them, else those of its report;
     for any other net those of `TrainConfig()`.
     """
-    return (DIGITS if data == "digits" else RECIPES).get(net, TrainConfig())
+    return (DIGITS if isinstance(data, str) and data == "digits" else RECIPES).get(net, TrainConfig())
