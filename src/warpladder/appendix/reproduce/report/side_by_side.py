@@ -19,9 +19,7 @@ ELSEWHERE = "no such row there"
 
 
 def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
-    """Raise `ResultsError`, which names the first that does not fit, where these are not reproductions of one report
-    whose tables have the same columns.
-    """
+    """Raise `ResultsError`, which names the first that does not fit, where these are not of one report."""
     first = every[0]
     for other, name in zip(every[1:], names[1:], strict=True):
         if other.report != first.report:
@@ -29,15 +27,6 @@ def check_alike(every: Sequence[Reproduction], names: Sequence[str]) -> None:
                 f"{name}: reproduces {other.report}, and {names[0]} reproduces {first.report}: only those of "
                 "one report are compared"
             )
-        tables = {(section.title, each.title): each for section in first.sections for each in section.tables}
-        for section in other.sections:
-            for each in section.tables:
-                same = tables.get((section.title, each.title))
-                if same is not None and (same.heads, same.columns) != (each.heads, each.columns):
-                    raise ResultsError(
-                        f"{name}: its table {each.title!r:.60} has other columns than that of {names[0]}: another "
-                        "version of warpladder made it; run both again with one version"
-                    )
 
 
 def aligned(every: Sequence[Reproduction]) -> list[Reproduction]:
@@ -48,7 +37,7 @@ def aligned(every: Sequence[Reproduction]) -> list[Reproduction]:
     out = [list(each) for each in sections]
     for at in range(len(out[0])):
         same = [each[at] for each in out]
-        tables = _union([section.tables for section in same], lambda table: table.title, _empty_table)
+        tables = _union([section.tables for section in same], _shape, _empty_table)
         for number in range(len(tables[0])):
             rows = _union([each[number].rows for each in tables], _place, _empty_row)
             for own, with_all in zip(tables, rows, strict=True):
@@ -72,6 +61,11 @@ def _union(every: Sequence[Sequence[Any]], name: Any, empty: Any) -> list[list[A
     order = dict.fromkeys(key for named in kinds for key in named)
     first = {key: next(named[key] for named in kinds if key in named) for key in order}
     return [[named[key] if key in named else empty(first[key]) for key in order] for named in kinds]
+
+
+def _shape(table: ReportTable) -> Any:
+    """Identity of a table: one that another version of warpladder made with other columns is another table."""
+    return table.title, table.heads, table.columns
 
 
 def _place(row: ReportRow) -> Any:
