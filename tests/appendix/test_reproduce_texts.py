@@ -31,14 +31,15 @@ from warpladder.data import load
 from warpladder.errors import ConfigError
 from warpladder.machine.facts import busy_seconds, own_seconds
 from warpladder.nets import mlp
+from warpladder.results import RungResult
 from warpladder.results.sweep import Sweep
 
 KNOWN = {"slow": "rows/numpy epoch_seconds", "fast": "rows/native epoch_seconds", "gone": "rows/naive epoch_seconds"}
 VALUES = {"rows/numpy": Value(here=0.01, least=0.009, most=0.012), "rows/native": Value(here=0.004)}
 
 
-def figures(quick: bool = False, **values: Value) -> Figures:
-    return Figures(KNOWN, lambda place, measure: {**VALUES, **values}.get(place), {}, "s9", quick)
+def figures(values: dict[str, Value] | None = None, quick: bool = False) -> Figures:
+    return Figures(KNOWN, lambda place, measure: {**VALUES, **(values or {})}.get(place), {}, "s9", quick)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_a_text_has_the_measured_figures_or_is_left_out() -> None:
     assert (
         own.says(Finding("Faster.", "fast < slow")) == "Faster." and own.says(Finding("Slower.", "fast > slow")) is None
     )
-    disturbed = figures(**{"rows/numpy": Value(here=0.01, disturbed=True)})
+    disturbed = figures({"rows/numpy": Value(here=0.01, disturbed=True)})
     assert disturbed.says("{slow|ms}") == "10\N{DAGGER} ms"
     with pytest.raises(Unmeasured):
         Expression("gone", KNOWN).value(own.lookup)
@@ -93,7 +94,7 @@ CLAIM = Claim("It is twice as fast.", "x", 2.0, 1.5, 3.0, figure="slow / fast")
     ],
 )
 def test_a_claim_is_judged_by_its_tolerance(claim: Claim, values: dict[str, Value], verdict: str) -> None:
-    judged = figures(**values).judged(claim)
+    judged = figures(values).judged(claim)
     assert judged.verdict == verdict and (judged.reason or verdict in ("holds", "does not hold"))
     assert judged.command == ("warpladder reproduce s9 --only rows" if claim.figure else "")
 
@@ -172,6 +173,7 @@ def test_experiments_say_how_they_were_made(tmp_path: Path) -> None:
     made = found.experiments["parts"]
     assert made.seconds > 0 and made.times in (1, 2) and made.created.endswith("Z")
     digits = load("digits")
+    assert digits.test_y is not None
     assert found.data == {"digits": checksum(digits)}
     assert checksum(digits.but(test_x=digits.test_x[:-1], test_y=digits.test_y[:-1])) != checksum(digits)
     assert Provenance(tmp_path, None).experiments["parts"] == made
@@ -186,9 +188,11 @@ def test_a_disturbed_rung_is_measured_again_and_the_calmer_one_stays(sized: Path
     rung = next(each for each in task.rungs if each.name == "numpy")
     assert rung.timing is not None
 
-    def with_others(share: float):
-        busy = tuple(share * seconds * task.machine.cores for seconds in rung.timing.seconds)
-        return replace(rung, timing=replace(rung.timing, other_seconds=busy))
+    timing = rung.timing
+
+    def with_others(share: float) -> RungResult:
+        busy = tuple(share * seconds * task.machine.cores for seconds in timing.seconds)
+        return replace(rung, timing=replace(timing, other_seconds=busy))
 
     calm, loud = with_others(0.01), with_others(0.9)
     assert not is_disturbed(task, calm) and is_disturbed(task, loud)

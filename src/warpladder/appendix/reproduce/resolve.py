@@ -12,7 +12,20 @@ from ...errors import WarpladderError
 from .definition import Definition
 from .experiments import NOT_HERE, NOT_QUICK, NOT_YET, Found
 from .kinds.launches import launch_table
-from .results import UNITS, UNMEASURED, Bars, Column, Lines, ReportRow, ReportTable, Section, Series, Value
+from .results import (
+    UNITS,
+    UNMEASURED,
+    Bars,
+    Classified,
+    Column,
+    Lines,
+    Photo,
+    ReportRow,
+    ReportTable,
+    Section,
+    Series,
+    Value,
+)
 from .texts import Figures
 
 
@@ -99,7 +112,8 @@ class _Maker:
 
     def section(self, planned: Section) -> Section:
         found = self.found
-        wanted = [(each.title, *each.here.partition("/")[::2]) for each in (*planned.photos, *planned.classified)]
+        seen: list[Photo | Classified] = [*planned.photos, *planned.classified]
+        wanted = [(each.title, *each.here.partition("/")[::2]) for each in seen]
         lacking = dict.fromkeys(
             f"{title}: {why}."
             for title, name, which in wanted

@@ -33,7 +33,7 @@ class Figures:
 
     def places(self, name: str) -> list[tuple[str, str]]:
         """(place, measure) of each alternative of a figure."""
-        return [each.strip().partition(" ")[::2] for each in self.known[name].split(" | ")]  # type: ignore[misc]
+        return [each.strip().partition(" ")[::2] for each in self.known[name].split(" | ")]
 
     def lookup(self, name: str) -> Value | None:
         """A figure by its name; None where none of its places has it."""

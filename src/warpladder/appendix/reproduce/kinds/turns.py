@@ -75,8 +75,8 @@ class Turns(TrainingTask):
                     seconds[called].append(perf_counter() - start)
                     if number == 0 and data.test_y is not None:
                         accuracy[called] = score(trainer, data.test_x, data.test_y, data.scale).accuracy
-        seconds = {called: taken[self.rounds > 1 :] for called, taken in seconds.items()}
-        taken = TakenTurns(seconds, accuracy, reasons, self.config.epochs, len(data.train_x))
+        counted = {called: tuple(all_rounds[self.rounds > 1 :]) for called, all_rounds in seconds.items()}
+        taken = TakenTurns(counted, accuracy, reasons, self.config.epochs, len(data.train_x))
         keep(asdict(taken), name, bench.folder)
         for called in seconds:
             value = self._figures(taken).value(called, "epoch_seconds")
