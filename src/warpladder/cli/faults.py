@@ -1,4 +1,4 @@
-"""What a check found, printed: each fault with its lines of source and how it is usually mended."""
+"""The outcome of a check, printed: each fault with its lines of source and how it is usually mended."""
 
 from __future__ import annotations
 

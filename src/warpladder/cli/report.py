@@ -129,7 +129,7 @@ def _read(file: Path) -> Results | Profile | Reproduction:
 
 
 def _labels(files: list[Path]) -> list[str]:
-    """The shortest ends of the paths that tell the files apart, less what all of them end with: "h100" and "h200" of
+    """Shortest ends of the paths that distinguish the files, without the common end: "h100" and "h200" of
     h100/s1/results.json and h200/....
     """
     full = [file.resolve().parts for file in files]

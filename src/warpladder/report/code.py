@@ -44,7 +44,7 @@ def _rung(results: Results, rung: RungResult, below: RungResult | None, name: st
 
 
 def _partner(source: str, others: list[str]) -> str | None:
-    """What the rung below does the same work with: a text from the same folder, of the same kind where there is one."""
+    """Text of the rung below that does the same work: from the same folder, of the same kind where there is one."""
     near = [other for other in others if _folder(other) == _folder(source)]
     return next((other for other in near if _kind(other) == _kind(source)), near[0] if near else None)
 

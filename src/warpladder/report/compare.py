@@ -55,7 +55,7 @@ def comparison(climbs: Sequence[Results], labels: Sequence[str], pictures: bool)
 
 
 def change(first: Results, base: RungResult | None, other: Results, rung: RungResult | None) -> tuple[str, bool]:
-    """How a rung's time changed from one climb to another, in words, and whether that is beyond the noise."""
+    """Change of a rung's time from one climb to another, in words, and True if it is beyond the noise."""
     if base is None or rung is None or base.timing is None or rung.timing is None:
         return "", False
     ratio = rung.timing.seconds_per_epoch / base.timing.seconds_per_epoch
@@ -75,7 +75,7 @@ def change(first: Results, base: RungResult | None, other: Results, rung: RungRe
 
 
 def task(results: Results) -> dict[str, object]:
-    """What is trained: times of different tasks are not compared."""
+    """Net, data and settings by name: times of different tasks are not compared."""
     net, data = results.net, results.data
     facts: dict[str, object] = {
         "net": net.name,

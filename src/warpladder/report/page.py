@@ -173,7 +173,7 @@ def _when(results: Results) -> str:
 
 
 def _head(results: Results, name: str, pictures: bool) -> str:
-    """What comes first: what must be known, which is fastest, the picture and the table."""
+    """First section: warnings, the closing sentence, the picture and the table."""
     warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in notes.warnings(results))
     conclusion = f'<p class="conclusion">{escape(words.conclusion(results))}</p>'
     return f"{warnings}{conclusion}{sections.picture(results, name, pictures)}{sections.climb(results)}"

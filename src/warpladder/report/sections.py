@@ -248,7 +248,7 @@ def memory(results: Results, name: str, pictures: bool) -> str:
 
 
 def verdicts(results: Results) -> str:
-    """What became of each rung's proof."""
+    """Verdict of each rung's proof, with error and bound."""
     rows = []
     for rung in words.shown(results):
         verdict, error, bound, reason = words.proof(rung), "", "", rung.reason
@@ -293,7 +293,7 @@ def settings(results: Results) -> str:
 
 
 def machine(results: Results) -> str:
-    """What the figures were taken on."""
+    """Facts about the machine of a climb."""
     m = results.machine
     found = [
         ("processor", f"{m.cpu} ({m.target}), {m.cores} cores, {m.threads} used; {' '.join(m.features)}"),

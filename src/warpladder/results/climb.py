@@ -1,7 +1,7 @@
 """Results of a climb, as frozen data with a JSON file.
 
 Seconds are wall-clock seconds, memory is in bytes, rates are per second. None means not measured
-(or, for an error, not finite); the field `reason` says why.
+(or, for an error, not finite); the field `reason` has the reason.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class RungResult:
     build_seconds, load_seconds, first_seconds : making the trainer (imports, compilation), taking the data, and the
     first steps; measured while the last proofs run, where rungs are proven concurrently.
     spans : the trainer's own account of such parts.
-    same_bits : whether an untimed run of the timed steps ended in the same bits; None where it did not come to that.
+    same_bits : True if an untimed run of the timed steps ended in the same bits; None where there was none.
     flops : what the rung declares to compute for one sample's training. floor_seconds : an epoch of them at the peak of
     the unit that computes.
     precision, sums, unit : what the rung computes products in, what it adds gradients of samples in, and what of a GPU
@@ -187,7 +187,7 @@ class Results(ResultsFile):
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """As `ResultsFile.from_tree`; a file of several tasks is refused."""
+        """Results of a JSON tree; a file of several tasks is refused."""
         if isinstance(tree, dict) and "tasks" in tree:
             raise ResultsError("holds several tasks: Sweep.load reads them")
         return super().from_tree(tree)
@@ -201,14 +201,14 @@ class Results(ResultsFile):
         return min((r for r in self.timed() if peers or not r.peer), key=_seconds, default=None)
 
     def over_first(self, rung: RungResult) -> float | None:
-        """How many times faster than the first timed rung of the ladder; None where either has no time, and where
+        """Speed-up over the first timed rung of the ladder; None where either has no time, and where
         kernels were emulated.
         """
         first = next((r for r in self.timed() if not r.peer), None)
         return _seconds(first) / _seconds(rung) if first and rung.timing and not self.emulated else None
 
     def over_below(self, rung: RungResult) -> float | None:
-        """How many times faster than the nearest timed rung below; None for peers, which stand on no ladder, for the
+        """Speed-up over the nearest timed rung below; None for peers, which stand on no ladder, for the
         first, and where kernels were emulated.
         """
         ladder = [r for r in self.timed() if not r.peer]

@@ -31,7 +31,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the figures were taken on.
+    """Facts about the machine that figures were taken on.
 
     cpu, target : the model's name, and LLVM's name of its kind of core.
     cores : cores that this process may use. threads : threads that the rungs were allowed.
@@ -39,7 +39,7 @@ class Machine:
     fma_peak : measured float32 FLOP/s of `threads` threads that do nothing but multiply and add.
     bandwidth : measured bytes/s of `threads` threads that copy arrays larger than the caches, reads plus writes.
     packages : versions of what is installed and bears on the figures.
-    commit, dirty : of the checkout that warpladder runs from, and whether it was changed since; None outside a
+    commit, dirty : of the checkout that warpladder runs from, True if it was changed since; None outside a
     checkout.
     load_average : runnable processes over the last minute when the climb began: above about 0.5, others were at work.
     gpu : None where no rung ran on one.

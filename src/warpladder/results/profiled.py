@@ -27,7 +27,7 @@ class Floor:
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """How a kernel was launched, and what it takes.
+    """Launch of a kernel, and the resources that it takes.
 
     grid, block, shared : blocks, threads and bytes of dynamic shared memory.
     registers, static_shared, spilled : a thread's 32-bit registers, a block's bytes, and a thread's bytes of spilled
@@ -51,7 +51,7 @@ class KernelTime:
 
     shape : of its largest launch; None for a call of a vendor's library, which does not report it, and for an
     instruction of a compiled program.
-    tensor : whether the kernel's machine code has instructions that multiply on tensor cores.
+    tensor : True if the kernel's machine code has instructions that multiply on tensor cores.
     """
 
     name: str
@@ -63,13 +63,13 @@ class KernelTime:
 
 @dataclass(frozen=True)
 class ProductTiles:
-    """How one product of matrices is cut into tiles (`ops.tiles`).
+    """Tiles of one product of matrices (`ops.tiles`).
 
     layers : numbers of its op's layers.
     product : what it computes, "y", "dx" or "dw".
     samples : how many at a time.
     tile, depth, parts : the tile's template arguments, terms in a part of a sum, and parts.
-    timed : whether a tuner chose it; if not, the model did.
+    timed : True if a tuner chose it; else the model did.
     """
 
     layers: tuple[int, ...]
@@ -103,7 +103,7 @@ class Part:
 
 @dataclass(frozen=True)
 class StreamSpans:
-    """What one stream did, in seconds since the timeline's first event.
+    """Spans of work of one stream, in seconds since the timeline's first event.
 
     name : "copy" or "compute".
     spans : (step, begin, end), in order.
@@ -130,7 +130,7 @@ class Profile(ResultsFile):
     tiles : how products of matrices are cut into tiles, where the rung does that.
     spans : seconds by named part (compile, upload, ...), where the trainer keeps count; of the whole profile, not of a
     step.
-    inside : whether parts were timed inside whole steps, by a clock around each instruction of a compiled program, and
+    inside : True if parts were timed inside whole steps, by a clock around each instruction of a compiled program, and
     not each alone.
     tensor_share : of the FLOPs of a step's products of matrices those in kernels with tensor core instructions, 0 to 1;
     None for rungs that use none.
@@ -173,7 +173,7 @@ class Profile(ResultsFile):
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """As `ResultsFile.from_tree`; a peak that is null is read as NaN, and every number is checked."""
+        """Profile of a JSON tree; a peak that is null is read as NaN, and every number is checked."""
         unknown = [name for name in _PEAKS if cls.is_kind(tree) and tree.get(name, 0) is None]
         found = super().from_tree(tree | dict.fromkeys(unknown, 1.0) if unknown else tree)
         found._check()
@@ -182,7 +182,7 @@ class Profile(ResultsFile):
         return found
 
     def to_tree(self) -> dict[str, Any]:
-        """As `ResultsFile.to_tree`, with null for a peak that is not known."""
+        """JSON tree of the profile, with null for a peak that is not known."""
         return super().to_tree() | {name: None for name in _PEAKS if not math.isfinite(getattr(self, name))}
 
     def _check(self) -> None:

@@ -40,7 +40,7 @@ class Sweep(ResultsFile):
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """As `ResultsFile.from_tree`; a climb of a single task has an empty heading."""
+        """Sweep of a JSON tree; a climb of a single task has an empty heading."""
         if isinstance(tree, dict) and "tasks" not in tree:
             return cls(cls.SCHEMA, ("",), (Results.from_tree(tree),))
         return super().from_tree(tree)

@@ -97,7 +97,7 @@ def _crowded(rung: RungResult) -> int:
 
 
 def _key(canvas: Canvas, with_peers: bool) -> None:
-    """What the marks are, in one line above the rows."""
+    """Draw a key to the marks, in one line above the rows."""
     from matplotlib.lines import Line2D
 
     own, other = ({"color": colour, "linewidth": 0, "markersize": 8} for colour in (RUNG, PEER))

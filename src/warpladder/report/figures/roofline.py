@@ -27,7 +27,7 @@ ITEMSIZES = {"uint8": 1, "int8": 1, "float16": 2, "float32": 4, "float64": 8}
 
 @dataclass(frozen=True)
 class Roof:
-    """What a unit can do at most: FLOP/s, and bytes/s to and from its memory, or None where that is not known."""
+    """Peaks of a unit: FLOP/s, and bytes/s to and from its memory, None where that is not known."""
 
     name: str
     flops: float

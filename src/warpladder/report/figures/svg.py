@@ -134,7 +134,7 @@ def picture(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
 
 
 def drawn(name: str, alt: str, draw: Callable[[Canvas], None]) -> str:
-    """As `picture`, with the errors of drawing as they are."""
+    """SVG element of a picture, as `picture` makes it; errors of drawing are raised as they are."""
     matplotlib = imported()
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

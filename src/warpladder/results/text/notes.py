@@ -68,7 +68,7 @@ def notes(results: Results) -> list[tuple[str, str]]:
 
 
 def absent(results: Results) -> list[tuple[str, str]]:
-    """What cannot train here: who, and why, an entry for each reason."""
+    """Rungs that cannot train here: their names and the reason, an entry for each reason."""
     reasons: dict[str, list[RungResult]] = {}
     for rung in results.rungs:
         if rung.status == "unsupported":
@@ -92,7 +92,7 @@ def _counted(rungs: list[RungResult]) -> str:
 
 
 def warnings(results: Results) -> list[str]:
-    """What makes the figures less than they seem; it stands before them."""
+    """Sentences that qualify the figures and stand before them: stopped, disturbed, emulated."""
     out = []
     if results.stopped:
         left = [rung.name for rung in results.rungs if rung.status == "missing"]

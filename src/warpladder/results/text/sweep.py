@@ -34,7 +34,7 @@ def show(sweep: Sweep, console: Console) -> None:
 
 
 def as_plain(sweep: Sweep) -> str:
-    """What `show` prints, as plain text, as wide as the terminal; 80 columns where there is none."""
+    """Tables of a sweep as plain text, as wide as the terminal; 80 columns where there is none."""
     from rich.console import Console
 
     file = io.StringIO()
@@ -64,7 +64,7 @@ def _figures(rung: RungResult) -> list[str]:
 
 
 def score_name(results: Results) -> str:
-    """What the score of a task is, in a word."""
+    """Name of the score of a task: "test MSE" or "test acc."."""
     return "test MSE" if results.net.loss == "MSELoss" else "test acc."
 
 

@@ -96,7 +96,7 @@ def optimizer(results: Results) -> str:
 
 
 def losses(results: Results) -> str:
-    """How often losses were computed and read, where settings state it: ", loss every 10 epochs, read every 100
+    """Frequency of computing and reading losses, where settings state it: ", loss every 10 epochs, read every 100
     steps".
     """
     if "loss_every" not in results.config:
@@ -138,7 +138,7 @@ def shown(results: Results) -> list[RungResult]:
 
 
 def proof(rung: RungResult) -> str:
-    """What became of a rung's proof, in a word or two."""
+    """Verdict of a rung's proof in a word or two: "agrees", "does not agree"."""
     if rung.check is None:
         return "not checked"
     if not rung.check.passed:
@@ -170,7 +170,7 @@ def unit(results: Results, rung: RungResult) -> str:
 
 
 def unit_name(results: Results, rung: RungResult) -> str:
-    """What a rung computes on: 2 threads of the CPU, or the NVIDIA H200 in bf16."""
+    """Unit that a rung computes on: 2 threads of the CPU, or the NVIDIA H200 in bf16."""
     return "".join(_unit(results, rung))
 
 
