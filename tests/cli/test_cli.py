@@ -100,7 +100,10 @@ WRONG = {
     ),
     "a batch size of 0": (["train", "mlp", "--data", "digits", "--batch-size", "0"], "batch_size wants"),
     "a rate that is no number": (["train", "mlp", "--data", "digits", "--lr", "nan"], "learning_rate wants"),
-    "nesterov without momentum": (["train", "mlp", "--data", "digits", "--nesterov"], "nesterov needs a momentum"),
+    "nesterov without momentum": (
+        ["train", "mlp", "--data", "digits", "--momentum", "0", "--nesterov"],
+        "nesterov needs a momentum",
+    ),
     "a negative seed": (["train", "mlp", "--data", "digits", "--seed", "-1"], "seed"),
     "a limit above the rows": (["train", "mlp", "--data", "digits", "--limit", "99999"], "limit"),
     "a validation set of everything": (["train", "mlp", "--data", "digits", "--validation", "1437"], "validation"),
