@@ -11,6 +11,7 @@ import socket
 import sys
 import sysconfig
 import traceback
+import warnings
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, fields, is_dataclass
@@ -179,6 +180,7 @@ def main(arguments: Sequence[str]) -> None:
     channel = socket.socket(fileno=int(arguments[0]))
     channel.set_inheritable(False)
     _end_with_the_parent()
+    warnings.simplefilter("ignore", RuntimeWarning)  # of NumPy, where a proof has NaN and infinity on purpose
     server = Server()
 
     def fill(buffer: memoryview) -> None:
