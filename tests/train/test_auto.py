@@ -30,6 +30,13 @@ def test_the_estimate_grows_with_each_part_of_the_work():
         assert seconds < cost.seconds(wide, 10, 1000) and cost.start < seconds
 
 
+def test_convolutions_cost_numpy_more():
+    cnn = wl.nets.cnn((1, 28, 28), 10)
+    numpy, native, *_ = auto.costs()
+    assert numpy.seconds(cnn, 0, 1000) > 1000 * cnn.train_flops * numpy.flop
+    assert native.seconds(cnn, 938, 60_000) < numpy.seconds(cnn, 938, 60_000)
+
+
 def test_a_rung_that_cannot_train_here_is_no_choice(monkeypatch):
     monkeypatch.setattr(auto, "costs", lambda: (Cost("graph", 0, 0, 0, 0), Cost("numpy", 1, 0, 0, 0)))
     here = wl.ladder.find("graph").unsupported(wl.nets.mlp(), wl.TrainConfig())

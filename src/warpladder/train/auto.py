@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from .. import ladder
 from ..config import TrainConfig
 from ..machine.cores import cores
-from ..nets import Net
+from ..nets import Conv2d, Net
 
 AUTO = "auto"
 
@@ -20,7 +20,7 @@ AUTO = "auto"
 @dataclass(frozen=True)
 class Cost:
     """Seconds that a rung takes: to start where nothing is compiled yet, for a step, for a FLOP, and for a parameter's
-    update. docs/notes/auto.md has the measurements.
+    update, and for a FLOP of a net with convolutions. docs/notes/auto.md has the measurements.
     """
 
     rung: str
@@ -28,20 +28,20 @@ class Cost:
     step: float
     flop: float
     parameter: float
+    convolution: float = 0.0
 
     def seconds(self, net: Net, steps: int, samples: int) -> float:
         """Estimated seconds of a number of steps over a number of samples in all."""
-        return (
-            self.start + steps * (self.step + self.parameter * net.param_count) + samples * net.train_flops * self.flop
-        )
+        flop = self.convolution if any(isinstance(layer, Conv2d) for layer in net.layers) else self.flop
+        return self.start + steps * (self.step + self.parameter * net.param_count) + samples * net.train_flops * flop
 
 
 def costs() -> tuple[Cost, ...]:
     """Costs of the rungs among which `fastest` chooses."""
     return (
-        Cost("numpy", 0.03, 3e-4, 1.1e-11, 5e-9),
-        Cost("native", 10.0, 3e-5, 6.5e-12 / cores(), 0.0),
-        Cost("graph", 4.0, 3e-5, 4e-13, 0.0),
+        Cost("numpy", 0.03, 3e-4, 1.1e-11, 5e-9, 5e-11),
+        Cost("native", 10.0, 3e-5, 6.5e-12 / cores(), 0.0, 1.3e-11 / cores()),
+        Cost("graph", 4.0, 3e-5, 4e-13, 0.0, 4e-13),
     )
 
 
