@@ -29,7 +29,7 @@ TRAIN, TEST = 2_000, 200
 LIMIT = 256  # training samples of an experiment, at most
 
 #: What experiments are cut to, where they have such a field.
-CUTS: dict[str, Any] = {"repeats": 1, "budget": 0.05, "seeds": (0,), "emulated": ()}
+CUTS: dict[str, Any] = {"repeats": 1, "budget": 0.05, "seeds": (0,), "emulated": (), "rounds": 1}
 
 
 def cut(experiment: Any) -> Any:
