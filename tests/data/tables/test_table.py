@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -109,12 +111,11 @@ def test_a_resumed_run_repeats_its_bits(people, tmp_path):
         wl.train("mlp", table(people, "answer", drop=["job"]), config, resume=tmp_path / "p.safetensors")
 
 
-def frames(path: Path) -> list[object]:
-    out: list[object] = []
-    for library in ("pandas", "polars"):
-        module = pytest.importorskip(library)
-        out.append(module.read_csv(path))
-    return out
+def frames(path: Path) -> list[Any]:
+    """The file as a data frame of pandas, and of polars where it is installed."""
+    pandas = pytest.importorskip("pandas")
+    polars = [module for module in ("polars",) if find_spec(module)]
+    return [pandas.read_csv(path), *(import_module(module).read_csv(path) for module in polars)]
 
 
 def test_data_frames_give_the_same_numbers(people):
