@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from joblib.externals import cloudpickle  # with which scikit-learn sends work to other processes
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -176,6 +175,8 @@ def test_a_pickle_holds_arrays_and_no_code():
 
 
 def test_what_refers_to_warpladder_can_be_pickled():
+    cloudpickle = pytest.importorskip("cloudpickle")  # which joblib brings
+
     def name() -> Any:
         return wl.__name__, wl.TrainConfig(epochs=3).epochs
 
