@@ -579,7 +579,7 @@ def test_orders_cannot_be_mistaken_for_others_even_where_there_are_few(batch: in
 
 def test_updates_outweigh_weights_at_the_rate_of_comparison():
     cases = made_once(CODER, TrainConfig(batch_size=4), "float32")
-    strong = cases.strong()
+    strong = cases.strongest
     assert strong.learning_rate >= 64
     assert math.log2(strong.learning_rate).is_integer()
     for case in cases:

@@ -502,12 +502,11 @@ def _deaf() -> RegimeLiar:
 
 
 CALLS, EPOCHS, LEARNT, NAN, PREDICT, LONG = "calls", "epochs", "nearly learnt", "NaN", "predictions", "long runs"
-MOMENTUM, ADAM, FALLING = {"momentum": 0.9}, {"optimizer": Adam()}, {"schedule": Cosine()}
 
 REGIME_LIARS = (
     *(masked(SkipsOneUpdateInAHundred, 100, CALLS, form) for form in FORMS),
-    masked(SkipsOneUpdateInAHundred, 50, CALLS, **MOMENTUM),
-    masked(SkipsOneUpdateInAHundred, 100, CALLS, **ADAM),
+    masked(SkipsOneUpdateInAHundred, 50, CALLS, momentum=0.9),
+    masked(SkipsOneUpdateInAHundred, 100, CALLS, optimizer=Adam()),
     *(masked(SkipsOneOfItsStepsInAHundred, 100, CALLS, form) for form in FORMS),
     masked(SkipsAfterAHundredSteps, 100, CALLS),
     *(masked(TrainsOneStepOfALongCall, 3, CALLS, form) for form in FORMS),
@@ -517,7 +516,7 @@ REGIME_LIARS = (
     masked(LeavesOneOfTheStepsOfALongCallOut, 3, CALLS),
     masked(TakesTheFirstBatchInLongCalls, 3, CALLS),
     masked(RoundsInLongCalls, 3, CALLS),
-    masked(BeginsItsMomentumAnewInLongCalls, 3, CALLS, **MOMENTUM),
+    masked(BeginsItsMomentumAnewInLongCalls, 3, CALLS, momentum=0.9),
     masked(LogsTheLossOfTheFirstStep, 3, CALLS),
     masked(HasOneOrderForManyEpochs, 1, EPOCHS),
     masked(HasOneOrderForManyEpochs, 2, EPOCHS, "loops"),
@@ -525,7 +524,7 @@ REGIME_LIARS = (
     masked(LeavesOneOfManyEpochsOut, 2, EPOCHS),
     masked(LeavesOneOfManyEpochsOut, 50, EPOCHS),
     masked(LogsTheSecondEpochAgain, 1, EPOCHS),
-    masked(KeepsTheRateOfACallsFirstStep, 2, EPOCHS, **FALLING),
+    masked(KeepsTheRateOfACallsFirstStep, 2, EPOCHS, schedule=Cosine()),
     masked(SkipsInLateEpochs, 2**16, LONG),
     masked(SkipsLateUpdates, 2**16, LONG),
     *(masked(SkipsLearntSamples, limit, LEARNT) for limit in (0.5, 0.1, 1e-3, 1e-4)),

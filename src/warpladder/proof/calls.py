@@ -5,6 +5,7 @@ calls, at other positions of other epochs, by another trainer.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,7 +23,7 @@ from .samples import SampleSource
 
 LEAST_REACH = 4  # steps of a long call, however slow the trainer
 MOST_REACH = 1024
-CALLS_SHARE = 0.04  # share of the proof's seconds that each of four long runs may add
+CALLS_SHARE = 0.03  # share of the proof's seconds that each of four long runs may add
 SET_BYTES = 1 << 25  # bytes of a data set of many steps, at most
 SHORT = 3  # steps of a short call, at most: calls of so many steps are compared with the reference
 BATCHES = 2  # distinct batches of a data set of many steps
@@ -76,8 +77,10 @@ def check_calls(
 ) -> None:
     """Check calls of `reach` steps and of as many epochs against short calls by a second trainer."""
     checks = _CallChecks(context, source, reach)
-    without = partial(checks.check_steps, has_loss=False)
-    for check in (checks.check_steps, *([without] if context.config.loss_every > 1 else []), checks.check_epochs):
+    every: list[Callable[[GuardedTrainer, GuardedTrainer], bool]] = [checks.check_steps, checks.check_epochs]
+    if context.config.loss_every > 1:
+        every.append(partial(checks.check_steps, has_loss=False))
+    for check in every:
         if not check(own, second):  # at the run's own rate weights overflow, which would hide a fault
             config = context.cases.history.config
             check(*(context.make(config, context.cases.history.start) for _ in range(2)))

@@ -65,8 +65,8 @@ class Cases:
         like terms round alike, so that a long sum is inaccurate in every program.
     floats : float32 samples in the stored order, one more than a batch, from update 0 on; the others are within a run.
     stored : of the size of `exact`; general bytes, or samples of the data set as they are.
-    far : as many samples as the data set has, and more than 16 bits count: the step that takes the last of them, a drawn
-        one, and the last step of the epoch.
+    far : as many samples as the data set has, and more than 16 bits count: the step that takes the last of them, a
+        drawn one, and the last step of the epoch.
     pools : float32 samples and general bytes whose outputs at the state `predicted` are known.
     source, screened : source of samples as they are, and all sources of general samples.
     seconds : seconds that the cases took.
@@ -179,12 +179,10 @@ class Cases:
     def __iter__(self) -> Iterator[ReferenceCase]:
         return iter((self.exact, self.zeros, self.ties, self.floats, self.stored, self.far))
 
-    def strong(self, steps: Iterable[ReferenceStep] | None = None) -> TrainConfig:
-        """Settings at a rate, a power of two, at which the update of every tensor outweighs the tensor in these steps,
-        or in those of all cases.
-        """
+    def strong(self, steps: Iterable[ReferenceStep]) -> TrainConfig:
+        """Settings at a rate, a power of two, at which every tensor's update outweighs the tensor in these steps."""
         rate, one = LEAST_RATE, self.config.but(learning_rate=1.0)
-        for step in (step for case in self for step in case.steps) if steps is None else steps:
+        for step in steps:
             before = step.params
             weights = views(self.net, before)
             for name, update in views(self.net, step.after(one)[0] - before).items():
@@ -192,9 +190,14 @@ class Cases:
                     rate = max(rate, float(np.linalg.norm(weights[name]) / np.linalg.norm(update)))
         return self.config.but(learning_rate=2.0 ** math.ceil(math.log2(rate)))
 
+    @cached_property
+    def strongest(self) -> TrainConfig:
+        """`strong` for the steps of all cases."""
+        return self.strong(step for case in self for step in case.steps)
+
     def visible(self) -> TrainConfig | None:
         """`strong`, with clip value and small settings, if they are in use, raised until they show; None if none is."""
-        config, step = self.strong(), self.exact.steps[0]
+        config, step = self.strongest, self.exact.steps[0]
         small = [name for name in SMALL if getattr(config.optimizer, name, 0)]
         if config.clip_value is None and not small:
             return None

@@ -158,7 +158,9 @@ class _Trajectory:
         self, net: Net, config: TrainConfig, dataset: Dataset, orders: tuple[Order, ...], start: State,
         noise: np.ndarray | None = None,
     ) -> None:  # fmt: skip
-        trainer, losses, sizes = ReferenceTrainer(net, config, start), [], []
+        trainer = ReferenceTrainer(net, config, start)
+        losses: list[float] = []
+        sizes: list[dict[str, float]] = []
         trainer.load(dataset)
         n = len(dataset.train_x)
         batch, number, optimizer = config.batch(n), start.step, config.optimizer
@@ -174,7 +176,7 @@ class _Trajectory:
                 number += 1
                 if is_plain:  # without arrays of their own, which take longer than the step
                     moved = np.multiply(gradient, -rate, out=gradient)
-                    after, slots = np.add(trainer.params, moved, out=trainer.params), {}
+                    after, slots = np.add(trainer.params, moved, out=trainer.params), trainer.slots
                 else:
                     after, slots = update.step(trainer.params, gradient, trainer.slots, config, rate, number)
                     moved = np.subtract(after, trainer.params, out=gradient)

@@ -25,7 +25,7 @@ def prove(context: ProofContext) -> None:
     cases = context.cases
     before = [_checksum(case.dataset) for case in cases]
 
-    strong = context.make(cases.strong(), cases.exact.steps[0].state)
+    strong = context.make(cases.strongest, cases.exact.steps[0].state)
     check_case(context, strong, cases.exact, built=True)
     check_case(context, strong, cases.zeros)
     check_case(context, strong, cases.ties)
