@@ -10,7 +10,21 @@ from typing import Any
 from .errors import RungError
 from .errors.arguments import called_by_name, shown
 from .peers import jax, sklearn, torch
-from .rungs import cupy, gemm, graph, library, loops, naive, native, numpy, resident, streamed, tensor, tiled
+from .rungs import (
+    cupy,
+    gemm,
+    graph,
+    library,
+    loops,
+    naive,
+    native,
+    numpy,
+    persistent,
+    resident,
+    streamed,
+    tensor,
+    tiled,
+)
 from .rungs import outside as _outside
 from .rungs.base import Rung
 from .rungs.options import (
@@ -64,6 +78,7 @@ LADDER: tuple[Rung, ...] = (
     library.RUNG,
     graph.RUNG,
     tensor.RUNG,
+    persistent.RUNG,
 )
 PEERS: tuple[Rung, ...] = (torch.PEER, torch.CHANNELS_LAST, sklearn.PEER, jax.PEER, *torch.GPU_PEERS, *jax.GPU_PEERS)
 

@@ -19,6 +19,7 @@ from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.rungs.base import Rung
 from warpladder.rungs.tensor import PRECISIONS
+from warpladder.trainers.persistent.plan import layers
 
 NETS = (
     nets.softmax((1, 9, 7)),
@@ -83,7 +84,8 @@ def variants(rung: Rung) -> list[Rung]:
 
 def work(rung: Rung) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a rung does under the sanitizers: a line that says it, and the arguments of `steps`."""
-    for net in NETS:
+    chains = rung.name.partition(":")[0] == "persistent"
+    for net in (net for net in NETS if not chains or isinstance(layers(net), tuple)):
         yield net.name, {"net": net}
     if rung.name.partition(":")[0] == "tensor":
         yield "autoencoder, two images at a time,", {"net": NETS[4], "batch": 2}

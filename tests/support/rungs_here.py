@@ -23,7 +23,7 @@ def _here() -> tuple[Rung, ...]:
     for rung in LADDER:
         if all(rung.unsupported(net, TrainConfig()) is None for net in (softmax(), cnn())):
             out.append(rung)
-        if rung.has("device") and rung.name not in INSTANCES:
+        if rung.has("device") and rung.name not in (*INSTANCES, *CHAINS):
             out.append(emulated(rung))
     return tuple(out)
 
@@ -31,6 +31,9 @@ def _here() -> tuple[Rung, ...]:
 #: Rungs whose kernels are templates: each net has instances of its own, and on the emulator each takes seconds to
 #: compile.
 INSTANCES = ("gemm", "graph", "tensor")
+
+#: Rungs that train chains of Linear layers alone: tests/trainers/test_persistent.py.
+CHAINS = ("persistent",)
 
 HERE = _here()
 

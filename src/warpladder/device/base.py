@@ -16,10 +16,11 @@ from ..machine.peaks import Capability
 from .array import Array
 from .kernel import Call, Kernel
 from .limits import Limits
+from .source import KernelSource
 from .tensormap import ROW, WORDS, TensorMap, check_map
 
 #: A function that returns kernels by file and name; and a function that shows a line of text, or None.
-FindKernels = Callable[[], Iterable[tuple[Path, str]]]
+FindKernels = Callable[[], Iterable[tuple[Path | KernelSource, str]]]
 Say = Callable[[str], None] | None
 
 
@@ -86,8 +87,8 @@ class Device(ABC):
     held: dict[str, int]
 
     @abstractmethod
-    def kernel(self, path: Path | str, name: str) -> Kernel:
-        """Compiled kernel of a .cu file; template kernels are named with their arguments: "tiled<16, true>"."""
+    def kernel(self, path: Path | str | KernelSource, name: str) -> Kernel:
+        """Compiled kernel of a .cu file or source; a template is named with its arguments: "tiled<16, true>"."""
 
     @contextmanager
     def precompiling(self, find: FindKernels, say: Say = None) -> Iterator[None]:

@@ -19,6 +19,7 @@ from .base import Device, Event, Stream
 from .declarations import signature
 from .kernel import Kernel, Launch
 from .limits import Dim3, LaunchConfig, Resources
+from .source import KernelSource
 
 #: Every array's address is a multiple of ALIGNED, as on a GPU.
 ALIGNED = 512
@@ -125,12 +126,12 @@ class RecordingDevice(IdleDevice):
         self.capability = device.capability
         self.stream = IdleStream()
         self.held = {}
-        self.requested: dict[tuple[Path, str], None] = {}
+        self.requested: dict[tuple[Path | KernelSource, str], None] = {}
 
-    def kernel(self, path: Path | str, name: str) -> RecordedKernel:
+    def kernel(self, path: Path | str | KernelSource, name: str) -> RecordedKernel:
         source = sources.read(path)
         takes = signature(source, name)
-        self.requested.setdefault((source.path, name))
+        self.requested.setdefault((source if isinstance(path, KernelSource) else source.path, name))
         return RecordedKernel(self, source, takes, Resources())
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float32, what: str = "buffer") -> Array:
@@ -143,7 +144,7 @@ class RecordingDevice(IdleDevice):
         return self.device.free_memory()
 
 
-def kernels_of(device: Device, work: Callable[[Device], object]) -> list[tuple[Path, str]]:
+def kernels_of(device: Device, work: Callable[[Device], object]) -> list[tuple[Path | KernelSource, str]]:
     """Kernels that some work needs, by file and name, in order; an error ends the dry run without being raised."""
     recorder = RecordingDevice(device)
     with warnings.catch_warnings(), suppress(Exception):

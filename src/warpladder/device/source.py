@@ -81,8 +81,10 @@ class KernelSource:
         return [line for kind, line in _DECLARED.findall(self.text) if kind == what]
 
 
-def read(path: Path | str) -> KernelSource:
-    """Source of a file with its includes; `KernelError` names a file that is missing or not text."""
+def read(path: Path | str | KernelSource) -> KernelSource:
+    """Source of a file with its includes, or a source as it is; `KernelError` names a file that is no text."""
+    if isinstance(path, KernelSource):
+        return path
     path = Path(path).resolve()
     known = _read.get(path)
     if known is None or known[1] != _stamps(known[0]):
@@ -91,6 +93,14 @@ def read(path: Path | str) -> KernelSource:
         source = KernelSource(path, f'#line 1 "{path.as_posix()}"\n{text}', tuple(headers))
         known = _read[path] = source, _stamps(source)
     return known[0]
+
+
+def assembled(path: Path, text: str) -> KernelSource:
+    """The source that a program has written, not a person: its headers are looked for next to `path`, a file that need
+    not exist and that names the source in messages.
+    """
+    headers: list[Path] = []
+    return KernelSource(path, f'#line 1 "{path.as_posix()}"\n{_expanded(path, text, headers)}', tuple(headers))
 
 
 #: Files that were read, each with the state in which it and its headers were.
@@ -117,6 +127,11 @@ def _inlined(path: Path, seen: list[Path], asked: str) -> str:
         raise KernelError(f"{path}{asked}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise KernelError(f"{path}{asked} is not a text file in UTF-8: save it as one") from None
+    return _expanded(path, text, seen)
+
+
+def _expanded(path: Path, text: str, seen: list[Path]) -> str:
+    """A file's text with its headers in it; `seen` gains those that are new."""
 
     def replace(match: re.Match[str]) -> str:
         line = text.count("\n", 0, match.start()) + 1

@@ -102,7 +102,7 @@ class EmulatedDevice(PrecompilingDevice[EmulatedUnit]):
         return runtime_of(self.mode)
 
     def kernel(self, path: Path | str | KernelSource, name: str) -> EmulatedKernel:
-        source = path if isinstance(path, KernelSource) else sources.read(path)
+        source = sources.read(path)
         takes = signature(source, name)
         key = source.digest, takes.name
         if key not in self._kernels:

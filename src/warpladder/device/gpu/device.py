@@ -11,7 +11,7 @@ import numpy as np
 from cuda.bindings import driver as cuda
 
 from ...errors import DeviceError, LaunchError, OutOfMemoryError
-from .. import Array, Call, Stream
+from .. import Array, Call, KernelSource, Stream
 from .driver import call, error
 from .kernel import GpuKernel, GpuLaunch
 from .memory import GpuAllocation, PinnedMemory
@@ -64,7 +64,7 @@ class GpuDevice(NvrtcDevice):
         cuda.cuCtxSetCurrent(self.context)
         function(*arguments)
 
-    def kernel(self, path: Path | str, name: str) -> GpuKernel:
+    def kernel(self, path: Path | str | KernelSource, name: str) -> GpuKernel:
         found = self.program(path, name)
         key = found.key, found.signature.name
         if key not in self._kernels:

@@ -9,6 +9,7 @@ from ...errors import DeviceError
 from .. import Kernel, Launch, Limits, Stream
 from ..dry_run import IdleDevice, IdleStream
 from ..limits import LaunchConfig
+from ..source import KernelSource
 from .program import Capability, NvrtcDevice
 
 #: Limits of a GPU of each architecture, from NVIDIA's documentation.
@@ -60,7 +61,7 @@ class OfflineDevice(NvrtcDevice, IdleDevice):
         self._next = BASE
         self.kernels: dict[tuple[Path, str], OfflineKernel] = {}
 
-    def kernel(self, path: Path | str, name: str) -> OfflineKernel:
+    def kernel(self, path: Path | str | KernelSource, name: str) -> OfflineKernel:
         found = self.program(path, name)
         key = found.source.path, found.signature.name
         if key not in self.kernels:

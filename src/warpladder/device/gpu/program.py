@@ -67,7 +67,7 @@ class GpuProgram:
         return self.binary.resources[self.signature.name]
 
 
-def program(path: Path | str, name: str, capability: Capability, arch: str) -> GpuProgram:
+def program(path: Path | str | KernelSource, name: str, capability: Capability, arch: str) -> GpuProgram:
     """Compiled kernel of a file for a GPU; `KernelError` with the compiler's error."""
     return _program(sources.read(path), name, capability, arch)
 
@@ -121,7 +121,7 @@ class NvrtcDevice(PrecompilingDevice[NvrtcUnit]):
     capability: Capability
     arch: str
 
-    def program(self, path: Path | str, name: str) -> GpuProgram:
+    def program(self, path: Path | str | KernelSource, name: str) -> GpuProgram:
         """The compiled kernel `name` of a file; `KernelError` with the compiler's error."""
         self.precompile(sources.read(path), name)
         return program(path, name, self.capability, self.arch)

@@ -2,7 +2,7 @@
 // has the bits of order.py; words (ORDER_WORDS,): six round keys, half_bits, n, shuffle.
 #pragma once
 
-constexpr int ORDER_ROUNDS = 6;
+constexpr int ORDER_ROUNDS = 6, ORDER_WORDS = ORDER_ROUNDS + 3;
 
 // A 32-bit integer hash, lowbias32 of C. Wellons' hash-prospector (2018).
 __device__ inline unsigned order_mix(unsigned x) {

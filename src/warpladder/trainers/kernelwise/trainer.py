@@ -12,7 +12,7 @@ import numpy as np
 
 from ...config import TrainConfig
 from ...data.order import Order
-from ...device import Array, Device
+from ...device import Array, Device, KernelSource
 from ...device.dry_run import kernels_of
 from ...nets import CrossEntropyLoss, Net
 from ...ops.engine.chain import Gather, Slice, chain
@@ -89,7 +89,7 @@ class KernelTrainer(Trainer):
                 self.program(part)
             self.seconds["load"] += perf_counter() - start
 
-    def kernels_of_training(self, dataset: Dataset) -> list[tuple[Path, str]]:
+    def kernels_of_training(self, dataset: Dataset) -> list[tuple[Path | KernelSource, str]]:
         """Kernels of an epoch on a data set and of its test predictions, found by a dry run."""
 
         def work(device: Device) -> None:
@@ -101,7 +101,7 @@ class KernelTrainer(Trainer):
 
         return kernels_of(self.device, work)
 
-    def kernels_of_predicting(self, x: np.ndarray, scale: float) -> list[tuple[Path, str]]:
+    def kernels_of_predicting(self, x: np.ndarray, scale: float) -> list[tuple[Path | KernelSource, str]]:
         """Kernels of the predictions of samples, found by a dry run."""
         return kernels_of(self.device, lambda device: self.on_device(device).predict(x, scale))
 

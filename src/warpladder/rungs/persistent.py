@@ -1,0 +1,65 @@
+"""The persistent rung."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..config import TrainConfig
+from ..nets import Net
+from ..trainers.base import State, Trainer
+from .base import Rung
+from .options import DEVICE, OneOf, Options, Whole, option
+from .reasons import of_kernels
+
+
+@dataclass(frozen=True)
+class PersistentOptions(Options):
+    """Options of the persistent rung.
+
+    device : "emulated" runs the kernel on the CPU; None is the GPU.
+    wait : "cluster", blocks that reach each other quickly and are at most 16; "grid", a block for each multiprocessor.
+    None takes the one whose estimate is faster.
+    blocks : blocks of the launch; None takes as many as there can be.
+    """
+
+    device: str | None = option(*DEVICE)
+    wait: str | None = option(OneOf(("cluster", "grid")), "how blocks wait for each other; by an estimate if not given")
+    blocks: int | None = option(Whole(1, 1024), "blocks of the launch; as many as there can be if not given")
+
+
+def build(net: Net, config: TrainConfig, state: State, options: PersistentOptions = PersistentOptions()) -> Trainer:
+    from ..trainers.kernelwise.where import open_device
+    from ..trainers.persistent.trainer import PersistentTrainer
+
+    return PersistentTrainer(net, config, state, open_device(options.device), options.blocks, options.wait)
+
+
+def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = PersistentOptions()) -> str | None:
+    """A layer that has no phase, and what every rung of kernels needs."""
+    from ..trainers.persistent.plan import layers
+
+    found = layers(net)
+    if isinstance(found, str):
+        return found
+    return of_kernels(net, config, options) or _too_old(options)  # type: ignore[arg-type]
+
+
+def _too_old(options: PersistentOptions) -> str | None:
+    """A line if clusters are requested of a GPU that has none."""
+    from ..trainers.kernelwise.where import peaks
+
+    found = peaks(options.device)
+    if options.wait != "cluster" or found is None or found.capability >= (9, 0):
+        return None
+    return "wait=cluster needs a GPU of compute capability 9.0 or later: wait=grid runs on this one"
+
+
+RUNG = Rung(
+    name="persistent",
+    title="whole epochs in one launch",
+    idea="One kernel, assembled for the net, trains whole epochs: blocks stay on the chip, divide each phase of a step "
+    "among them, and wait for each other where others send the next launch.",
+    build=build,
+    unsupported=unsupported,
+    options=PersistentOptions(),
+)

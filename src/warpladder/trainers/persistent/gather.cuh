@@ -1,0 +1,110 @@
+// A batch's samples and labels on their way from the training set to the batch's own memory. Numbers are requested at
+// one place of a step and stored at a later one, so that no thread waits for them.
+#pragma once
+#include "order.cuh"
+
+// Four stored numbers in registers.
+template <class Pixel>
+struct Quad;
+template <>
+struct Quad<unsigned char> {
+    uchar4 v;
+    __device__ __forceinline__ float4 times(float s) const { return make_float4(v.x * s, v.y * s, v.z * s, v.w * s); }
+};
+template <>
+struct Quad<float> {
+    float4 v;
+    __device__ __forceinline__ float4 times(float s) const { return make_float4(v.x * s, v.y * s, v.z * s, v.w * s); }
+};
+
+// The gathering of batches of samples of SIZE numbers into rows that are LINE floats apart. A warp takes a sample: its
+// place in the order is found once. Each lane requests HELD quads of the warp's first sample ahead, and the rest when
+// it stores them.
+template <class Pixel, int SIZE, int LINE, int HELD>
+struct Gather {
+    static constexpr int QUADS = (SIZE + 3) / 4;
+    const Pixel* samples;
+    const int* labels;  // null for a net that learns its input
+    float scale;
+    const unsigned* orders;
+    int count, batch, steps;  // of the training set, of a full batch, of an epoch
+    int epoch = -1, from = 0, n = 0, row = 0, label = 0;
+    Order order;
+    Quad<Pixel> held[HELD];
+
+    // The warp's number among all, and how many there are: a batch's samples are spread over all blocks.
+    static __device__ __forceinline__ int warp() { return blockIdx.x + threadIdx.x / 32 * gridDim.x; }
+    static __device__ __forceinline__ int warps() { return blockDim.x / 32 * gridDim.x; }
+
+    // Request the batch of a step, counted from the beginning of the first epoch; returns its number of samples.
+    __device__ __forceinline__ int start(int step) {
+        if (step / steps != epoch) {
+            epoch = step / steps;
+            order = Order(orders + epoch * ORDER_WORDS);
+        }
+        from = step % steps * batch;
+        n = min(batch, count - from);
+        if (warp() < n) {
+            row = order[from + warp()];
+#pragma unroll
+            for (int i = 0; i < HELD; ++i)
+                if (lane() + i * 32 < QUADS) held[i] = request(row, lane() + i * 32);
+            if (labels != nullptr) label = labels[row];
+        }
+        return n;
+    }
+
+    // Store it: x (n, LINE), target (n,).
+    __device__ __forceinline__ void finish(float* x, int* target) const {
+        if (warp() >= n) return;
+#pragma unroll
+        for (int i = 0; i < HELD; ++i)
+            if (lane() + i * 32 < QUADS) store(x + warp() * LINE, lane() + i * 32, held[i]);
+        copy(x, warp(), row, lane() + HELD * 32);
+        if (labels != nullptr && lane() == 0) target[warp()] = label;
+        for (int sample = warp() + warps(); sample < n; sample += warps()) {
+            const int other = order[from + sample];
+            copy(x, sample, other, lane());
+            if (labels != nullptr && lane() == 0) target[sample] = labels[other];
+        }
+    }
+
+private:
+    static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
+
+    // Copy a sample's quads from number `first` on, those of this lane.
+    __device__ __forceinline__ void copy(float* x, int sample, int stored, int first) const {
+#pragma unroll 4
+        for (int quad = first; quad < QUADS; quad += 32) store(x + sample * LINE, quad, request(stored, quad));
+    }
+
+    __device__ __forceinline__ Quad<Pixel> request(int stored, int quad) const {
+        const int e = 4 * quad;
+        const Pixel* at = samples + static_cast<long long>(stored) * SIZE + e;
+        Quad<Pixel> found;
+        if constexpr (SIZE % 4 == 0) {
+            found.v = *reinterpret_cast<const decltype(found.v)*>(at);
+        } else {
+            found.v.x = at[0];
+            found.v.y = e + 1 < SIZE ? at[1] : Pixel(0);
+            found.v.z = e + 2 < SIZE ? at[2] : Pixel(0);
+            found.v.w = e + 3 < SIZE ? at[3] : Pixel(0);
+        }
+        return found;
+    }
+
+    // One product in float32 for each number, as every gathering kernel has it. The one after the last number stays.
+    __device__ __forceinline__ void store(float* x, int quad, const Quad<Pixel>& found) const {
+        const int e = 4 * quad;
+        float* const to = x + e;
+        const float4 v = found.times(scale);
+        if (SIZE % 4 == 0) {
+            *reinterpret_cast<float4*>(to) = v;
+            return;
+        }
+        to[0] = v.x;
+        if (e + 1 < SIZE) to[1] = v.y;
+        if (e + 2 < SIZE) to[2] = v.z;
+        if (e + 3 < SIZE) to[3] = v.w;
+    }
+};

@@ -1,0 +1,209 @@
+"""`PersistentTrainer`: a range of steps, or several epochs, in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...config import TrainConfig
+from ...data.order import ORDER_WORDS, Order
+from ...device import Array, Device, Launch
+from ...errors import RungError
+from ...nets import CrossEntropyLoss, Net
+from ...ops.engine.chain import Slice
+from ...ops.tables.gemm import TABLE
+from ...ops.update.cuda import limit
+from ..base import State, StepLog, check_fit, check_range, in_a_row, not_loaded
+from ..kernelwise.epoch_log import DeviceEpochLog, StepSettings
+from ..kernelwise.trainer import KernelTrainer
+from .plan import THREADS, PersistentPlan, plans, why_not
+from .source import KERNEL, initial_work, persistent_source
+
+if TYPE_CHECKING:
+    from ...data.dataset import Dataset
+
+#: Steps of a launch over several epochs, at most: its log and its settings lie in memory, and Ctrl-C waits for its end.
+STEPS = 8192
+
+
+class PersistentTrainer(KernelTrainer):
+    """Trainer that sends one launch where others send one for each layer, direction and step.
+
+    Samples, order, parameters, slots, log and the optimizer's settings lie on the device, as the resident feed has
+    them. Predictions take the gemm rung's kernels.
+
+    Parameters
+    ----------
+    net, config, state, device
+        As `KernelTrainer`.
+    blocks : int or None
+        Blocks of the launch; the plan's if None.
+    wait : {"cluster", "grid"} or None
+        How they wait for each other; the plan's if None.
+    """
+
+    def __init__(
+        self, net: Net, config: TrainConfig, state: State, device: Device,
+        blocks: int | None = None, wait: str | None = None,
+    ) -> None:  # fmt: skip
+        self.blocks, self.wait = blocks, wait
+        super().__init__(net, config, state, device, TABLE, "resident")
+
+    def _release(self) -> None:
+        super()._release()
+        self.plan: PersistentPlan | None = None
+        self.arrays: dict[str, Array] = {}
+        self.launches: dict[tuple[int, int, bool], Launch] = {}
+
+    def on_device(self, device: Device) -> PersistentTrainer:
+        start = State(np.zeros(self.net.param_count, np.float32))
+        return PersistentTrainer(self.net, self.config, start, device, self.blocks, self.wait)
+
+    def load(self, dataset: Dataset) -> None:
+        check_fit(self.net, dataset)
+        self._load(dataset)
+
+    def _load(self, dataset: Dataset) -> None:
+        self._release()
+        start, device = perf_counter(), self.device
+        self.samples = samples = len(dataset.train_x)
+        self.batch = self.config.batch(samples)
+        if reason := why_not(self.net, self.batch, device.limits):
+            raise RungError(f"rung 'persistent' cannot train this: {reason}")
+        found = plans(self.net, self.batch, device.limits, self.blocks, self.wait)
+        if not found:
+            raise RungError(
+                f"rung 'persistent' has no tiles for net {self.net.name!r} on {device.name} with these options"
+            )
+        self.plan = plan = found[0]
+        self.epoch = max(1, self.config.steps(samples))
+        self.together = max(1, STEPS // self.epoch)
+        entries = self.together * self.epoch
+        work = initial_work(plan, self.batch, len(self.slots))
+        device.check_room(
+            {"data": dataset.train_x.nbytes + 4 * samples, "activations": work.nbytes, "log": 16 * entries}
+        )
+        self.epoch_log = DeviceEpochLog(device, self.step, entries)
+        self.settings = StepSettings(device, self.config, samples, self.epoch_log.entries)
+        self.settings.upload(0, self.settings.rows, self.update_count)
+        labelled = isinstance(self.net.loss, CrossEntropyLoss)
+        self.arrays = {
+            "stored": device.array(np.ascontiguousarray(dataset.train_x), "data"),
+            "words": device.zeros((self.together * ORDER_WORDS,), np.uint32, "data"),
+            "work": device.array(work, "activations"),
+            "arrived": device.zeros((1,), np.uint32, "workspace"),
+            "target": device.zeros((2 * self.batch,), np.int32, "activations"),
+            "lost": device.zeros((self.batch * plan.layers[-1].outputs,), np.float64, "workspace"),
+            "hits": device.zeros((self.batch * plan.layers[-1].outputs,), np.int64, "workspace"),
+        }
+        if labelled:
+            assert dataset.train_y is not None
+            self.arrays["labels"] = device.array(dataset.train_y.astype(np.int32), "data")
+        self.scale = np.float32(dataset.scale)
+        self.host_words = device.pinned((self.together * ORDER_WORDS,), np.uint32)
+        self.seconds["bind"] = perf_counter() - start
+        start = perf_counter()
+        source = persistent_source(self.net, self.batch, dataset.train_x.dtype, self.config.optimizer, plan)
+        self.kernel = device.kernel(source, KERNEL)
+        self.seconds["compile"] = self.seconds.get("compile", 0.0) + perf_counter() - start
+
+    def parts(self) -> list[Slice]:
+        return []  # no step is divided
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        if self.plan is None:
+            raise not_loaded(self.net)
+        check_range(self.config, order, self.samples, first, last)
+        if first == last:
+            return StepLog(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return self._launched([order], first, last, self.config.has_loss(order.epoch))
+
+    def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
+        if self.plan is None:
+            return super().run_epochs(orders)
+        steps, logs, at = self.config.steps(self.samples), [], 0
+        for order in orders:
+            check_range(self.config, order, self.samples, 0, steps)
+        if steps == 0:
+            return super().run_epochs(orders)
+        for has_loss, count in in_a_row(self.config, orders):
+            for begin in range(at, at + count, self.together):
+                some = orders[begin : min(begin + self.together, at + count)]
+                log = self._launched(some, 0, len(some) * steps, has_loss)
+                logs += _by_epoch(log, steps)
+            at += count
+        return logs
+
+    def _launched(self, orders: Sequence[Order], first: int, last: int, has_loss: bool) -> StepLog:
+        """Train steps first..last-1, counted from the first order's beginning, by one launch."""
+        assert self.settings is not None and self.epoch_log is not None
+        stream = self.device.stream
+        for number, order in enumerate(orders):
+            self.host_words[number * ORDER_WORDS : (number + 1) * ORDER_WORDS] = order.words
+        count = len(orders) * ORDER_WORDS
+        self.arrays["words"][:count].upload(self.host_words[:count], stream)
+        self._upload_settings(first, last)
+        self.device.fill(self.arrays["arrived"], 0)
+        self._launch(first, last - first, has_loss).send()
+        self.update_count += last - first
+        steps = np.arange(first, last) % self.epoch
+        size = np.minimum(self.batch, self.samples - steps * self.batch)
+        if has_loss:
+            self.epoch_log.download(first, last)
+        stream.synchronize()
+        return StepLog(*self.epoch_log.read(first, last), size) if has_loss else StepLog.without_loss(size)
+
+    def _launch(self, first: int, count: int, has_loss: bool) -> Launch:
+        """The launch of a range of steps, bound once."""
+        key = first, count, has_loss
+        if key not in self.launches:
+            if len(self.launches) > 64:  # a caller who cuts epochs ever differently
+                self.launches.clear()
+            self.launches[key] = self._bound(*key)
+        return self.launches[key]
+
+    def _bound(self, first: int, count: int, has_loss: bool) -> Launch:
+        assert self.plan is not None and self.settings is not None
+        plan, arrays, log = self.plan, self.arrays, self.log
+        slot1, slot2 = (*self.slots.values(), None, None)[:2]
+        return self.kernel.bind(
+            plan.blocks, THREADS, arrays["stored"], self.scale, arrays.get("labels"), arrays["words"], self.samples,
+            self.batch, first, self.epoch, count, self.params, slot1, slot2, limit(self.config), self.settings.numbers,
+            int(self.config.steady), arrays["work"], arrays["target"], arrays["arrived"], arrays["lost"],
+            arrays["hits"], log.loss if has_loss else None,
+            log.correct if has_loss else None, shared=plan.shared, cooperative=plan.in_grid,
+            cluster=1 if plan.in_grid else plan.blocks,
+        )  # fmt: skip
+
+    def memory(self) -> dict[str, int]:
+        held = super().memory()
+        if self.epoch_log is not None and self.settings is not None:
+            held["log"] += self.epoch_log.logged.nbytes + self.settings.numbers.nbytes
+        for name, what in (("stored", "data"), ("labels", "data"), ("words", "data"), ("work", "activations"),
+                           ("target", "activations"),
+                           ("lost", "workspace"), ("hits", "workspace")):  # fmt: skip
+            if name in self.arrays:
+                held[what] = held.get(what, 0) + self.arrays[name].nbytes
+        return held
+
+    def sources(self) -> list[type | Path]:
+        here = Path(__file__).parent
+        return [
+            type(self),
+            *(
+                here / name
+                for name in ("source.py", "phases.cuh", "product.cuh", "gather.cuh", "team.cuh", "layout.cuh")
+            ),
+        ]
+
+
+def _by_epoch(log: StepLog, steps: int) -> list[StepLog]:
+    """A log for each epoch of a log of whole epochs."""
+    starts = range(0, len(log.size), steps)
+    if not log.has_loss:
+        return [StepLog.without_loss(log.size[at : at + steps]) for at in starts]
+    return [StepLog(*(values[at : at + steps] for values in (log.loss, log.correct, log.size))) for at in starts]

@@ -1,0 +1,210 @@
+"""The persistent rung: the same training as NumPy's, no race, no lost wait; what is planned and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.edits import edited, occurrences
+from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.data.order import Order
+from warpladder.device import source as sources
+from warpladder.device.emulator import EmulatedDevice, why_not
+from warpladder.device.limits import Limits
+from warpladder.errors import KernelError, RungError
+from warpladder.ladder import find
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
+from warpladder.optimizers import SGD, Adam, AdamW
+from warpladder.trainers.base import State
+from warpladder.trainers.persistent import source as assembly
+from warpladder.trainers.persistent import trainer as module
+from warpladder.trainers.persistent.plan import plans
+from warpladder.trainers.persistent.trainer import PersistentTrainer
+
+needs_compiler = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+def net(inputs, *widths, loss=None, last_relu=False):
+    layers = []
+    for number, width in enumerate(widths):
+        layers.append(Linear(out_features=width))
+        if number < len(widths) - 1 or last_relu:
+            layers.append(ReLU())
+    return Net("chain", (inputs,), tuple(layers), loss or CrossEntropyLoss())
+
+
+def dataset(chain, samples, floats=False):
+    rng = np.random.default_rng(3)
+    size = samples, *chain.in_shape
+    x = rng.random(size, np.float32) if floats else rng.integers(0, 256, size, dtype=np.uint8)
+    y = rng.integers(0, chain.out_shape[0], samples) if isinstance(chain.loss, CrossEntropyLoss) else None
+    scale = 1.0 if floats else 1 / 255
+    return Dataset(name="made", train_x=x, train_y=y, test_x=x[:4], test_y=None if y is None else y[:4], scale=scale)
+
+
+def start(chain):
+    return State(np.random.default_rng(4).normal(0, 0.3, chain.param_count).astype(np.float32))
+
+
+#: Net, optimizer, batch, samples, floats: widths that four divides and others, one layer and several, full and partial
+#: last batches, bytes and floats, both losses, a ReLU at the end.
+CASES = {
+    "softmax": (net(20, 70), AdamW(0.01), 7, 21, False),
+    "deep": (net(13, 7, 5, 3, last_relu=True), Adam(0.01), 8, 29, True),
+    "images": (net(16, 12, 16, loss=MSELoss()), SGD(0.1, momentum=0.9), 10, 25, False),
+    "odd images": (
+        net(9, 6, 9, loss=MSELoss(), last_relu=True), SGD(0.1, momentum=0.9, nesterov=True), 5, 12, True,
+    ),
+    "batch of one": (net(8, 4, 2), SGD(0.1, weight_decay=0.01), 1, 3, False),
+}  # fmt: skip
+
+
+#: Those that scripts/test runs.
+BY_DAY = {("softmax", "grid"), ("deep", "grid"), ("images", "cluster"), ("batch of one", "grid")}
+
+
+def trained(case, build, epochs=2):
+    chain, optimizer, batch, samples, floats = CASES[case]
+    config = TrainConfig(batch_size=batch, epochs=epochs, optimizer=optimizer)
+    trainer = build(chain, config, start(chain))
+    trainer.load(dataset(chain, samples, floats))
+    logs = trainer.run_epochs([Order(0, epoch, samples) for epoch in range(epochs)])
+    return trainer, logs
+
+
+def persistent(mode="fast", wait="grid", blocks=3, **device):
+    return lambda *run: PersistentTrainer(*run, EmulatedDevice(mode=mode, **device), blocks, wait)
+
+
+def close(a, b):
+    return np.abs(a - b).max() <= 2e-6 * max(1.0, np.abs(b).max())
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("case", "wait"),
+    [
+        pytest.param(case, wait, marks=() if (case, wait) in BY_DAY else pytest.mark.slow)
+        for case in CASES
+        for wait in ("grid", "cluster")
+    ],
+)
+def test_trains_as_numpy_does(case, wait):
+    ours, logs = trained(case, persistent(wait=wait))
+    theirs, expected = trained(case, find("numpy").build)
+    for log, other in zip(logs, expected, strict=True):
+        assert close(log.loss, other.loss)
+        assert (log.correct == other.correct).all()
+        assert (log.size == other.size).all()
+    assert close(ours.state().params, theirs.state().params)
+    for name, slot in ours.state().slots.items():
+        assert close(slot, theirs.state().slots[name])
+
+
+@needs_compiler
+def test_any_cut_of_the_steps_gives_the_same_bits():
+    together, logs = trained("deep", persistent())
+    chain, optimizer, batch, samples, floats = CASES["deep"]
+    config = TrainConfig(batch_size=batch, epochs=2, optimizer=optimizer)
+    apart = persistent()(chain, config, start(chain))
+    apart.load(dataset(chain, samples, floats))
+    for epoch, whole in enumerate(logs):
+        parts = [apart.run(Order(0, epoch, samples), *steps) for steps in ((0, 1), (1, 3), (3, 4))]
+        assert np.concatenate([log.loss for log in parts]).tobytes() == whole.loss.tobytes()
+    assert apart.state().bits() == together.state().bits()
+    assert trained("deep", persistent())[0].state().bits() == together.state().bits()
+
+
+@needs_compiler
+@pytest.mark.parametrize("order", [pytest.param("forward", marks=pytest.mark.slow), "random"])
+@pytest.mark.parametrize("wait", [pytest.param("cluster", marks=pytest.mark.slow), "grid"])
+@pytest.mark.parametrize(
+    "case", ["deep", *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case != "deep")]
+)
+def test_no_access_is_wrong(case, wait, order):
+    trained(case, persistent("check", wait, order=order, seed=5))
+
+
+def planted(monkeypatch, before, after):
+    """Edit every kernel's text after it is assembled."""
+    real = sources.assembled
+
+    def assembled(path, text):
+        found = real(path, text)
+        assert occurrences(found.text, before) >= 1
+        return replace(found, text=edited(found.text, before, after))
+
+    monkeypatch.setattr(assembly.sources, "assembled", assembled)
+
+
+@needs_compiler
+def test_a_missing_wait_is_a_race(monkeypatch):
+    wait = "if (more) next = gather.start(step + 1); team.wait();"
+    planted(monkeypatch, wait, "if (more) next = gather.start(step + 1);")
+    with pytest.raises(KernelError, match=r"race|before|concurrently|nothing was ever written"):
+        trained("deep", persistent("check"))
+
+
+#: Faults that arithmetic shows: what is edited, and what takes its place.
+WRONG = {
+    "a stale batch": ("const float* const x = odd ? x_odd : x_even;", "const float* const x = x_even;"),
+    "a lost group's sum": ("float sum = parts[i];", "float sum = 0.0f;"),
+    "a sample read twice": ("row = order[from + warp()];", "row = order[from + max(warp(), 1)];"),
+    "no bias": ("bias[k] = IN % 4 == 0 && o < OUT ? w[o * line(IN) + IN] : 0.0f;", "bias[k] = 0.0f;"),
+    "no ReLU mask": ("passes[k] ? sum : 0.0f", "sum"),
+    "the mean of a full batch": ("(c == label ? 1.0f : 0.0f)) / batch;", "(c == label ? 1.0f : 0.0f)) / 8;"),
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "fault", ["a stale batch", *(pytest.param(f, marks=pytest.mark.slow) for f in WRONG if f != "a stale batch")]
+)
+def test_planted_faults_change_the_weights(monkeypatch, fault):
+    case = "softmax" if fault == "no bias" else "deep"
+    expected = trained(case, find("numpy").build)[0].state().params
+    planted(monkeypatch, *WRONG[fault])
+    assert not close(trained(case, persistent())[0].state().params, expected)
+
+
+def test_plans_prefer_the_faster_estimate_and_fit():
+    limits = Limits("a GPU", multiprocessors=132, memory=1 << 36)
+    for widths, batch in (((784, 10), 128), ((784, 256, 10), 64), ((54, 128, 64, 7), 256), ((37, 2000, 300), 1000)):
+        found = plans(net(*widths), batch, limits)
+        assert found[0].cycles <= found[-1].cycles
+        assert {plan.in_grid for plan in found} == {True, False}
+        assert all(plan.shared <= limits.shared_opt_in for plan in found)
+    assert [plan.in_grid for plan in plans(net(8, 2), 4, replace(limits, cluster=1))] == [True]
+    assert [plan.blocks for plan in plans(net(8, 2), 4, limits, 7, "grid")] == [7]
+
+
+def test_nets_without_phases_are_refused_with_the_layer():
+    convolutional = Net(
+        "conv",
+        (1, 6, 6),
+        (Conv2d(out_channels=2, kernel_size=3), Flatten(), Linear(out_features=2)),
+        CrossEntropyLoss(),
+    )
+    reason = find("persistent", device="emulated").unsupported(convolutional, TrainConfig(batch_size=4, epochs=1))
+    assert "layer 0 is Conv2d" in reason
+    assert "graph" in reason
+
+
+@needs_compiler
+def test_too_many_classes_are_refused_in_one_line():
+    chain = net(4, 1025)
+    trainer = persistent()(chain, TrainConfig(batch_size=2, epochs=1, optimizer=SGD(0.1)), start(chain))
+    with pytest.raises(RungError, match="1,024 classes"):
+        trainer.load(dataset(chain, 8))
+
+
+@needs_compiler
+def test_sources_are_files_that_exist():
+    trainer, _ = trained("softmax", persistent(), epochs=1)
+    assert all(each.is_file() for each in trainer.sources() if isinstance(each, Path))
+    assert module.STEPS >= 1
+    assert sum(trainer.memory().values()) > trainer.params.nbytes
