@@ -16,7 +16,8 @@ from warpladder.config import TrainConfig, recipe
 from warpladder.data.dataset import Dataset
 from warpladder.errors import RungError
 from warpladder.ladder import LADDER, PEERS, find
-from warpladder.results import Checked, RungResult
+from warpladder.machine import facts
+from warpladder.results import Checked, Results, RungResult
 from warpladder.timing import FIRST_LOOK, ClimbSettings, climb_limit, contenders, run_climb, schedule, task
 from warpladder.timing.choice import FASTEST_FIRST, from_the_fastest
 from warpladder.timing.entry import TimedEntry
@@ -90,11 +91,12 @@ class Course:
 
     def __init__(self, patch, cores, costs, cached=()):
         self.now, self.costs, self.cached, self.rows, self.order, self.entries = 0.0, costs, cached, {}, [], []
+        self.results: Results | None = None
         patch.setattr(climb_limit, "perf_counter", lambda: self.now)
         patch.setattr(schedule, "sleep", self.spend)
-        patch.setattr(schedule.machine, "facts", lambda threads=None: dict(vars(replace(MACHINE, cores=cores))))
-        patch.setattr(schedule.machine, "fma_peak", lambda *how: 1e12)
-        patch.setattr(schedule.machine, "cores", lambda: cores)
+        patch.setattr(facts, "facts", lambda threads=None: dict(vars(replace(MACHINE, cores=cores))))
+        patch.setattr(facts, "fma_peak", lambda *how: 1e12)
+        patch.setattr(facts, "cores", lambda: cores)
         for name in ("check", "prepare", "repeat", "time_test", "replay", "prove_concurrently"):
             patch.setattr(schedule, name, getattr(self, name))
         patch.setattr(TimedEntry, "check_support", lambda entry: setattr(entry, "is_checked", True))
@@ -158,7 +160,8 @@ class Course:
 def course(patch, *, cores=16, quick=False, gpu=True, cached=(), costs=COSTS, **how: Any):
     machine_with(patch, gpu=gpu, lacking=how.pop("lacking", ("sklearn",)))
     run = Course(patch, cores, costs, cached)
-    pixels = Dataset("mnist", *(part for n in (60_000, 10_000) for part in (np.zeros((n, 1, 1, 1), np.uint8), None)))
+    train, test = (np.zeros((n, 1, 1, 1), np.uint8) for n in (60_000, 10_000))
+    pixels = Dataset("mnist", train, None, test, None)
     resolved = ResolvedTask(CNN, pixels, recipe("cnn"), False)
     chosen = [rung for rung in contenders(CNN, resolved.config, quick=quick) if rung.name in costs]
     usual: dict[str, Any] = {"repeats": 2, "budget": 0.5} if quick else {"seconds": climb_limit.WITH_GPU}

@@ -115,6 +115,6 @@ def test_a_callback_that_raises_without_a_checkpoint_leaves_the_run_in_the_error
 
     with pytest.raises(ValueError, match="mine") as raised:
         wl.train("softmax", data, SETTINGS.but(epochs=40), each_epoch=breaks)
-    run = raised.value.run
+    run = vars(raised.value)["run"]
     assert run.history and run.predict(data.test_x).shape == (len(data.test_x),)
     assert len(raised.value.__notes__) == 1

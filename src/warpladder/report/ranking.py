@@ -47,7 +47,7 @@ def ranking(climbs: Sequence[Results], labels: Sequence[str]) -> str:
     timed = Counter(rung.name for climb in climbs for rung in climb.timed())
     names = [name for name, _ in timed.most_common(COLUMNS)]
     score = SCORES.get(climbs[0].net.loss, "test")
-    orders: list[tuple[str, Callable[[_Row], float | str]]] = [
+    orders: list[tuple[str, Callable[[_Row], float | str | tuple[bool, bool, float]]]] = [
         ("time per epoch", _place),
         ("climb", lambda row: row.label),
         (score, lambda row: -_accuracy(row.best)),

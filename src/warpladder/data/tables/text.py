@@ -117,11 +117,11 @@ def _columns(reader: Reader, content: memoryview, count: int, separator: str) ->
             ),
         )
     except pyarrow.ArrowInvalid as error:
-        _refuse(reader, content, str(error), count)
+        _refuse(reader, content, str(error), count, separator)
     return [compute.utf8_trim_whitespace(table[name].combine_chunks()) for name in names]
 
 
-def _refuse(reader: Reader, content: memoryview, reason: str, count: int) -> None:
+def _refuse(reader: Reader, content: memoryview, reason: str, count: int, separator: str) -> None:
     """Raise `DataError` with the line of a row that pyarrow could not read."""
     if found := _ROW.search(reason):
         row, wanted, cells = map(int, found.groups())
@@ -133,8 +133,10 @@ def _refuse(reader: Reader, content: memoryview, reason: str, count: int) -> Non
         for number, text in enumerate(_LINE_END.split(bytes(content)), 1):
             try:
                 text.decode("utf-8")
-            except UnicodeDecodeError:
-                reader.fail(f"line {number}: {text[:40]!r} is not UTF-8: save the table as UTF-8")
+            except UnicodeDecodeError as error:
+                before = next(csv.reader([text[: error.start].decode("utf-8")], delimiter=separator))
+                where = f"line {number}, column {max(1, len(before))}"
+                reader.fail(f"{where}: {text[error.start : error.end]!r} is not UTF-8: save the table as UTF-8")
     reader.fail(f"cannot be read as a table of {count} columns: {' '.join(reason.split())[:160]}")
 
 

@@ -36,8 +36,8 @@ class NaiveGather(GatherSegment):
         s, n = self.samples, part.n
         found: Launches = []
         if s.order is not None:
-            arguments = s.order, s.step, self.rows, n, self.subgraph.batch, part.offset
-            found.append(flat(self.ordering, n, self.block_size, *arguments))
+            order = s.order, s.step, self.rows, n, self.subgraph.batch, part.offset
+            found.append(flat(self.ordering, n, self.block_size, *order))
         rows = None if s.order is None else self.rows
         arguments = s.stored, rows, s.scale, self.x, s.labels, self.target, self.size, n
         return [*found, by_sample(self.gathering, self.size, n, self.block_size, *arguments)]

@@ -100,11 +100,12 @@ def _key(canvas: Canvas, with_peers: bool) -> None:
     """Draw a key to the marks, in one line above the rows."""
     from matplotlib.lines import Line2D
 
-    own, other = ({"color": colour, "linewidth": 0, "markersize": 8} for colour in (RUNG, PEER))
-    keys = [(Line2D([], [], marker="o", **own), "rung")]
+    keys = [(Line2D([], [], marker="o", color=RUNG, linewidth=0, markersize=8), "rung")]
     if with_peers:
-        look = other | {"markerfacecolor": PAPER, "markeredgewidth": 2}
-        keys.append((Line2D([], [], marker="D", **look), "peer"))
+        peer = Line2D(
+            [], [], marker="D", color=PEER, linewidth=0, markersize=8, markerfacecolor=PAPER, markeredgewidth=2
+        )
+        keys.append((peer, "peer"))
     keys.append((Line2D([], [], marker="|", color=FLOOR, linewidth=0, markersize=11, markeredgewidth=2), "its floor"))
     canvas.figure.legend(
         *zip(*keys, strict=True), loc="upper left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2, handlelength=1

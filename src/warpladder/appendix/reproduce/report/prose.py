@@ -37,7 +37,7 @@ LOOKS = {"holds": "good", "holds here only": "partly", "does not hold": "bad", "
 def claims(same: Sequence[Sequence[Claim]], labels: Sequence[str]) -> str:
     """Claims of a section, as each of several reproductions judges them."""
     out = []
-    for number, first in enumerate(max(same, key=lambda each: len(each))):
+    for number, first in enumerate([*max(same, key=len)]):
         lines = [f"<b>{inline(first.claim)}</b>", escape(wanted(first))]
         for each, label in zip(same, labels, strict=True):
             claim = each[number] if number < len(each) and each[number].claim == first.claim else None

@@ -19,8 +19,8 @@ constexpr int MOST = 8;             // blocks of a cluster
 // of a column's sums in shared memory: the four columns and eight pixels that a warp writes at a time are in 32 banks
 constexpr int PITCH = PIXELS + 4;
 
-// x: (n, c, h, wide), the image that is read; POOLED: the gradient of a 2 x 2 pool and its winners (`won`). w: (o, c,
-// 3, 3), or backwards (c, o, 3, 3).
+// x: (n, c, h, wide), the image that is read; POOLED: the gradient of a 2 x 2 pool, whose argmax indices are in
+// pool_argmax. w: (o, c, 3, 3), or backwards (c, o, 3, 3).
 // y: (n, o, oh, ow), the image that is written; after a pool (n, o, oh / 2, ow / 2), and argmax as y. relu_mask: null,
 // or as y: y is 0 where that is not above 0. target, dy: null, or as y: dy = (y - target) `rate`, the gradient of a
 // mean squared error, where relu_mask is null and no pool follows. KIND: taps.cuh. Windows have a pixel of padding and
