@@ -159,7 +159,7 @@ def test_tables_that_cannot_be(tmp_path, case):
 def test_names_that_are_not_utf8(tmp_path):
     (tmp_path / "train.csv").write_bytes("label,a,b\nF\xfcchse,1,2\n".encode("latin-1"))
     (tmp_path / "test.csv").write_bytes(b"1,2\n")
-    with pytest.raises(DataError, match=r"line 2: .* is not UTF-8: save the table as UTF-8"):
+    with pytest.raises(DataError, match=r"line 2, column 1: .* is not UTF-8: save the table as UTF-8"):
         load("csv", data_dir=tmp_path)
 
 

@@ -135,8 +135,10 @@ def _refuse(reader: Reader, content: memoryview, reason: str, count: int, separa
                 text.decode("utf-8")
             except UnicodeDecodeError as error:
                 before = next(csv.reader([text[: error.start].decode("utf-8")], delimiter=separator))
+                cut = separator.encode()
+                cell = text[: error.start].rpartition(cut)[2] + text[error.start :].partition(cut)[0]
                 where = f"line {number}, column {max(1, len(before))}"
-                reader.fail(f"{where}: {text[error.start : error.end]!r} is not UTF-8: save the table as UTF-8")
+                reader.fail(f"{where}: {cell[:40]!r} is not UTF-8: save the table as UTF-8")
     reader.fail(f"cannot be read as a table of {count} columns: {' '.join(reason.split())[:160]}")
 
 
