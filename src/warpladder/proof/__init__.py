@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from ..config import TrainConfig
 from ..data.dataset import Dataset
@@ -23,7 +22,7 @@ from ..machine.precision import Precision, named
 from ..nets import Net
 from ..trainers.base import check_fit
 from .case_maker import NoReferenceStep
-from .cases import Cases
+from .cases import Cases, one_thread
 from .context import Build, ProofContext
 from .finite_differences import contradiction
 from .prove import REQUIRED, prove
@@ -94,8 +93,7 @@ def verify(
     cases = None if shared is None else shared.pop(key, None)
     try:
         if cases is None:
-            # the reference multiplies many small matrices: threads would only wait for each other
-            with _thread_pools().limit(limits=1, user_api="blas"):
+            with one_thread():
                 cases = Cases(net, config, np.random.default_rng(seed), dataset, kind, transforms)
     except NoReferenceStep as error:
         return cannot_judge(str(error), time.perf_counter() - began)
@@ -105,12 +103,6 @@ def verify(
     if shared is not None and verdict.passed:
         shared[key] = cases
     return verdict
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    """Thread pools of this process; a search for them takes milliseconds. NumPy's, the one that counts, is here."""
-    return ThreadpoolController()
 
 
 @cache

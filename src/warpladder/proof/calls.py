@@ -128,7 +128,8 @@ class _CallChecks:
         """Check epochs in one call and one after the other; False if weights overflow."""
         context, config = self.context, own.config
         n = BATCHES * self.batch if config.batch_size is None else self.batch + 1
-        count, steps = max(3, min(self.reach, MOST_EPOCHS)), config.steps(n)
+        steps = config.steps(n)
+        count = max(3, min(self.reach // steps, MOST_EPOCHS))
         order = self._order(n, True)
         first = min(order.epoch, 2**32 - count)
         run = self._run([replace(order, epoch=first + epoch, shuffle=True) for epoch in range(count)])

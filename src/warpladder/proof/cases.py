@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -38,6 +39,17 @@ VISIBLE = 1 / 16  # share of an update that a visible setting changes
 # settings of optimizers that may be too small to see, and the value at which each has no effect
 SMALL = {"weight_decay": 0.0, "eps": 1e-30}
 LEAST_RATE = 64.0  # rate at which updates are compared; or a higher power of two, at which they outweigh the weights
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Context in which BLAS has one thread: several would only wait for each other in many small products."""
+    return _thread_pools().limit(limits=1, user_api="blas")
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Thread pools of this process; a search for them takes milliseconds. NumPy's, the one that counts, is here."""
+    return ThreadpoolController()
 
 
 def same_batch(order: Order, other: Order, batch: int) -> bool:
@@ -167,13 +179,13 @@ class Cases:
     @cached_property
     def history(self) -> ReferenceHistory:
         """More than a hundred steps with their true losses and last weights, made when they are first used."""
-        with ThreadpoolController().limit(limits=1, user_api="blas"):
+        with one_thread():
             return make_history(self.maker, self.source)
 
     @cached_property
     def learnt(self) -> tuple[ReferenceCase, ...]:
         """Steps at extremes from the weights that the history ends with, made when they are first used."""
-        with ThreadpoolController().limit(limits=1, user_api="blas"):
+        with one_thread():
             return make_learnt(self.maker, self.screened, self.history.end)
 
     def __iter__(self) -> Iterator[ReferenceCase]:
@@ -197,10 +209,10 @@ class Cases:
 
     def visible(self) -> TrainConfig | None:
         """`strong`, with clip value and small settings, if they are in use, raised until they show; None if none is."""
-        config, step = self.strongest, self.exact.steps[0]
-        small = [name for name in SMALL if getattr(config.optimizer, name, 0)]
-        if config.clip_value is None and not small:
+        small = [name for name in SMALL if getattr(self.config.optimizer, name, 0)]
+        if self.config.clip_value is None and not small:
             return None
+        config, step = self.strongest, self.exact.steps[0]
         if config.clip_value is not None:
             sizes = [float(np.sqrt(np.mean(g**2))) for g in views(self.net, step.gradient).values()]
             sizes = [size for size in sizes if size > 0] or [config.clip_value]

@@ -38,6 +38,7 @@ STORED = 1.0  # unit roundoffs of a parameter that the twin adds in every step: 
 LEAST_RATE_SHARE = 1 / 50  # least share of the largest rate that a step of a history has
 MOMENTS = 8  # updates of a run that are tried as the first
 TOTAL = 1.0  # share of the loss that all steps take off, to first order
+AT_ONCE = 1 << 14  # numbers of a block of parameters, few enough to stay in the cache
 LATEST = 2.0**24  # updates made before a history with a constant rate, at most
 
 
@@ -168,30 +169,47 @@ class _Trajectory:
             optimizer.momentum or optimizer.weight_decay or config.clip_value
         )
         rates = config.rates(number, number + len(orders) * config.steps(n), n).tolist()
+        all_x, all_y = trainer.batch(np.arange(n))
         for order in orders:
+            indices = order.indices(0, n)
             for step in range(config.steps(n)):
-                x, y = trainer.batch(order.indices(step * batch, min((step + 1) * batch, n)))
-                loss, _, gradient = trainer.gradients(x, y)
+                some = indices[step * batch : (step + 1) * batch]
+                loss, _, moved = trainer.gradients(all_x[some], None if all_y is None else all_y[some])
                 rate = rates[len(losses)]
                 number += 1
-                if is_plain:  # without arrays of their own, which take longer than the step
-                    moved = np.multiply(gradient, -rate, out=gradient)
-                    after, slots = np.add(trainer.params, moved, out=trainer.params), trainer.slots
+                if is_plain:
+                    _step(trainer.params, moved, rate, noise)
                 else:
-                    after, slots = update.step(trainer.params, gradient, trainer.slots, config, rate, number)
-                    moved = np.subtract(after, trainer.params, out=gradient)
+                    after, slots = update.step(trainer.params, moved, trainer.slots, config, rate, number)
+                    np.subtract(after, trainer.params, out=moved)
+                    if noise is not None:
+                        _add_errors(after, moved.copy(), noise)
+                        slots = {name: slot + noise[0] * np.abs(slot) for name, slot in slots.items()}
+                    trainer.params, trainer.slots = after, slots
                 if noise is None:
                     sizes.append(_norms(net, moved))
-                else:
-                    after += np.multiply(np.abs(moved, out=moved), noise[0], out=moved)
-                    after += np.multiply(np.abs(after, out=moved), noise[1], out=moved)
-                    slots = {name: slot + noise[0] * np.abs(slot) for name, slot in slots.items()}
-                trainer.params, trainer.slots = after, slots
                 losses.append(loss)
         self.losses, self.end = np.array(losses), trainer.params
         self.outputs = trainer.predict(dataset.train_x, dataset.scale)
         self.least = {name: min(size[name] for size in sizes) for name in (sizes[0] if sizes else ())}
         self.smallest = min((float(np.sqrt(sum(each**2 for each in size.values()))) for size in sizes), default=0.0)
+
+
+def _step(params: np.ndarray, gradient: np.ndarray, rate: float, noise: np.ndarray | None) -> None:
+    """Make a step of SGD in place, block by block, and leave the update in `gradient`; with noise, its size is lost."""
+    for first in range(0, len(params), AT_ONCE):
+        block = slice(first, first + AT_ONCE)
+        moved = gradient[block]
+        moved *= -rate
+        params[block] += moved
+        if noise is not None:
+            _add_errors(params[block], moved, noise[:, block])
+
+
+def _add_errors(params: np.ndarray, moved: np.ndarray, noise: np.ndarray) -> None:
+    """Add errors to parameters after an update by `moved`, which is overwritten. noise : (2, count), their shares."""
+    params += np.multiply(np.abs(moved, out=moved), noise[0], out=moved)
+    params += np.multiply(np.abs(params, out=moved), noise[1], out=moved)
 
 
 def _norms(net: Net, values: np.ndarray) -> dict[str, float]:

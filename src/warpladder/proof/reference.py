@@ -113,6 +113,8 @@ class ReferenceTrainer(Trainer):
     def leaving(self, i: int, x: np.ndarray) -> np.ndarray:
         """Output of layer `i`, (n, *shape), for its input x (n, *shape), both float64."""
         layer, named = self.net.layers[i], self._named
+        if not self.precision.factors:
+            return layers.forward(layer, x, named.get(f"{i}.weight"), named.get(f"{i}.bias"))
         x, w = self._factors(layer, x, named.get(f"{i}.weight"))
         return self._with_bias(layer, x, w, named.get(f"{i}.bias"))
 
@@ -184,7 +186,10 @@ class ReferenceTrainer(Trainer):
             if watch is not None and f"{i}.bias" in w:
                 watch(i, d)
             factors = self._factors(layer, entering[i], w.get(f"{i}.weight"), d)
-            d, *trained = self._results(layer, *layers.backward(layer, *factors))
+            if i > self.net.first_trained:
+                d, *trained = self._results(layer, *layers.backward(layer, *factors))
+            else:
+                trained = list(self._results(layer, *layers.weight_gradients(layer, *factors)))
             if trained:
                 dw[f"{i}.weight"][...], dw[f"{i}.bias"][...] = trained
         return flat

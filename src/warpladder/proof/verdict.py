@@ -105,21 +105,26 @@ def distance(
         np.maximum(off, 0, out=off)
     np.square(off, out=off)
     size = np.square(np.asarray(want if scale is None else scale, np.float64))
-    worst = 0.0
-    for numerator, own in zip(_sums(off), _sums(size), strict=True):
-        denominator = np.maximum(own, own.mean())
-        with np.errstate(divide="ignore", invalid="ignore"):
+    largest = [0.0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for numerator, own in zip(_sums(off), _sums(size), strict=True):
+            denominator = np.maximum(own, own.sum() / own.size)
             ratio = np.where(numerator == 0, 0.0, np.sqrt(numerator / denominator))
-        worst = float(np.max([worst, ratio.max(initial=0.0)]))  # np.max keeps a NaN, max() may lose it
-    return worst
+            largest.append(ratio.max(initial=0.0))
+    return float(np.max(largest))  # np.max keeps a NaN, max() may lose it
 
 
 def _sums(squares: np.ndarray) -> Iterator[np.ndarray]:
     """Sum of everything, (1,), and then the sums of the slices along each axis, (length,)."""
-    yield np.atleast_1d(squares.sum())
-    for _ in range(squares.ndim):
-        yield squares.reshape(len(squares), -1).sum(axis=1)
-        squares = squares.sum(axis=0)
+    if squares.ndim == 0:
+        yield squares.reshape(1)
+    for axis in range(squares.ndim):
+        slices = squares if squares.ndim == 1 else squares.reshape(len(squares), -1).sum(axis=1)
+        if axis == 0:
+            yield slices.sum(keepdims=True)
+        yield slices
+        if squares.ndim > 1:
+            squares = squares.sum(axis=0)
 
 
 class Ledger:

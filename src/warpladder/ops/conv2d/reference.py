@@ -8,6 +8,7 @@ the output has far fewer channels than the input, the output is unfolded. Few sa
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -33,13 +34,15 @@ def forward(layer: Conv2d, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.nd
         else:  # products of each kernel element with every pixel, added up where the element meets the pixel
             products = w.transpose(0, 2, 3, 1).reshape(-1, c) @ padded.reshape(len(out), c, -1)
             terms = products.reshape(len(out), o, k, k, high, wide)
-            for i, j in np.ndindex(k, k):
-                out += terms[:, :, i, j][_window(i, j, oh, ow, stride)]
+            for i, j, window in _windows(k, oh, ow, stride):
+                out += terms[:, :, i, j][window]
     return y
 
 
-def backward(layer: Conv2d, x: np.ndarray, w: np.ndarray, dy: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Gradients (dx, dw, db) from dy (n, o, oh, ow)."""
+def backward(
+    layer: Conv2d, x: np.ndarray, w: np.ndarray, dy: np.ndarray, needs_dx: bool = True
+) -> tuple[np.ndarray, ...]:
+    """Gradients (dx, dw, db) from dy (n, o, oh, ow), or (dw, db) of a layer before which nothing is trained."""
     (o, c, k, _), stride, padding = w.shape, layer.stride, layer.padding
     oh, ow = dy.shape[2:]
     high, wide = x.shape[2] + 2 * padding, x.shape[3] + 2 * padding
@@ -49,20 +52,25 @@ def backward(layer: Conv2d, x: np.ndarray, w: np.ndarray, dy: np.ndarray) -> tup
         if c <= FEWER * o:
             flat = above.reshape(len(above), o, -1)
             dw += (flat @ _met(padded, k, oh, ow, stride).transpose(0, 2, 1)).sum(axis=0).reshape(w.shape)
+            if not needs_dx:
+                continue
             terms = (w.reshape(o, -1).T @ flat).reshape(len(above), c, k, k, oh, ow)
             dpadded = np.zeros_like(padded)
-            for i, j in np.ndindex(k, k):
-                dpadded[_window(i, j, oh, ow, stride)] += terms[:, :, i, j]
+            for i, j, window in _windows(k, oh, ow, stride):
+                dpadded[window] += terms[:, :, i, j]
         else:
             spread = np.zeros((len(above), o, k, k, high, wide))  # dy, where each kernel element meets the input
-            for i, j in np.ndindex(k, k):
-                spread[:, :, i, j][_window(i, j, oh, ow, stride)] = above
+            for i, j, window in _windows(k, oh, ow, stride):
+                spread[:, :, i, j][window] = above
             flat = spread.reshape(len(above), o * k * k, -1)
             found = (flat @ padded.reshape(len(above), c, -1).transpose(0, 2, 1)).sum(axis=0)
             dw += found.reshape(o, k, k, c).transpose(0, 3, 1, 2)
+            if not needs_dx:
+                continue
             dpadded = (w.transpose(1, 0, 2, 3).reshape(c, -1) @ flat).reshape(padded.shape)
         dx[some] = dpadded[:, :, padding : padding + x.shape[2], padding : padding + x.shape[3]]
-    return dx, dw, dy.sum(axis=(0, 2, 3))
+    trained = dw, dy.sum(axis=(0, 2, 3))
+    return (dx, *trained) if needs_dx else trained
 
 
 def _parts(n: int, each: int) -> Iterator[slice]:
@@ -84,13 +92,14 @@ def _met(padded: np.ndarray, k: int, oh: int, ow: int, stride: int) -> np.ndarra
     """Pixels that each element of the kernel meets at each of its places: (n, c k k, oh ow)."""
     n, c = padded.shape[:2]
     out = np.empty((n, c, k, k, oh, ow))
-    for i, j in np.ndindex(k, k):
-        out[:, :, i, j] = padded[_window(i, j, oh, ow, stride)]
+    for i, j, window in _windows(k, oh, ow, stride):
+        out[:, :, i, j] = padded[window]
     return out.reshape(n, c * k * k, oh * ow)
 
 
-def _window(i: int, j: int, oh: int, ow: int, stride: int) -> tuple[slice, ...]:
-    """Rows and columns of a padded image that element (i, j) of the kernel meets."""
-    rows = slice(i, i + stride * (oh - 1) + 1, stride)
-    columns = slice(j, j + stride * (ow - 1) + 1, stride)
-    return (slice(None), slice(None), rows, columns)
+@lru_cache(maxsize=64)
+def _windows(k: int, oh: int, ow: int, stride: int) -> tuple[tuple[int, int, tuple[slice, ...]], ...]:
+    """Elements (i, j) of the kernel, each with the rows and columns of a padded image that it meets."""
+    rows = [slice(i, i + stride * (oh - 1) + 1, stride) for i in range(k)]
+    columns = [slice(j, j + stride * (ow - 1) + 1, stride) for j in range(k)]
+    return tuple((i, j, (slice(None), slice(None), rows[i], columns[j])) for i, j in np.ndindex(k, k))

@@ -8,6 +8,7 @@ the files of the layers of nets/layers.py, except reference.py.
 """
 
 import sys
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -36,6 +37,7 @@ def lacks(kind: type[Layer], file: str) -> str | None:
     return f"layer {kind.__name__} has no {file} in its folder, {folder}, which says how it is computed here"
 
 
+@lru_cache(maxsize=256)  # a proof takes thousands of them; an error is not stored
 def form(kind: type[Layer], file: str) -> ModuleType:
     """Module of a file next to a layer's class; `RungError` if there is no such file."""
     if reason := lacks(kind, file):

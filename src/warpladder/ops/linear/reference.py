@@ -10,6 +10,9 @@ def forward(layer: Linear, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.nd
     return x @ w.T + b
 
 
-def backward(layer: Linear, x: np.ndarray, w: np.ndarray, dy: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Gradients (dx, dw, db) from dy (n, out)."""
-    return dy @ w, dy.T @ x, dy.sum(axis=0)
+def backward(
+    layer: Linear, x: np.ndarray, w: np.ndarray, dy: np.ndarray, needs_dx: bool = True
+) -> tuple[np.ndarray, ...]:
+    """Gradients (dx, dw, db) from dy (n, out), or (dw, db) of a layer before which nothing is trained."""
+    trained = dy.T @ x, dy.sum(axis=0)
+    return (dy @ w, *trained) if needs_dx else trained

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...nets import Flatten, Layer, Net
+from ...nets import Conv2d, Flatten, Layer, Linear, Net
 from ..engine.base import Op, OpTable
 from ..engine.layer_files import form, others
 
@@ -23,6 +23,13 @@ def backward(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.ndarray) 
     if isinstance(layer, Flatten):
         return (dy.reshape(x.shape),)
     return tuple(form(type(layer), FILE).backward(layer, x, w, dy))
+
+
+def weight_gradients(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Gradients (dw, db) alone, or () of a layer without parameters."""
+    if type(layer) in (Linear, Conv2d):  # a layer of a user's file has no such argument
+        return tuple(form(type(layer), FILE).backward(layer, x, w, dy, needs_dx=False))
+    return backward(layer, x, w, dy)[1:]
 
 
 def switches(layer: Layer) -> bool:
