@@ -56,6 +56,7 @@ HINTS = {
     "any store.",
     "trap": "an assert, __trap() or a division by zero has stopped the thread: print the values in the condition, or "
     "check it on the host.",
+    "division by zero": "print the divisor, or check it on the host.",
 }
 
 
@@ -103,7 +104,7 @@ class Outcome:
 Entries = Sequence[Mapping[str, Any]]
 
 #: Kinds of faults that may end a process.
-CAUSES = ("trap", "out of bounds", "misaligned", "undefined behaviour")
+CAUSES = ("trap", "out of bounds", "misaligned", "undefined behaviour", "division by zero")
 
 #: Kinds with two places each: one fault may show in many pairs of lines.
 _PAIRS = ("race", "unfinished copy", "unfinished product", "proxy fence")
@@ -111,7 +112,7 @@ _PAIRS = ("race", "unfinished copy", "unfinished product", "proxy fence")
 #: Kinds that one fault may have in different modes: an end of a thread is a signal or a message, and an endless wait
 #: may run into the time limit.
 _ALIKE = (
-    {"trap", "undefined behaviour", "crash"},
+    {"trap", "undefined behaviour", "division by zero", "crash"},
     {"deadlock", "barrier", "warp mask", "phase", "warpgroup", "time limit"},
     {"out of bounds", "crash"},
 )
