@@ -369,7 +369,10 @@ WRONG = {
         "y.labels.npy: is there already",
     ),
     "the checkpoint itself": (["{c}", "--layer", "1", "-o", "{c}", "--overwrite"], "is what the command works with"),
-    "an unknown ending": (["{c}", "--layer", "1", "-o", "f.txt"], "end in .safetensors, .npy or .csv"),
+    "an unknown ending": (
+        ["{c}", "--layer", "1", "-o", "f.txt"],
+        "f.txt: features are written to files in .safetensors, .npy or .csv",
+    ),
     "two parts for one": (["{c}", "--layer", "1", "-o", "f.npy"], "name it with --split train or --split test"),
     "no folder": (["{c}", "--layer", "1", "-o", "nowhere/f.safetensors"], "there is no folder nowhere"),
     "an unknown rung": (["{c}", "--layer", "1", "--rung", "elevator"], "there is no rung 'elevator'"),

@@ -309,7 +309,7 @@ def test_what_the_peers_have_no_step_for(monkeypatch: pytest.MonkeyPatch) -> Non
     net = nets.mlp((1, 8, 8))
     assert find("torch").unsupported(net, PLAIN.but(optimizer=Adagrad(0.1))) is None
     graphs = pytorch.TorchOptions(device="cuda", mode="graph")
-    assert "SGD, Adam and AdamW, not of Adagrad" in str(
+    assert "SGD, Adam and AdamW, not Adagrad" in str(
         pytorch.unsupported(net, PLAIN.but(optimizer=Adagrad(0.1)), graphs)
     )
     monkeypatch.setattr(Adagrad, "slots", ("total",))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -149,9 +149,8 @@ def configs() -> st.SearchStrategy[TrainConfig]:
     ) -> TrainConfig:
         return TrainConfig(
             batch_size=batch,
-            optimizer=optimizer,
+            optimizer=replace(optimizer, weight_decay=decay),
             schedule=schedule,
-            weight_decay=decay,
             clip_value=clip,
             shuffle=shuffle,
             drop_last=drop_last,

@@ -467,7 +467,8 @@ def test_without_progress_rich_is_not_imported():
     subprocess.run([sys.executable, "-c", code], check=True, cwd=wl.__path__[0] + "/../../tests/support")
 
 
-def test_a_bar_of_its_own_goes_to_stderr(capsys):
+def test_a_bar_of_its_own_goes_to_stderr(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")  # a narrow terminal has no count of steps
     train(MLP, data(), CONFIG, progress=True)
     out, err = capsys.readouterr()
     assert out == "" and "epoch 3/3" in err and "loss" in err and "accuracy" in err and "21/21" in err
