@@ -59,6 +59,6 @@ PEER = Rung(
     deviations=(
         "SGD's momentum is kept times the learning rate, "
         "so that a state of another trainer is taken over with a rounding",
-        "the loss counts a label's probability below 1.2e-7 as 1.2e-7",
+        "a label's probability below 1.2e-7 is computed again for the loss, since scikit-learn takes it for 1.2e-7",
     ),
 )

@@ -39,8 +39,16 @@ class Recorder(MLPClassifier):
     def _backprop(self, X: np.ndarray, y: np.ndarray, *rest: Any) -> Any:
         found = super()._backprop(X, y, *rest)
         activations = next(each for each in rest if isinstance(each, list))
-        right = activations[-1].argmax(axis=1) == y.argmax(axis=1)
-        self.log.append((float(found[0]), int(np.count_nonzero(right))))
+        labels = y.argmax(axis=1)
+        right = activations[-1].argmax(axis=1) == labels
+        loss = float(found[0])
+        given = activations[-1][np.arange(len(labels)), labels]
+        if given.min() < np.finfo(given.dtype).eps:  # scikit-learn's loss takes it for that number
+            logits = activations[-2] @ self.coefs_[-1] + self.intercepts_[-1]
+            logits -= logits.max(axis=1, keepdims=True)
+            each = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]
+            loss = float(np.mean(each, dtype=np.float64))
+        self.log.append((loss, int(np.count_nonzero(right))))
         if self.tune is not None:
             self.tune()
         return found
