@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from edits import edited, occurrences
 
-from support.edits import edited, occurrences
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
