@@ -131,16 +131,17 @@ class _Drawer:
         maker, net, precision, n = self.maker, self.net, self.maker.precision, len(data.train_x)
         reference = ReferenceTrainer(net, maker.config, state)
         x, y = pixels(data.train_x, data.scale).astype(np.float64), data.train_y
-        results = reference.gradients(x, y)
+        entering = reference.activations(x)
+        results = reference.gradients(x, y, entering=entering)
         loss, gradient = results[0], results[2]
         uncertainty, off, largest = np.zeros(net.param_count), 0.0, 0.0
         if self.is_classifier:
             assert y is not None
-            logits = reference.through(x)
+            logits = entering[-1]
             if not np.all(has_clear_argmax(net, logits, precision)):
                 return None
             largest = float(np.max(logits.max(axis=1) - logits[np.arange(n), y]))
-            uncertainty, off = self._uncertainty(reference, x, y)
+            uncertainty, off = self._uncertainty(reference, entering, y)
         if not (np.isfinite(loss) and loss > 0 and np.all(np.isfinite(gradient))):
             return None
         bounds, allowed = update_bounds(net, n, precision), loss_bound(net, n, precision) * loss + off
@@ -156,10 +157,14 @@ class _Drawer:
         step = ReferenceStep(state.but(step=made), 0, n, n, *results, uncertainty, off, largest)
         return maker.with_slots(step)
 
-    def _uncertainty(self, reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
-        """Errors of each gradient, (param_count,), and of the loss, from the rounding of probabilities and logits."""
-        kind, n = self.maker.precision, len(x)
-        entering = reference.activations(x)
+    def _uncertainty(
+        self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], y: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Errors of each gradient, (param_count,), and of the loss, from the rounding of probabilities and logits.
+
+        entering : `activations` of the samples.
+        """
+        kind, n = self.maker.precision, len(y)
         logits = entering[-1]
         p = np.exp(logits - logits.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)

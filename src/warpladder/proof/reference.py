@@ -156,15 +156,16 @@ class ReferenceTrainer(Trainer):
         return self._factors(layer, *given) if self.precision.stored else given
 
     def gradients(
-        self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None, of: int | None = None
-    ) -> tuple[float, int, np.ndarray]:
+        self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None, of: int | None = None,
+        entering: Sequence[np.ndarray] | None = None,
+    ) -> tuple[float, int, np.ndarray]:  # fmt: skip
         """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present
         parameters.
 
         x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y. `of` makes loss and
-        gradient those that x adds to the mean over `of` samples.
+        gradient those that x adds to the mean over `of` samples. entering : `activations` of x, if they are known.
         """
-        entering = self.activations(x)
+        entering = self.activations(x) if entering is None else entering
         out = entering[-1]
         if isinstance(self.net.loss, CrossEntropyLoss):
             assert y is not None

@@ -90,11 +90,10 @@ def _pad(x: np.ndarray, padding: int) -> np.ndarray:
 
 def _met(padded: np.ndarray, k: int, oh: int, ow: int, stride: int) -> np.ndarray:
     """Pixels that each element of the kernel meets at each of its places: (n, c k k, oh ow)."""
-    n, c = padded.shape[:2]
-    out = np.empty((n, c, k, k, oh, ow))
-    for i, j, window in _windows(k, oh, ow, stride):
-        out[:, :, i, j] = padded[window]
-    return out.reshape(n, c * k * k, oh * ow)
+    (n, c), (sample, channel, row, column) = padded.shape[:2], padded.strides
+    strides = sample, channel, row, column, stride * row, stride * column
+    met = np.lib.stride_tricks.as_strided(padded, (n, c, k, k, oh, ow), strides, writeable=False)
+    return met.reshape(n, c * k * k, oh * ow)  # a copy
 
 
 @lru_cache(maxsize=64)
