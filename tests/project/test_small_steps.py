@@ -44,7 +44,7 @@ def test_every_file_of_kernels_is_reached(small_steps: ModuleType, monkeypatch: 
     device.capability = (9, 0)
     asked, reached = device.kernel, set()
 
-    def kernel(path: Path | KernelSource, name: str) -> object:
+    def kernel(path: Path | str | KernelSource, name: str) -> object:
         if isinstance(path, Path):  # else assembled: its templates are no .cu files
             reached.add(path.relative_to(PACKAGE).as_posix())
         return asked(path, name)

@@ -44,9 +44,9 @@ class ClockworkStream(Stream):
 
 
 @cache
-def declared(path: Path | str, name: str) -> tuple[KernelSource, Signature]:
+def declared(path: Path | str | KernelSource, name: str) -> tuple[KernelSource, Signature]:
     """What a file says, and what one of its kernels takes."""
-    source = sources.read(path)
+    source = path if isinstance(path, KernelSource) else sources.read(path)
     return source, signature(source, name)
 
 
@@ -89,7 +89,7 @@ class Clockwork(IdleDevice):
         self.held = {}
         self.stream = ClockworkStream(self)
 
-    def kernel(self, path: Path | str, name: str) -> Kernel:
+    def kernel(self, path: Path | str | KernelSource, name: str) -> Kernel:
         source, takes = declared(path, name)
         return ClockworkKernel(self, source, takes, Resources())
 

@@ -31,7 +31,7 @@ from warpladder.nets import (
     params,
     softmax,
 )
-from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
+from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.trainers.base import State
 
@@ -124,7 +124,7 @@ def image_layers(draw: st.DrawFn, shape: Shape) -> Layer:
     return kind()
 
 
-OPTIMIZERS: tuple[Optimizer, ...] = (
+OPTIMIZERS: tuple[SGD | Adam | AdamW, ...] = (
     SGD(1e-3),
     SGD(1e-3, momentum=0.9),
     SGD(1e-3, momentum=0.9, nesterov=True),
@@ -140,7 +140,7 @@ def configs() -> st.SearchStrategy[TrainConfig]:
 
     def make(
         batch: int | None,
-        optimizer: Optimizer,
+        optimizer: SGD | Adam | AdamW,
         schedule: Schedule,
         decay: float,
         clip: float | None,

@@ -17,10 +17,9 @@ from warpladder.device.emulator import EmulatedDevice, why_not
 from warpladder.device.limits import Limits
 from warpladder.errors import KernelError, RungError
 from warpladder.ladder import find
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MSELoss, Net, ReLU
+from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MSELoss, Net, ReLU
 from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.trainers.base import State
-from warpladder.trainers.persistent import source as assembly
 from warpladder.trainers.persistent import trainer as module
 from warpladder.trainers.persistent.plan import plans
 from warpladder.trainers.persistent.trainer import PersistentTrainer
@@ -29,7 +28,7 @@ needs_compiler = pytest.mark.skipif(why_not() is not None, reason=str(why_not())
 
 
 def net(inputs, *widths, loss=None, last_relu=False):
-    layers = []
+    layers: list[Layer] = []
     for number, width in enumerate(widths):
         layers.append(Linear(out_features=width))
         if number < len(widths) - 1 or last_relu:
@@ -77,7 +76,9 @@ def trained(case, build, epochs=2):
 
 
 def persistent(mode="fast", wait="grid", blocks=3, **device):
-    return lambda *run: PersistentTrainer(*run, EmulatedDevice(mode=mode, **device), blocks, wait)
+    return lambda chain, config, state: PersistentTrainer(
+        chain, config, state, EmulatedDevice(mode=mode, **device), blocks, wait
+    )
 
 
 def close(a, b):
@@ -138,7 +139,7 @@ def planted(monkeypatch, before, after):
         assert occurrences(found.text, before) >= 1
         return replace(found, text=edited(found.text, before, after))
 
-    monkeypatch.setattr(assembly.sources, "assembled", assembled)
+    monkeypatch.setattr(sources, "assembled", assembled)
 
 
 @needs_compiler
@@ -190,7 +191,7 @@ def test_nets_without_phases_are_refused_with_the_layer():
         CrossEntropyLoss(),
     )
     reason = find("persistent", device="emulated").unsupported(convolutional, TrainConfig(batch_size=4, epochs=1))
-    assert "layer 0 is Conv2d" in reason
+    assert reason is not None and "layer 0 is Conv2d" in reason
     assert "graph" in reason
 
 

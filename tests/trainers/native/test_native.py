@@ -22,7 +22,7 @@ from warpladder import data, nets, train
 from warpladder.config import TrainConfig
 from warpladder.data.order import Order
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d, params
-from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
+from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.proof import verify
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
@@ -152,7 +152,7 @@ def test_the_layout_loses_nothing(net: Net) -> None:
 @pytest.mark.parametrize(
     "optimizer", [SGD(1e-2, momentum=0.9), Adam(1e-2), AdamW(1e-2)], ids=lambda optimizer: optimizer.name
 )
-def test_padding_stays_zero(optimizer: Optimizer) -> None:
+def test_padding_stays_zero(optimizer: SGD | Adam | AdamW) -> None:
     """Three channels in panels of sixteen and more: what pads them must never learn, whatever the optimizer."""
     net = Net(
         "odd",
