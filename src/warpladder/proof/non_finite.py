@@ -14,6 +14,7 @@ from ..data.order import Order
 from ..nets import CrossEntropyLoss
 from ..nets.params import param_slices, views
 from ..trainers.base import State
+from .bounds import output_bound
 from .context import GuardedTrainer, ProofContext
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase
@@ -105,10 +106,11 @@ class _NonFiniteChecks:
         trainer.set_state(self.state)
         clean, out = trainer.predict(self.x, 1.0), trainer.predict(x, 1.0)
         self._holds(np.all(np.isnan(out[bad])), "outputs of a sample of NaN are finite")
-        if self.context.bitwise:
-            self.context.ledger.same(
-                "NaN", "outputs next to a sample of NaN, and without it,", out[others], clean[others]
-            )
+        if others.any():
+            what, shape = "outputs next to a sample of NaN, and without it,", clean[others].shape
+            bounds = {"the output": output_bound(self.net, self.context.cases.precision)}
+            size = {"the output": np.full(shape, np.sqrt(np.mean(np.square(clean[others], dtype=np.float64))))}
+            self.context.ledger.near("NaN", what, {"the output": (out[others], clean[others])}, bounds, size)
         trainer.load(self._dataset(x))
         where = "a step with a sample of NaN"
         after = self._stepped(self.state, where)
