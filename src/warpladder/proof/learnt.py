@@ -142,6 +142,8 @@ class _Drawer:
                 return None
             largest = float(np.max(logits.max(axis=1) - logits[np.arange(n), y]))
             uncertainty, off = self._uncertainty(reference, entering, y)
+        else:
+            uncertainty, off = self._uncertainty_of_residuals(reference, entering, x)
         if not (np.isfinite(loss) and loss > 0 and np.all(np.isfinite(gradient))):
             return None
         bounds, allowed = update_bounds(net, n, precision), loss_bound(net, n, precision) * loss + off
@@ -156,6 +158,20 @@ class _Drawer:
         made = 0 if maker.config.steady else int(self.rng.integers(max(1, maker.config.epochs)))
         step = ReferenceStep(state.but(step=made), 0, n, n, *results, uncertainty, off, largest)
         return maker.with_slots(step)
+
+    def _uncertainty_of_residuals(
+        self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], x: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Errors of each gradient, (param_count,), and of the loss, from the rounding of outputs: a trained net's are
+        close to their targets, the samples x, and the difference has fewer digits than either.
+        """
+        out = entering[-1]
+        rounding = output_bound(self.net, self.maker.precision) * float(np.sqrt(np.mean(out**2)))
+        squares = np.zeros(self.net.param_count)
+        for _ in range(DRAWS):
+            signs = self.rng.choice((-1.0, 1.0), out.shape)
+            squares += reference.pulled_back(entering, signs * (2 * rounding / out.size)) ** 2
+        return np.sqrt(squares / DRAWS), 2 * rounding * float(np.mean(np.abs(out - x.reshape(out.shape))))
 
     def _uncertainty(
         self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], y: np.ndarray
