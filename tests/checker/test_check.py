@@ -268,7 +268,7 @@ def test_every_kind_of_report_has_a_hint() -> None:
         "trap",
         "unfinished copy",
     }
-    kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product"}
+    kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product", "division by zero"}
     assert set(HINTS) == kinds
 
 

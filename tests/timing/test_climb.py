@@ -796,11 +796,10 @@ def test_where_cores_allow_others_are_proven_in_processes_of_their_own(net, data
     alone = proofs(net, data, monkeypatch, [find("loops"), NUMPY], kept=False)[1]
     told = results.rungs[0].check
     again = alone.rungs[0].check
-    assert told.passed and (told.error, told.bound) == (again.error, again.bound)
-    reasons = [
-        reason.partition(", reach ") for reason in (told.reason, again.reason)
-    ]  # a reach fits the trainer's pace
-    assert reasons[0][:2] == reasons[1][:2] and reasons[0][1]
+    assert told.passed and again.passed
+    # which check comes closest to its bound depends on the reach, and that on the pace of the trainer
+    reasons = [reason.partition(", reach ")[0].rpartition("(seed ")[2] for reason in (told.reason, again.reason)]
+    assert reasons[0] == reasons[1] != ""
 
 
 def test_without_room_for_a_copy_of_the_data_everybody_is_proven_alone(net, data, monkeypatch):
@@ -1190,6 +1189,14 @@ class Noted(Wrapped):
         return self.inner.run_epochs(orders)
 
 
+class NotedAfterLoading(Noted):
+    """Forgets what was asked of trainers before, those of the proof."""
+
+    def load(self, dataset):
+        self.asked.clear()
+        super().load(dataset)
+
+
 @pytest.mark.parametrize(
     ("log_every", "calls"),
     [
@@ -1224,7 +1231,9 @@ def test_the_host_reads_losses_as_often_as_asked(log_every, calls, net, data):
 def test_what_is_timed_reads_losses_as_often_as_asked_and_the_table_says_so(net, data, as_own):
     for log_every, words in ((2, "losses read every 2 steps"), (1, "losses read every step"), (None, "")):
         Noted.asked.clear()
-        results: Any = climb(net, data, CONFIG.but(log_every=log_every), [rung(Noted)], epochs=1, repeats=2, kept=False)
+        results: Any = climb(
+            net, data, CONFIG.but(log_every=log_every), [rung(NotedAfterLoading)], epochs=1, repeats=2, kept=False
+        )
         assert results.rungs[0].status == "timed", results.rungs[0].reason
         assert results.config["log_every"] == log_every
         assert words in " ".join(results.table().split()) and ("losses read" in results.table()) == bool(words)
