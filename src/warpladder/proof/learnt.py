@@ -38,6 +38,7 @@ POWERS = 5, 12  # powers of two by which pixels are scaled
 FEW_POWERS = 2, 4  # in a format coarser than fp32
 ROUNDINGS = 12.0  # unit roundoffs of a probability by which its difference from the label may be off
 DRAWS = 4  # of the signs of such errors
+UNSURE = 8.0  # a gradient over its error, at least, where an optimizer divides by gradients
 HOMOGENEOUS = (Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten)
 
 
@@ -148,6 +149,10 @@ class _Drawer:
             return None
         bounds, allowed = update_bounds(net, n, precision), loss_bound(net, n, precision) * loss + off
         wanted, unsure = views(net, gradient), views(net, uncertainty)
+        if len(maker.config.optimizer.slots) > 1 and any(
+            not np.sqrt(np.mean(unsure[name] ** 2)) <= np.sqrt(np.mean(wanted[name] ** 2)) / UNSURE for name in wanted
+        ):
+            return None  # a division by the root of a gradient's squares is far from linear in its error
         for found_loss, found, reserve in plain_gradients(net, data, state.params, precision):
             if not abs(found_loss - loss) * reserve <= allowed:
                 return None
@@ -167,11 +172,9 @@ class _Drawer:
         """
         out = entering[-1]
         rounding = output_bound(self.net, self.maker.precision) * float(np.sqrt(np.mean(out**2)))
-        squares = np.zeros(self.net.param_count)
-        for _ in range(DRAWS):
-            signs = self.rng.choice((-1.0, 1.0), out.shape)
-            squares += reference.pulled_back(entering, signs * (2 * rounding / out.size)) ** 2
-        return np.sqrt(squares / DRAWS), 2 * rounding * float(np.mean(np.abs(out - x.reshape(out.shape))))
+        return self._spread(reference, entering, np.full(out.shape, 2 * rounding / out.size)), 2 * rounding * float(
+            np.mean(np.abs(out - x.reshape(out.shape)))
+        )
 
     def _uncertainty(
         self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], y: np.ndarray
@@ -189,10 +192,16 @@ class _Drawer:
         # a logit's rounding error, at most
         rounding = output_bound(self.net, kind) * np.abs(logits).max(axis=1, keepdims=True)
         errors = (ROUNDINGS * kind.roundoff * (p + label) + 2 * p * (1 - p) * rounding) / n
-        squares = np.zeros(self.net.param_count)
-        for _ in range(DRAWS):
-            signs = self.rng.choice((-1.0, 1.0), errors.shape)
-            squares += reference.pulled_back(entering, signs * errors) ** 2
         wrong = 1 - p[np.arange(n), y]
         loss = float(np.mean(2 * wrong * rounding[:, 0] + ROUNDINGS * kind.roundoff * np.log(p.shape[1] + 1)))
-        return np.sqrt(squares / DRAWS), loss
+        return self._spread(reference, entering, errors), loss
+
+    def _spread(self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], errors: np.ndarray) -> np.ndarray:
+        """Largest error of each gradient, (param_count,), by DRAWS drawn signs of the outputs' errors: of few outputs the
+        mean would be too small.
+        """
+        largest = np.zeros(self.net.param_count)
+        for _ in range(DRAWS):
+            signs = self.rng.choice((-1.0, 1.0), errors.shape)
+            np.maximum(largest, np.abs(reference.pulled_back(entering, signs * errors)), out=largest)
+        return largest
