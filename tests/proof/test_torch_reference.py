@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,6 @@ def test_drawn_nets(drawn: Case) -> None:
 @pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
 def test_the_zoo(net: Net, optimizer: Optimizer) -> None:
     config = TrainConfig(
-        batch_size=3, optimizer=optimizer, schedule=Cosine(warmup=1), weight_decay=1e-2, clip_value=0.1
+        batch_size=3, optimizer=replace(optimizer, weight_decay=1e-2), schedule=Cosine(warmup=1), clip_value=0.1
     )
     assert follow(case(net, config, seed=1, samples=5)) == 2

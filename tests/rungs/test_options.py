@@ -258,7 +258,9 @@ def test_the_command_that_repeats_a_climb_has_every_sweep():
 
 
 def test_the_command_that_goes_on_takes_the_shared_options_again(run, monkeypatch):
-    def stopped(*arguments: object, **more: object) -> None:
+    def stopped(task, saving, *arguments) -> None:
+        saving.path.parent.mkdir(parents=True, exist_ok=True)
+        saving.path.touch()  # a checkpoint from which the run can go on
         raise Stopped("training stopped", 130)
 
     monkeypatch.setattr("warpladder.train.loop.train_run", stopped)
