@@ -27,7 +27,7 @@ from warpladder.nets import (
     Upsample2d,
     params,
 )
-from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
+from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.optimizers.schedules import Cosine
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.tolerance import bound
@@ -144,7 +144,7 @@ def test_drawn_nets(drawn: Case) -> None:
     ids=lambda optimizer: type(optimizer).__name__,
 )
 @pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
-def test_the_zoo(net: Net, optimizer: Optimizer) -> None:
+def test_the_zoo(net: Net, optimizer: SGD | Adam | AdamW) -> None:
     config = TrainConfig(
         batch_size=3, optimizer=replace(optimizer, weight_decay=1e-2), schedule=Cosine(warmup=1), clip_value=0.1
     )
