@@ -197,8 +197,8 @@ class _Drawer:
         return self._spread(reference, entering, errors), loss
 
     def _spread(self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], errors: np.ndarray) -> np.ndarray:
-        """Largest error of each gradient, (param_count,), by DRAWS drawn signs of the outputs' errors: of few outputs the
-        mean would be too small.
+        """Largest error of each gradient, (param_count,), by DRAWS drawn signs of the outputs' errors: of few outputs
+        the mean would be too small.
         """
         largest = np.zeros(self.net.param_count)
         for _ in range(DRAWS):
