@@ -64,7 +64,7 @@ def _check_after_update(context: ProofContext, trainer: GuardedTrainer, case: Re
 
 
 def _layouts(x: np.ndarray) -> dict[str, np.ndarray]:
-    """The same samples in arrays of other layouts."""
+    """Arrays of other memory layouts with the samples x, (n, ...), by a name of the layout."""
     wide = np.zeros((2 * len(x), *x.shape[1:]), x.dtype)
     wide[::2] = x
     fixed = x.copy()

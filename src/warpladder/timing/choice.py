@@ -11,7 +11,8 @@ from ..ladder import LADDER, PEERS, find, is_peer, outside
 from ..nets import Net
 from ..rungs.base import Rung
 
-#: What a climb times of peers: of each the strongest variant here, none, or every variant of `ladder.PEERS`.
+#: Choices of the peers that a climb times: of each the strongest variant here, none, or every variant of
+#: `ladder.PEERS`.
 PEER_CHOICES = ("best", "none", "all")
 
 #: Variants of each peer in the ladder's precision, fp32, from the fastest down: benchmarks/h200/reports.json and

@@ -81,7 +81,7 @@ class Expression:
         return [name for part in parts for name in self._check(part)]
 
     def value(self, lookup: Lookup) -> Any:
-        """Its number, or True or False.
+        """Number, or True or False, that the expression has for measured figures.
 
         Raises
         ------

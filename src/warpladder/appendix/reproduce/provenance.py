@@ -29,7 +29,7 @@ RECORD = "provenance.json"
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of experiments, by name, and the SHA-256 of the arrays of each data set."""
+    """Facts of experiments, by name, and the SHA-256 of the arrays of each data set."""
 
     experiments: dict[str, Made]
     data: dict[str, str]

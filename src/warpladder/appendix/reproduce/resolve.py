@@ -30,7 +30,7 @@ from .texts import Figures
 
 
 class Measured(dict[str, Found | None]):
-    """What is measured of each experiment, by its name. disturbed : names of experiments whose times are disturbed."""
+    """Measured figures of each experiment, by its name. disturbed : names of experiments whose times are disturbed."""
 
     disturbed: frozenset[str] = frozenset()
 

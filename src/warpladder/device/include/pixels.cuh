@@ -2,7 +2,8 @@
 #pragma once
 
 // A byte in bits 16 to 23 of a word is, as a float, exactly byte * 2^-133: one instruction, where the value costs two.
-// Its factor is UP times as large, to stay in range, and the sum is multiplied by BACK. Floats stay unchanged.
+// A weight that multiplies such a byte is UP times as large, to stay in range, and the sum is multiplied by BACK.
+// Floats stay unchanged.
 template <class Pixel>
 struct Faint {
     static constexpr float UP = sizeof(Pixel) == 1 ? 0x1p66f : 1.0f, BACK = sizeof(Pixel) == 1 ? 0x1p67f : 1.0f;

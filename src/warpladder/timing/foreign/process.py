@@ -28,7 +28,7 @@ LEAST_MEMORY = 1 << 30  # bytes that it may always use
 PROCESSES = 64  # that it may start
 LINES = 2  # of what it prints that are stored, at the beginning and at the end
 
-#: What a signal means that ended a process.
+#: Meanings, for messages, of the signals that end a process.
 SIGNALS = {
     "SIGSEGV": "a read or write outside of its memory",
     "SIGBUS": "a read or write outside of a file, or at an address that is not aligned",

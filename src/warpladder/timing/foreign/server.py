@@ -110,7 +110,7 @@ class Server:
         return self.trainers[number].predict(x, scale)
 
     def facts(self, number: int, name: str) -> Any:
-        """What a trainer reports about itself: memory, flops, peak or spans."""
+        """Result of a trainer's method without arguments: memory, flops, peak or spans."""
         return getattr(self.trainers[number], name)()
 
     def sources(self, number: int) -> dict[str, tuple[str, ...]]:

@@ -31,7 +31,7 @@ def stated(value: float | None, unit: str) -> str:
 
 
 def measured(value: Value, unit: str) -> str:
-    """What was measured, with the signs of `SIGNS`."""
+    """Measured figure as text, with the signs of `SIGNS`."""
     signs = "".join(sign for name, sign, _ in SIGNS if getattr(value, name))
     return shown(value.here, unit) + signs * (value.here is not None)
 
