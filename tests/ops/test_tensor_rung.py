@@ -229,7 +229,7 @@ LIARS = {
 
 #: What is planted in what rides along with products: what stands between two layers, the bias's gradient, samples.
 BETWEEN = {
-    "the gradient of ReLU left out where dx is written": ("if (gate != nullptr) four", "if (false) four"),
+    "the gradient of ReLU left out where dx is written": ("if (relu_mask != nullptr) four", "if (false) four"),
     "the bias's gradient of half of the rows": ("sum += __shfl_xor_sync(EVERY_LANE, sum, 16);", ""),
     "bytes with their scale twice": ("FORMAT == EXACT ? stored : scaled", "scaled"),
     "samples that are floats without their scale": ("make_float4(stored.x * scale", "make_float4(stored.x"),

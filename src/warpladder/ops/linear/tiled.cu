@@ -9,10 +9,11 @@ constexpr int DEPTH = 32;         // terms of the sums that a block takes at a t
 constexpr int PITCH = DEPTH + 4;  // eight rows that are read 16 bytes at a time fall into different banks
 
 // tile[r][t] = number (first + r, k0 + t) of a matrix (rows, k) for t < DEPTH and k0 + t < k1, zeros elsewhere. ALONG:
-// stored as (rows, k), otherwise as (k, rows); neighbouring threads read neighbours in both cases. gate: null, or a
-// mask of the matrix: numbers are 0 where it is not above 0. Row `ones`, if there is one, is all 1.
+// stored as (rows, k), otherwise as (k, rows); neighbouring threads read neighbours in both cases. relu_mask: null, or
+// a mask of the matrix: numbers are 0 where it is not above 0. Row `ones`, if there is one, is all 1.
 template <int SIDE, bool ALONG>
-__device__ __forceinline__ void stage(float (*tile)[PITCH], const float* matrix, const float* gate, int rows, int k,
+__device__ __forceinline__ void stage(float (*tile)[PITCH], const float* matrix, const float* relu_mask, int rows,
+    int k,
     int first, int k0, int k1, int ones) {
     constexpr int EACH = SIDE < DEPTH ? DEPTH / SIDE : 1;
 #pragma unroll
@@ -24,14 +25,14 @@ __device__ __forceinline__ void stage(float (*tile)[PITCH], const float* matrix,
         if (row < rows && term < k1) {
             const long long at = ALONG ? static_cast<long long>(row) * k + term
                 : static_cast<long long>(term) * rows + row;
-            value = gate == nullptr || gate[at] > 0.0f ? matrix[at] : 0.0f;
+            value = relu_mask == nullptr || relu_mask[at] > 0.0f ? matrix[at] : 0.0f;
         }
         tile[r][t] = term < k1 ? value : 0.0f;
     }
 }
 
 // c[i, j] = sum over t of A(i, t) B(t, j), i < m, j < n, t < k; + bias[j] unless null, then ReLU if `fused_relu` is 1.
-// A_ALONG: a is (m, k), otherwise (k, m). B_ALONG: b is (n, k), otherwise (k, n). The gate masks a (`stage`).
+// A_ALONG: a is (m, k), otherwise (k, m). B_ALONG: b is (n, k), otherwise (k, n). relu_mask masks a (`stage`).
 //
 // `extra`, unless null, is column n of c, the product with a column of 1: the sums of a's rows, which are a bias's
 // gradient.
@@ -41,7 +42,7 @@ __device__ __forceinline__ void stage(float (*tile)[PITCH], const float* matrix,
 // bytes of each tile for four multiply-adds: half a load for each.
 template <int SIDE, bool A_ALONG, bool B_ALONG>
 __global__ void __launch_bounds__(SIDE * SIDE) multiply(
-    const float* __restrict__ a, const float* __restrict__ gate, const float* __restrict__ b,
+    const float* __restrict__ a, const float* __restrict__ relu_mask, const float* __restrict__ b,
     const float* __restrict__ bias, float* __restrict__ c, float* __restrict__ extra, long long spacing, int m, int n,
     int k, int depth, int fused_relu
 ) {
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(SIDE * SIDE) multiply(
     // four chains: while one waits for its addition, the others go on
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int t = first; t < last; t += DEPTH) {
-        stage<SIDE, A_ALONG>(tile_a, a, gate, m, k, top, t, last, -1);
+        stage<SIDE, A_ALONG>(tile_a, a, relu_mask, m, k, top, t, last, -1);
         stage<SIDE, B_ALONG>(tile_b, b, nullptr, n, k, left, t, last, extra != nullptr ? n : -1);
         __syncthreads();
 #pragma unroll

@@ -9,12 +9,12 @@
 #include "parameter.cuh"
 #include "tensor_pack.cuh"
 
-// Destination of a product (m, n): c = sums + bias (n) unless null, then max(., 0) if fused_relu is 1, and 0 where gate
-// (m, n), unless null, is not above 0; also packed. c and its packed copies may be null. flat: if it has parameters, c
-// is their gradient; they are updated, and packed in place of c.
+// Destination of a product (m, n): c = sums + bias (n) unless null, then max(., 0) if fused_relu is 1, and 0 where
+// relu_mask (m, n), unless null, is not above 0; also packed. c and its packed copies may be null. flat: if it has
+// parameters, c is their gradient; they are updated, and packed in place of c.
 struct Product {
     const float* bias;
-    const float* gate;
+    const float* relu_mask;
     float* c;
     Outlet to;
     int m, n, fused_relu;
@@ -110,7 +110,7 @@ __device__ __forceinline__ void update_tile(float* tile, const Product& product,
 template <int FORMAT, int BM, int BN, int WARPS>
 __device__ __forceinline__ void write_tile(float* tile, const Product& product, int m0, int n0) {
     static_assert(BM % 64 == 0 && BN % 32 == 0, "a tile is made of blocks that are packed, and of whole records");
-    const float *bias = product.bias, *gate = product.gate;
+    const float *bias = product.bias, *relu_mask = product.relu_mask;
     float* c = product.c;
     const int m = product.m, n = product.n;
     if (product.flat.params != nullptr) {
@@ -120,7 +120,7 @@ __device__ __forceinline__ void write_tile(float* tile, const Product& product, 
     }
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const bool wide = n % 4 == 0 && (reinterpret_cast<unsigned long long>(c)
-        | reinterpret_cast<unsigned long long>(gate)) % 16 == 0;
+        | reinterpret_cast<unsigned long long>(relu_mask)) % 16 == 0;
     const bool packs = product.to.along != nullptr || product.to.across != nullptr;
     for (int block = warp; block < BM / 32 * (BN / 32); block += WARPS) {
         const int top = block / (BN / 32) * 32, left = block % (BN / 32) * 32, row0 = m0 + top, column0 = n0 + left;
@@ -133,14 +133,14 @@ __device__ __forceinline__ void write_tile(float* tile, const Product& product, 
         const auto count = [&](int i) { return row0 + own + i < m ? n - column : 0; };
         const auto at = [&](int i) { return count(i) > 0 ? static_cast<long long>(row0 + own + i) * n + column : 0; };
         // into the registers of the result; of all rows at once, for one wait
-        if (gate != nullptr) {
+        if (relu_mask != nullptr) {
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 float4 y = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                 if (wide) {
-                    if (count(i) > 0) y = *reinterpret_cast<const float4*>(gate + at(i));
+                    if (count(i) > 0) y = *reinterpret_cast<const float4*>(relu_mask + at(i));
                 } else {
-                    y = load_four(gate + at(i), count(i), false);
+                    y = load_four(relu_mask + at(i), count(i), false);
                 }
                 v[i][0] = y.x, v[i][1] = y.y, v[i][2] = y.z, v[i][3] = y.w;
             }
@@ -150,7 +150,7 @@ __device__ __forceinline__ void write_tile(float* tile, const Product& product, 
             float4 four = *reinterpret_cast<const float4*>(tile + (top + own + i) * PITCH<BN> + left + lane % 8 * 4);
             four = four + make_float4(add[0], add[1], add[2], add[3]);
             if (product.fused_relu) four = make_float4(relu(four.x), relu(four.y), relu(four.z), relu(four.w));
-            if (gate != nullptr) four = relu_gradient(four, make_float4(v[i][0], v[i][1], v[i][2], v[i][3]));
+            if (relu_mask != nullptr) four = relu_gradient(four, make_float4(v[i][0], v[i][1], v[i][2], v[i][3]));
             v[i][0] = count(i) > 0 ? four.x : 0.0f, v[i][1] = count(i) > 1 ? four.y : 0.0f;
             v[i][2] = count(i) > 2 ? four.z : 0.0f, v[i][3] = count(i) > 3 ? four.w : 0.0f;
         }

@@ -43,7 +43,8 @@ template <int FORMAT, int A, int B, int BM, int BN, int SHARES, int STAGES, int 
 __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARES <= 2 ? 2 : 1) multiply(
     const unsigned* __restrict__ a, const float* __restrict__ a_inverse_scale, int a_lines,
     const unsigned* __restrict__ b, const float* __restrict__ b_inverse_scale, int b_lines,
-    const float* __restrict__ bias, const float* __restrict__ gate, float* __restrict__ c, unsigned* __restrict__ along,
+    const float* __restrict__ bias, const float* __restrict__ relu_mask, float* __restrict__ c,
+    unsigned* __restrict__ along,
     float* __restrict__ along_inverse_scale, int along_lines, unsigned* __restrict__ across,
     float* __restrict__ across_inverse_scale, int across_lines, float* __restrict__ db, float* __restrict__ parts,
     unsigned* __restrict__ arrived, int m, int n, int records, int depth, int fused_relu, float* grads, float* params,
@@ -217,7 +218,8 @@ __global__ void __launch_bounds__(BM / 64 * SHARES * 128 + 32, BM == 64 && SHARE
     if (holds) put_sums<BN>(sum, tile, row * 64 + warp % 4 * 16, 0);
     __syncthreads();
     write_tile<FORMAT, BM, BN, THREADS / 32>(
-        tile, {bias, gate, c, {along, along_inverse_scale, along_lines, across, across_inverse_scale, across_lines, db},
+        tile, {bias, relu_mask, c,
+        {along, along_inverse_scale, along_lines, across, across_inverse_scale, across_lines, db},
         m, n, fused_relu, {grads, params, momentum_buffer, {rate, momentum, nesterov, decay}, limit}}, m0, n0
     );
 }
