@@ -35,13 +35,10 @@ def build(net: Net, config: TrainConfig, state: State, options: PersistentOption
 
 
 def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = PersistentOptions()) -> str | None:
-    """A layer that has no phase, and what every rung of kernels needs."""
-    from ..trainers.persistent.plan import layers
+    """A layer or loss that has no phase, and what every rung of kernels needs."""
+    from ..trainers.persistent.plan import why_not
 
-    found = layers(net)
-    if isinstance(found, str):
-        return found
-    return of_kernels(net, config, options) or _too_old(options)  # type: ignore[arg-type]
+    return why_not(net) or of_kernels(net, config, options) or _too_old(options)  # type: ignore[arg-type]
 
 
 def _too_old(options: PersistentOptions) -> str | None:

@@ -72,7 +72,7 @@ class PersistentTrainer(KernelTrainer):
         start, device = perf_counter(), self.device
         self.samples = samples = len(dataset.train_x)
         self.batch = self.config.batch(samples)
-        if reason := why_not(self.net, self.batch, device.limits):
+        if reason := why_not(self.net):
             raise RungError(f"rung 'persistent' cannot train this: {reason}")
         found = plans(self.net, self.batch, device.limits, self.blocks, self.wait)
         if not found:
