@@ -4,7 +4,9 @@ Training is chaotic: a difference of one rounding grows from step to step, and n
 the float64 reference trains once, and again as a twin, with errors of the largest size that an honest step has added
 after every step, always with the same signs. How far the twin comes from the reference bounds how far an honest
 trainer can. Data, start and rate are drawn until that is small next to the smallest update: then a single step that is
-left out shows.
+left out shows. Where factors of products are rounded to a coarser format, weights are rounded before every step too,
+which can change a ReLU's mask for as long as an input stays close to zero. No single twin meets every such change, so
+there the farthest of several counts.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ MARGIN = 4.0  # times the distance of the twin from the reference
 SHOWS = 1 / 4  # share of the smallest update that is tolerated
 STORED = 1.0  # unit roundoffs of a parameter that the twin adds in every step: the largest that storing one has
 LEAST_RATE_SHARE = 1 / 50  # least share of the largest rate that a step of a history has
+TWINS = 6  # of a history in a precision whose factors are rounded
 MOMENTS = 8  # updates of a run that are tried as the first
 TOTAL = 1.0  # share of the loss that all steps take off, to first order
 AT_ONCE = 1 << 14  # numbers of a block of parameters, few enough to stay in the cache
@@ -129,14 +132,18 @@ def _followed(
     net, precision, n = maker.net, maker.precision, len(dataset.train_x)
     true = _Trajectory(net, config, dataset, orders, start)
     bounds = update_bounds(net, config.batch(n), precision, config.optimizer.roundings)
-    noise = rng.choice((-1.0, 1.0), (2, net.param_count))
-    for place in param_slices(net):
-        noise[0, place.start : place.stop] *= bounds[place.name]
-    noise[1] *= STORED * precision.roundoff
-    twin = _Trajectory(net, config, dataset, orders, start, noise)
-    drift, stored = _norms(net, twin.end - true.end), _norms(net, len(true.losses) * noise[1] * true.end)
+    drift, loss_drift = dict.fromkeys(true.least, 0.0), np.zeros(len(true.losses))
+    for _ in range(TWINS if precision.coarse else 1):
+        noise = rng.choice((-1.0, 1.0), (3, net.param_count))
+        for place in param_slices(net):
+            noise[0, place.start : place.stop] *= bounds[place.name]
+        noise[1] *= STORED * precision.roundoff
+        noise[2] *= precision.factors
+        twin = _Trajectory(net, config, dataset, orders, start, noise)
+        drift = {name: max(drift[name], off) for name, off in _norms(net, twin.end - true.end).items()}
+        loss_drift = np.maximum(loss_drift, np.maximum.accumulate(np.abs(twin.losses - true.losses)))
+    stored = _norms(net, len(true.losses) * STORED * precision.roundoff * true.end)
     tolerances = {name: max(MARGIN * drift[name], SHOWS * true.least[name], stored[name]) for name in drift}
-    loss_drift = np.maximum.accumulate(np.abs(twin.losses - true.losses))
     # a loss is a difference of outputs, whose errors do not fall with it
     size = float(np.max(np.abs(true.losses))) + float(np.max(np.abs(true.outputs)))
     allowed = MARGIN * (loss_drift + loss_bound(net, config.batch(n), precision) * size)
@@ -149,8 +156,8 @@ def _followed(
 class _Trajectory:
     """Epochs trained by the reference; as a twin, with rounding errors added.
 
-    noise : (2, param_count) float64, shares of an update and of a parameter that are added to the parameter after each
-        step, or None.
+    noise : (3, param_count) float64, or None: shares of an update and of a parameter that are added to the parameter
+        after each step, and the share of a parameter that is added only while a step computes its gradients.
     losses : (steps,) float64; end, outputs : parameters and outputs after the last step.
     least, smallest : norm of the smallest update, by tensor and of all parameters; a twin has neither.
     """
@@ -170,11 +177,16 @@ class _Trajectory:
         )
         rates = config.rates(number, number + len(orders) * config.steps(n), n).tolist()
         all_x, all_y = trainer.batch(np.arange(n))
+        rounded = None if noise is None or not np.any(noise[2]) else 1 + noise[2]
         for order in orders:
             indices = order.indices(0, n)
             for step in range(config.steps(n)):
                 some = indices[step * batch : (step + 1) * batch]
+                exact = trainer.params
+                if rounded is not None:
+                    trainer.params = exact * rounded
                 loss, _, moved = trainer.gradients(all_x[some], None if all_y is None else all_y[some])
+                trainer.params = exact
                 rate = rates[len(losses)]
                 number += 1
                 if is_plain:
