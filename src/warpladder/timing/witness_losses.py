@@ -2,7 +2,8 @@
 
 A rung from outside could train right in its proof and in no other place: with other data, other seeds, or after some
 steps. Rounding makes two runs drift apart, and faster with every step. The drift is measured: the array code trains a
-second time from weights that differ by a few roundings, and a timed run may differ from it a few times as much.
+second time from weights that differ by a few roundings, and a timed run may differ from it a few times as much. A loss
+close to zero is a difference of outputs that almost cancel: its error follows their size, not its own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from time import perf_counter
 import numpy as np
 
 from ..ladder import find
+from ..nets import CrossEntropyLoss
 from ..rungs.base import Rung
 from ..trainers.base import State, StepLog, Trainer
 from .task import ClimbTask
@@ -21,6 +23,8 @@ from .turn import Refused, Turn
 #: Relative change of the weights of the second run, by precision: two roundings.
 ROUNDING = {"fp64": 2.0**-22, "fp32": 2.0**-22, "tf32": 2.0**-9, "bf16": 2.0**-6, "fp16": 2.0**-9}
 
+LOGARITHM = {"fp64": 2.0**-53}  # error of log(1 + p) in a sample's loss, by precision; 2^-24 in all others
+SAMPLES = 256  # whose outputs are looked at, at most
 MARGIN = 16.0  # times the measured drift by which a loss may differ
 LOST = 0.05  # share of a loss: where the drift allows more, a loss proves nothing
 SECONDS = 0.5  # that both runs may take together; steps that come later are not compared
@@ -35,9 +39,10 @@ def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog
     if turn.start is None or find("numpy").unsupported(task.net, task.config) is not None:
         return 0
     rounding = ROUNDING[rung.precision]
-    wanted, drift = _trained(task, turn, steps, rounding)
+    wanted, drift, largest = _trained(task, turn, steps, rounding)
     found = np.concatenate([log.loss for log in logs if log.has_loss] or [np.zeros(0)])[: len(wanted)]
-    allowed = MARGIN * (np.maximum.accumulate(drift) + rounding * np.abs(wanted))
+    direct = rounding * _loss_per_rounding(task, wanted, largest) + LOGARITHM.get(rung.precision, 2.0**-24)
+    allowed = MARGIN * (np.maximum.accumulate(drift) + direct)
     usable = int(np.argmax([*(allowed > LOST * np.abs(wanted)), True]))
     off = ~(np.abs(found[:usable] - wanted[:usable]) <= allowed[:usable])
     if off.any():
@@ -49,8 +54,21 @@ def check_losses(rung: Rung, task: ClimbTask, turn: Turn, logs: Sequence[StepLog
     return usable
 
 
-def _trained(task: ClimbTask, turn: Turn, steps: int, rounding: float) -> tuple[np.ndarray, np.ndarray]:
-    """Losses of the first steps of a turn by array code, and how much they change with the weights' last bits."""
+def _loss_per_rounding(task: ClimbTask, losses: np.ndarray, largest: float) -> np.ndarray:
+    """Change of losses (steps,) if every output changes by a share of the largest output, in units of that share.
+
+    A cross-entropy changes by the sum of |p - y|, at most 2 (1 - exp(-loss)), times the change of the logits; a mean of
+    squares by 2 sqrt(loss) times the change of the outputs.
+    """
+    losses = np.abs(losses)
+    slope = 2 * np.minimum(losses, 1) if isinstance(task.net.loss, CrossEntropyLoss) else 2 * np.sqrt(losses)
+    return losses + slope * largest
+
+
+def _trained(task: ClimbTask, turn: Turn, steps: int, rounding: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Losses of the first steps of a turn by array code, how much they change with the weights' last bits, and the
+    largest output before and after these steps.
+    """
     start = turn.start
     assert start is not None
     rng = np.random.default_rng(0)
@@ -59,6 +77,7 @@ def _trained(task: ClimbTask, turn: Turn, steps: int, rounding: float) -> tuple[
     losses: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     began = perf_counter()
     with _trainer(task, start) as first, _trainer(task, moved) as second:
+        largest = _largest_output(task, first)
         for order in turn.orders:
             for at in range(0, steps, CHUNK):
                 for trainer, into in ((first, losses[0]), (second, losses[1])):
@@ -69,8 +88,14 @@ def _trained(task: ClimbTask, turn: Turn, steps: int, rounding: float) -> tuple[
             else:
                 continue
             break
+        largest = max(largest, _largest_output(task, first))
     wanted, other = map(np.concatenate, losses)
-    return wanted, np.abs(other - wanted)
+    return wanted, np.abs(other - wanted), largest
+
+
+def _largest_output(task: ClimbTask, trainer: Trainer) -> float:
+    outputs = trainer.predict(task.data.train_x[:SAMPLES], task.data.scale)
+    return float(np.max(np.abs(outputs), initial=0.0))
 
 
 def _trainer(task: ClimbTask, state: State) -> Trainer:
