@@ -260,7 +260,8 @@ def test_a_sweep_of_what_is_trained_has_a_task_for_each_combination(run):
     for heading in headings:  # once above the rows as they come, once above the table
         assert lines.count(heading) == 2
     assert sum("timed once so far" in line for line in lines) == 8
-    assert "All tasks" in out and out.count("mlp10 on digits: 200 samples") == 4
+    assert "All tasks" in out
+    assert [out.count(f"mlp10-{width} on digits: 200 samples") for width in (6, 12)] == [2, 2]
     found = Sweep.load("found/results.json")
     assert list(found.headings) == headings and not found.missing
     for (_, results), (batch, hidden) in zip(found.items(), ((32, 6), (32, 12), (None, 6), (None, 12)), strict=True):
@@ -358,7 +359,7 @@ def test_a_rung_that_can_train_some_of_the_tasks_is_listed_where_it_cannot(run):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["hidden=8,0"], "--sweep hidden wants whole numbers of at least 1, got '0'"),
+        (["hidden=8,0"], "--sweep hidden wants whole numbers of at least 1, as 256 or 512+256, got '0'"),
         (["batch_size=8,some"], "--sweep batch_size: wants a whole number or 'full', got 'some'"),
         (["learning_rate=0.1,x"], "--sweep learning_rate: 'x' is not a valid float"),
         (["nesterov=maybe"], "--sweep nesterov wants yes or no, got 'maybe'"),
@@ -377,7 +378,7 @@ def test_a_sweep_that_cannot_be_is_refused_before_anything_is_measured(words, sa
 
 def test_a_net_without_a_hidden_layer_has_no_width_to_sweep(run):
     code, _, err = run("climb", "softmax", *SWEEP[2:], "--sweep", "hidden=8")
-    assert code == 2 and "net 'softmax' has no hidden Linear layer whose width could be swept: " in err
+    assert code == 2 and "net 'softmax' has no hidden Linear layer whose width could be set: " in err
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..config import TrainConfig
 from ..data.labels import ClassValue
+from ..errors import NetError
 from ..errors.arguments import listed, shown
-from ..nets import Net
+from ..nets import Net, hidden_option, hidden_widths, with_hidden
 from .content import Checkpoint, DataMark
 
 #: Settings that may change when a run continues: they set its length, not its steps.
@@ -34,9 +35,22 @@ def _net(there: Net, here: Net) -> list[str]:
             break
     if not out and len(there.layers) != len(here.layers):
         out.append(f"the net has {len(there.layers)} layers there and {len(here.layers)} here")
+    if out and _differ_in_widths(there, here):
+        out[-1] += f" (here it needs {hidden_option(there)})"
     if there.loss != here.loss:
         out.append(f"the loss is {type(there.loss).__name__} there and {type(here.loss).__name__} here")
     return out
+
+
+def _differ_in_widths(there: Net, here: Net) -> bool:
+    """True if `with_hidden` makes the one net's layers of the other's."""
+    widths = hidden_widths(there)
+    if not widths or there.in_shape != here.in_shape:
+        return False
+    try:
+        return with_hidden(here, widths).layers == there.layers
+    except NetError:
+        return False
 
 
 def _config(there: TrainConfig, here: TrainConfig, epoch: int, step: int) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import CheckpointError
 from ..errors.arguments import listed
-from ..nets import Net
+from ..nets import Linear, Net, hidden_option, with_hidden
 from .codec import decode, unpack
 from .content import param_shapes
 from .file import read
@@ -61,7 +61,10 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     for name, shape in shapes.items():
         array = np.asarray(given[name])
         if array.shape != shape:
-            raise CheckpointError(f"{source!r} does not fit net {net.name!r}: {name} is {array.shape}, not {shape}")
+            raise CheckpointError(
+                f"{source!r} does not fit net {net.name!r}: {name} is {array.shape}, not {shape}"
+                f"{_other_widths(net, {each: np.shape(given[each]) for each in shapes})}"
+            )
         if not np.issubdtype(array.dtype, np.floating):
             raise CheckpointError(f"{source!r}: {name} holds {array.dtype} where floating-point numbers are wanted")
         with np.errstate(over="ignore"):
@@ -70,6 +73,15 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
             raise CheckpointError(f"{source!r}: {name} holds numbers that are not finite in {dtype}")
         parts.append(values)
     return np.concatenate(parts) if parts else np.zeros(0, dtype)
+
+
+def _other_widths(net: Net, found: Mapping[str, tuple[int, ...]]) -> str:
+    """Hint to set the widths of hidden layers, where that makes all shapes fit."""
+    widths = [found[f"{index}.weight"][:1] for index, layer in enumerate(net.layers) if isinstance(layer, Linear)][:-1]
+    if not widths or not all(width and width[0] for width in widths):
+        return ""
+    other = with_hidden(net, [width[0] for width in widths])
+    return f"; it fits the net with {hidden_option(other)}" if param_shapes(other) == dict(found) else ""
 
 
 def _renaming(

@@ -6,7 +6,7 @@ import math
 
 import click
 
-from ..nets import Flatten, Layer, Net, Shape, is_net_file
+from ..nets import Flatten, Layer, Net, Shape, is_net_file, with_hidden
 from ..show import dims
 from .shared.console import console
 from .shared.net_argument import net_argument
@@ -20,7 +20,7 @@ from .shared.types import NETS, ShapeOf
     type=ShapeOf(),
     help="Shape of one sample; that of the net's report if not given, or what its file states.",
 )
-def nets(net_name: str | None, shape: Shape | None) -> None:
+def nets(net_name: str | None, shape: Shape | None, hidden: tuple[int, ...] | None) -> None:
     """Show the networks, or one layer by layer.
 
     \b
@@ -28,15 +28,18 @@ def nets(net_name: str | None, shape: Shape | None) -> None:
       warpladder nets
       warpladder nets cnn
       warpladder nets --net mine.toml --shape 1x8x8
+      warpladder nets --hidden 512,256
     """
     if net_name is None:
         _overview()
-    elif is_net_file(net_name):
+        return
+    if is_net_file(net_name):
         from ..nets.file import load_net
 
-        _details(load_net(net_name, shape))
+        net = load_net(net_name, shape)
     else:
-        _details(NETS[net_name](*([] if shape is None else [shape])))
+        net = NETS[net_name](*([] if shape is None else [shape]))
+    _details(net if hidden is None else with_hidden(net, hidden))
 
 
 def short(count: int) -> str:

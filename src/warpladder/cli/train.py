@@ -102,6 +102,7 @@ def train(
       warpladder train cnn --data digits --from cnn.safetensors --lr 0.001
       warpladder train mlp --data mnist --optimizer adam --schedule cosine
       warpladder train mlp --data bank.csv --label answer
+      warpladder train --hidden 512,256 --data mnist
     """
     from ..ops.jit.compile_time import compiling
     from ..train.loop import train_run
@@ -127,7 +128,7 @@ def train(
         except Stopped as stop:
             if place is None or not place.exists():  # a launch without an end was stopped before the first checkpoint
                 raise
-            words = again(ctx, *DATA, "rung", "keep_epochs", *SHARED)
+            words = again(ctx, "hidden", *DATA, "rung", "keep_epochs", *SHARED)
             raise Stopped(
                 f"{stop}: {command('train', net_name, *words, '--resume', str(place))}", stop.exit_code
             ) from None

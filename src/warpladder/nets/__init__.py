@@ -7,6 +7,8 @@ from .ladder_nets import CLASSIFIERS as CLASSIFIERS
 from .ladder_nets import ZOO as ZOO
 from .ladder_nets import autoencoder as autoencoder
 from .ladder_nets import cnn as cnn
+from .ladder_nets import hidden_option as hidden_option
+from .ladder_nets import hidden_widths as hidden_widths
 from .ladder_nets import is_named as is_named
 from .ladder_nets import is_net_file as is_net_file
 from .ladder_nets import mlp as mlp

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ..errors import NetError
 from ..errors.arguments import called_by_name, shown
@@ -18,22 +19,30 @@ def softmax(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
 
 
 @called_by_name
-def mlp(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
-    """S2's perceptron with 256 hidden units; 203,530 parameters on 28x28 images."""
-    return Net(
-        "mlp", in_shape, (Flatten(), Linear(out_features=256), ReLU(), Linear(out_features=classes)), CrossEntropyLoss()
-    )
+def mlp(in_shape: Shape = (1, 28, 28), classes: int = 10, hidden: Sequence[int] = (256,)) -> Net:
+    """S2's perceptron with 256 hidden units; 203,530 parameters on 28x28 images.
+
+    hidden : widths of other hidden layers, each followed by ReLU; `mlp(hidden=(512, 256))` is called "mlp-512-256".
+    """
+    return _perceptron("mlp" if tuple(hidden) == (256,) else _widened("mlp", hidden), in_shape, hidden, classes)
 
 
 @called_by_name
 def mlp10(in_shape: Shape = (1, 28, 28), classes: int = 10) -> Net:
     """S3's perceptron with 10 hidden units; 7,960 parameters on 28x28 images."""
-    return Net(
-        "mlp10",
-        in_shape,
-        (Flatten(), Linear(out_features=10), ReLU(), Linear(out_features=classes)),
-        CrossEntropyLoss(),
-    )
+    return _perceptron("mlp10", in_shape, (10,), classes)
+
+
+def _perceptron(name: str, in_shape: Shape, hidden: Sequence[int], classes: int) -> Net:
+    """Net of Flatten, a Linear and a ReLU for each width, and a Linear for the classes."""
+    inner = [layer for width in hidden for layer in (Linear(out_features=width), ReLU())]
+    return Net(name, in_shape, (Flatten(), *inner, Linear(out_features=classes)), CrossEntropyLoss())
+
+
+def _widened(name: str, widths: Sequence[int]) -> str:
+    """Name of a net with other widths of hidden layers, "mlp-512-256"; of many widths the first, and how many more."""
+    more = [f"and-{len(widths) - 4}"] if len(widths) > 4 else []
+    return "-".join([name, *map(str, widths[:4]), *more])
 
 
 @called_by_name
@@ -70,13 +79,59 @@ def named(name: str, in_shape: Shape, classes: int = 10) -> Net:
     return CLASSIFIERS[name](in_shape, classes)
 
 
-def with_hidden(net: Net, width: int) -> Net:
-    """Copy of a net with another width of its hidden Linear layers, all but the last; `NetError` if it has none."""
-    hidden = [index for index, layer in enumerate(net.layers) if isinstance(layer, Linear)][:-1]
-    if not hidden:
-        raise NetError(f"net {net.name!r} has no hidden Linear layer whose width could be swept: take mlp or mlp10")
-    layers = (Linear(out_features=width) if index in hidden else layer for index, layer in enumerate(net.layers))
-    return Net(net.name, net.in_shape, tuple(layers), net.loss)
+def hidden_widths(net: Net) -> tuple[int, ...]:
+    """Widths of a net's hidden Linear layers, all but the last."""
+    return tuple(layer.out_features for layer in net.layers if isinstance(layer, Linear))[:-1]
+
+
+def hidden_option(net: Net) -> str:
+    """Option of the command line, and argument in Python, that give another net the widths of this one."""
+    widths = hidden_widths(net)
+    shown = str(widths[0]) if len(widths) == 1 else str(widths)
+    return f"--hidden {','.join(map(str, widths))}, in Python wl.nets.with_hidden(net, {shown})"
+
+
+@called_by_name
+def with_hidden(net: Net, widths: int | Sequence[int]) -> Net:
+    """Copy of a net with other widths of its hidden Linear layers, all but the last.
+
+    widths : one for all hidden layers, or one for each. A perceptron, of Linear and ReLU alone, may get another number
+    of layers: `with_hidden(nets.mlp(), (512, 256))`.
+    Raises NetError: the net has no hidden Linear layer, or another number of them.
+    """
+    sizes = (widths,) if isinstance(widths, int) else tuple(widths)
+    before = hidden_widths(net)
+    if not before or not sizes:
+        raise NetError(
+            f"net {net.name!r} has no hidden Linear layer whose width could be set: take mlp or mlp10, or --hidden "
+            "without a net"
+            if sizes
+            else "hidden wants a width for each hidden layer, as (512, 256): a net without hidden layers is softmax"
+        )
+    sizes = sizes * len(before) if len(sizes) == 1 else sizes
+    if len(sizes) == len(before):
+        rest = iter(sizes)
+        last = [index for index, layer in enumerate(net.layers) if isinstance(layer, Linear)][-1]
+        layers = [
+            replace(layer, out_features=next(rest)) if isinstance(layer, Linear) and index < last else layer
+            for index, layer in enumerate(net.layers)
+        ]
+    elif _is_perceptron(net):
+        inner = [layer for width in sizes for layer in (Linear(out_features=width), ReLU())]
+        flatten = [layer for layer in net.layers if isinstance(layer, Flatten)]
+        layers = [*flatten, *inner, net.layers[-1]]
+    else:
+        raise NetError(
+            f"net {net.name!r} has {len(before)} hidden Linear layers, and {len(sizes)} widths are given: give one for "
+            "all, or one for each"
+        )
+    return net if sizes == before else Net(_widened(net.name, sizes), net.in_shape, tuple(layers), net.loss)
+
+
+def _is_perceptron(net: Net) -> bool:
+    """True for a chain of Linear and ReLU in turns, which ends with Linear; Flatten may stand first."""
+    kinds = [type(layer) for layer in net.layers[isinstance(net.layers[0], Flatten) :]]
+    return kinds == [Linear, *[ReLU, Linear] * (len(kinds) // 2)]
 
 
 def is_net_file(name: str) -> bool:

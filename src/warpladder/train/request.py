@@ -34,7 +34,7 @@ class RunRequest:
     "full", optimizer and schedule are texts.
     rung : a rung, or the name of one; by default "auto", or the rung of the resumed checkpoint.
     rung_options : options of rungs by name, for a rung that has them and whose name does not set them.
-    hidden : width of the net's hidden Linear layers.
+    hidden : widths of the net's hidden Linear layers, as `nets.with_hidden` takes them.
     resume : checkpoint file of the run to continue. weights : weights to begin a new run with.
     """
 
@@ -44,6 +44,6 @@ class RunRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     rung: Rung | str | None = None
     rung_options: Mapping[str, Any] = field(default_factory=dict)
-    hidden: int | None = None
+    hidden: int | tuple[int, ...] | None = None
     resume: str | os.PathLike[str] | None = None
     weights: Weights | None = None

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from ...errors import WarpladderError
+from .types import Widths
 
 
 def as_file_name(name: str) -> str:
@@ -79,7 +80,8 @@ def again(ctx: click.Context, *names: str | None) -> list[str]:
     words: list[str] = []
     for parameter in (each for each in ctx.command.params if each.name in names):
         value = ctx.params.get(parameter.name or "")
-        shown = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        between = "," if isinstance(parameter.type, Widths) else "x"
+        shown = between.join(map(str, value)) if isinstance(value, tuple) else str(value)
         if isinstance(parameter, click.Argument):
             words += [shown] * (value is not None)  # also where --net gave it
         elif parameter.expose_value and ctx.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE:

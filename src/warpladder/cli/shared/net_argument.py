@@ -1,4 +1,4 @@
-"""The NET argument of commands, or --net FILE in its place; and the .py file of a trained net."""
+"""The NET argument of commands, --net FILE or --hidden in its place; and the .py file of a trained net."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from ...errors import NetError
 from ...files.python import run_file
 from ...nets import is_net_file
 from .options import Command, Decorator, together
-from .types import NetName
+from .types import NetName, Widths
 
 
 def net_argument(required: bool = True) -> Decorator:
-    """NET by name, or --net FILE. Both reach the command as `net_name`: a name, a file's path, or None."""
+    """NET by name, or --net FILE. Both reach the command as `net_name`: a name, a file's path, or None.
+
+    --hidden reaches it as `hidden`: widths of hidden layers, or None; without a net it is mlp that has them.
+    """
 
     def keep(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
         ctx.meta[_NET_FILE] = value
@@ -25,6 +28,8 @@ def net_argument(required: bool = True) -> Decorator:
         own = ctx.meta[_NET_FILE]
         if value is not None and own is not None:
             raise click.UsageError(f"there are two nets, {value} and --net {own}: leave one out", ctx)
+        if value is None and own is None and ctx.params.get("hidden"):
+            return "mlp"
         if required and value is None and own is None:
             raise click.MissingParameter(ctx=ctx, param=argument)
         return own if value is None else value
@@ -56,6 +61,12 @@ def net_argument(required: bool = True) -> Decorator:
             expose_value=False,
             callback=keep,
             help="A net of your own in place of NET: a .toml or .py file.",
+        ),
+        click.option(
+            "--hidden",
+            type=Widths(),
+            is_eager=True,
+            help="Widths of hidden layers, in place of NET or of those that NET has: 512,256.",
         ),
         checked,
     )

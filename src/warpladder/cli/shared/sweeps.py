@@ -93,7 +93,7 @@ def tasks_of(sweeps: dict[str, list[str]], net_name: str, options: dict[str, Any
     out = []
     for chosen in product(*([(key, value) for value in values] for key, values in sweeps.items())):
         own = options | {key: _value(key, value) for key, value in chosen if key != "hidden"}
-        hidden = next((_whole(key, value) for key, value in chosen if key == "hidden"), None)
+        hidden = next((_widths(key, value) for key, value in chosen if key == "hidden"), own.get("hidden"))
         request = run_request(net_name, own, hidden=hidden)
         subset = own.get("limit"), own.get("seed")
         task = resolve_task(replace(request, data=loaded.get(subset, request.data)))
@@ -125,10 +125,11 @@ def _value(key: str, text: str) -> Any:
         raise _usage(f"--sweep {key}: {error.message}") from None
 
 
-def _whole(key: str, text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise _usage(f"--sweep {key} wants whole numbers of at least 1, got {shown(text)}")
-    return int(text)
+def _widths(key: str, text: str) -> tuple[int, ...]:
+    """Widths of hidden layers; several have a + between them, as the values of a sweep have commas."""
+    if not all(part.isdecimal() and int(part) > 0 for part in text.split("+")):
+        raise _usage(f"--sweep {key} wants whole numbers of at least 1, as 256 or 512+256, got {shown(text)}")
+    return tuple(map(int, text.split("+")))
 
 
 def _usage(message: str) -> click.UsageError:

@@ -41,6 +41,22 @@ class ShapeOf(click.ParamType):
             self.fail(f"wants whole numbers with x between them, as 3x32x32, got {value!r}", param, ctx)
 
 
+class Widths(click.ParamType):
+    """Widths of hidden layers as 512,256."""
+
+    name = "N,N,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in value.split(",")]
+        if not all(part.isdecimal() and int(part) > 0 for part in parts):
+            self.fail(
+                f"wants whole numbers of at least 1 with commas between them, as 512,256, got {value!r}", param, ctx
+            )
+        return tuple(map(int, parts))
+
+
 class NetName(click.Choice[str]):
     """The name of a net that there is, or a file with one of the user's own."""
 
