@@ -246,6 +246,25 @@ def test_small_faults(run: Run, tmp_path: Path, what: str) -> None:
     assert all(line == line.rstrip() and len(line) <= 80 for line in out.splitlines())
 
 
+@emulated
+def test_races_are_found_next_to_an_access_out_of_bounds(run: Run, tmp_path: Path) -> None:
+    """A thread ends at such an access; what others lack from it, here at the barrier, is no second fault."""
+    (tmp_path / "k.cu").write_text(
+        "__global__ void k(float* x, float* sum, int n) {\n"
+        "    if (threadIdx.x == 0) x[n] = 1;\n"
+        "    __syncthreads();\n"
+        "    *sum += x[threadIdx.x];\n"
+        "}\n"
+    )
+    arguments = ("--arg", "x=n", "--arg", "sum=1", "--arg", "n=64")
+    code, out, _ = run("k.cu", "--grid", "1", "--block", "64", *arguments, "--mode", "check", "--json")
+    assert code == 1
+    assert [(each["kind"], each["array"]) for each in json.loads(out)["problems"]] == [
+        ("out of bounds", "x"),
+        ("race", "sum"),
+    ]
+
+
 def test_every_kind_of_report_has_a_hint() -> None:
     kinds = {
         "race",

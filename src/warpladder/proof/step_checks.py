@@ -64,7 +64,9 @@ def _check_logged(context: ProofContext, wanted: ReferenceStep, log: StepLog, wh
     ledger.holds("correct", log.correct[0] == wanted.correct, correct)
     if not context.bitwise and wanted.largest_loss > COUNTED:
         return
-    bound = loss_bound(context.net, wanted.size, context.cases.precision) + wanted.loss_uncertainty / abs(wanted.loss)
+    bound = loss_bound(context.net, wanted.size, context.cases.precision)
+    if wanted.loss_uncertainty:  # at extremes, where no loss is zero
+        bound += wanted.loss_uncertainty / abs(wanted.loss)
     ledger.near("loss", where, {"the batch": (log.loss, np.array([wanted.loss]))}, {"the batch": bound})
 
 

@@ -103,6 +103,7 @@ void Checker::touches_sums(Thread& me, const void* pointer, size_t size, bool wr
 }
 
 void Checker::unread(Thread& me, Region& region, uintptr_t address, uint32_t code) {
+    if (!run_->ended_threads.empty()) return;
     std::string why = region.symbol ? ", which was never filled" : ", and nothing was ever written there";
     Report report = report_of(me, region.symbol ? "unfilled" : "uninitialised",
         here(me) + " reads " + element(region, address) + " at {0}" + why, region.name);
@@ -159,7 +160,7 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
     }
     report.array = array;
     report.message = here(me) + " " + doing + where + ", at {0}";
-    worker_here->fail(std::move(report));
+    worker_here->end_thread(std::move(report));
 }
 
 void Checker::misaligned(const void* address, unsigned alignment, const std::string& type, Where where) {
@@ -171,14 +172,14 @@ void Checker::misaligned(const void* address, unsigned alignment, const std::str
         here(me) + " uses " + what + " as a " + type + " at {0}, whose address must be a multiple of "
         + std::to_string(alignment), region ? region->name : "");
     report.places = {where};
-    worker_here->fail(std::move(report));
+    worker_here->end_thread(std::move(report));
 }
 
 void Checker::out_of_bounds(const std::string& what, Where where) {
     Thread& me = self();
     Report report = report_of(me, "out of bounds", here(me) + " " + what + ", at {0}", "");
     report.places = {where};
-    worker_here->fail(std::move(report));
+    worker_here->end_thread(std::move(report));
 }
 
 }  // namespace emu

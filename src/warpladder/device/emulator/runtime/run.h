@@ -47,6 +47,7 @@ struct Run {
     std::vector<unsigned> order;  // of the units, unless it is forward
     std::atomic<unsigned> next{0}, idle{0}, active{0}, ended{0};  // ended: units
     std::atomic<bool> failed{false};
+    std::set<std::string> ended_threads;  // kinds and arrays of the faults that have ended threads (check)
 
     Run(const Launch& l, unsigned most, Reports& r)
         : launch(l),

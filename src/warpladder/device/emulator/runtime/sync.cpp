@@ -17,7 +17,7 @@ void Worker::barrier(Thread& me, const char* name, const char* file, int line, i
 
 // All live threads of a block have arrived: fails if they are at different barriers, or if a thread has left.
 __attribute__((noinline)) void Worker::complete_barrier(Block& block) {
-    if (block.live != block.count)
+    if (block.live != block.count && !block.hurt)
         fail(divergence(block, "some threads have left the kernel without reaching a barrier at which others wait"));
     if (block.mixed) fail(divergence(block, "threads of one block wait at different barriers"));
     progress();

@@ -47,6 +47,7 @@ struct Block : BlockView {
     unsigned arrived = 0, votes = 0, counted = 0;
     Thread* site = nullptr;                        // the first to come
     bool mixed = false;                            // some wait at one barrier and some at another
+    bool hurt = false;                             // a fault has ended some of its threads
     unsigned grid_arrived = 0;
     struct Cluster* group = nullptr;
     std::vector<Thread> threads;
@@ -86,7 +87,7 @@ struct Block : BlockView {
         begun = released = arrived = votes = grid_arrived = 0;
         woken.clear();
         patient.clear();
-        live = count, released = count, mixed = false, calm = true;
+        live = count, released = count, mixed = hurt = false, calm = true;
         if (copying) for (auto& mine : copies) mine.clear();
         copying = false;
         phases.clear();

@@ -188,8 +188,10 @@ void Worker::finish(Thread& me) {
         --unfinished;
         return;
     }
-    if (block.arrived && block.arrived == block.live)
-        fail(divergence(block, "some threads leave the kernel without reaching a barrier at which others wait"));
+    if (block.arrived && block.arrived == block.live) {
+        if (block.hurt) complete_barrier(block);
+        else fail(divergence(block, "some threads leave the kernel without reaching a barrier at which others wait"));
+    }
     if (warp.waiting) {  // they may wait for this lane alone
         unsigned first = me.linear & ~31u;
         for (unsigned left = warp.waiting; left; left &= left - 1) {
@@ -246,13 +248,41 @@ void Worker::no_stack() {
 }
 
 void Worker::fail(Report report) {
-    run->fail(report);
+    if (run->ended_threads.empty()) run->fail(report);
+    else run->failed = true, run->gate.fail();  // what the others lack from a thread that ended is no fault of theirs
     report = {};  // nothing on this stack is destroyed any more
     leave();
 }
 
 void Worker::warn(Report report) {
     run->reports.add(report, run->base);
+}
+
+void Worker::end_thread(Report report) {
+    if (combining) fail(std::move(report));  // for all lanes of a warp
+    if (run->ended_threads.insert(report.kind + report.array).second) warn(report);
+    report = {};  // nothing on this stack is destroyed any more
+    Thread& me = self();
+    stirred(me).hurt = true;
+    finish(me);
+    Thread* thread = next();
+    if (!thread) {
+        if (unfinished == 0) leave();
+        thread = stuck();
+    }
+    current = thread;
+    Stack *mine = here, *to = thread->stack;
+    void *context = thread->context, *nowhere;
+    if (!to) {
+        to = entered = stacks.take();
+        beginning = thread;
+        if (!to) no_stack();
+        context = begun(*to);
+    }
+    thread->state = State::ready;
+    stacks.give(mine);
+    switch_stacks(*mine, nowhere, *to, context);
+    __builtin_unreachable();
 }
 
 }  // namespace emu

@@ -39,6 +39,7 @@ struct Worker {
     void products(Thread& me, unsigned pending, const char* file, int line);
     void progress();
     [[noreturn]] void fail(Report report);  // the launch ends here
+    [[noreturn]] void end_thread(Report report);  // the thread ends here, and the others go on
     void warn(Report report);               // the launch goes on
 
     void begin_stack();  // entry of every stack

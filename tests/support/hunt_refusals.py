@@ -1,0 +1,224 @@
+"""Proofs of honest rungs on drawn nets, settings, data and seeds: none may be refused.
+
+    python tests/support/hunt_refusals.py --seconds 3600               # draws 0, 1, 2, ...
+    python tests/support/hunt_refusals.py --first 417 --count 1        # draw 417 again
+    python tests/support/hunt_refusals.py --rungs numpy,native --seconds 600
+
+A draw is a number: net, settings, data, rung and the proof's seed follow from it and from --rungs. A line is printed
+for each refusal, and at the end the count of proofs, of refusals and of nets that offer no step to judge by, for each
+rung. It exits with 1 if a rung was refused, or a proof crashed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import dataclass, replace
+
+if __name__ == "__main__":  # before NumPy is loaded
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+from warpladder import ladder, nets
+from warpladder.config import TrainConfig
+from warpladder.data.dataset import Dataset
+from warpladder.errors import RungError
+from warpladder.nets import (
+    Conv2d,
+    CrossEntropyLoss,
+    Flatten,
+    Layer,
+    Linear,
+    MaxPool2d,
+    MSELoss,
+    Net,
+    ReLU,
+    Shape,
+    Upsample2d,
+)
+from warpladder.optimizers import SGD, Adam, AdamW
+from warpladder.optimizers.schedules import Constant, Cosine, StepDecay
+from warpladder.proof import Verdict, verify
+from warpladder.rungs.base import Rung
+
+#: Rungs, and how often each is drawn: those that an emulated device makes slow are drawn less often.
+RUNGS = {
+    "loops": 3, "loops:precision=fp64": 1, "numpy": 4, "numpy:precision=fp64": 2, "numpy:sums=fp64": 2, "native": 4,
+    "torch": 3, "torch:precision=fp64": 1, "naive:device=emulated": 1, "tiled:device=emulated": 1,
+    "gemm:device=emulated": 1, "graph:device=emulated": 1, "persistent:device=emulated": 1,
+    "tensor:device=emulated": 1, "tensor:device=emulated:precision=tf32": 1, "tensor:device=emulated:precision=bf16": 1,
+    "tensor:device=emulated:precision=fp16": 1,
+}  # fmt: skip
+OPTIMIZERS = (
+    SGD(1e-2), SGD(1e-2), SGD(1e-3, momentum=0.9), SGD(1e-3, momentum=0.9, nesterov=True), Adam(1e-3), AdamW(1e-3),
+)  # fmt: skip
+SCHEDULES = (Constant(), Constant(), Constant(warmup=0.5), Cosine(warmup=1), StepDecay(every=0.5, gamma=0.5))
+BATCHES = (1, 2, 3, 5, 8, 16, 33, 64, 100, 256, 1000, None)
+LARGEST = 14  # pixels on a side
+FLOPS = 3e8  # FLOPs of a training step of one batch, at most
+EMULATED_FLOPS = 2e6  # of a rung on an emulated device
+REPORT = 50  # proofs after which a line states how many there were
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Rung, net, settings and data of a proof."""
+
+    number: int
+    rung: Rung
+    net: Net
+    config: TrainConfig
+    data: Dataset | None
+
+    def __str__(self) -> str:
+        net, config = self.net, self.config
+        layers = " ".join(map(str, net.layers))
+        data = "no data" if self.data is None else f"{len(self.data.train_x)} {self.data.train_x.dtype}"
+        kind = f"{net.in_shape} {layers} {type(net.loss).__name__}"
+        options = f"batch {config.batch_size or 'full'}, {config.optimizer}, {config.schedule}, clip {config.clip_value}"
+        return f"draw {self.number}: {self.rung.name}, {kind}, {options}, losses every {config.loss_every}, {data}"
+
+    def verdict(self) -> Verdict:
+        rung = self.rung
+        return verify(
+            rung.build, self.net, self.config, seed=self.number, dataset=self.data, bitwise=not rung.deviations,
+            precision=rung.precision, sums=rung.sums, transforms=rung.transforms,
+        )  # fmt: skip
+
+
+def drawn(number: int, rungs: dict[str, int]) -> Draw | None:
+    """Draw of this number; None if its rung cannot train its net here, or would take too long."""
+    rng = np.random.default_rng([number, 39])
+    names = [name for name, times in rungs.items() for _ in range(times)]
+    rung = ladder.find(names[rng.integers(len(names))])
+    net, config = drawn_net(rng), drawn_config(rng)
+    samples = int(np.exp(rng.uniform(0, np.log(3000))))
+    data = drawn_data(rng, net, samples) if rng.integers(3) else None
+    batch = config.batch(samples if data else 97)
+    most = min(EMULATED_FLOPS if "emulated" in rung.name else FLOPS, rung.proof_flops)
+    if net.train_flops * batch > most or rung.unsupported(net, config) is not None:
+        return None
+    return Draw(number, rung, net, config, data)
+
+
+def drawn_net(rng: np.random.Generator) -> Net:
+    """One of the ladder's nets on 8 x 8 pixels, or a chain of up to seven layers of every kind under either loss."""
+    if not rng.integers(4):
+        return getattr(nets, str(rng.choice(["softmax", "mlp", "mlp10", "cnn"])))((1, 8, 8))
+    side = rng.integers(1, 10, 2).tolist()
+    in_shape: Shape = (int(rng.integers(1, 5)), *side) if rng.integers(3) else (int(rng.integers(1, 40)),)
+    loss = (CrossEntropyLoss, MSELoss)[rng.integers(2)]()
+    layers: list[Layer] = []
+    shape = in_shape
+    for _ in range(rng.integers(0, 7)):
+        layer = drawn_layer(rng, shape)
+        layers.append(layer)
+        shape = layer.out_shape(shape)
+    if isinstance(loss, MSELoss) and len(shape) == 3 and shape[1:] == in_shape[1:] and rng.integers(2):
+        padding = int(rng.integers(2))
+        layers.append(Conv2d(out_channels=in_shape[0], kernel_size=2 * padding + 1, padding=padding))
+    else:
+        if len(shape) == 3:
+            layers.append(Flatten())
+        outputs = math.prod(in_shape) if isinstance(loss, MSELoss) else int(rng.integers(2, 12))
+        layers.append(Linear(out_features=outputs))
+    if isinstance(loss, MSELoss) and not rng.integers(3):
+        layers.append(ReLU())
+    return Net("drawn", in_shape, tuple(layers), loss)
+
+
+def drawn_layer(rng: np.random.Generator, shape: Shape) -> Layer:
+    """Layer that fits an input of this shape, and leaves at most LARGEST pixels on a side."""
+    if len(shape) == 1:
+        return (Linear(out_features=int(rng.integers(1, 70))), ReLU(), ReLU(), Flatten())[rng.integers(4)]
+    least, most = min(shape[1:]), max(shape[1:])
+    kind = rng.choice(["conv", "conv", "relu", "relu", "pool", "upsample", "flatten"])
+    if kind == "conv":
+        padding = int(rng.integers(0, 3 if most + 4 <= LARGEST else 1))
+        kernel = int(rng.integers(1, min(5, least + 2 * padding) + 1))
+        channels, stride = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+        return Conv2d(out_channels=channels, kernel_size=kernel, stride=stride, padding=padding)
+    if kind == "pool":
+        kernel = int(rng.integers(1, min(4, least) + 1))
+        return MaxPool2d(kernel, None if rng.integers(2) else int(rng.integers(1, 5)))
+    if kind == "upsample":
+        return Upsample2d(scale_factor=int(rng.integers(1, max(1, min(3, LARGEST // most)) + 1)))
+    return ReLU() if kind == "relu" else Flatten()
+
+
+def drawn_config(rng: np.random.Generator) -> TrainConfig:
+    """Settings: each optimizer and schedule, batches of one to all samples, with and without decay and clipping."""
+    optimizer = OPTIMIZERS[rng.integers(len(OPTIMIZERS))]
+    if not rng.integers(3):
+        optimizer = replace(optimizer, weight_decay=float(10 ** rng.uniform(-8, -1)))
+    return TrainConfig(
+        batch_size=BATCHES[rng.integers(len(BATCHES))], optimizer=optimizer, epochs=int(rng.integers(1, 30)),
+        schedule=SCHEDULES[rng.integers(len(SCHEDULES))], shuffle=bool(rng.integers(4)),
+        clip_value=None if rng.integers(4) else float(10 ** rng.uniform(-4, 1)),
+        loss_every=1 if rng.integers(5) else int(rng.integers(2, 5)),
+    )  # fmt: skip
+
+
+def drawn_data(rng: np.random.Generator, net: Net, samples: int) -> Dataset:
+    """Samples: dense bytes, sparse bytes, or normal floats."""
+    shape, kind = (samples, *net.in_shape), rng.integers(3)
+    if kind == 2:
+        x: np.ndarray = rng.normal(size=shape).astype(np.float32)
+    else:
+        x = np.maximum(rng.integers(-400 if kind else 0, 256, shape), 0).astype(np.uint8)
+    y = rng.integers(0, net.out_shape[0], samples).astype(np.int32) if isinstance(net.loss, CrossEntropyLoss) else None
+    return Dataset("drawn", x, y, x[:1], None if y is None else y[:1], 1.0 if kind == 2 else 1 / 255)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first", type=int, default=0, help="number of the first draw")
+    parser.add_argument("--count", type=int, default=10**9, help="draws, at most")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no other draw begins")
+    parser.add_argument("--rungs", default=",".join(RUNGS), help="with commas between them")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rungs = {name: RUNGS.get(name, 1) for name in given.rungs.split(",")}
+    began, made, refused, vain = time.perf_counter(), Counter[str](), Counter[str](), Counter[str]()
+    seconds, crashed = Counter[str](), 0
+    for number in range(given.first, given.first + given.count):
+        if time.perf_counter() - began > given.seconds:
+            break
+        draw = drawn(number, rungs)
+        if draw is None:
+            continue
+        try:
+            verdict = draw.verdict()
+        except RungError:  # the rung's own refusal of this net
+            continue
+        except Exception:
+            print(f"CRASHED {draw}\n{traceback.format_exc()}", flush=True)
+            crashed += 1
+            continue
+        name = draw.rung.name
+        made[name] += 1
+        seconds[name] += verdict.seconds
+        if not verdict.judged:
+            vain[name] += 1
+        elif not verdict.passed:
+            refused[name] += 1
+            print(f"REFUSED {draw}\n        {verdict.reason}", flush=True)
+        if made.total() % REPORT == 0:
+            print(f"{made.total()} proofs, {refused.total()} refused, up to draw {number}", flush=True)
+    for name, count in made.items():
+        about = f"{refused[name]} refused, {vain[name]} not judged, {seconds[name] / count:.1f} s each"
+        print(f"{name}: {count} proofs, {about}")
+    ends = f"{crashed} crashed; the next draw is {number + 1}"
+    print(f"{made.total()} proofs, {refused.total()} refused, {vain.total()} not judged, {ends}")
+    return 1 if refused or crashed or not made else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
