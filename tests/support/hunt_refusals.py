@@ -82,7 +82,9 @@ class Draw:
         layers = " ".join(map(str, net.layers))
         data = "no data" if self.data is None else f"{len(self.data.train_x)} {self.data.train_x.dtype}"
         kind = f"{net.in_shape} {layers} {type(net.loss).__name__}"
-        options = f"batch {config.batch_size or 'full'}, {config.optimizer}, {config.schedule}, clip {config.clip_value}"
+        options = (
+            f"batch {config.batch_size or 'full'}, {config.optimizer}, {config.schedule}, clip {config.clip_value}"
+        )
         return f"draw {self.number}: {self.rung.name}, {kind}, {options}, losses every {config.loss_every}, {data}"
 
     def verdict(self) -> Verdict:
