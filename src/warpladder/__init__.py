@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .config import TrainConfig
     from .data.dataset import Dataset
     from .device import gpu as gpu
-    from .errors import WarpladderError
+    from .errors import StopTraining, WarpladderError
     from .nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
     from .nets.file import load_net
     from .optimizers import SGD, Adam, AdamW
@@ -45,6 +45,7 @@ __all__ = [
     "ReLU",
     "Run",
     "StepDecay",
+    "StopTraining",
     "TrainConfig",
     "Upsample2d",
     "WarpladderError",
@@ -79,6 +80,7 @@ _HOMES = {
     "Run": "train",
     "SGD": "optimizers",
     "StepDecay": "optimizers.schedules",
+    "StopTraining": "errors",
     "TrainConfig": "config",
     "Upsample2d": "nets",
     "WarpladderError": "errors",

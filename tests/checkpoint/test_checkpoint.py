@@ -221,7 +221,7 @@ def test_no_truncated_or_extended_file_passes():
         ({"step": True}, "wrong type"),
         ({"step": 2}, "sums over 24 samples"),
         ({"epoch": 2}, "logs others"),
-        ({"finished": True}, "finished before its last epoch"),
+        ({"finished": True}, "finished before the end of an epoch"),
         ({"history": [{}]}, "history"),
         ({"test": {"loss": 1.0}}, "test score"),
         ({"test": {"loss": float("nan"), "accuracy": None}}, "test score"),

@@ -83,9 +83,14 @@ def hooked(
 def facts(checkpoint: Checkpoint) -> dict:
     """Everything about where a run stands that must repeat: all but seconds, and the settings that are free."""
     numbers = {name: array.tobytes() for name, array in checkpoint.params.items()}
+    aside = [
+        None if arrays is None else {name: array.tobytes() for name, array in arrays.items()}
+        for arrays in (checkpoint.best, checkpoint.last)
+    ]
     slots = {slot: {name: array.tobytes() for name, array in named.items()} for slot, named in checkpoint.slots.items()}
     return {
         "params": numbers,
+        "best and last": aside,
         "slots": slots,
         "place": (checkpoint.epoch, checkpoint.step, checkpoint.finished),
         "sums": asdict(replace(checkpoint.sums, seconds=0.0)),

@@ -8,13 +8,13 @@ from __future__ import annotations
 from ..files.atomic import clean_leftovers, replacing
 from ..nets.describe import net_from_json, net_to_json
 from .codec import decode, encode
-from .content import Checkpoint, DataMark, EpochLog, EpochSums, Score
+from .content import Checkpoint, DataMark, EpochLog, EpochSums, Score, best_epoch, is_over
 from .differ import differences
 from .file import check_free, check_writable, load, save
 from .weights import flat_weights, read_weights
 
 __all__ = [
-    "Checkpoint", "DataMark", "EpochLog", "EpochSums", "Score", "check_free", "check_writable", "clean_leftovers",
-    "decode", "differences", "encode", "flat_weights", "load", "net_from_json", "net_to_json", "read_weights",
-    "replacing", "save",
+    "Checkpoint", "DataMark", "EpochLog", "EpochSums", "Score", "best_epoch", "check_free", "check_writable",
+    "clean_leftovers", "decode", "differences", "encode", "flat_weights", "is_over", "load", "net_from_json",
+    "net_to_json", "read_weights", "replacing", "save",
 ]  # fmt: skip

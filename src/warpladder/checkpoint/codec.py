@@ -1,9 +1,9 @@
 """A checkpoint as the bytes of a safetensors file, and back.
 
 The tensors are the parameters under PyTorch's `state_dict` names, and the optimizer's slots under the name of the slot
-and the parameter: "momentum_buffer.0.weight". Everything else is one JSON document (document.py) in the metadata, under
-"warpladder": one key, because safetensors writes several in random order, and equal runs make equal files. Its "sha256"
-covers the rest of the document and the tensors' bytes.
+and the parameter: "momentum_buffer.0.weight"; with early stopping also "best.0.weight" or "last.0.weight". Everything
+else is one JSON document (document.py) in the metadata, under "warpladder": one key, because safetensors writes several
+in random order, and equal runs make equal files. Its "sha256" covers the rest of the document and the tensors' bytes.
 
 Tensors are float32 (format 2), or float64 if the run computes in fp64 (format 3).
 """
@@ -20,7 +20,7 @@ import numpy as np
 from ..errors import CheckpointError, ConfigError, NetError, PlanError
 from ..errors.arguments import shown
 from .content import Checkpoint
-from .document import FIELDS, OPTIONAL, from_document, refuse, to_document
+from .document import ASIDE, FIELDS, OPTIONAL, from_document, refuse, to_document
 from .foreign import what_it_is
 
 #: Formats by the type of the tensors.
@@ -37,6 +37,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
     tensors = dict(checkpoint.params) | {
         f"{slot}.{name}": array for slot, named in checkpoint.slots.items() for name, array in named.items()
     }
+    for kind in ASIDE:
+        tensors |= {f"{kind}.{name}": array for name, array in (getattr(checkpoint, kind) or {}).items()}
     tensors = {name: np.ascontiguousarray(array, checkpoint.element) for name, array in tensors.items()}
     document = {"format": FORMATS[checkpoint.element], **to_document(checkpoint)}
     document["sha256"] = _digest(document, tensors)

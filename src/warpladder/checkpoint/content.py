@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -104,6 +104,8 @@ class Checkpoint:
     params : arrays under PyTorch's `state_dict` names: float32, or float64 of a run in fp64.
     slots : arrays of the optimizer by slot (`Optimizer.slots`) and parameter; missing ones are zeros.
     updates : updates before the run's first: those of the PyTorch optimizer from which the slots come. 0 for a run.
+    best : with early stopping, before the end: parameters after the epoch with the lowest validation loss so far.
+    last : with early stopping, after the end: parameters after the last epoch; `params` are then the best ones.
     tuned : choices of the rung's tuner, with which the run continues; None if nothing is tuned.
     """
 
@@ -121,6 +123,18 @@ class Checkpoint:
     test: Score | None = None
     tuned: NetPlan | None = None
     updates: int = 0
+    best: Mapping[str, np.ndarray] | None = None
+    last: Mapping[str, np.ndarray] | None = None
+
+    @property
+    def best_epoch(self) -> int | None:
+        """Epoch with the lowest validation loss, from 1, in a run with early stopping; else None."""
+        return None if self.config.early_stopping is None else best_epoch(self.history)
+
+    @property
+    def is_over(self) -> bool:
+        """True if there is no epoch to train: all are done, or early stopping ends the run."""
+        return is_over(self.config, self.history)
 
     @property
     def element(self) -> str:
@@ -131,6 +145,19 @@ class Checkpoint:
     def made(self) -> int:
         """Number of updates so far."""
         return self.updates + (self.epoch * self.config.steps(self.data.samples) if self.epoch else 0) + self.step
+
+
+def best_epoch(history: Sequence[EpochLog]) -> int | None:
+    """Epoch with the lowest validation loss, from 1, the first of equals; None without a validation loss."""
+    losses = [(log.valid_loss, log.epoch) for log in history if log.valid_loss is not None]
+    return min(losses)[1] if losses else None
+
+
+def is_over(config: TrainConfig, history: Sequence[EpochLog]) -> bool:
+    """True if a run of this history has no epoch left to train."""
+    done, best = len(history), best_epoch(history)
+    has_waited = config.early_stopping is not None and best is not None and done - best >= config.early_stopping
+    return done >= config.epochs or has_waited
 
 
 def param_shapes(net: Net) -> dict[str, Shape]:

@@ -13,7 +13,7 @@ from ..nets import Net, hidden_option, hidden_widths, with_hidden
 from .content import Checkpoint, DataMark
 
 #: Settings that may change when a run continues: they set its length, not its steps.
-FREE = ("epochs", "log_every")
+FREE = ("epochs", "log_every", "early_stopping")
 
 
 def differences(checkpoint: Checkpoint, net: Net, config: TrainConfig, data: DataMark) -> list[str]:
@@ -61,6 +61,8 @@ def _config(there: TrainConfig, here: TrainConfig, epoch: int, step: int) -> lis
         for name in names
         if getattr(there, name) != getattr(here, name)
     ]
+    if (there.early_stopping is None) != (here.early_stopping is None):
+        out.append(f"early_stopping is {there.early_stopping} there and {here.early_stopping} here")
     if epoch + (step > 0) > here.epochs:
         out.append(f"it is in epoch {epoch + (step > 0)} there and epochs is {here.epochs} here")
     return out

@@ -21,6 +21,9 @@ from .plan import plan_from_json, plan_to_json
 FIELDS = {"net", "config", "data", "rung", "epoch", "step", "sums", "history", "finished", "test"}
 OPTIONAL = {"tuned", "updates"}
 
+#: Parameters that a run with early stopping holds next to its own, by the first word of their names.
+ASIDE = ("best", "last")
+
 #: Optional fields of a data set.
 _DATA_OPTIONAL = ("class_names", "mean", "std", "table")
 
@@ -57,7 +60,7 @@ def from_document(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> C
         step=document["step"], sums=_sums(document["sums"]), history=_history(document["history"]),
         finished=document["finished"], test=None if document["test"] is None else _score(document["test"]),
         tuned=plan_from_json(document["tuned"], "tuned") if "tuned" in document else None,
-        updates=document.get("updates", 0),
+        updates=document.get("updates", 0), **_aside(net, tensors),
     )  # fmt: skip
     _check_position(checkpoint)
     return checkpoint
@@ -77,7 +80,7 @@ def _slots(net: Net, config: TrainConfig, tensors: dict[str, np.ndarray]) -> dic
     """Slots of the optimizer, with checked names, shapes and numbers."""
     found: dict[str, dict[str, np.ndarray]] = {}
     for name, array in tensors.items():
-        if (slot := slot_of(name)) is not None:
+        if (slot := slot_of(name)) is not None and slot not in ASIDE:
             found.setdefault(slot, {})[name.partition(".")[2]] = array
     wanted = config.optimizer.slots
     if beyond := [slot for slot in found if slot not in wanted]:
@@ -86,6 +89,16 @@ def _slots(net: Net, config: TrainConfig, tensors: dict[str, np.ndarray]) -> dic
     for slot, named in out.items():
         if slot.endswith("_sq") and any((array < 0).any() for array in named.values()):
             refuse(f"holds {slot} below 0, where means of squares are wanted")
+    return out
+
+
+def _aside(net: Net, tensors: dict[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
+    """Parameters of the best and the last epoch, with checked names, shapes and numbers, as far as there are any."""
+    out = {}
+    for kind in ASIDE:
+        found = {name.partition(".")[2]: array for name, array in tensors.items() if slot_of(name) == kind}
+        if found:
+            out[kind] = _tensors(net, found, kind)
     return out
 
 
@@ -113,8 +126,9 @@ def _check_position(at: Checkpoint) -> None:
     steps = at.config.steps(at.data.samples) if at.epoch < at.config.epochs else 0
     if not 0 <= at.epoch <= at.config.epochs or not 0 <= at.step <= steps:
         refuse(f"is at step {at.step} after {at.epoch} of {at.config.epochs} epochs, no position in that run")
-    if at.finished and at.epoch < at.config.epochs:
-        refuse("calls itself finished before its last epoch")
+    if at.finished and at.step:
+        refuse("calls itself finished before the end of an epoch")
+    _check_aside(at)
     if [log.epoch for log in at.history] != list(range(1, at.epoch + 1)):
         refuse(f"has finished {at.epoch} epochs, but logs others")
     if at.sums.samples != min(at.step * at.config.batch(at.data.samples), at.data.samples):
@@ -126,6 +140,17 @@ def _check_position(at: Checkpoint) -> None:
                 f"logs {'no' if loss is None else 'a'} loss of epoch {epoch + 1}, "
                 f"where loss_every is {at.config.loss_every}"
             )
+
+
+def _check_aside(at: Checkpoint) -> None:
+    """Check that a run has the parameters of its best or last epoch where early stopping needs them, and only there."""
+    stops = at.config.early_stopping is not None and at.epoch > 0
+    wanted = {"best": stops and not at.finished, "last": stops and at.finished}
+    for kind, is_wanted in wanted.items():
+        if (getattr(at, kind) is not None) != is_wanted:
+            refuse(f"{'lacks' if is_wanted else 'holds'} the parameters of its {kind} epoch")
+    if stops and any(log.valid_loss is None for log in at.history):
+        refuse("stops early, but logs epochs without a validation loss")
 
 
 def _config(value: Any) -> TrainConfig:

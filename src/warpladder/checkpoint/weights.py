@@ -18,8 +18,9 @@ from .file import read
 #: NumPy's types by safetensors' names; bfloat16, which NumPy lacks, is the upper half of a float32.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
-#: Prefixes of the names of optimizers' slots; a prefix of a wrapped model is another one.
-OPTIMIZERS = ("momentum_buffer.", "exp_avg.", "exp_avg_sq.")
+#: Prefixes of names in a checkpoint that are no weights: optimizers' slots, parameters of the best or last epoch. A
+#: prefix of a wrapped model is another one.
+OTHERS = ("momentum_buffer.", "exp_avg.", "exp_avg_sq.", "best.", "last.")
 
 
 def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32") -> np.ndarray:
@@ -36,7 +37,7 @@ def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32")
     if document is not None:
         return flat_weights(net, decode(content, source).params, source, dtype)
     # a checkpoint that another program wrote again has lost its document, but still has its optimizer's slots
-    tensors = {name: tensor for name, tensor in found.items() if not name.startswith(OPTIMIZERS)}
+    tensors = {name: tensor for name, tensor in found.items() if not name.startswith(OTHERS)}
     return flat_weights(net, {name: _array(name, tensor, source) for name, tensor in tensors.items()}, source, dtype)
 
 

@@ -53,6 +53,12 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
     help="Keep weights and progress in this file, after every epoch; in runs/NET-D-TIME, every half minute "
     "and at the end, if not given.",
 )
+@click.option(
+    "--early-stopping",
+    metavar="N",
+    type=int,
+    help="End after N epochs in a row without a lower validation loss, and keep the best weights; needs --validation.",
+)
 @click.option("--checkpoint-every", metavar="N", type=int, help="Keep them every N steps too.")
 @click.option(
     "--keep-epochs",
@@ -103,6 +109,7 @@ def train(
       warpladder train mlp --data mnist --optimizer adam --schedule cosine
       warpladder train mlp --data bank.csv --label answer
       warpladder train --hidden 512,256 --data mnist
+      warpladder train cnn --data mnist --epochs 50 --validation 5000 --early-stopping 5
     """
     from ..ops.jit.compile_time import compiling
     from ..train.loop import train_run
@@ -154,6 +161,11 @@ def _show(run: Run, samples: int) -> None:
         show.print(_epochs(run))
         lines = curve("Loss by epoch", [log.train_loss for log in run.history], min(80, show.width))
         click.echo("".join(f"{line}\n" for line in lines), nl=bool(lines))
+    if run.best_epoch is not None:
+        epoch, epochs = len(run.history), run.config.epochs
+        waited = epoch - run.best_epoch
+        end = f"{waited} epoch{'s' * (waited != 1)} without a lower validation loss" if epoch < epochs else "the last"
+        click.echo(f"Ended after epoch {epoch} of {epochs}, {end}; the weights are those of epoch {run.best_epoch}")
     click.echo(f"Optimizer: {run.config.optimizer.described()}; learning rate: {run.config.schedule.described()}")
     if run.test_loss is not None:
         accuracy = "" if run.test_accuracy is None else f", accuracy {percent(run.test_accuracy)}"
@@ -188,7 +200,8 @@ def _epochs(run: Run) -> Table:
 
     history = run.history
     stride = -(-len(history) // ROWS)
-    shown = [log for log in history if log.epoch % stride == 0 or log in (history[0], history[-1])]
+    always = (1, run.best_epoch, len(history))
+    shown = [log for log in history if log.epoch % stride == 0 or log.epoch in always]
     with_valid = history[0].valid_loss is not None
     with_accuracy = isinstance(run.net.loss, CrossEntropyLoss)
     heads = ["epoch", "loss", *(["accuracy"] * with_accuracy)]

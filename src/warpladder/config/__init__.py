@@ -54,6 +54,9 @@ class TrainConfig(metaclass=ByName):
         Epochs between two whose loss and accuracy on the training batches are computed: of those numbered from 1 the
         multiples of this, whatever the number of epochs, wherever a run begins. In the others gradients are computed,
         and the weights are the same.
+    early_stopping : int or None
+        Epochs in a row without a lower validation loss after which `train` ends the run. Its weights are those of the
+        epoch with the lowest validation loss, also where all epochs are trained. The data need a validation part.
     learning_rate, momentum, nesterov, weight_decay, betas, eps : optional
         Settings of SGD, where no optimizer is given: `TrainConfig(learning_rate=0.1)` trains with `SGD(0.1)`.
     """
@@ -70,6 +73,7 @@ class TrainConfig(metaclass=ByName):
     drop_last: bool = False
     log_every: int | None = None
     loss_every: int = 1
+    early_stopping: int | None = None
 
     def __init__(
         self,
@@ -83,6 +87,7 @@ class TrainConfig(metaclass=ByName):
         drop_last: bool = False,
         log_every: int | None = None,
         loss_every: int = 1,
+        early_stopping: int | None = None,
         *,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -101,16 +106,17 @@ class TrainConfig(metaclass=ByName):
             )
         values = (
             epochs, batch_size, changed(optimizer, changes), schedule, clip_value, seed, shuffle, drop_last, log_every,
-            loss_every,
+            loss_every, early_stopping,
         )  # fmt: skip
         for field, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, field.name, value)
         self._check()
 
     def _check(self) -> None:
-        for name, least in (("epochs", 0), ("batch_size", 1), ("seed", 0), ("log_every", 1), ("loss_every", 1)):
+        least_of = {"epochs": 0, "batch_size": 1, "seed": 0, "log_every": 1, "loss_every": 1, "early_stopping": 1}
+        for name, least in least_of.items():
             value = getattr(self, name)
-            if value is None and name in ("batch_size", "log_every"):
+            if value is None and name in ("batch_size", "log_every", "early_stopping"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")
@@ -185,8 +191,12 @@ class TrainConfig(metaclass=ByName):
         return TrainConfig(**{name: getattr(self, name) for name in known} | changes)
 
     def as_dict(self) -> dict[str, Any]:
-        """The settings as plain values, for JSON; optimizer and schedule are dictionaries with their names."""
+        """The settings as plain values, for JSON; optimizer and schedule are dictionaries with their names. Without
+        early stopping there is no word of it.
+        """
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.early_stopping is None:
+            del plain["early_stopping"]
         return plain | {
             name: {"name": type(plain[name]).__name__} | asdict(plain[name]) for name in ("optimizer", "schedule")
         }

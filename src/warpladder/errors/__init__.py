@@ -70,6 +70,10 @@ class DivergedError(WarpladderError, ArithmeticError):
     """Training produced a loss that is not finite."""
 
 
+class StopTraining(Exception):
+    """Raised by an `each_epoch` of `train` to end the run after that epoch, as if it had been the last one."""
+
+
 class ResultsError(WarpladderError, ValueError):
     """A results file that is missing, damaged or of another version."""
 

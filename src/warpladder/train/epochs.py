@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..checkpoint import Checkpoint, EpochLog, EpochSums, Score
+from ..checkpoint import Checkpoint, EpochLog, EpochSums, Score, best_epoch, is_over
 from ..data.order import Order
-from ..errors import CheckpointError, DivergedError, Stopped, UnsavedError
+from ..errors import CheckpointError, DivergedError, Stopped, StopTraining, UnsavedError
 from ..nets import CrossEntropyLoss
 from ..nets.params import views
 from ..ops.jit.compile_time import compiling
@@ -22,6 +22,7 @@ from ..trainers.base import State, StepLog, Trainer
 from .diverged import Snapshot, explain_score, explain_state, explain_step
 from .interrupt import Interrupt
 from .resolve import ResolvedRun
+from .restore import flat
 from .run import Run
 from .saving import Saver, Saving
 from .scoring import part_score
@@ -48,7 +49,7 @@ class TrainingLoop:
 
     def __init__(
         self, run: ResolvedRun, trainer: Trainer, saving: Saving, interrupt: Interrupt, show: Show | None,
-        each_epoch: Callable[[EpochLog], None] | None,
+        each_epoch: Callable[[EpochLog], object] | None,
     ) -> None:  # fmt: skip
         self.trainer, self.data, self.start, self.config = trainer, run.data, run.start, run.config
         self.interrupt, self.show, self.each_epoch = interrupt, show, each_epoch
@@ -56,18 +57,22 @@ class TrainingLoop:
         self.steps = self.config.steps(len(run.data.train_x))
         start = run.start
         self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
+        self.best = None if start.best is None else flat(run.net, start.best)
+        self.is_stopped = False  # by each_epoch
+        self.together: tuple[State, list[Order]] | None = None  # epochs of the last call of several, and their start
+        self.scored: Checkpoint | None = None  # the run after its last epoch, while its best weights are scored
         self.reach = 1  # steps that fit into CALL_SECONDS; the first call finds out
 
     def to_the_end(self) -> Run:
         """Train all epochs, and score the test samples."""
-        while self.epoch < self.config.epochs:
+        while not self.is_stopped and not is_over(self.config, self.history):
             together = self._together()
             if together > 1:
                 self._train_epochs(together)
             else:
                 self._train_steps()
                 self._close_epoch()
-        end = replace(self._checkpoint(), finished=True, test=self._score("test"))
+        end = self._end()
         try:
             self.saver.save_end(end)
         except CheckpointError as error:
@@ -75,6 +80,15 @@ class TrainingLoop:
         if self.interrupt.signum is not None:
             raise self._stopped()
         return Run(end)
+
+    def _end(self) -> Checkpoint:
+        """Finished run: with early stopping its best weights, and their test score."""
+        end = self._checkpoint()
+        if self.best is not None:
+            self.scored = end
+            end = replace(end, params=views(end.net, self.best), best=None, last=end.params)
+            self.trainer.set_state(self.trainer.state().but(params=self.best))
+        return replace(end, finished=True, test=self._score("test"))
 
     def _train_steps(self) -> None:
         """Train the epoch's remaining steps."""
@@ -115,6 +129,7 @@ class TrainingLoop:
                 self.trainer.run_epochs(orders[:bad])
                 self._look(logs[bad], 0, Snapshot(orders[bad], 0, self.trainer.state()))
         self.reach = max(1, int(CALL_SECONDS * count * self.steps / max(seconds, 1e-9)))
+        self.together = before, orders
         for log in logs:
             sums = summed(EpochSums(), log, seconds / count)
             self._note_epoch(sums, None)
@@ -164,24 +179,43 @@ class TrainingLoop:
         return self.epoch, self.step
 
     def _close_epoch(self) -> None:
-        self._state()
+        state = self._state()
         self._note_epoch(self.sums, self._score("valid"))
+        if self.config.early_stopping is not None and best_epoch(self.history) == self.epoch:
+            self.best = state.params
         self._end_epochs(1)
 
     def _end_epochs(self, count: int) -> None:
-        """Write a due checkpoint, then call `each_epoch` for the last epochs. An error of it loses nothing: the
-        checkpoint is written, and the error has the run so far.
+        """Write a due checkpoint, then call `each_epoch` for the last epochs: True or `StopTraining` ends the run.
+        An error of it loses nothing: the checkpoint is written, and the error has the run so far.
         """
         self.saver.save_epoch(self._place)
         for log in self.history[-count:] if self.each_epoch is not None else ():
             try:
-                self.each_epoch(log)  # type: ignore[misc]
+                stops = self.each_epoch(log)  # type: ignore[misc]
+            except StopTraining:
+                stops = True
             except BaseException as error:
                 self.saver.save(self._place)
                 error.run = Run(self._checkpoint())  # type: ignore[attr-defined]
                 error.add_note(f"each_epoch raised this after epoch {log.epoch}: {self._stored()}")
                 raise
+            if isinstance(stops, (bool, np.bool_)) and stops:
+                self._stop_after(log.epoch)
+                break
         self._heed()
+
+    def _stop_after(self, epoch: int) -> None:
+        """End the run after an epoch; where later ones were trained in the same call, go back to it."""
+        self.is_stopped = True
+        if epoch < self.epoch:
+            assert self.together is not None
+            before, orders = self.together
+            self.trainer.set_state(before)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.trainer.run_epochs(orders[: len(orders) - (self.epoch - epoch)])
+            del self.history[epoch:]
+            self.epoch = epoch
 
     def _note_epoch(self, sums: EpochSums, valid: Score | None) -> None:
         """Put an epoch into the history, and go on to the next."""
@@ -209,11 +243,14 @@ class TrainingLoop:
         return state
 
     def _checkpoint(self) -> Checkpoint:
+        if self.scored is not None:
+            return self.scored
         net, state = self.trainer.net, self._state()
         return replace(
             self.start, params=views(net, state.params),
             slots={name: views(net, state.slot(name)) for name in self.config.optimizer.slots}, epoch=self.epoch,
             step=self.step, sums=self.sums, history=tuple(self.history), tuned=self.trainer.tuned,
+            best=None if self.best is None else views(net, self.best),
         )  # fmt: skip
 
     def _heed(self) -> None:

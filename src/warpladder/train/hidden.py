@@ -50,7 +50,7 @@ def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
     params = {name: checkpoint.params[name] for name in param_shapes(part)}
     return replace(
         checkpoint, net=part, params=params, slots={}, epoch=0, step=0, updates=0, history=(), finished=True, test=None,
-        tuned=None,
+        tuned=None, best=None, last=None,
     )  # fmt: skip
 
 

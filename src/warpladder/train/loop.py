@@ -45,7 +45,7 @@ def train(
     resume: str | os.PathLike[str] | None = None,
     weights: Weights | Model | None = None,
     progress: Progress | bool | None = None,
-    each_epoch: Callable[[EpochLog], None] | None = None,
+    each_epoch: Callable[[EpochLog], object] | None = None,
 ) -> Run:
     """Train a net. Runs repeat bit for bit on the same rung and machine, also if they are stopped and resumed.
 
@@ -70,8 +70,9 @@ def train(
     weights : path, mapping of arrays or Model, optional
         Begin with these weights: of a checkpoint, of a safetensors file of a PyTorch `state_dict`, or arrays by name.
     progress, each_epoch : optional
-        True, or a `rich.progress.Progress`, shows a bar; `each_epoch` is called with each epoch's figures. An error of
-        it ends the run after its checkpoint was written, and has the run so far as `error.run`.
+        True, or a `rich.progress.Progress`, shows a bar; `each_epoch` is called with each epoch's figures. If it
+        returns True or raises `StopTraining`, the run ends with that epoch. Another error of it ends the run after its
+        checkpoint was written, and has the run so far as `error.run`.
 
     Returns
     -------
@@ -99,7 +100,7 @@ def train_run(
     run: ResolvedRun,
     saving: Saving,
     progress: Progress | bool | None = None,
-    each_epoch: Callable[[EpochLog], None] | None = None,
+    each_epoch: Callable[[EpochLog], object] | None = None,
 ) -> Run:
     """Train a resolved run, whose checkpoints `saving.check` has found possible; arguments and errors as in `train`."""
     start, config = run.start, run.config

@@ -43,6 +43,11 @@ def to_torch(checkpoint: Checkpoint) -> dict[str, Any]:
             f"torch.optim.{kind.__name__} clips no gradients, this run clips them to {config.clip_value:g}: "
             "call clip_grad_value_ before step"
         )
+    if checkpoint.last is not None and checkpoint.best_epoch != checkpoint.epoch:
+        raise ConfigError(
+            f"the weights are those of epoch {checkpoint.best_epoch}, and the optimizer's state is that of epoch "
+            f"{checkpoint.epoch}: begin with a new optimizer"
+        )
     group = {theirs: getattr(config.optimizer, ours) for theirs, ours in _SETTINGS[kind].items()}
     state: dict[int, dict[str, np.ndarray]] = {}
     for slot, named in checkpoint.slots.items():

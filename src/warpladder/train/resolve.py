@@ -92,7 +92,10 @@ def resolve(request: RunRequest) -> ResolvedRun:
 
 def resolve_task(request: RunRequest) -> ResolvedTask:
     """Net, data and settings, looked up and checked, for several rungs; errors as in `resolve`, but for checkpoints."""
-    return _checked(*_task_of(request, None))
+    net, stored, config = _task_of(request, None)
+    if config.early_stopping is not None:
+        raise ConfigError("early_stopping ends a training early: a climb times whole epochs, leave it out")
+    return _checked(net, stored, config)
 
 
 def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Dataset, TrainConfig]:
@@ -167,6 +170,12 @@ def _checked(net: Net, stored: Dataset, config: TrainConfig) -> ResolvedTask:
     """The task, if the data set fits the net and the settings can be followed on this machine."""
     check_fit(net, stored.but(standard=None))
     samples = len(stored.train_x)
+    if config.early_stopping is not None and (stored.valid_x is None or not len(stored.valid_x)):
+        part = max(1, samples // 10)
+        raise ConfigError(
+            f"early_stopping needs a validation part, and {stored.name} has none: split {part} samples off, as "
+            f"--validation {part}, in Python validation={part} where the data are loaded"
+        )
     if config.drop_last and config.batch_size is not None and config.batch_size > samples:
         raise ConfigError(
             f"drop_last leaves out every sample: batch_size is {config.batch_size} and the training set has "

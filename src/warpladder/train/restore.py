@@ -11,6 +11,7 @@ from ..checkpoint import Checkpoint
 from ..errors import CheckpointError, RungError
 from ..ladder import find
 from ..machine.precision import named
+from ..nets import Net
 from ..nets.params import param_slices
 from ..rungs.base import Rung
 from ..rungs.options import too_few_cores
@@ -52,14 +53,17 @@ def converted(checkpoint: Checkpoint, element: str) -> Checkpoint:
         return out
 
     slots = {name: each(arrays) for name, arrays in checkpoint.slots.items()}
-    return replace(checkpoint, params=each(checkpoint.params), slots=slots)
+    best, last = (None if arrays is None else each(arrays) for arrays in (checkpoint.best, checkpoint.last))
+    return replace(checkpoint, params=each(checkpoint.params), slots=slots, best=best, last=last)
 
 
 def to_state(checkpoint: Checkpoint) -> State:
     """The flat buffers of a checkpoint, from which a trainer is built."""
+    net = checkpoint.net
+    slots = {name: flat(net, arrays) for name, arrays in checkpoint.slots.items()}
+    return State(flat(net, checkpoint.params), slots, checkpoint.made)
 
-    def flat(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.concatenate([arrays[each.name].ravel() for each in param_slices(checkpoint.net)])
 
-    slots = {name: flat(arrays) for name, arrays in checkpoint.slots.items()}
-    return State(flat(checkpoint.params), slots, checkpoint.made)
+def flat(net: Net, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """One buffer (param_count,) of a net's parameters by name."""
+    return np.concatenate([arrays[each.name].ravel() for each in param_slices(net)])

@@ -37,6 +37,7 @@ class Run(Model):
         test = "" if self.test_loss is None else f"; test loss {self.test_loss:.4g}"
         test += "" if self.test_accuracy is None else f", accuracy {self.test_accuracy:.2%}"
         epochs = f"{self.checkpoint.epoch} of {self.config.epochs} epoch{'s' * (self.config.epochs != 1)}"
+        epochs += "" if self.best_epoch is None else f", the best of them epoch {self.best_epoch}"
         title = f"Run: net {self.net.name!r} on {mark.name!r} by the {self.rung} rung, {epochs}{test}"
         columns = {"epoch": "epoch", "loss": "train_loss", "accuracy": "train_accuracy", "valid. loss": "valid_loss"}
         columns |= {"valid. accuracy": "valid_accuracy", "seconds": "seconds"}
@@ -59,6 +60,11 @@ class Run(Model):
     def history(self) -> list[EpochLog]:
         """Losses, accuracies and seconds of each epoch."""
         return list(self.checkpoint.history)
+
+    @property
+    def best_epoch(self) -> int | None:
+        """With early stopping: epoch with the lowest validation loss, from 1, whose weights a finished run has."""
+        return self.checkpoint.best_epoch
 
     @property
     def test_loss(self) -> float | None:

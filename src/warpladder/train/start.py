@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..checkpoint import Checkpoint, DataMark, differences, flat_weights, read_weights
+from ..checkpoint import Checkpoint, DataMark, differences, flat_weights, is_over, read_weights
 from ..checkpoint.content import param_shapes
 from ..config import TrainConfig
 from ..data.convert import to_numpy
@@ -51,7 +51,9 @@ def resumed_start(
             "weights=FILE"
         )
     before = converted(before, element)
-    finished = before.finished and before.epoch == config.epochs
+    finished = before.finished and is_over(config, before.history)
+    if not finished and before.last is not None:  # it goes on from its last epoch, not from its best
+        before = replace(before, params=before.last, best=before.params, last=None)
     return replace(
         before, net=net, config=config, data=data, rung=rung.name, finished=finished,
         test=before.test if finished else None, tuned=before.tuned if rung.name == before.rung else None,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ...rungs.base import Rung
     from ...train.resolve import ResolvedTask
 
-#: Besides settings: the number of samples, and the width of a net's hidden layers.
-OTHERS = ("limit", "hidden")
+#: What a task can be swept by: settings, the number of samples, and the widths of a net's hidden layers.
+TASKS = (*(name for name in SETTINGS if name != "early_stopping"), "limit", "hidden")
 
 _YES = {"yes": True, "no": False}
 
@@ -57,14 +57,14 @@ def swept(rungs: list[Rung], sweeps: tuple[str, ...]) -> tuple[list[Rung], dict[
             rungs = [
                 variant for rung in rungs for variant in (_variants(rung, key, values) if rung.has(key) else [rung])
             ]
-        elif key in (*SETTINGS, *OTHERS):
+        elif key in TASKS:
             tasks[key] = values
         else:
             known = ", ".join(dict.fromkeys(option for rung in rungs for option in rung.options.names()))
             raise RungError(
                 f"none of these rungs has an option {key!r} to be swept; they have {known or 'none'}; what is "
                 "trained can be swept by "
-                f"{', '.join((*SETTINGS, *OTHERS))}"
+                f"{', '.join(TASKS)}"
             )
     return rungs, tasks
 
