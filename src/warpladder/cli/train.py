@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from .shared.options import (
     rung_options,
     split_options,
 )
+from .shared.repeats import seeded, train_seeds
 from .shared.request import DATA, SHARED, report_defaults, run_request
 
 if TYPE_CHECKING:
@@ -83,6 +84,13 @@ ROWS = 25  # of a table of epochs; where there are more, some are left out
     type=click.Path(path_type=Path),
     help="Write each epoch's figures as event files for TensorBoard into this folder.",
 )
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=int,
+    help="Train N times, with the seeds from --seed on, and show mean and spread; each run has a file of its own, "
+    "NAME-seed-0.safetensors, ...",
+)
 @progress_option
 @click.pass_context
 def train(
@@ -94,7 +102,7 @@ def train(
     log_dir: Path | None,
     progress: bool | None,
     **options: Any,
-) -> None:
+) -> int:
     """Train NET, and score it on the test samples.
 
     Settings that are not given are those of the net's report. Ctrl-C leaves a checkpoint, from which --resume goes on,
@@ -110,26 +118,55 @@ def train(
       warpladder train mlp --data bank.csv --label answer
       warpladder train --hidden 512,256 --data mnist
       warpladder train cnn --data mnist --epochs 50 --validation 5000 --early-stopping 5
+      warpladder train mlp --data mnist --repeat 5
     """
-    from ..ops.jit.compile_time import compiling
-    from ..train.loop import train_run
     from ..train.resolve import resolve
-    from ..train.saving import Saving
 
-    request = run_request(net_name, options, rung=rung, resume=resume, weights=weights)
+    request, count = run_request(net_name, options, rung=rung, resume=resume, weights=weights), options["repeat"]
+    if count is not None and (count < 2 or resume is not None):
+        why = (
+            "repeats new runs: leave out --resume" if count > 1 else f"wants a whole number of at least 2, got {count}"
+        )
+        raise click.UsageError(f"--repeat {why}", ctx)
     run = resolve(request)
     if resume is None:
         report_defaults(net_name, run.config, options)
     for sentence in run.advice:
         warnings.warn(sentence, stacklevel=1)
-    keep_epochs = options["keep_epochs"]
+    if run.reason.startswith("auto"):
+        click.echo(f"Rung: {run.rung.name}, by {run.reason}")
+    if count is not None:
+        _check_places(options, range(run.config.seed, run.config.seed + count))
+        return train_seeds(request, run, count, partial(_once, ctx, log_dir, progress))
+    trained, place = _once(ctx, log_dir, progress, run)
+    _show(trained, len(run.data.test_x))
+    _show_files(trained, place, options["keep_epochs"])
+    return 0
+
+
+def _check_places(options: dict[str, Any], seeds: Iterable[int]) -> None:
+    """Check the file of every seed before the first is trained."""
+    from ..train.saving import Saving
+
+    if options["checkpoint"] is not None:
+        for seed in seeds:
+            Saving(seeded(options["checkpoint"], seed), overwrite=options["overwrite"]).check()
+
+
+def _once(ctx: click.Context, log_dir: Path | None, progress: bool | None, run: ResolvedRun) -> tuple[Run, Path | None]:
+    """Train a run; the run, and the file of its weights."""
+    from ..ops.jit.compile_time import compiling
+    from ..train.loop import train_run
+    from ..train.saving import Saving
+
+    options = ctx.params
+    resume, keep_epochs, is_one = options["resume"], options["keep_epochs"], options["repeat"] is None
     seconds = None if options["checkpoint"] or keep_epochs else SECONDS
     say = None if progress is False else partial(click.echo, err=True)
-    with event_log(log_dir) as each_epoch, _place(ctx, run) as place, compiling.announced(say):
+    logs = log_dir if log_dir is None or is_one else log_dir / f"seed-{run.config.seed}"
+    with event_log(logs) as each_epoch, _place(ctx, run) as place, compiling.announced(say):
         saving = Saving(place, options["checkpoint_every"], seconds, keep_epochs, options["overwrite"], resume)
         saving.check()
-        if run.reason.startswith("auto"):
-            click.echo(f"Rung: {run.rung.name}, by {run.reason}")
         try:
             trained = train_run(run, saving, sys.stderr.isatty() if progress is None else progress, each_epoch)
         except Stopped as stop:
@@ -137,13 +174,12 @@ def train(
                 raise
             words = again(ctx, "hidden", *DATA, "rung", "keep_epochs", *SHARED)
             raise Stopped(
-                f"{stop}: {command('train', net_name, *words, '--resume', str(place))}", stop.exit_code
+                f"{stop}: {command('train', options['net_name'], *words, '--resume', str(place))}", stop.exit_code
             ) from None
         except UnsavedError as error:
             _show(error.run, len(run.data.test_x))
             raise
-    _show(trained, len(run.data.test_x))
-    _show_files(trained, place, keep_epochs)
+    return trained, place
 
 
 def _show_files(run: Run, place: Path | None, keep_epochs: bool) -> None:
@@ -176,6 +212,7 @@ def _show(run: Run, samples: int) -> None:
 def _place(ctx: click.Context, run: ResolvedRun) -> Iterator[Path | None]:
     """File of the run's checkpoint: the named one, the resumed one, or a new one below runs/."""
     named = ctx.params["checkpoint"]
+    own = partial(seeded, seed=run.config.seed) if ctx.params["repeat"] else Path
     if ctx.params["no_checkpoint"]:
         if named or ctx.params["checkpoint_every"] or ctx.params["keep_epochs"]:
             raise click.UsageError(
@@ -184,12 +221,13 @@ def _place(ctx: click.Context, run: ResolvedRun) -> Iterator[Path | None]:
             )
         yield None
     elif named or ctx.params["resume"]:
-        yield named or ctx.params["resume"]
+        yield own(named or ctx.params["resume"])
     else:
         with fresh_folder(
-            f"{run.net.name}-{run.data.name}", "name a file with --checkpoint, or keep nothing with --no-checkpoint"
+            own(Path(f"{run.net.name}-{run.data.name}")).name,
+            "name a file with --checkpoint, or keep nothing with --no-checkpoint",
         ) as folder:
-            yield folder / f"{as_file_name(run.net.name)}.safetensors"
+            yield own(folder / f"{as_file_name(run.net.name)}.safetensors")
 
 
 def _epochs(run: Run) -> Table:
