@@ -19,6 +19,7 @@ import hurry
 import processors
 import pytest
 from hypothesis import settings
+from turns import function_of, in_turn, runs_by_day
 
 settings.register_profile(
     "night", max_examples=500
@@ -61,11 +62,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="of the tests that are selected, every N-th from number K on, counted from 0",
     )
     parser.addoption(
+        "--turn",
+        type=part,
+        metavar="K/N",
+        help="of a test's slow parameters every N-th from number K on, if scripts/test runs others of its parameters",
+    )
+    parser.addoption(
         "--write-seconds",
         action="store_true",
         help=f"write what each file took to {SECONDS.name}, which orders later runs",
     )
 
+
+#: Test functions of which scripts/test runs at least one set of parameters.
+_daily: set[str] = set()
 
 #: By test function: names of its mark `by_day` that none of its parameters' ids holds.
 _unknown: dict[str, set[str]] = {}
@@ -79,10 +89,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         _unknown.setdefault(item.nodeid.partition("[")[0], set(by_day.args)).difference_update(found)
         if not found:
             item.add_marker(pytest.mark.slow)
+    if runs_by_day(item):
+        _daily.add(function_of(item))
 
 
 @pytest.hookimpl(trylast=True)  # of what -m and -k have left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("turn") is not None:
+        kept = set(in_turn(items, _daily, *config.getoption("turn")))
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
     if config.getoption("part") is not None and items:
         k, n = config.getoption("part")
         n = min(n, len(items))  # there is always one

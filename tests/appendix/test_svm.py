@@ -359,6 +359,7 @@ def test_too_little_memory_is_told_before_any_is_taken(method):
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's largest size")
+@pytest.mark.slow
 def test_it_takes_no_more_than_was_foretold():
     body = """
 import numpy as np
@@ -389,6 +390,7 @@ def parts_of(train, test=None):
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e39])
+@pytest.mark.by_day("nan", "-inf")
 def test_features_that_are_not_finite(odd):
     x, y = noisy(30, 4, 2)
     wild = x.astype(float)
@@ -638,6 +640,7 @@ def test_ctrl_c_in_a_program_of_ones_own_while_pairs_are_fitted():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are closed otherwise there")
 @pytest.mark.parametrize("home", ["read-only", pytest.param("missing", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_pictures_without_a_home(home):
     place = Path("home").resolve()
     if home == "read-only":

@@ -177,6 +177,7 @@ def test_without_an_edit_the_same_device_finds_nothing(name: str) -> None:
     prove_everywhere(Edited(LEVELS[name].path), LEVELS[name])  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_sums_that_stay_in_the_tensor_cores_lose_more_the_longer_they_are() -> None:
     _, edits, _ = LIARS["split: sums in the tensor cores alone"]
     device: Any = Edited(LEVELS["split"].path, *edits)

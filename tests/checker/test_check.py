@@ -306,6 +306,7 @@ def test_sums_that_differ_by_rounding_are_a_remark(run: Run, tmp_path: Path) -> 
 
 
 @emulated
+@pytest.mark.slow
 def test_what_kernels_print_is_shown_once(run: Run, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text('__global__ void k() { printf("thread %d\\n", int(threadIdx.x)); }\n')
     for mode in ("all", "fast"):

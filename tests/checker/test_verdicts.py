@@ -188,6 +188,7 @@ def test_sources_without_such_variables_are_not_compiled_for_them() -> None:
 
 
 @emulated
+@pytest.mark.slow
 def test_structs_and_vectors_by_value(run: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", np.arange(14, dtype=np.float32))
     np.save(tmp_path / "out.npy", 0.5 * np.arange(2, 12, dtype=np.float32) + 3)

@@ -92,6 +92,7 @@ def test_a_full_disk_costs_the_files_and_not_the_table(at, run, monkeypatch):
     assert lines[1] == "warpladder: found/results.json: No space left on device"
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_costs_the_table_and_not_the_files(tmp_path):
     """`warpladder climb ... | head -1`."""
     program = f'"{sys.executable}" -c "import sys; from warpladder.cli import main; sys.exit(main())"'

@@ -91,6 +91,7 @@ def test_a_change_in_what_a_function_imports_is_seen(compiled: Path) -> None:
         assert run(compiled) == said
 
 
+@pytest.mark.slow
 def test_an_edit_of_comments_docstrings_and_lines_compiles_nothing(compiled: Path) -> None:
     outer = compiled / "ops" / "probe_outer.py"
     outer.write_text(
@@ -145,6 +146,7 @@ def test_what_the_compiler_sees_decides() -> None:
     assert sources.meaning(b'def f(x):\n    y = "a"\n') != sources.meaning(b'def f(x):\n    y = "b"\n')
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_a_warning_and_not_the_run(copy: Path) -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)); import signal; "
@@ -240,7 +242,7 @@ def test_code_that_is_not_ours_keeps_its_own_cache() -> None:
 
 
 @pytest.mark.parametrize("kind", ["nbi", pytest.param("nbc", marks=pytest.mark.slow)])
-@pytest.mark.by_day("nbi")
+@pytest.mark.slow
 def test_a_damaged_file_is_compiled_anew(compiled: Path, kind: str) -> None:
     files = list(compiled.parent.parent.rglob(f"*.{kind}"))
     assert len(files) >= 2

@@ -120,6 +120,7 @@ def test_convolutions(
 )
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (13, 3), (4, 10), (256, 10), (20, 16), (133, 17), (64, 72)])
 @pytest.mark.parametrize("after", [(), pytest.param((R,), marks=pytest.mark.slow)], ids=["", "ReLU"])
+@pytest.mark.by_day("--1-1-", "--13-3-67", "--4-10-700", "--256-10-1-1", "--20-16-67", "--133-17-67", "--64-72-700")
 def test_linear(device: Device, inputs: int, outputs: int, capacity: int, n: int, after: tuple[Layer, ...]) -> None:
     check(device, GemmLinear, (Linear(out_features=outputs), *after), (inputs,), capacity, n, True, 256)
 
@@ -136,7 +137,7 @@ def using(planner: Planner[TilePlan], n: int, tile: Tile, parts: int) -> None:
 @emulated
 @pytest.mark.parametrize(
     "tile",
-    [pytest.param(tile, marks=[pytest.mark.slow] if number % 3 else []) for number, tile in enumerate(CANDIDATES)],
+    [pytest.param(tile, marks=[pytest.mark.slow] if number % 5 else []) for number, tile in enumerate(CANDIDATES)],
     ids=str,
 )
 def test_every_tile_multiplies(tile: Tile) -> None:
@@ -157,7 +158,7 @@ def test_every_tile_multiplies(tile: Tile) -> None:
 @emulated
 @pytest.mark.parametrize(
     "tile",
-    [pytest.param(tile, marks=[pytest.mark.slow] if number % 3 else []) for number, tile in enumerate(CANDIDATES)],
+    [pytest.param(tile, marks=[pytest.mark.slow] if number % 5 else []) for number, tile in enumerate(CANDIDATES)],
     ids=str,
 )
 def test_every_tile_convolves(tile: Tile) -> None:
@@ -177,7 +178,7 @@ def test_every_tile_convolves(tile: Tile) -> None:
 @emulated
 @pytest.mark.parametrize(
     "tile",
-    [pytest.param(tile, marks=[pytest.mark.slow] if number % 3 else []) for number, tile in enumerate(TILES)],
+    [pytest.param(tile, marks=[pytest.mark.slow] if number % 5 else []) for number, tile in enumerate(TILES)],
     ids=str,
 )
 def test_every_tile_correlates(tile: Tile) -> None:
@@ -205,6 +206,7 @@ def test_every_tile_correlates(tile: Tile) -> None:
         (GemmConv2d, (U, Conv2d(out_channels=20, kernel_size=3, padding=1), R), (9, 4, 4)),
     ],
 )
+@pytest.mark.by_day("GemmLinear-layers1", "GemmConv2d-layers3")
 def test_the_same_bits_whatever_came_before(op: type[Segment], layers: tuple[Layer, ...], in_shape: Shape) -> None:
     """In three orders of threads; and nothing of an earlier batch, larger or smaller, stays in the scratch memory."""
     found = []

@@ -1,9 +1,9 @@
 """Every kernel of the package in the emulator: in two orders of threads and under the checker; in a random order and
 under AddressSanitizer each night.
 
-Most of the time goes into compiling, for the checker above all. scripts/test runs half of a segment's chains of layers,
-a third of those with a convolution, and each net, at one of their sizes; .ci/run the others, the reverse order, and
-under the checker one of the sizes; scripts/nightly the checker at every size.
+Most of the time goes into compiling, for the checker above all. scripts/test runs a quarter of a segment's chains of
+layers and each net, at one of their sizes; .ci/run the others in turn, the reverse order, and under the checker one of
+the sizes; scripts/nightly the checker at every size.
 The cases follow the tables of `warpladder.ops` (kernel_cases.py); a new entry is covered as soon as it stands in one.
 Each mode runs in a process of its own, which a test that asks for it starts.
 """
@@ -62,21 +62,33 @@ EVERY = [
 
 
 class Runs:
-    """The modes, in processes. AddressSanitizer is slow to compile for: it gets as many cases as it takes to launch
-    each kernel.
-    """
+    """Outcomes of the selected cases, by mode. Each mode runs in one process."""
 
-    def __init__(self) -> None:
-        self.found: dict[tuple[str, str], Outcome] = {}
+    def __init__(self, selected: dict[str, list[str]]) -> None:
+        self.selected = selected
+        self.found: dict[str, Outcome] = {}
         self.process: subprocess.Popen[str] | None = None
 
-    def __getitem__(self, key: tuple[str, str]) -> Outcome:
-        """What a mode found in the cases of one turn."""
-        mode, when = key
-        if key not in self.found:
-            cases = [case.name for case in CASES if turn(mode, case) == when]
-            self.found[key] = self._asan() if mode == "asan" else self._run(*mode.split(), *cases)
-        return self.found[key]
+    def __getitem__(self, mode: str) -> Outcome:
+        """Outcomes of the selected cases of a mode."""
+        if mode not in self.found:
+            self.found[mode] = self._run(*mode.split(), *self.selected[mode])
+        return self.found[mode]
+
+    def launched(self) -> dict[str, set[str]]:
+        """Kernels that each case launches."""
+        found = self._run(*PLAIN.split(), *(case.name for case in CASES if turn(PLAIN, case) != "nightly"))
+        return {name: set(outcome.get("kernels", ())) for name, outcome in found.items()}
+
+    def asan(self) -> Outcome:
+        """Outcomes of as many cases under AddressSanitizer, which is slow to compile for, as launch each kernel."""
+        kernels, chosen = self.launched(), []
+        left = set().union(*kernels.values())
+        while left:
+            name = max(kernels, key=lambda name: (len(kernels[name] & left), " 1 of 1" not in name))
+            chosen.append(name)
+            left -= kernels[name]
+        return self._run("asan", "forward", *chosen)
 
     def _run(self, mode: str, order: str, *cases: str) -> Outcome:
         command = [sys.executable, kernel_cases.__file__, mode, order, *cases]
@@ -88,42 +100,31 @@ class Runs:
         died = f"the process ended with {self.process.returncode} before this case was done\n{said[-5000:]}"
         return {name: found.get(name, {"error": died}) for name in cases}
 
-    def _asan(self) -> Outcome:
-        kernels = {
-            name: set(outcome.get("kernels", ()))
-            for part in ("day", "slow")
-            for name, outcome in self[PLAIN, part].items()
-        }
-        left, chosen = set().union(*kernels.values()), []
-        while left:
-            name = max(kernels, key=lambda name: (len(kernels[name] & left), " 1 of 1" not in name))
-            chosen.append(name)
-            left -= kernels[name]
-        return self._run("asan", "forward", *chosen)
-
     def close(self) -> None:
         if self.process is not None:
             self.process.kill()
 
 
 @pytest.fixture(scope="module")
-def runs() -> Iterator[Runs]:
-    runs = Runs()
+def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
+    selected: dict[str, list[str]] = {}
+    for item in request.session.items:
+        if isinstance(item, pytest.Function) and item.originalname == test_kernels.__name__:
+            selected.setdefault(item.callspec.params["mode"], []).append(item.callspec.params["case"].name)
+    runs = Runs(selected)
     yield runs
     runs.close()
 
 
 @pytest.mark.parametrize(("mode", "case"), EVERY)
 def test_kernels(mode: str, case: KernelCase, runs: Runs) -> None:
-    found = runs[mode, turn(mode, case)][case.name]
+    found = runs[mode][case.name]
     assert "error" not in found, found["error"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_kernel_of_the_package_is_launched_by_some_case(runs: Runs) -> None:
-    launched = {
-        name for part in ("day", "slow") for found in runs[PLAIN, part].values() for name in found.get("kernels", ())
-    }
+    launched = set().union(*runs.launched().values())
     there = {name for file in (PACKAGE / "ops").rglob("*.cu") for name in names(source.read(file))}
     assert there - launched == set()
     assert {level.path for level in EVERY_LEVEL} >= set((PACKAGE / "appendix" / "gemm").rglob("*.cu"))
@@ -131,7 +132,7 @@ def test_every_kernel_of_the_package_is_launched_by_some_case(runs: Runs) -> Non
 
 @pytest.mark.nightly
 def test_kernels_under_the_address_sanitizer(runs: Runs) -> None:
-    found = runs["asan", "nightly"]
+    found = runs.asan()
     assert found
     assert [outcome["error"] for outcome in found.values() if "error" in outcome] == []
 

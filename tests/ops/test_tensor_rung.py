@@ -92,7 +92,7 @@ def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
         if (net, batch) != (DEEP, None)  # of which the next test speaks
     ],
 )
-@pytest.mark.by_day("deep-7", "coder-7")
+@pytest.mark.by_day("coder-7")
 def test_proven(net: Net, batch: int | None) -> None:
     """By fp32's bounds; the cases hold a partial last batch."""
     verdict = verify(PLAIN.build, net, TrainConfig(batch_size=batch, momentum=0.9, weight_decay=1e-3))
@@ -240,6 +240,7 @@ BETWEEN = {
 @pytest.mark.parametrize(
     "liar", [pytest.param(liar, marks=[] if liar.startswith("the gradient") else [slow]) for liar in BETWEEN]
 )
+@pytest.mark.slow
 def test_what_is_wrong_between_two_products_is_caught(liar: str) -> None:
     honest: Any = EmulatedDevice()
     edited: Any = Edited(honest, BETWEEN[liar])
@@ -286,6 +287,7 @@ class Rounding(GraphedTrainer):
 @pytest.mark.parametrize(
     "precision", ["fp32", pytest.param("tf32", marks=slow), "bf16", pytest.param("fp16", marks=slow)]
 )
+@pytest.mark.by_day("fp32")
 def test_master_weights_that_are_rounded_are_caught(precision: str) -> None:
     device = EmulatedDevice()
 

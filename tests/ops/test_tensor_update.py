@@ -58,7 +58,7 @@ SETTINGS_OF = {"every setting": SETTINGS, "the rate alone": PLAIN}
         for name, config in SETTINGS_OF.items()
     ],
 )
-@pytest.mark.by_day("deep-bf16", "cnn-fp32")
+@pytest.mark.by_day("deep-bf16-the rate alone")
 def test_the_same_bits_as_by_a_launch_of_its_own(
     net: Net, precision: str, config: TrainConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +129,7 @@ LIARS = {
 @pytest.mark.parametrize(
     "liar", [pytest.param(liar, marks=[] if liar.startswith("gradients") else [pytest.mark.slow]) for liar in LIARS]
 )
+@pytest.mark.slow
 def test_what_is_wrong_with_the_update_is_caught(liar: str) -> None:
     before, after, config = LIARS[liar]
     edited: Any = Edited(EmulatedDevice(), (before, after))

@@ -130,6 +130,7 @@ def test_a_run_that_needs_no_order_uploads_none() -> None:
 
 
 @pytest.mark.parametrize("net", NETS[1:2] + LONGER, ids=lambda net: f"{net.name}-{net.in_shape[1]}")
+@pytest.mark.by_day("mlp10-12")
 def test_steps_of_few_samples_with_many_inputs(net: Net) -> None:
     assert compare_epoch(RUNG, clear_of_switches(net, CONFIG.but(batch_size=17), samples=30)) == 2
 
@@ -158,6 +159,7 @@ def test_a_batch_in_slices(batch: int | None, few: int, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("few", [1000, 2])
 @pytest.mark.parametrize("net", [nets.mlp((1, 5, 7)), nets.cnn((1, 8, 8), classes=4)], ids=lambda net: net.name)
+@pytest.mark.by_day("mlp-", "cnn-2")
 def test_the_last_thin_layer_with_its_loss(net: Net, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launches, "FEW", few)
     monkeypatch.setattr(many, "PARTIAL", 4)
@@ -201,6 +203,7 @@ def _trained(drawn: Case, device: EmulatedDevice) -> bytes:
     [*(pytest.param(net, marks=pytest.mark.slow) for net in NETS[:2]), nets.mlp((1, 5, 5))],
     ids=lambda net: net.name,
 )
+@pytest.mark.slow
 def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent(
     net: Net, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def test_every_tile_multiplies(device: EmulatedDevice, asked: Asked) -> None:
 @pytest.mark.parametrize(
     "precision", [pytest.param(name, marks=[pytest.mark.slow] if name == "tf32" else []) for name in PRECISIONS]
 )
+@pytest.mark.by_day("fp32", "bf16")
 def test_sums_of_every_length_and_size(device: EmulatedDevice, precision: str) -> None:
     """Also rows and columns of which one is 2^60 times another, at no address in particular, and sums that go around
     the ring many times.
@@ -108,7 +109,7 @@ def test_parts_and_shares_are_added_in_order(device: EmulatedDevice) -> None:
     [pytest.param(name, marks=[] if name in ("fp32", "bf16") else [pytest.mark.slow]) for name in PRECISIONS],
 )
 @pytest.mark.parametrize("tile", OF_WARPGROUPS, ids=lambda tile: str(tile).replace(", ", "x"))
-@pytest.mark.by_day("64x64x32x64x64x6x2x2x2-fp32", "128x64x32x64x64x8x2x1x1-bf16")
+@pytest.mark.by_day("128x64x32x64x64x8x2x1x1-bf16")
 def test_the_checker_finds_nothing(tile: WarpgroupTile, precision: str) -> None:
     """Sums that go twice around the ring and further: what waits for the wrong time around, or is read too late, shows
     from the second one on.
@@ -207,6 +208,7 @@ LIARS: dict[str, tuple[str, tuple[tuple[str, str], ...], str, int, bool]] = {
 @pytest.mark.parametrize(
     "liar", [pytest.param(liar, marks=[] if LIARS[liar][-1] else [pytest.mark.slow]) for liar in LIARS]
 )
+@pytest.mark.by_day("the first half's scales removed", "a phase too early")
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     """By a number that is wrong, or because somebody waits for what never comes."""
     precision, edits, kind, k, _ = LIARS[liar]

@@ -135,6 +135,7 @@ def suited(peer: Rung, drawn: Case) -> Case:
 @peers
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @pytest.mark.parametrize("net", ZOO, ids=lambda net: net.name)
+@pytest.mark.by_day("nesterov-", "mlp-")
 def test_an_epoch_is_the_reference_s(peer: Rung, net: Net, setting: str) -> None:
     """Ten samples in batches of 4, 4 and 2: the weights after three steps, from a state with momentum in it."""
     drawn = suited(peer, case(net, SETTINGS[setting], seed=1, samples=10))
@@ -157,7 +158,7 @@ def test_an_epoch_is_the_reference_s(peer: Rung, net: Net, setting: str) -> None
     "peer", [find("torch", threads=1), find("torch:images=last", threads=1), *STAND_INS[:2]], ids=lambda peer: peer.name
 )
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
 )  # many drawn nets have no convolution
 @given(drawn=cases())
 def test_steps_of_drawn_nets(peer: Rung, drawn: Case) -> None:

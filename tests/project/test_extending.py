@@ -226,6 +226,7 @@ SGD = wl.TrainConfig(batch_size=32, learning_rate=0.1)
     ids=["loops", "numpy", "torch", "jax", "naive", "graph"],
 )  # fmt: skip
 @pytest.mark.usefixtures("cases_once")
+@pytest.mark.by_day("loops", "numpy", "naive", "torch")
 def test_layers_of_one_s_own_are_proven_on_rungs_and_peers(net: Net, name: str) -> None:
     rung = find(name)
     if (reason := rung.unsupported(net, SGD)) and "not installed" in reason:
@@ -470,6 +471,7 @@ def test_a_kernel_of_one_s_own_in_a_table_is_proven_and_its_mistake_is_found(tmp
 
 
 @emulated
+@pytest.mark.slow
 def test_the_checker_passes_a_kernel_and_finds_what_a_proof_may_miss(run, tmp_path) -> None:
     text, both = (HERE / "stridedrelu" / "relu.cu").read_text(), tmp_path / "relu.cu"
     both.write_text(text + text.replace("strided", "wrong").replace("i < count", "i <= count"))

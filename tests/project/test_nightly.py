@@ -17,6 +17,7 @@ from sweep_proofs import NETS, Row
 ROOT = Path(__file__).parents[2]
 STEPS = [
     "tests",
+    "repeated",
     "kept",
     "combinations",
     "bare",
@@ -167,6 +168,7 @@ def selected(*arguments: str) -> set[str]:
     return {line for line in done.stdout.splitlines() if "::" in line}
 
 
+@pytest.mark.slow
 def test_parts_of_the_tests_are_all_of_them() -> None:
     everything, first, second = selected(), selected("--part", "0/2"), selected("--part", "1/2")
     assert first | second == everything

@@ -50,6 +50,7 @@ def test_honest_rungs_pass_at_every_batch_size(name: str, batch: int | None, see
         pytest.param("cnn", DIGITS, 1000, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_honest_rungs_pass_where_a_batch_repeats_samples_too(name: str, data: Dataset, batch: int) -> None:
     for who, good, verdict in honest(Shared(*sized(name, data, batch), data, 0), ["numpy", "native"]):
         assert good, f"{who}: {verdict.reason}"
@@ -63,6 +64,7 @@ def test_an_autoencoder_of_large_images_can_be_judged_at_zero_weights() -> None:
 
 @pytest.mark.parametrize("batch", SOME)
 @pytest.mark.parametrize("name", ["softmax", "mlp", "mlp10", "cnn"])
+@pytest.mark.by_day("softmax-4096", "mlp10-4096", "cnn-None")
 def test_a_fault_that_shrinks_with_the_batch_is_still_seen(name: str, batch: int | None) -> None:
     if name == "cnn" and batch is not None and batch > 1024:
         pytest.skip("the sweep of the nightly run has it: ten thousand images take a convolution a minute")

@@ -106,6 +106,7 @@ def test_every_liar_stands_before_some_court():
     ids=str,
 )
 @pytest.mark.usefixtures("cases_once")
+@pytest.mark.by_day("LastWins", "AlwaysShuffles")
 def test_liars_are_caught_in_the_deepest_net_too(liar: Liar, net: Net) -> None:
     verdict = verify(liar.build, net, TrainConfig(batch_size=3))
     assert not verdict.passed
@@ -124,12 +125,13 @@ def test_honest_trainers_pass(build, net, batch):
 
 
 def proven_by(rung: Rung, net: Net) -> list[pytest.MarkDecorator]:
-    """Who runs a proof: of the perceptrons scripts/test the mlp and .ci/run the others; of the autoencoder at its whole
-    width .ci/run one rung, the night all.
+    """Marks of a proof: of a perceptron .ci/run runs it, unless the rung has no convolutions; of the autoencoder at its
+    whole width .ci/run one rung, the night all.
     """
     if net is strategies.ZOO[-1]:
         return [pytest.mark.slow if rung.name == "native" else pytest.mark.nightly]
-    return [pytest.mark.slow] if net.name in ("softmax", "mlp10") else []
+    has_convolutions = rung.unsupported(nets.cnn((1, 8, 8)), TrainConfig()) is None
+    return [pytest.mark.slow] if net.name in ("softmax", "mlp10") or (net.name == "mlp" and has_convolutions) else []
 
 
 RUNGS_AND_NETS = [
@@ -287,6 +289,7 @@ def test_every_rung_and_peer_is_proven_on_full_batches_without_any_setting(rung:
     [pytest.param(make, marks=[pytest.mark.slow] * (make is not nets.cnn)) for make in nets.ZOO[:4]],
     ids=lambda make: make.__name__,
 )
+@pytest.mark.slow
 def test_the_nets_of_the_ladder_are_proven_at_full_size(make):
     net = make()
     verdict = verify(honest, net, TrainConfig(batch_size=None if net.name == "mlp10" else 64))
@@ -299,7 +302,7 @@ def test_the_autoencoder_is_proven_at_full_size():
     assert verdict.passed, verdict.reason
 
 
-@settings(max_examples=settings().max_examples // 8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(net=strategies.nets(), config=strategies.configs(), seed=st.integers(0, 2**16), given_data=st.booleans())
 def test_the_numpy_rung_passes_on_random_nets(net, config, seed, given_data):
     dataset = strategies.data(net, np.random.default_rng(seed), 40)

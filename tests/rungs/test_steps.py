@@ -33,9 +33,9 @@ FEEDS = ("streamed-emulated", "resident-emulated")
 
 @rungs
 def test_steps_of_drawn_nets(rung: Rung) -> None:
-    """150 nets; on the emulator, where each takes half a second, ten by day and 150 in the nightly run."""
+    """75 nets; on the emulator, where each takes half a second, ten by day and 150 in the nightly run."""
     usual = settings().max_examples
-    examples = usual * 3 // 2
+    examples = usual * 3 // 4
     if rung.name.endswith("emulated"):
         examples = usual // 10 if usual <= 100 else usual * 3 // 10
 
@@ -57,7 +57,7 @@ def test_steps_of_drawn_nets(rung: Rung) -> None:
         for rung in HERE
     ],
 )
-@pytest.mark.by_day("softmax", "mlp", "cnn", "autoencoder-loops", "autoencoder-n")
+@pytest.mark.by_day("softmax", "mlp", "cnn", "autoencoder-numpy", "autoencoder-naive")
 def test_steps_of_the_zoo(rung: Rung, net: Net) -> None:
     config = TrainConfig(batch_size=2, learning_rate=1e-5, momentum=0.9, nesterov=True, weight_decay=1e-2)
     assert compare_epoch(rung, clear_of_switches(net, config, samples=3)) == 2

@@ -29,6 +29,7 @@ from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.optimizers.schedules import Constant, Cosine, StepDecay
 from warpladder.proof import verify
 from warpladder.proof.cases import Cases
+from warpladder.proof.verdict import Verdict
 from warpladder.results import Checked, load
 from warpladder.rungs.base import Rung
 from warpladder.timing import climb, entry, measure, peak_memory, proof_cache, repeat, schedule, task
@@ -989,13 +990,19 @@ def test_an_epoch_of_which_a_part_was_timed_is_in_no_history(net, data):
     assert found.timing.scaled and found.history is None
 
 
+#: Verdicts of honest trainers by what builds them: a proof takes most of the time of a climb that only counts proofs.
+_verdicts: dict[Any, Verdict] = {}
+
+
 def proofs(net, data, monkeypatch, rungs=(NUMPY,), config=CONFIG, **more):
-    """Which rungs were proven anew in a climb, and its results."""
+    """Number of proofs that a climb of honest rungs makes anew, and its results. Each trainer is proven once."""
     asked = []
 
     def counted(build, *arguments, **settings):
         asked.append(build)
-        return verify(build, *arguments, **settings)
+        if build not in _verdicts:
+            _verdicts[build] = verify(build, *arguments, **settings)
+        return _verdicts[build]
 
     with monkeypatch.context() as patched:
         patched.setattr(measure, "verify", counted)

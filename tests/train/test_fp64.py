@@ -299,6 +299,7 @@ def test_all_precisions_begin_with_the_same_weights() -> None:
     assert all(np.array_equal(narrow[name], wide[name]) and wide[name].dtype == np.float64 for name in narrow)
 
 
+@pytest.mark.slow
 def test_a_climb_holds_fp64_to_the_peak_in_fp64() -> None:
     dataset = wl.data.load("digits")
     net = nets.mlp((1, 8, 8))

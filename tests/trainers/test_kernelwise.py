@@ -81,6 +81,7 @@ def test_relu_writes_over_its_input_but_never_over_the_nets(device: Device) -> N
 
 @pytest.mark.parametrize("feed", FEEDS)
 @pytest.mark.parametrize("table", [TABLE, GRAPHED], ids=["naive", "graphed"])
+@pytest.mark.by_day("naive-")
 def test_the_plan_of_memory_is_what_is_taken(device: Device, table: KernelTable, feed: str) -> None:
     """All but the segments' scratch memory, which depends on the kernels."""
     for net in (SMALL, nets.autoencoder((1, 8, 8)), nets.mlp((1, 4, 4)), nets.mlp10((1, 4, 4))):
@@ -112,6 +113,7 @@ def test_another_block_size_gives_nearly_the_same(device: Device) -> None:
 
 @pytest.mark.parametrize("feed", FEEDS)
 @pytest.mark.parametrize("net", [SMALL, nets.autoencoder((1, 4, 4))], ids=lambda net: net.name)
+@pytest.mark.by_day("cnn", "autoencoder-sync")
 def test_batches_larger_than_the_buffers(net: Net, feed: str, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch in slices, the last one partial, is still one step with the whole batch's mean."""
     monkeypatch.setattr(

@@ -89,6 +89,7 @@ def plan_of(trainer: GraphedTrainer) -> NetPlan:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.by_day("0", "1")
 def test_the_fastest_of_the_candidates_is_taken(seed: int) -> None:
     device = Clockwork(by_name(seed))
     trainer = loaded(device)

@@ -13,8 +13,17 @@ if (reason := why_not()) is not None:  # before the compiler is asked
     pytest.skip(reason, allow_module_level=True)
 
 
-@pytest.mark.parametrize("run", CASES, ids=lambda run: run.__name__)
-@pytest.mark.parametrize("mode", ["fast", "check"])
+#: Every kernel in the fast mode, and a third of them under the checker; .ci/run has the others there.
+RUNS = [
+    pytest.param(
+        mode, run, id=f"{mode}-{run.__name__}", marks=[pytest.mark.slow] * (mode == "check" and number % 3 > 0)
+    )
+    for mode in ("fast", "check")
+    for number, run in enumerate(CASES)
+]
+
+
+@pytest.mark.parametrize(("mode", "run"), RUNS)
 def test_results_are_numpys_and_nothing_is_reported(mode, run):
     every_order(mode, run)
 

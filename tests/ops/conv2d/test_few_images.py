@@ -75,6 +75,7 @@ LIARS = {
 
 
 @pytest.mark.parametrize("liar", LIARS)
+@pytest.mark.by_day("a argmax's row for its column", "a warp left out", "an image one line further")
 def test_liars_are_refused(liar: str) -> None:
     with pytest.raises(AssertionError, match="is wrong"):
         for asked in SHAPES:

@@ -34,7 +34,7 @@ def device() -> EmulatedDevice:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.by_day("fp32", "bf16")
+@pytest.mark.by_day("bf16")
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, precision: str) -> None:
     for kind in KINDS:
         for shape in SHAPES:
@@ -182,6 +182,7 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
         *(pytest.param(each, batch, marks=nightly) for each in PRECISIONS for batch in (1, 64)),
     ],
 )
+@pytest.mark.slow
 def test_a_net_is_proven(precision: str, batch: int) -> None:
     """By the precision's bounds; the cases hold a partial last batch."""
     rung = find("tensor", device="emulated").but(precision=precision)

@@ -55,6 +55,7 @@ def marks(name: str, pool: bool, precision: str) -> list[pytest.MarkDecorator]:
         for precision in PRECISIONS
     ],
 )
+@pytest.mark.by_day("cnn's-pool-fp32", "one-pool-fp32", "far-pool-fp32")
 def test_numbers_of_every_size_at_any_address(device: EmulatedDevice, name: str, pool: bool, precision: str) -> None:
     for kind in KINDS if precision != "bf16" else ("normal", "positive"):
         for offset in (0, 1):
@@ -197,6 +198,7 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
 @pytest.mark.parametrize(
     "liar", [pytest.param(liar, marks=[] if liar in BY_DAY else slow if liar in BY_CI else nightly) for liar in LIARS]
 )
+@pytest.mark.by_day("another tap's scale removed")
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edits, kind = LIARS[liar]
     with pytest.raises((WarpladderError, AssertionError), match=r"is wrong|never written"):

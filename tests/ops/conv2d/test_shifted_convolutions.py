@@ -56,6 +56,7 @@ def test_y_dx_dw_and_db(device: EmulatedDevice, precision: str) -> None:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.by_day("fp32", "bf16")
 def test_numbers_of_every_size(device: EmulatedDevice, precision: str) -> None:
     for kind in ("positive", "huge", "tiny", "far apart"):
         prove(device, asked(ODD, precision, kind), seed=1)
@@ -84,7 +85,7 @@ def test_the_bias_and_what_lies_below_dx(device: EmulatedDevice, precision: str)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.by_day("fp32")
+@pytest.mark.slow
 def test_dx_as_the_layer_below_packs_it(device: EmulatedDevice, precision: str) -> None:
     """Pixel by pixel or by classes, to the bit; and its sums, for that layer's bias. Channels in two slices; images far
     apart, each with its own scale.
@@ -251,6 +252,7 @@ def test_without_an_edit_the_same_device_finds_nothing(device: EmulatedDevice) -
 
 
 @pytest.mark.parametrize("liar", [pytest.param(liar, marks=turn(liar)) for liar in LIARS])
+@pytest.mark.by_day("the scale of x not removed", "dy met a pixel too far")
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     precision, edit, kind = LIARS[liar]
     edited = EditedShifts(device, edit)

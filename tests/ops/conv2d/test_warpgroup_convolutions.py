@@ -85,7 +85,7 @@ def turn(shape: int, precision: str, processors: int) -> list[pytest.MarkDecorat
         for precision in PRECISIONS
     ],
 )
-@pytest.mark.by_day("1-1-fp32", "1-2-bf16", "132-0-bf16", "1-4-bf16", "1-4-fp16", "132-2-bf16")
+@pytest.mark.by_day("1-1-fp32", "1-2-bf16")
 def test_y_dx_and_dw(shape: int, precision: str, processors: int) -> None:
     """With one multiprocessor a block makes several tiles, all sums of dw in one part; with 132 every square is a part."""
     device = EmulatedDevice()
@@ -318,7 +318,7 @@ def test_the_same_bits_in_any_order_of_threads(device: EmulatedDevice, precision
         *(pytest.param(name, shape, marks=nightly) for name, shape in (("fp32", ENLARGED), ("fp16", 0), ("fp16", ENLARGED))),
     ],
 )  # fmt: skip
-@pytest.mark.by_day("bf16-0")
+@pytest.mark.slow
 def test_the_checker_finds_nothing(precision: str, shape: int) -> None:
     checked, of = EmulatedDevice("check", collect=True), asked(shape, precision)
     of = replace(of, n=1) if of.upsampled else of
@@ -413,9 +413,7 @@ def day_or_night(liar: str) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.parametrize("liar", [pytest.param(liar, marks=day_or_night(liar)) for liar in (*LIARS, *OF_ENLARGED)])
-@pytest.mark.by_day(
-    "no scale, of one half", "a tap too far", "bf16 cut off", "pixels of y's classes", "an image left out"
-)
+@pytest.mark.by_day("no scale, of one half", "an image left out of the bias's sums")
 def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
     """Before a window alone and behind an upsampling, where they lie about both."""
     precision, edits, kind = (LIARS | OF_ENLARGED)[liar]

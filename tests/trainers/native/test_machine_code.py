@@ -64,6 +64,7 @@ def test_a_second_start_needs_no_compiler(home: Path, optimizer: str) -> None:
     assert second[0] == first[0]
 
 
+@pytest.mark.slow
 def test_damaged_files_are_made_anew(home: Path) -> None:
     wanted = run(home)
     files = sorted(home.rglob("*.o"), key=lambda path: path.stat().st_size)  # the quickest to compile first
