@@ -1,6 +1,7 @@
 """The climb believes nobody: what fails, cheats, breaks or is too fast is listed with the reason, and has no time."""
 
 import json
+import math
 import subprocess
 import sys
 import threading
@@ -32,9 +33,10 @@ from warpladder.proof.cases import Cases
 from warpladder.proof.verdict import Verdict
 from warpladder.results import Checked, load
 from warpladder.rungs.base import Rung
-from warpladder.timing import climb, entry, measure, peak_memory, proof_cache, repeat, schedule, task
+from warpladder.timing import climb, entry, measure, peak_memory, proof_cache, proofs_ahead, repeat, schedule, task
 from warpladder.timing.entry import TimedEntry
 from warpladder.timing.entry_result import doubt
+from warpladder.timing.parallel_proofs import ConcurrentProofs
 from warpladder.timing.peak_memory import PeakMemories, peak_rss
 from warpladder.timing.task import ClimbTask, TimingPlan, plan
 from warpladder.trainers.base import StepLog, Trainer
@@ -818,16 +820,33 @@ def test_a_rung_that_chooses_by_a_clock_is_proven_alone(net, data, monkeypatch):
     monkeypatch.setattr(machine, "cores", lambda: 8)
     asked: list[str] = []
 
-    def passed(rungs: Any, *rest: Any) -> None:
-        asked.extend(each.name for each in rungs)
+    class Passing(ConcurrentProofs):
+        def add(self, rungs: Any) -> None:
+            asked.extend(each.name for each in rungs)
 
-    monkeypatch.setattr(schedule, "prove_concurrently", passed)
+    monkeypatch.setattr(proofs_ahead, "ConcurrentProofs", Passing)
     tuning = replace(find("loops"), tunes=True)
-    monkeypatch.setattr(schedule, "is_own", lambda each: True)
+    monkeypatch.setattr(proofs_ahead, "is_own", lambda each: True)
     results: Any = climb(
         net, data, CONFIG, [NUMPY, tuning, find("native"), rung(Wrapped)], epochs=0, repeats=1, kept=False
     )
     assert asked == ["native", "fake"] and [found.status for found in results.rungs] == ["timed"] * 4
+
+
+def test_concurrent_proofs_stop_while_something_is_timed(net, data):
+    task = ClimbTask(net, data, CONFIG, 1, 1, 0.1)
+    proofs = ConcurrentProofs(task, 2)
+    try:
+        proofs.add([NUMPY, find("loops")])
+        with proofs.paused():
+            assert proofs.next(time.perf_counter() + 0.5) is None and proofs.waiting == {"numpy", "loops"}
+        got = [proofs.next(), proofs.next()]
+        assert {name for name, _ in got} == {"numpy", "loops"} and all(checked.passed for _, checked in got)
+        assert proofs.next() is None
+        proofs.add([NUMPY])
+    finally:
+        proofs.close()
+    assert proofs._children == set()
 
 
 @pytest.mark.parametrize("says", ["nothing", "that it failed", "no JSON"])
@@ -859,14 +878,21 @@ def test_while_the_last_proofs_are_made_others_are_weighed_and_none_while_a_time
             happened.append(f"end {rung.name}")
         return 1 << 20, ""
 
-    def passed(rungs: Any, task: Any, at_a_time: int, until: float, told: Any) -> None:
-        for each in sorted((each.name for each in rungs), key=lambda name: name == "native"):  # native's comes last
-            told(each, Checked(True, 0.0, 1.0, "", 0.1))
+    class Passing(ConcurrentProofs):
+        def add(self, rungs: Any) -> None:
+            self.order = sorted((each.name for each in rungs), key=lambda name: name == "native")  # which comes last
+            self.waiting |= set(self.order)
+
+        def next(self, until: float = math.inf) -> Any:
             time.sleep(0.1)
+            if not self.order:
+                return None
+            self.waiting.discard(self.order[0])
+            return self.order.pop(0), Checked(True, 0.0, 1.0, "", 0.1)
 
     monkeypatch.setattr(peak_memory, "peak_rss", weigh)
-    monkeypatch.setattr(schedule, "prove_concurrently", passed)
-    monkeypatch.setattr(schedule, "is_own", lambda each: True)
+    monkeypatch.setattr(proofs_ahead, "ConcurrentProofs", Passing)
+    monkeypatch.setattr(proofs_ahead, "is_own", lambda each: True)
     rungs = [NUMPY, rung(Wrapped, "mine"), find("loops"), find("native")]
     said = lambda *step: happened.append(step[0])  # noqa: E731
     results: Any = climb(net, data, CONFIG, rungs, epochs=0, repeats=2, kept=False, progress=said)

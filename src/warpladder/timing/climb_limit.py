@@ -11,9 +11,8 @@ from ..trainers.kernelwise.where import why_not
 #: Repetitions that no limit leaves out: a median of three stands one disturbance.
 LEAST_REPEATS = 3
 
-#: Shares of a first look after which concurrent proofs of rungs, and then of peers, are stopped, so that what is
-#: proven can be timed.
-PROVING = (0.6, 0.85)
+#: Share of a first look after which concurrent proofs are ended, so that what is proven can be timed.
+PROVING = 0.85
 
 #: Seconds of a climb of the whole ladder, without the command's start and its page: with a GPU, and without one.
 WITH_GPU, WITHOUT_GPU = 140.0, 82.0
@@ -36,6 +35,7 @@ class ClimbLimit:
         """Seconds that are left; negative when it is over."""
         return self.began + self.seconds - perf_counter()
 
-    def proofs_end(self, of_peers: bool) -> float:
-        """Time of `perf_counter` at which concurrent proofs of a first look are stopped."""
-        return self.began + PROVING[of_peers] * self.seconds
+    @property
+    def proofs_end(self) -> float:
+        """Time of `perf_counter` at which concurrent proofs of a first look are ended."""
+        return self.began + PROVING * self.seconds

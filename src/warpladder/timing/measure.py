@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from time import perf_counter, process_time
 from typing import Any
@@ -50,8 +51,13 @@ def check(entry: TimedEntry, cache: ProofCache | None) -> None:
         entry.found["check"] = checked
 
 
-def prepare(entry: TimedEntry, cache: ProofCache | None = None) -> None:
-    """Build, load, warm up, and plan the repetitions. Ends at the initial state."""
+def prepare(
+    entry: TimedEntry, cache: ProofCache | None = None, quiet: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> None:
+    """Build, load, warm up, and plan the repetitions. Ends at the initial state.
+
+    quiet : gives a context in which nothing else runs; the first steps are clocked in it.
+    """
     task = entry.task
     with entry.guarded("first steps"):
         entry.found["build_seconds"], entry.trainer = clocked(
@@ -61,7 +67,8 @@ def prepare(entry: TimedEntry, cache: ProofCache | None = None) -> None:
         entry.found["load_seconds"], _ = clocked(lambda: trainer.load(task.data))
         entry.found["first_seconds"], _ = clocked(lambda: trainer.run(task.order(0), 0, 1))
         _note_claims(entry, trainer)
-        per_step = _probe(entry, trainer)
+        with quiet():
+            per_step = _probe(entry, trainer)
         entry.per_epoch = per_step * task.steps
         entry.plan = plan(task, per_step)
         trainer.set_state(task.start())

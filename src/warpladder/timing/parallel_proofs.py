@@ -1,4 +1,4 @@
-"""Proofs made concurrently, in processes of their own, while nothing is timed.
+"""Proofs made concurrently, in processes of their own, which stop while something is timed.
 
 A process that passes a rung has proven the same code on the same data as this one would. Any other outcome is no
 verdict, since several processes share a device's memory: such a rung is proven again, alone.
@@ -7,14 +7,19 @@ verdict, since several processes share a device's memory: such a rung is proven 
 from __future__ import annotations
 
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
+from threading import Condition
 from time import perf_counter
 from typing import Any
 
@@ -33,7 +38,12 @@ from ..rungs.base import Rung
 from .task import ClimbTask, kinds, proven_with
 
 LIMIT = 180.0  # seconds that a process may take
+MAX_WAIT = 1e6  # seconds; a queue takes no infinite time
 MOST = 16  # concurrent processes: each holds a copy of the data, and those of GPU rungs a context
+
+#: Signals that stop a group of processes, let it go on and end it; None where the system has none.
+STOP, GO_ON, END = (getattr(signal, name, None) for name in ("SIGSTOP", "SIGCONT", "SIGKILL"))
+CAN_PAUSE = STOP is not None
 
 #: Waiting threads of BLAS and OpenMP sleep at once and leave the cores to other processes. It changes no bit.
 ASLEEP = {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
@@ -44,76 +54,135 @@ def child_environment() -> dict[str, str]:
     return {**ASLEEP, **os.environ}
 
 
-def prove_concurrently(
-    rungs: Sequence[Rung], task: ClimbTask, at_a_time: int, until: float, report: Callable[[str, Checked | None], None]
-) -> None:
-    """Prove rungs of the package in processes of their own.
+class ConcurrentProofs:
+    """Proofs of rungs of the package, each in a process of its own. They can pause while something is timed.
 
-    until : time of `perf_counter` at which the processes are ended.
-    report : called with the name of each rung whose process has ended, and its verdict, or None if the process did not
-    pass the rung.
+    at_a_time : processes that run concurrently.
+    waiting : names of the rungs whose verdict `next` has not returned.
     """
-    children: set[subprocess.Popen[str]] = set()
-    with TemporaryDirectory(prefix="warpladder-") as folder:
-        path = Path(folder, "data.npz")
-        labels: dict[str, Any] = {} if task.data.train_y is None else {"y": task.data.train_y}
-        np.savez(path, x=task.data.train_x, scale=np.float64(task.data.scale), **labels)
-        pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="proving")
+
+    def __init__(self, task: ClimbTask, at_a_time: int) -> None:
+        """Write a copy of the data set for the processes; `OSError` if the disk is full."""
+        self.task, self.waiting = task, set[str]()
+        self._children: set[subprocess.Popen[str]] = set()
+        self._verdicts: SimpleQueue[tuple[str, Checked | None]] = SimpleQueue()
+        self._running = Condition()
+        self._is_paused = self._is_closed = False
+        self._folder = TemporaryDirectory(prefix="warpladder-")
+        self._path, data = Path(self._folder.name, "data.npz"), task.data
+        labels: dict[str, Any] = {} if data.train_y is None else {"y": data.train_y}
         try:
-            futures = {pool.submit(_prove, rung, task, path, until, children): rung for rung in rungs}
-            for future in as_completed(futures):
-                checked = future.result()
-                report(futures[future].name, checked if checked is not None and checked.passed else None)
+            np.savez(self._path, x=data.train_x, scale=np.float64(data.scale), **labels)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        self._pool = ThreadPoolExecutor(at_a_time, thread_name_prefix="proving")
+
+    def add(self, rungs: Iterable[Rung]) -> None:
+        """Prove further rungs, in this order, after those that were added before."""
+        for rung in rungs:
+            self.waiting.add(rung.name)
+            self._pool.submit(self._conclude, rung)
+
+    def next(self, until: float = math.inf) -> tuple[str, Checked | None] | None:
+        """Name of a rung whose process has ended, and its verdict, or None if the process did not pass the rung.
+
+        until : time of `perf_counter` up to which it waits; the answer is None if no process ends before.
+        """
+        if not self.waiting:
+            return None
+        try:
+            name, checked = self._verdicts.get(timeout=min(max(0.0, until - perf_counter()), MAX_WAIT))
+        except Empty:
+            return None
+        self.waiting.discard(name)
+        return name, checked if checked is not None and checked.passed else None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop all processes for a while: they use no processor, and send nothing to a GPU."""
+        self._signal(STOP, is_paused=True)
+        try:
+            yield
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in tuple(children):
-                child.kill()
-            pool.shutdown()
+            self._signal(GO_ON, is_paused=False)
 
+    def close(self) -> None:
+        """End all processes."""
+        self._is_closed = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._signal(END, is_paused=False)
+        self._pool.shutdown()
+        self._folder.cleanup()
 
-def _prove(
-    rung: Rung, task: ClimbTask, path: Path, until: float, children: set[subprocess.Popen[str]]
-) -> Checked | None:
-    """The verdict of a process of its own about a rung; None if there is none."""
-    config, cut = proven_with(rung, task)
-    try:
-        outside = origins(kinds(task.net, config))
-    except ImportError:
-        return None
-    order = {
-        "rung": rung.name,
-        "net": net_to_json(task.net),
-        "config": config.as_dict(),
-        "data": str(path),
-        "outside": outside,
-    }
-    package = str(Path(__file__).parents[2])
-    command = [
-        sys.executable,
-        "-c",
-        f"import sys; sys.path.insert(0, {package!r}); from warpladder.timing.parallel_proofs import child; child()",
-    ]
-    if perf_counter() > until:
-        return None
-    try:
-        with subprocess.Popen(
-            command,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**child_environment(), SEED: str(run_seed())},
-        ) as process:
-            children.add(process)
-            try:
-                out, _ = process.communicate(json.dumps(order), timeout=min(LIMIT, until - perf_counter()))
-            finally:
-                process.kill()
-                children.discard(process)
-        checked: Checked = read(Checked, read_json(out.splitlines()[-1].encode() if out.strip() else b""), "")
-    except (OSError, subprocess.TimeoutExpired, ResultsError):
-        return None
-    return Checked(checked.passed, checked.error, checked.bound, checked.reason + cut, checked.seconds)
+    def _signal(self, number: int | None, is_paused: bool) -> None:
+        with self._running:
+            self._is_paused = is_paused
+            for child in self._children:
+                with suppress(OSError):
+                    if number is not None:
+                        os.killpg(child.pid, number)
+                    elif self._is_closed:
+                        child.kill()
+            self._running.notify_all()
+
+    def _conclude(self, rung: Rung) -> None:
+        checked = None
+        try:
+            checked = self._prove(rung)
+        finally:
+            self._verdicts.put((rung.name, checked))
+
+    def _prove(self, rung: Rung) -> Checked | None:
+        """The verdict of a process of its own about a rung; None if there is none."""
+        config, cut = proven_with(rung, self.task)
+        try:
+            outside = origins(kinds(self.task.net, config))
+        except ImportError:
+            return None
+        order = {
+            "rung": rung.name,
+            "net": net_to_json(self.task.net),
+            "config": config.as_dict(),
+            "data": str(self._path),
+            "outside": outside,
+        }
+        try:
+            process = self._begin()
+            if process is None:
+                return None
+            with process:
+                try:
+                    out, _ = process.communicate(json.dumps(order), timeout=LIMIT)
+                finally:
+                    process.kill()
+                    with self._running:
+                        self._children.discard(process)
+            checked: Checked = read(Checked, read_json(out.splitlines()[-1].encode() if out.strip() else b""), "")
+        except (OSError, subprocess.TimeoutExpired, ResultsError):
+            return None
+        return Checked(checked.passed, checked.error, checked.bound, checked.reason + cut, checked.seconds)
+
+    def _begin(self) -> subprocess.Popen[str] | None:
+        """A process that waits for its order, as soon as none is paused; None if all are to end."""
+        package = str(Path(__file__).parents[2])
+        place = f"import sys; sys.path.insert(0, {package!r})"
+        program = f"{place}; from warpladder.timing.parallel_proofs import child; child()"
+        with self._running:
+            self._running.wait_for(lambda: not self._is_paused)
+            if self._is_closed:
+                return None
+            process = subprocess.Popen(
+                [sys.executable, "-c", program],
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**child_environment(), SEED: str(run_seed())},
+                start_new_session=True,
+            )
+            self._children.add(process)
+            return process
 
 
 def child() -> None:

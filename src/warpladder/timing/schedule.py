@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from time import sleep
 
 from ..device import gpu
 from ..ladder import is_peer
 from ..machine import facts as machine
-from ..results import SCHEMA, Checked, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
+from ..results import SCHEMA, DataFacts, Gpu, Machine, NetFacts, Results, RungResult
 from .choice import from_the_fastest
 from .climb_limit import LEAST_REPEATS, ClimbLimit
 from .entry import TimedEntry, line
 from .entry_result import believe, result
-from .foreign.rung import is_isolated
 from .measure import check, prepare, repeat
-from .own import is_own
-from .parallel_proofs import MOST, prove_concurrently
 from .peak_memory import PeakMemories
 from .proof_cache import ProofCache
+from .proofs_ahead import ProofsAhead
 from .repeat import replay, time_test
 from .task import ClimbTask
 
@@ -73,8 +72,8 @@ class ClimbSchedule:
     has_memory: bool = True
     notes: list[str] = field(default_factory=list)
     is_settled: bool = False  # no thread of the rung before can be spinning
-    proven_ahead: set[bool] = field(default_factory=set)  # for which `_prove_concurrently` has run
-    unproven: set[str] = field(default_factory=set)  # names of rungs whose concurrent proof was stopped
+    has_proven_ahead: bool = False
+    ahead: ProofsAhead = field(init=False)
     memories: PeakMemories = field(init=False)
 
     def run(self) -> Results:
@@ -84,6 +83,7 @@ class ClimbSchedule:
         self.machine = Machine(**machine.facts(self._threads()))
         if any(entry.rung.precision == "fp64" for entry in self.entries):
             self.machine = replace(self.machine, fma_peak_fp64=machine.fma_peak(self.machine.threads, "fp64"))
+        self.ahead = ProofsAhead(self.task, self._proof_cost, self._report_progress)
         task, at_a_time = self.task, max(1, min(MEASURED, machine.cores() // 2))
         try:
             with ExitStack() as stack:
@@ -91,6 +91,7 @@ class ClimbSchedule:
                     stack.callback(entry.end)
                 self.memories = PeakMemories(task.net, task.data, task.config, at_a_time)
                 stack.callback(self.memories.close)
+                stack.callback(self.ahead.end)
                 self._prove()
                 self._take_turns()
                 self._repeat()
@@ -129,40 +130,47 @@ class ClimbSchedule:
 
     def _prove(self) -> None:
         """Prove, warm up and time once, one rung after the other."""
-        is_first, left = True, sorted(self.entries, key=self._proof_cost)
+        at, left = 0, sorted(self.entries, key=self._proof_cost)
         if self.is_quick:
             order = from_the_fastest(entry.rung for entry in left)
             left = sorted(self.entries, key=lambda entry: order.index(entry.rung))
+            self.ahead.begin(entry for entry in left[1:] if not is_peer(entry.rung))
         while left:
-            kind = self.is_quick and is_peer(left[0].rung)
-            if not (is_first or kind in self.proven_ahead or left[0].rung.tunes):
-                self._prove_concurrently(kind)
-            if self.is_quick:  # what is proven is timed before what would have to be proven alone
-                left.sort(
-                    key=lambda entry: (is_peer(entry.rung), bool(self.proven_ahead) and not self._is_proven(entry))
-                )
+            if self.is_quick and at == 1:  # the first row need not wait until torch is imported
+                self.ahead.begin(entry for entry in left if is_peer(entry.rung))
+            if self.is_quick and at:
+                self.ahead.sort(left, self.limit.proofs_end)
+            elif at and not (left[0].rung.tunes or self.has_proven_ahead):
+                self.has_proven_ahead = True
+                self._prove_concurrently()
             entry = left.pop(0)
             entry.check_support()
             if entry.alive and self.is_quick and not self._has_time(entry):
                 entry.give_up("missing", "a first look had no time left for it")
             if not entry.alive:
                 continue
-            for doing, work in (("proving", check), ("warming up", prepare)):
-                if entry.alive:
-                    self._report_progress(f"{doing} {entry.rung.name}")
-                    work(entry, self.cache)
-                    entry.stage += 1
+            with self.ahead.paused() if entry.rung.tunes else nullcontext():
+                self._advance(entry, "proving", check)
+            self._advance(entry, "warming up", partial(prepare, quiet=self.ahead.paused))
             if entry.alive:
                 self.is_settled = False  # threads of the proof may be spinning
-                self._time(entry, 0)
-                if entry.peak is None:  # this processor's peak is its floor
-                    self._measure_peak()
+                with self.ahead.paused():
+                    self._time(entry, 0)
+                    if entry.peak is None:  # this processor's peak is its floor
+                        self._measure_peak()
             self._report(entry)
-            is_first = False
+            at += 1
+        self.ahead.end()
+
+    def _advance(self, entry: TimedEntry, doing: str, work: Callable[..., None]) -> None:
+        if entry.alive:
+            self._report_progress(f"{doing} {entry.rung.name}")
+            work(entry, self.cache)
+            entry.stage += 1
 
     def _has_time(self, entry: TimedEntry) -> bool:
         """True if the limit leaves time to prove and time an entry, and to end what was begun."""
-        is_long = is_peer(entry.rung) or self._proof_cost(entry) == 2 or entry.rung.name in self.unproven
+        is_long = is_peer(entry.rung) or self._proof_cost(entry) == 2 or entry.rung.name in self.ahead.unproven
         proof = 0.0 if self._is_proven(entry) else LONG_PROOF if is_long else PROOF
         begun = [other for other in self._alive() if other.seconds]
         return entry.left(proof, SETTLE, 0) + sum(other.left(0.0, SETTLE, 0) for other in begun) <= self.limit.left
@@ -170,50 +178,29 @@ class ClimbSchedule:
     def _is_proven(self, entry: TimedEntry) -> bool:
         return entry.passed is not None or self._proof_cost(entry) == 0
 
-    def _prove_concurrently(self, kind: bool) -> None:
-        """Check the support of all other rungs, and prove them concurrently if there are cores; of a first look the
-        rungs alone, which need not wait for a peer's proof, and then the peers.
+    def _prove_concurrently(self) -> None:
+        """Check the support of all other rungs, prove them concurrently if there are cores, and wait for it.
 
         This comes after the first row, which need not wait until torch is imported.
-
-        kind : True for the peers of a first look.
         """
-        self.proven_ahead.add(kind)
         for other in self.entries:
             other.check_support()
-        left = [
-            entry
-            for entry in self._alive()
-            if "check" not in entry.found
-            and (is_own(entry.rung) or is_isolated(entry.rung))
-            and not entry.rung.tunes
-            and self._proof_cost(entry)
-            and not (self.is_quick and is_peer(entry.rung) != kind)
-        ]
-        at_a_time = min(MOST, machine.cores() - 2, len(left))  # two cores for this process and the system
-        if at_a_time < 2:
-            return
-        until = self.limit.proofs_end(kind) if self.is_quick else math.inf
-        waiting = {entry.rung.name: entry for entry in left}
+        alive = self._alive()
+        self.ahead.begin(alive, least=2)
         # rungs that are proven by then; a slow rung, or a library that takes long to import, would delay the timing
         quick = [
             entry
-            for entry in self._alive()
-            if (entry in left or "check" in entry.found) and self._proof_cost(entry) < 2 and not is_peer(entry.rung)
+            for entry in alive
+            if (entry.rung.name in self.ahead.waiting or "check" in entry.found)
+            and self._proof_cost(entry) < 2
+            and not is_peer(entry.rung)
         ]
-
-        def report(name: str, checked: Checked | None) -> None:
-            waiting.pop(name).passed = checked
+        for waiting in self.ahead.verdicts(alive):
             if self.has_memory and 0 < len(waiting) <= TAIL and not self.memories.found:
                 for entry in quick:
                     if entry.rung.name not in waiting:
                         self.memories.add(entry.rung)
-            self._report_progress(f"proving {counted(len(waiting))} side by side" if waiting else f"proven: {name}")
-
-        self._report_progress(f"proving {counted(len(left))} side by side")
-        with suppress(OSError):  # the disk has no space for a copy of the data set: each is proven alone
-            prove_concurrently([entry.rung for entry in left], self.task, at_a_time, until, report)
-        self.unproven |= set(waiting)
+        self.ahead.end()
         self.memories.settle()
 
     def _proof_cost(self, entry: TimedEntry) -> int:
@@ -315,8 +302,3 @@ class ClimbSchedule:
             reason = stopped or ("" if is_done else f"still under way when this was written, {self.doing}")
             results = self.results(reason)
             self.found(results, next((rung for rung in results.rungs if news and rung.name == news.rung.name), None))
-
-
-def counted(rungs: int) -> str:
-    """A number of rungs in words."""
-    return "1 rung" if rungs == 1 else f"{rungs} rungs"
