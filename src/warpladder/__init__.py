@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .proof import verify
     from .timing import climb
     from .train import Model, Run, load, train
+    from .train.torch_modules import from_torch, to_torch
 
     __version__: str
 
@@ -52,11 +53,13 @@ __all__ = [
     "__version__",
     "climb",
     "data",
+    "from_torch",
     "ladder",
     "load",
     "load_net",
     "nets",
     "sklearn",
+    "to_torch",
     "train",
     "verify",
 ]
@@ -85,8 +88,10 @@ _HOMES = {
     "Upsample2d": "nets",
     "WarpladderError": "errors",
     "climb": "timing",
+    "from_torch": "train.torch_modules",
     "load": "train",
     "load_net": "nets.file",
+    "to_torch": "train.torch_modules",
     "train": "train",
     "verify": "proof",
 }

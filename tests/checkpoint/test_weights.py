@@ -9,9 +9,9 @@ from runs import CNN, MLP
 
 from warpladder import nets
 from warpladder.checkpoint import flat_weights, read_weights, save
-from warpladder.checkpoint.content import param_shapes
 from warpladder.errors import CheckpointError
 from warpladder.nets.params import initial, views
+from warpladder.train import Model
 
 FLAT = initial(CNN, 4)
 NAMED = views(CNN, FLAT)
@@ -134,26 +134,73 @@ def test_files_that_are_not_there_or_damaged(tmp_path):
         read_weights(tmp_path / "c", MLP)
 
 
+def renamed(net, names):
+    """Numbers of a net's layers as tensors under other modules' names."""
+    own = views(net, initial(net, 4))
+    return {f"{theirs}.{kind}": own[f"{ours}.{kind}"] for theirs, ours in names.items() for kind in ("bias", "weight")}
+
+
+DEEP = nets.mlp((1, 2, 2), 4, hidden=(4,) * 11)
+
+
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("net", "names"),
     [
-        (
-            {"fc1": "1", "fc2": "3"},
-            "by their shapes fc1.weight is 1.weight, fc1.bias is 1.bias, fc2.weight is 3.weight",
-        ),
-        ({"0": "1", "2": "3"}, "by their shapes 0.weight is 1.weight, 0.bias is 1.bias, 2.weight is 3.weight"),
-        ({"fc": "1"}, "it lacks '1.weight, 1.bias, 3.weight, 3.bias' and has besides 'fc.weight, fc.bias'; names"),
+        (nets.mlp((1, 8, 8)), {"fc1": 1, "fc2": 3}),
+        (nets.mlp((1, 8, 8)), {"out": 3, "inner": 1}),
+        (nets.mlp((1, 8, 8)), {"0": 1, "2": 3}),
+        (nets.mlp((1, 8, 8)), {"net.features.1": 1, "net.classifier.0": 3}),
+        (CNN, {"fc": 4, "conv2": 0}),
+        (DEEP, {f"layers.{12 - i}.linear": 23 - 2 * i for i in range(12)}),
+        (DEEP, {f"fc{i + 1}": 2 * i + 1 for i in (9, 10, 11, 0, 1, 2, 3, 4, 5, 6, 7, 8)}),
     ],
 )
-def test_other_names_are_shown_whole_and_with_what_they_would_be_called(names, said):
-    net = nets.mlp((1, 8, 8), 10)
-    shapes = param_shapes(net)
-    given = {
-        f"{theirs}.{kind}": np.zeros(shapes[f"{ours}.{kind}"], np.float32)
-        for theirs, ours in names.items()
-        for kind in ("weight", "bias")
-    }
+def test_names_of_a_class_are_matched_where_shapes_fit_once(net, names, tmp_path):
+    from safetensors.numpy import save_file
+
+    given = renamed(net, names)
+    first = next(iter(names))
+    with pytest.warns(UserWarning, match=f"names are matched by shapes: .*{first} is layer {names[first]}"):
+        assert np.array_equal(flat_weights(net, given), initial(net, 4))
+    save_file(given, tmp_path / "s")
+    with pytest.warns(UserWarning, match="matched by shapes"):
+        assert np.array_equal(read_weights(tmp_path / "s", net), initial(net, 4))
+
+
+@pytest.mark.parametrize(
+    ("net", "names", "said"),
+    [
+        (
+            nets.mlp((1, 8, 8)), {"fc": 1},
+            "it lacks '1.weight, 1.bias, 3.weight, 3.bias' and has besides 'fc.bias, fc.weight'",
+        ),
+        (DEEP, {f"{'abcdefghijkl'[i]}": 2 * i + 1 for i in range(12)}, "several layers have the same ones: rename the"),
+        (DEEP, {**{f"fc{i}": 2 * i + 1 for i in range(11)}, "out": 23}, "several layers have the same ones: rename"),
+        (nets.mlp10((1, 2, 5)), {"fc1": 1, "fc1.0": 3}, "several layers have the same ones: rename the tensors"),
+    ],
+)  # fmt: skip
+def test_names_that_fit_never_or_more_than_once_are_refused_and_shown(net, names, said):
     with pytest.raises(CheckpointError) as raised:
-        flat_weights(net, given)
-    line = str(raised.value)
-    assert said in line and ("rename them" in line) == (len(names) > 1)
+        flat_weights(net, renamed(net, names))
+    assert said in str(raised.value)
+
+
+def test_tensors_of_other_shapes_or_kinds_match_no_layer():
+    net = nets.mlp((1, 8, 8))
+    given = renamed(net, {"fc1": 1, "fc2": 3})
+    for changed in (
+        {**given, "fc1.weight": given["fc1.weight"].T},
+        {name.replace("weight", "kernel"): array for name, array in given.items()},
+        {**given, "fc3.weight": given["fc2.weight"]},
+        {name: array for name, array in given.items() if name != "fc2.bias"},
+    ):
+        with pytest.raises(CheckpointError, match="does not fit net 'mlp': it lacks"):
+            flat_weights(net, changed)
+
+
+def test_an_optimizers_state_is_taken_only_with_parameters_in_the_nets_order():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.ModuleDict({"out": torch.nn.Linear(256, 10), "inner": torch.nn.Linear(64, 256)})
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    with pytest.raises(CheckpointError, match="the optimizer's state goes by the order of parameters"):
+        Model.from_state_dict(nets.mlp((1, 8, 8)), module.state_dict(), optimizer.state_dict())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,7 +47,8 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     """Copy of named arrays as one flat buffer (param_count,) "float32" or "float64".
 
     named : by the `state_dict` names of the same `torch.nn.Sequential`, "0.weight", in any order, without a prefix that
-    all names share, such as "module." of a wrapped model. source : name of the mapping in error messages.
+    all names share, such as "module." of a wrapped model. Names of a class, "fc1.weight", are matched by shapes where
+    they fit once, with a warning that lists the matches. source : name of the mapping in error messages.
     Raises CheckpointError: names, shapes, types or numbers do not fit the net.
     """
     shapes = param_shapes(net)
@@ -53,11 +56,19 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     lacking = [name for name in shapes if name not in given]
     beyond = [name for name in given if name not in shapes]
     if lacking or beyond:
-        faults = [f"{what} {listed(names)!r}" for what, names in (("lacks", lacking), ("has besides", beyond)) if names]
-        raise CheckpointError(
-            f"{source!r} does not fit net {net.name!r}: it {' and '.join(faults)}; "
-            f"names are those of the equal torch.nn.Sequential's state_dict{_renaming(shapes, given, lacking, beyond)}"
-        )
+        matches = matching(shapes, {name: np.shape(array) for name, array in given.items()})
+        if matches is None:
+            faults = [
+                f"{what} {listed(names)!r}" for what, names in (("lacks", lacking), ("has besides", beyond)) if names
+            ]
+            raise CheckpointError(
+                f"{source!r} does not fit net {net.name!r}: it {' and '.join(faults)}; names are those of the equal "
+                f"torch.nn.Sequential's state_dict{_ambiguous(shapes, given)}"
+            )
+        pairs = dict.fromkeys((theirs.rpartition(".")[0], ours.partition(".")[0]) for ours, theirs in matches.items())
+        shown = listed(f"{theirs} is layer {ours}" for theirs, ours in pairs)
+        warnings.warn(f"{source!r}: names are matched by shapes: {shown}", stacklevel=2)
+        given = {ours: given[theirs] for ours, theirs in matches.items()}
     parts = []
     for name, shape in shapes.items():
         array = np.asarray(given[name])
@@ -85,20 +96,54 @@ def _other_widths(net: Net, found: Mapping[str, tuple[int, ...]]) -> str:
     return f"; it fits the net with {hidden_option(other)}" if param_shapes(other) == dict(found) else ""
 
 
-def _renaming(
-    shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, Any], lacking: list[str], beyond: list[str]
-) -> str:
-    """Hint on how to rename tensors, where each that is lacking has the shape of one of the others alone."""
-    found = {}
-    for name in lacking:
-        kind = name.rpartition(".")[2]
-        fits = [other for other in beyond if np.shape(given[other]) == shapes[name] and other.endswith(kind)]
-        if len(fits) != 1:
-            return ""
-        found[name] = fits[0]
-    if len(set(found.values())) != len(found) or len(found) != len(beyond):
-        return ""
-    return f": by their shapes {listed(f'{old} is {new}' for new, old in found.items())}, so rename them"
+def matching(shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[int, ...]]) -> dict[str, str] | None:
+    """Names of a class's parameters by ours, where they fit in exactly one way; else None.
+
+    A module's tensors go to a layer with tensors of the same names and shapes. Of several such layers the numbers in
+    the modules' names decide, fc2 before fc10, if the names are alike but for them.
+    """
+    ours, theirs = _by_module(shapes), _by_module(given)
+    kinds: dict[frozenset[Any], tuple[list[str], list[str]]] = {}
+    for side, modules in enumerate((ours, theirs)):
+        for module, tensors in modules.items():
+            kinds.setdefault(frozenset(tensors.items()), ([], []))[side].append(module)
+    out = {}
+    for layers, modules in kinds.values():
+        parts = [re.split(r"(\d+)", module) for module in modules]
+        if len(layers) != len(modules) or len({tuple(part[::2]) for part in parts}) > 1:
+            return None
+        numbers = [tuple(map(int, part[1::2])) for part in parts]
+        if len(set(numbers)) != len(numbers):
+            return None
+        for layer, (_, module) in zip(layers, sorted(zip(numbers, modules, strict=True)), strict=True):
+            out |= {f"{layer}.{kind}": f"{module}.{kind}" for kind in ours[layer]}
+    return {name: out[name] for name in shapes}
+
+
+def _by_module(tensors: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Shapes of tensors by module, then by the last part of their names."""
+    out: dict[str, dict[str, tuple[int, ...]]] = {}
+    for name, shape in tensors.items():
+        module, _, kind = name.rpartition(".")
+        out.setdefault(module, {})[kind] = tuple(shape)
+    return out
+
+
+def in_order(net: Net, named: Mapping[str, Any]) -> bool:
+    """True if a module with these parameters, in this order, has them in the net's order."""
+    shapes = param_shapes(net)
+    given = _without_prefix(named, shapes.keys())
+    if given.keys() == shapes.keys():
+        return True
+    matches = matching(shapes, {name: np.shape(array) for name, array in given.items()})
+    return matches is not None and list(matches.values()) == list(given)
+
+
+def _ambiguous(shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, Any]) -> str:
+    """Hint to rename tensors, where their shapes fit, but several layers have the same ones."""
+    found = {name: np.shape(array) for name, array in given.items()}
+    ours, theirs = (sorted(sorted(each.items()) for each in _by_module(some).values()) for some in (shapes, found))
+    return "; shapes fit, but several layers have the same ones: rename the tensors" if ours == theirs else ""
 
 
 def _array(name: str, tensor: Mapping[str, Any], source: str) -> np.ndarray:

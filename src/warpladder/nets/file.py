@@ -13,11 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import NetError
+from ..errors import ArgumentError, NetError
 from ..errors.arguments import called_by_name, shown
 from ..files.python import call, run_file
 from . import ZOO, Layer, Loss, Net, Shape, is_named
 from .describe import LOSSES
+from .torch_module import net_of_module
 
 ENDINGS = (".toml", ".py")
 
@@ -37,7 +38,7 @@ def load_net(path: str | os.PathLike[str], in_shape: Shape | None = None, classe
     path : path
         A `.toml` file with `loss`, a list of `layers`, and optionally `name` and `in_shape`; or a `.py` file that
         defines `net` or `build`: a `Net`, or a function of in_shape (and classes, if it takes a second argument) that
-        returns a `Net`. docs/own-net.md has both.
+        returns a `Net`; or `MODEL`, a `torch.nn.Sequential`, and optionally `LOSS`. docs/own-net.md has all of them.
     in_shape : tuple of int or None
         Shape of one sample, for a file without in_shape; a file that states in_shape keeps its own.
     classes : int
@@ -172,9 +173,17 @@ def _meant(word: object, known: Iterable[str]) -> str:
 def _from_python(path: str | os.PathLike[str], in_shape: Shape | None, classes: int) -> Net:
     name = os.fspath(path)
     module = run_file(path, NetError)
-    key = next((key for key in ("net", "build") if hasattr(module, key)), None)
+    key = next((key for key in ("net", "build", "MODEL") if hasattr(module, key)), None)
     if key is None:
-        raise NetError(f"{name}: no net: name a warpladder.Net, or a function of in_shape that returns one, 'net'")
+        raise NetError(
+            f"{name}: no net: name a warpladder.Net, or a function of in_shape that returns one, 'net', or a "
+            "torch.nn.Sequential 'MODEL'"
+        )
+    if key == "MODEL":
+        try:
+            return net_of_module(module.MODEL, in_shape, getattr(module, "LOSS", None), Path(path).stem)
+        except (NetError, ArgumentError) as error:
+            raise NetError(f"{name}: MODEL: {error}") from None
     made = getattr(module, key)
     if callable(made) and not isinstance(made, Net):
         if in_shape is None:

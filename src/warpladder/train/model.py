@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import Checkpoint, DataMark, check_free, flat_weights, save
+from ..checkpoint.weights import in_order
 from ..config import TrainConfig
 from ..data.convert import to_numpy
 from ..data.dataset import Dataset, pixels
 from ..data.labels import numbered
 from ..data.standard import Standard
-from ..errors import ArgumentError, DataError
+from ..errors import ArgumentError, CheckpointError, DataError
 from ..errors.arguments import called_by_name, shown, wanted
 from ..nets import CrossEntropyLoss, Net
 from ..nets.params import views
@@ -261,7 +262,7 @@ class Model:
         net : Net
         weights : mapping
             `module.state_dict()`: tensors or arrays under the names of the equal `torch.nn.Sequential`, "0.weight". One
-            prefix that all names share is left out.
+            prefix that all names share is left out. Names of a class, as fc1, are matched where shapes fit once.
         optimizer : mapping, optional
             `state_dict()` of a `torch.optim.SGD`, `Adam` or `AdamW`: its settings, what it keeps of each parameter, and
             how many updates it made.
@@ -296,6 +297,11 @@ class Model:
             raise DataError(
                 f"classes wants {outputs} different names in sorted order, one for each output of net "
                 f"{net.name!r}, got {len(names)}"
+            )
+        if optimizer is not None and not in_order(net, weights):
+            raise CheckpointError(
+                f"net {net.name!r}: the optimizer's state goes by the order of parameters, and the state_dict has "
+                "another one: name its tensors as the equal torch.nn.Sequential does, in its order"
             )
         params = views(net, flat_weights(net, {name: to_numpy(tensor, name) for name, tensor in weights.items()}))
         mark = DataMark("none", 0, float(scale), {}, names)

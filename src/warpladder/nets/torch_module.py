@@ -1,0 +1,190 @@
+"""Net of a PyTorch module: an `nn.Sequential` read by the names of its classes and attributes, without importing torch.
+
+A module is read as the layer of its class's name, its settings by the names of the layer's fields. A layer that comes
+to warpladder with PyTorch's name is read without a line here, unless its settings are of another form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields
+from typing import Any
+
+from ..errors import ArgumentError, NetError
+from ..errors.arguments import kind_of, shown
+from .describe import LOSSES
+from .layers import Layer, Shape
+from .net import CrossEntropyLoss, Loss, MSELoss, Net
+
+#: Layers whose classes have another name in `torch.nn`.
+OTHER_NAMES = {"Upsample": "Upsample2d", "UpsamplingNearest2d": "Upsample2d"}
+
+#: Attributes of modules that are not settings, or that make no difference.
+NO_SETTINGS = {
+    "training", "inplace", "in_features", "in_channels", "num_features", "output_padding", "transposed", "num_classes",
+    "recompute_scale_factor", "name",
+}  # fmt: skip
+
+#: Values of settings that a layer lacks, at which PyTorch computes what the layer computes.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "dilation": (1,), "groups": (1,), "padding_mode": ("zeros",), "padding": (0,), "return_indices": (False,),
+    "ceil_mode": (False,), "start_dim": (1,), "end_dim": (-1,), "size": (None,), "mode": ("nearest",),
+    "align_corners": (None, False), "count_include_pad": (True,), "divisor_override": (None,), "approximate": ("none",),
+}  # fmt: skip
+
+#: What to do about modules that are often met and are no layer here.
+REMEDIES = {
+    "Softmax": "CrossEntropyLoss computes it from the logits: leave it out",
+    "LogSoftmax": "CrossEntropyLoss computes it from the logits: leave it out",
+    "LazyLinear": "run the module once, so that its sizes are known",
+    "LazyConv2d": "run the module once, so that its sizes are known",
+}
+
+
+def net_of_module(module: Any, in_shape: Shape | None = None, loss: Any = None, name: str = "torch") -> Net:
+    """Net of an `nn.Sequential`, also of nested ones; `nn.Identity` is left out.
+
+    in_shape : shape of one sample; by default that which a first `nn.Linear` takes. loss : of warpladder or `torch.nn`;
+    by default CrossEntropyLoss for a flat output, else MSELoss.
+    Raises ArgumentError: this is no `nn.Sequential`. Raises NetError: a module is none of the layers, has a setting
+    that its layer lacks, stands twice, or the chain cannot work; the message has its place.
+    """
+    if not is_torch(module, "Sequential"):
+        raise ArgumentError(
+            f"from_torch wants a torch.nn.Sequential, got {kind_of(module)}: of another module only its state_dict can "
+            "be read, by Model.from_state_dict(net, module.state_dict())"
+        )
+    places = list(_chain(module))
+    held: dict[int, str] = {}
+    for place, each in places:
+        if list(each.parameters()) and held.setdefault(id(each), place) != place:
+            raise NetError(f"module {place} is module {held[id(each)]} again: layers here share no weights")
+    layers = tuple(_layer(place, each) for place, each in places)
+    shape = _in_shape(places, layers) if in_shape is None else tuple(in_shape)
+    chosen = _loss(loss)
+    if chosen is None:
+        for layer in layers:
+            shape = layer.out_shape(shape)
+        chosen = CrossEntropyLoss() if len(shape) == 1 else MSELoss()
+        shape = _in_shape(places, layers) if in_shape is None else tuple(in_shape)
+    net = Net(name, shape, layers, chosen)
+    _check_sizes(net, places)
+    return net
+
+
+def parameters_of(module: Any) -> dict[str, Any]:
+    """Parameters and buffers of an `nn.Sequential` under the names that they have in its net."""
+    return {
+        f"{index}.{kind}": tensor
+        for index, (_, each) in enumerate(_chain(module))
+        for kind, tensor in each.state_dict().items()
+    }
+
+
+def is_torch(value: Any, name: str) -> bool:
+    """True for an object of PyTorch's own class of this name, and of no class derived from it."""
+    return type(value).__name__ == name and type(value).__module__.partition(".")[0] == "torch"
+
+
+def _chain(module: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Modules of a Sequential in order, with their places, as "0" or "features.0"."""
+    for name, each in module._modules.items():
+        if is_torch(each, "Sequential"):
+            yield from _chain(each, f"{before}{name}.")
+        elif not is_torch(each, "Identity"):
+            yield before + name, each
+
+
+def _layer(place: str, module: Any) -> Layer:
+    kind = type(module).__name__
+    where = f"module {place}, {kind},"
+    known = Layer.known.get(OTHER_NAMES.get(kind, kind))
+    if known is None or not is_torch(module, kind):
+        remedy = REMEDIES.get(kind, f"there are {', '.join(_names())}, and Sequentials of them")
+        raise NetError(f"module {place} is {'a ' if known else ''}{kind}, which is no layer here: {remedy}")
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise NetError(f"{where} has hooks, which may change what it computes: remove them")
+    settings = {}
+    for field in fields(known):  # type: ignore[arg-type]
+        value = getattr(module, field.name, MISSING)
+        if field.name == "bias":
+            value = getattr(module, "bias", None) is not None
+        if value is not MISSING:
+            settings[field.name] = _plain(where, field.name, value, module)
+    for name, value in vars(module).items():
+        if name.startswith("_") or name in settings or name in NO_SETTINGS:
+            continue
+        usual = NEUTRAL.get(name)
+        if usual is None or _one(value) not in usual:
+            raise NetError(f"{where} has {name}={shown(value)}: {known.__name__} here has {_fields(known)}")
+    parameters = module._parameters
+    if "bias" in parameters and parameters["bias"] is None and "bias" not in settings:
+        raise NetError(f"{where} has bias=False: {known.__name__} here has a bias")
+    return known(**settings)
+
+
+def _plain(where: str, name: str, value: Any, module: Any) -> Any:
+    """Setting as a layer takes it: one number for a tuple of equal ones, padding by its size."""
+    one = _one(value)
+    if name == "padding" and isinstance(one, str):
+        size = _one(module.kernel_size)
+        if one == "valid":
+            return 0
+        if isinstance(size, int) and size % 2 and _one(module.stride) == 1:
+            return size // 2
+    if isinstance(one, tuple):
+        raise NetError(f"{where} has {name}={shown(value)}: layers here are square, with one number for both sides")
+    return int(one) if name == "scale_factor" and isinstance(one, float) and one == int(one) else one
+
+
+def _one(value: Any) -> Any:
+    """The number of a tuple of equal ones; any other value as it is."""
+    return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
+
+
+def _in_shape(places: list[tuple[str, Any]], layers: tuple[Layer, ...]) -> Shape:
+    """Shape of one sample, where a first Linear states it and nothing before it changes shapes."""
+    for (_, module), layer in zip(places, layers, strict=True):
+        if type(layer).__name__ in ("Linear", "BatchNorm1d"):
+            return (int(getattr(module, "in_features", None) or module.num_features),)
+        if layer.out_shape((2,)) != (2,) or type(layer).__name__ == "Flatten":
+            break
+    raise NetError("the shape of one sample is not known from the module: give it, as in_shape=(1, 28, 28)")
+
+
+def _loss(loss: Any) -> Loss | None:
+    if loss is None or isinstance(loss, tuple(LOSSES.values())):
+        return loss  # type: ignore[no-any-return]
+    kind: Callable[..., Loss] | None = LOSSES.get(type(loss).__name__)
+    if kind is None:
+        raise NetError(f"there is no loss {kind_of(loss)}; there are {', '.join(LOSSES)}")
+    if getattr(loss, "reduction", "mean") != "mean":
+        raise NetError(f"{type(loss).__name__} has reduction={loss.reduction!r}: losses here are means")
+    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    settings = {name: getattr(loss, name) for name in known if hasattr(loss, name)}
+    usual = {"ignore_index": -100, "label_smoothing": 0.0, "weight": None, "pos_weight": None}
+    for name, value in usual.items():
+        if name not in known and getattr(loss, name, value) not in (value, None):
+            raise NetError(f"{type(loss).__name__} has {name}={shown(getattr(loss, name))}, which it lacks here")
+    return kind(**settings)
+
+
+def _check_sizes(net: Net, places: list[tuple[str, Any]]) -> None:
+    """Refuse a module that takes another number of features or channels than what enters it."""
+    for (place, module), shape in zip(places, net.shapes, strict=False):
+        for name in ("in_features", "in_channels", "num_features"):
+            wanted = getattr(module, name, None)
+            if wanted is not None and wanted != shape[0]:
+                raise NetError(f"module {place}, {type(module).__name__}, has {name}={wanted}, and {shape[0]} enter it")
+        if getattr(module, "weight", None) is not None and math.prod(module.weight.shape) == 0:
+            raise NetError(f"module {place}, {type(module).__name__}, has no weights yet: run the module once")
+
+
+def _names() -> list[str]:
+    theirs = {ours: name for name, ours in OTHER_NAMES.items() if name == "Upsample"}
+    return [theirs.get(name, name) for name, kind in Layer.known.items() if kind.__module__.startswith("warpladder.")]
+
+
+def _fields(kind: type[Layer]) -> str:
+    return ", ".join(field.name for field in fields(kind)) or "no settings"  # type: ignore[arg-type]

@@ -1,0 +1,116 @@
+"""`from_torch`: a PyTorch module as a model; `to_torch`: a model as a PyTorch module. Only `to_torch` imports torch."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ArgumentError, RungError
+from ..errors.arguments import called_by_name, wanted
+from ..nets import Loss, Shape
+from ..nets.torch_module import net_of_module, parameters_of
+from .model import Model
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@called_by_name
+def from_torch(
+    module: nn.Sequential,
+    in_shape: Shape | None = None,
+    *,
+    loss: Loss | nn.Module | None = None,
+    optimizer: Any = None,
+    scale: float = 1.0,
+    classes: Sequence[str] = (),
+    name: str = "torch",
+) -> Model:
+    """Net and weights of a `torch.nn.Sequential`.
+
+    Parameters
+    ----------
+    module : torch.nn.Sequential
+        Of modules that are layers here too, also nested. `nn.Identity` is left out.
+    in_shape : tuple of int, optional
+        Shape of one sample, (channels, height, width) or (features,); not needed where a Linear stands first.
+    loss : optional
+        CrossEntropyLoss or another loss, of warpladder or of `torch.nn`; by default CrossEntropyLoss for a flat output,
+        and MSELoss for images.
+    optimizer : torch.optim.Optimizer, optional
+        SGD, Adam or AdamW over `module.parameters()`: its settings and state.
+    scale, classes : optional
+        As `Model.from_state_dict` takes them.
+    name : str
+        Name of the net.
+
+    Returns
+    -------
+    Model
+        It predicts, `model.net` is its net, and `train(model.net, data, weights=model)` goes on from its weights.
+
+    Raises
+    ------
+    ArgumentError, NetError
+        The module is no Sequential, or has a part that is no layer here: the message has its name and place.
+    """
+    units = next(iter(getattr(module, "_modules", {}).values()), None)
+    has_units = type(units).__module__ == "warpladder.peers.torch.units"  # a module of `to_torch`
+    inner = module[1:] if has_units else module
+    net = net_of_module(inner, in_shape, loss, name)
+    state = None if optimizer is None else optimizer.state_dict()
+    scale = units.scale if has_units else scale  # type: ignore[union-attr, assignment]
+    model = Model.from_state_dict(net, parameters_of(inner), state, scale=scale, classes=classes)
+    if not has_units:
+        return model
+    mark = replace(model.checkpoint.data, mean=units.mean, std=units.std)  # type: ignore[union-attr, arg-type]
+    return Model(replace(model.checkpoint, data=mark))
+
+
+@called_by_name
+def to_torch(model: Model) -> nn.Sequential:
+    """PyTorch module with the weights of a model, which gives equal outputs for samples in the same units.
+
+    Parameters
+    ----------
+    model : Model or Run
+
+    Returns
+    -------
+    torch.nn.Sequential
+        In evaluation mode, of float32, or float64 for a run in fp64. Its `state_dict` has the names of the model's.
+        Where samples are scaled or standardised, a first module, "units", does it; `module[1:]` is the net alone.
+
+    Raises
+    ------
+    ArgumentError
+        The net was trained on the encoded columns of a table, which a module cannot encode.
+    RungError
+        PyTorch is not installed, or `torch.nn` lacks a layer of the net.
+    """
+    wanted("to_torch", model, Model, "a Run or a Model, as wl.train and wl.load return")
+    mark = model.checkpoint.data
+    if mark.table is not None:
+        raise ArgumentError(
+            f"net {model.net.name!r} was trained on the columns of a table, which are encoded first: predict does "
+            "both, and state_dict() gives the weights"
+        )
+    try:
+        import torch
+
+        from ..peers.torch.net import sequential
+        from ..peers.torch.units import Units
+    except ImportError as error:
+        raise RungError(f"PyTorch cannot be imported ({error}): pip install 'warpladder[torch]'") from None
+    element = torch.float64 if model.checkpoint.element == "float64" else torch.float32
+    net = sequential(model.net).to(element)
+    net.load_state_dict({name: torch.from_numpy(array) for name, array in model.state_dict().items()})
+    for each in net.modules():
+        if getattr(each, "inplace", False):
+            each.inplace = False
+    if mark.mean or mark.scale != 1.0:
+        units = Units(mark.scale, mark.mean, mark.std, element)
+        net = torch.nn.Sequential(OrderedDict([("units", units), *net.named_children()]))
+    return net.eval()
