@@ -129,14 +129,16 @@ def _by_module(tensors: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, tu
     return out
 
 
-def in_order(net: Net, named: Mapping[str, Any]) -> bool:
-    """True if a module with these parameters, in this order, has them in the net's order."""
+def check_order(net: Net, named: Mapping[str, Any]) -> None:
+    """Raise `CheckpointError` if the parameters of a module with an optimizer are not in the net's order."""
     shapes = param_shapes(net)
     given = _without_prefix(named, shapes.keys())
-    if given.keys() == shapes.keys():
-        return True
     matches = matching(shapes, {name: np.shape(array) for name, array in given.items()})
-    return matches is not None and list(matches.values()) == list(given)
+    if given.keys() != shapes.keys() and matches is not None and list(matches.values()) != list(given):
+        raise CheckpointError(
+            f"net {net.name!r}: the optimizer's state goes by the order of parameters, and the state_dict has another "
+            "one: name its tensors as the equal torch.nn.Sequential does, in its order"
+        )
 
 
 def _ambiguous(shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, Any]) -> str:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import Checkpoint, DataMark, check_free, flat_weights, save
-from ..checkpoint.weights import in_order
+from ..checkpoint.weights import check_order
 from ..config import TrainConfig
 from ..data.convert import to_numpy
 from ..data.dataset import Dataset, pixels
 from ..data.labels import numbered
 from ..data.standard import Standard
-from ..errors import ArgumentError, CheckpointError, DataError
+from ..errors import ArgumentError, DataError
 from ..errors.arguments import called_by_name, shown, wanted
 from ..nets import CrossEntropyLoss, Net
 from ..nets.params import views
@@ -298,11 +298,8 @@ class Model:
                 f"classes wants {outputs} different names in sorted order, one for each output of net "
                 f"{net.name!r}, got {len(names)}"
             )
-        if optimizer is not None and not in_order(net, weights):
-            raise CheckpointError(
-                f"net {net.name!r}: the optimizer's state goes by the order of parameters, and the state_dict has "
-                "another one: name its tensors as the equal torch.nn.Sequential does, in its order"
-            )
+        if optimizer is not None:
+            check_order(net, weights)
         params = views(net, flat_weights(net, {name: to_numpy(tensor, name) for name, tensor in weights.items()}))
         mark = DataMark("none", 0, float(scale), {}, names)
         made = Checkpoint(net, TrainConfig(epochs=0), mark, RUNGS["float32"], params, finished=True)
