@@ -16,6 +16,7 @@ ORDER = (
     ("__main__",),
     ("cli",),
     ("appendix",),
+    ("programs",),
     ("report", "checker"),
     ("sklearn",),
     ("timing",),

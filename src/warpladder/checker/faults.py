@@ -57,6 +57,16 @@ HINTS = {
     "trap": "an assert, __trap() or a division by zero has stopped the thread: print the values in the condition, or "
     "check it on the host.",
     "division by zero": "print the divisor, or check it on the host.",
+    "copy": "compare the sizes in bytes on both sides, and the direction: cudaMemcpy(target, source, bytes, kind).",
+    "bytes": "multiply the number of elements by sizeof of one.",
+    "host pointer": "allocate with cudaMalloc, fill by cudaMemcpy, and give the kernel that pointer.",
+    "device memory": "copy with cudaMemcpy to memory of the host first, or allocate with cudaMallocManaged.",
+    "free": "free each pointer that cudaMalloc gave once, by cudaFree, and one of cudaMallocHost by cudaFreeHost.",
+    "handle": "create it before its use, and destroy it once, after its last use.",
+    "unread error": "read the result of every call, and cudaGetLastError() after each launch, and stop with a message.",
+    "shared memory": "ask for it with cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) "
+    "before the launch, or use less.",
+    "crash": "the host code is at fault: look at pointers and indices in that line.",
 }
 
 

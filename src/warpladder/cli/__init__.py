@@ -23,6 +23,7 @@ from .predict import predict
 from .profile import profile
 from .report import report
 from .reproduce import reproduce
+from .run import run
 from .rungs import rungs
 from .svm import svm
 from .train import train
@@ -92,6 +93,7 @@ for _command in (
     rungs,
     data,
     check,
+    run,
     gemm,
 ):
     group.add_command(_command)

@@ -25,7 +25,7 @@ def show(outcome: Outcome) -> None:
 
     out = console()
     for number, problem in enumerate(outcome.problems, 1):
-        _show_problem(number, problem, out)
+        show_problem(number, problem, out)
     if outcome.printed:
         lines = outcome.printed.splitlines()
         more = f"\n... and {len(lines) - PRINTED:,} more lines" if len(lines) > PRINTED else ""
@@ -58,21 +58,25 @@ def show(outcome: Outcome) -> None:
         out.print(f"no problem found: {launches}, {ran}", style="bold green")
 
 
-def _show_problem(number: int, problem: Problem, out: Console) -> None:
+def show_problem(number: int, problem: Problem, out: Console) -> None:
     """A heading, what happened, the lines of source that it took, and how it is usually mended."""
     from rich.text import Text
 
     from ..checker.faults import HINTS
 
     on = f" on {problem.array}" if problem.array else ""
-    out.print(Text(f"{number}. ").append(problem.kind + on, "bold red").append(f", kernel {problem.kernel}"))
+    out.print(
+        Text(f"{number}. ")
+        .append(problem.kind + on, "bold red")
+        .append(f", kernel {problem.kernel}" if problem.kernel else "")
+    )
     out.print(_wrapped(problem.message, out))
     shown = _source(problem, out.width)
     for line in [Text(), *shown, Text()] if shown else []:
         out.print(line, no_wrap=True, crop=False)
     if problem.kind in HINTS:
         out.print(_wrapped(f"Usually: {HINTS[problem.kind]}", out), style="cyan")
-    if problem.places:
+    if problem.places and problem.seen:
         times = f"{problem.count:,} times, " if problem.count > 1 else ""
         lines = (
             f", also in line{'s' * (len(problem.also) > 1)} "

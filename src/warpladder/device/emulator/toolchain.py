@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -27,13 +28,19 @@ MODES = ("fast", "check", "asan")
 #: have.
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"} | {"LC_ALL": "C"}
 
+
+def environment() -> dict[str, str]:
+    """Environment of the compiler's processes."""
+    return dict(_ENVIRONMENT)
+
+
 #: Compiled kernels; unused ones are deleted when a process makes its first one.
 LIBRARIES = Cache("emulator", "emulated kernels", "every start compiles them again", limits=CacheLimits(age=30 * DAY))
 
 # DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's. Of the
 # rest, -g1 keeps the lines and the calls that were inlined there; variables, which are not needed, take a
 # fifth of the time that a kernel takes to compile.
-_ALWAYS = (
+ALWAYS = (
     "-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-gdwarf-4", "-g1",
     "-pthread", "-w",
 )  # fmt: skip
@@ -43,14 +50,14 @@ _RUNTIME_FLAGS = {"fast": (), "check": ("-DEMU_CHECK",), "asan": ("-DEMU_ASAN",)
 #: Call-outs before each access, which our own runtime answers; volatile ones apart.
 _CALLOUTS = ("-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0", "--param=tsan-distinguish-volatile=1")
 #: Flags of sources with volatile accesses, with which threads may poll; the checker's call-outs see these anyway.
-_POLLS = {"fast": _CALLOUTS, "asan": ("-fsanitize-coverage=trace-pc",)}
+POLLS = {"fast": _CALLOUTS, "asan": ("-fsanitize-coverage=trace-pc",)}
 #: Of builds that fill local variables: without passes that replace a missing value by any, often the useful, value.
 FILLED_FLAGS = ("-O1", "-fno-tree-ccp", "-fno-tree-fre", "-fno-tree-copy-prop")
 _VOLATILE = re.compile(r"(?<!asm )(?<!asm)\b(?:volatile|__ldcv)\b")
 #: Without passes over machine instructions that take a sixth of the time to compile and gain nothing that can be
 #: measured: passes over the syntax tree have done their work before.
 _FEWER_PASSES = ("-fno-if-conversion", "-fno-if-conversion2", "-fno-move-loop-invariants", "-fno-dse")
-_KERNEL_FLAGS = {
+KERNEL_FLAGS = {
     # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them, which below -O2 is one
     # of the expensive optimizations. -O3 takes two thirds more time to compile a kernel, and what it gains is a tenth
     # of a long run.
@@ -141,11 +148,11 @@ _temporary: list[tempfile.TemporaryDirectory] = []
 def runtime(mode: str) -> Path:
     """Library that kernels of this mode are linked with."""
     command = [
-        *_ALWAYS, "-g0", "-O2", "-ftls-model=initial-exec", *_NO_RED_ZONE, *_RUNTIME_FLAGS[mode], "-shared",
+        *ALWAYS, "-g0", "-O2", "-ftls-model=initial-exec", *_NO_RED_ZONE, *_RUNTIME_FLAGS[mode], "-shared",
         str(RUNTIME / "runtime.cpp"),
     ]  # fmt: skip
-    name = f"runtime-{mode}-{_key(mode, *command)}.so"
-    return _made(name, [*command, f"-Wl,-soname,{name}"], "the emulator's own runtime")
+    name = f"runtime-{mode}-{key(mode, *command)}.so"
+    return made(name, [*command, f"-Wl,-soname,{name}"], "the emulator's own runtime")
 
 
 def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Path:
@@ -162,10 +169,10 @@ def library(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) -> Pat
     # Compiled and linked in two steps: linking under -fsanitize=thread would bring the sanitizer's own runtime.
     # The object is this process's own: another one that makes the same library removes its own when it is done.
     command = [f"-I{_parsed_headers(*flags)}", *flags, "-c", "-x", "c++", "-"]
-    built = _made(f"{name}-{os.getpid()}-{threading.get_ident()}.o", command, what, text)
+    built = made(f"{name}-{os.getpid()}-{threading.get_ident()}.o", command, what, text)
     sanitizers = ["-fsanitize=address,undefined"] if mode == "asan" else []
     try:
-        return _made(f"{name}.so", ["-shared", str(built), str(linked), "-Wl,-rpath,$ORIGIN", *sanitizers], what)
+        return made(f"{name}.so", ["-shared", str(built), str(linked), "-Wl,-rpath,$ORIGIN", *sanitizers], what)
     finally:
         built.unlink(missing_ok=True)
 
@@ -176,19 +183,19 @@ def is_compiled(text: str, mode: str, what: str, extra: tuple[str, ...] = ()) ->
 
 
 def _flags(text: str, mode: str, extra: tuple[str, ...]) -> list[str]:
-    polls = _POLLS.get(mode, ()) if _has_volatile(text) else ()  # a thread that waits must let others run
-    return [*_ALWAYS, "-fwhole-program", *_KERNEL_FLAGS[mode], *extra, *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
+    polls = POLLS.get(mode, ()) if has_volatile(text) else ()  # a thread that waits must let others run
+    return [*ALWAYS, "-fwhole-program", *KERNEL_FLAGS[mode], *extra, *polls, f"-I{HEADERS}", f"-I{HEADERS / 'cuda'}"]
 
 
 @lru_cache(maxsize=64)
-def _has_volatile(text: str) -> bool:
+def has_volatile(text: str) -> bool:
     """True if a source has volatile accesses."""
     return _VOLATILE.search(text) is not None
 
 
 def _name(text: str, mode: str, what: str, flags: list[str]) -> str:
     """Name of a library, without its ending."""
-    return f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{_key(mode, text, runtime(mode).name, *flags)}"
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', what)}-{mode}-{key(mode, text, runtime(mode).name, *flags)}"
 
 
 def _parsed_headers(*flags: str) -> Path:
@@ -203,12 +210,12 @@ _parsing = threading.Lock()
 @cache
 def _parsed(*flags: str) -> Path:
     """Folder with headers/emulator.h precompiled: parsing it is most of the time that a kernel takes to compile."""
-    made = _made(
-        f"headers-{_key(*flags)}/emulator.h.gch",
+    header = made(
+        f"headers-{key(*flags)}/emulator.h.gch",
         [*flags, "-x", "c++-header", str(HEADERS / "emulator.h")],
         "the emulator's headers",
     )
-    return made.parent
+    return header.parent
 
 
 @cache
@@ -231,15 +238,20 @@ def _cpu() -> str:
     return "\n".join(sorted({line for line in lines if line.startswith(wanted)}))
 
 
-def _key(*parts: str) -> str:
+def key(*parts: str) -> str:
     digest = hashlib.sha256(_sources())
     for part in (compiler().version, shlex.join(compiler().command), _cpu(), *parts):
         digest.update(f"{len(part)}:{part}".encode())
     return digest.hexdigest()[:20]
 
 
-def _made(name: str, arguments: list[str], what: str, text: str | None = None) -> Path:
-    """Make a file of the folder with the compiler if it is missing or damaged. It ends in a checksum."""
+def made(
+    name: str, arguments: list[str], what: str, text: str | None = None, reason: Callable[[str], str] | None = None
+) -> Path:
+    """Make a file of the folder with the compiler if it is missing or damaged. It ends in a checksum.
+
+    reason : sentence for the compiler's messages of a failure.
+    """
     target = folder() / name
     if is_whole(target):
         return _used(target)
@@ -250,7 +262,7 @@ def _made(name: str, arguments: list[str], what: str, text: str | None = None) -
             env=_ENVIRONMENT,
         )  # fmt: skip
         if done.returncode != 0:
-            raise KernelError(_first_error(done.stderr, what))
+            raise KernelError(reason(done.stderr) if reason else _first_error(done.stderr, what))
         with open(temporary, "ab") as file:
             file.write(END + hashlib.sha256(temporary.read_bytes()).hexdigest().encode())
     _prune()

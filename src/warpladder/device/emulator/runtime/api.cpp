@@ -169,7 +169,12 @@ EMU_EXPORT void emu_yield() {
 EMU_EXPORT void emu_give_way() { worker_of(self()).give_way(self()); }
 EMU_EXPORT void emu_progress() { worker_here->progress(); }
 
+// In host code of a program it is an assertion of the C library.
 EMU_EXPORT void emu_trap(const char* what, const char* file, int line) {
+    if (!current) {
+        fprintf(stderr, "%s:%d: %s\n", file, line, what);
+        abort();
+    }
     Thread& me = self();
     worker_of(me).fail({"trap", std::string(what) + " at {0}, by " + name_of(me), "", text(me.block->index),
         text(me.index), {{file, line}}});

@@ -156,7 +156,10 @@ void Checker::outside(Thread& me, uintptr_t address, size_t size, bool write, ui
             }
         if (!found)
             for (auto& region : views_) consider(region);
-        if (best > (1u << 30)) array = "", where = "that belong to no array of this launch";
+        if (best > (1u << 30)) {
+            array = "", where = "that belong to no array of this launch";
+            if (explain) where += ": " + std::string(explain(reinterpret_cast<void*>(address)));
+        }
     }
     report.array = array;
     report.message = here(me) + " " + doing + where + ", at {0}";

@@ -58,6 +58,7 @@ static void fault(int number, siginfo_t* info, void* context) {
     Guard* guard = guard_here;
     if (!guard || !current) return pass_on(number, info, context);
     guard->signal = number;
+    guard->address = info->si_addr;
     guard->code = inside(guard->run, counter(context));
     siglongjmp(guard->back, 1);
 }
@@ -184,6 +185,7 @@ Report Guard::report() const {
         out.message = who + " was" + at + " when the launch was stopped";
     } else if (signal == SIGFPE) out.kind = "division by zero", out.message = who + " divides by zero" + at;
     else if (signal == SIGILL) out.kind = "trap", out.message = who + " has no instruction to go on with" + at;
+    else if (explain) out.message = who + " reads or writes" + at + " what is not its own: " + explain(address);
     else out.message = who + " reads or writes outside of all arrays" + at;
     return out;
 }

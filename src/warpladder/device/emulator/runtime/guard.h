@@ -16,6 +16,7 @@ struct Guard {
     const Run& run;
     int signal = 0;            // that ended the kernel
     uintptr_t code = 0;        // place in the kernel's module, or 0
+    const void* address = nullptr;  // that it could not reach
     Guard* outer;
     explicit Guard(const Run& now);
     ~Guard();

@@ -91,6 +91,8 @@ EMU_EXPORT int emu_launch(Launch* launch) {
     return 1;
 }
 
+EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address)) { emu::explain = explain; }
+
 EMU_EXPORT void emu_free_reports(Launch* launch) {
     free(launch->reports);
     launch->reports = nullptr;

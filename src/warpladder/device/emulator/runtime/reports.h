@@ -31,6 +31,9 @@ struct Report {
     std::vector<Where> places;
 };
 
+// Reason why an access to an address is wrong, in the words of the program that launches; null without one.
+inline const char* (*explain)(const void* address) = nullptr;
+
 class Reports {
   public:
     // Largest number of different reports: a kernel that is wrong everywhere repeats the same ones.

@@ -1,0 +1,106 @@
+"""`warpladder run`: a whole CUDA program on the CPU, its output and exit code passed on, faults reported on stderr."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .faults import count, show_problem
+from .shared.console import console
+
+if TYPE_CHECKING:
+    from ..programs.run import ProgramOutcome
+
+#: Exit code of a program in which faults were found, and that of one that the time limit ended.
+FAULTS, LATE = 99, 124
+#: Remarks of one kind that are shown.
+SHOWN = 3
+
+
+ARGUMENTS = "warpladder.arguments"
+
+
+class _ProgramCommand(click.Command):
+    """Command whose words after -- are arguments of the program."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        ctx.meta[ARGUMENTS] = args[end + 1 :]
+        return super().parse_args(ctx, args[:end])
+
+
+@click.command(cls=_ProgramCommand)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "-I",
+    "folders",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folder of headers; repeatable.",
+)
+@click.option("-D", "defines", metavar="NAME[=VALUE]", multiple=True, help="Macro to define; repeatable.")
+@click.option("-l", "libraries", metavar="NAME", multiple=True, help="Library to link with, as nvcc's -l; repeatable.")
+@click.option(
+    "--gpu", metavar="NAME", default="H100", show_default=True, help="GPU that the program finds: T4, A100, ..."
+)
+@click.option(
+    "--check", "checked", is_flag=True, help="Watch every access of the kernels as `warpladder check` does; slow."
+)
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), default=0, help="End the program after so long."
+)
+@click.pass_context
+def run(
+    context: click.Context, files: tuple[str, ...], folders: tuple[Path, ...], defines: tuple[str, ...],
+    libraries: tuple[str, ...], gpu: str, checked: bool, timeout: float,
+) -> None:  # fmt: skip
+    """Run the CUDA program in FILE, host code and kernels, without a GPU.
+
+    FILE is a .cu file, or several .cu and .cpp files of one program. What follows -- goes to main(). Output and exit
+    code are the program's own; faults in its use of CUDA are reported on stderr, and the exit code is then 99.
+
+    \b
+    Examples:
+      warpladder run vector_add.cu
+      warpladder run main.cu image.cpp -I include -D N=1024 --gpu T4 -- input.ppm 3
+    """
+    from ..programs.build import ProgramOptions
+    from ..programs.gpus import find
+    from ..programs.run import run as run_program
+
+    sources = _sources(files, context)
+    options = ProgramOptions(find(gpu), "check" if checked else "fast", defines, libraries)
+    outcome = run_program(sources, options, context.meta[ARGUMENTS], folders, timeout)
+    _show(outcome, timeout)
+    context.exit(LATE if outcome.is_late else outcome.code if outcome.code > 128 or not outcome.problems else FAULTS)
+
+
+def _sources(files: tuple[str, ...], context: click.Context) -> list[Path]:
+    for word in files:
+        if not word.endswith((".cu", ".cpp", ".cc", ".cxx", ".c")):
+            raise click.UsageError(
+                f"'{word}' is no .cu or .cpp file; arguments of the program come after its files and --", context
+            )
+    return [Path(word) for word in files]
+
+
+def _show(outcome: ProgramOutcome, limit: float) -> None:
+    """Print what was found on stderr; nothing where there is nothing."""
+    out = console(stderr=True)
+    for number, problem in enumerate(outcome.problems, 1):
+        show_problem(number, problem, out)
+    kinds = dict.fromkeys(remark.kind for remark in outcome.remarks)
+    for kind in kinds:
+        alike = [remark for remark in outcome.remarks if remark.kind == kind]
+        for remark in alike[:SHOWN]:
+            place = f"{Path(remark.places[0][0]).name}:{remark.places[0][1]}: " if remark.places else ""
+            out.print(f"remark: {place}{remark.message}", markup=False, soft_wrap=True, style="dim")
+        if len(alike) > SHOWN:
+            out.print(f"remark: {count(len(alike) - SHOWN, 'more ' + kind)}", markup=False, style="dim")
+    if outcome.is_late:
+        out.print(f"warpladder: the program did not end within {limit:g} s", markup=False, soft_wrap=True)
+    if outcome.problems:
+        out.print(f"{count(len(outcome.problems), 'problem')} in the program", style="bold red")

@@ -1,0 +1,164 @@
+"""A program compiled: each file by the C++ compiler, all linked with the emulator and its CUDA runtime."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from ..device.emulator.toolchain import (
+    ALWAYS,
+    HEADERS,
+    KERNEL_FLAGS,
+    POLLS,
+    compiler,
+    environment,
+    folder,
+    has_volatile,
+    is_whole,
+    key,
+    made,
+    runtime,
+)  # fmt: skip
+from ..errors import KernelError
+from ..machine.cores import cores
+from .gpus import EmulatedGpu
+from .rewrite import kernels, program_text
+from .sources import EMULATED, OWN, ProgramFiles
+
+HERE = Path(__file__).resolve().parent
+#: Flags of the CUDA runtime for programs, by mode.
+_RUNTIME = {"fast": (), "check": ("-DEMU_CHECK",)}
+
+
+#: Headers of NVIDIA's libraries and of device code that have no counterpart here.
+_NOT_HERE = re.compile(
+    r"cublas|cudnn|cufft|curand|cusparse|cusolver|nvrtc|nvjpeg|npp|thrust/|cub/|cuda/|cute/|cutlass/|"
+    r"cooperative_groups|mma\.h|cuda_\w*interop|cuda_pipeline|cuda_fp8|texture_|surface_|nvml|nccl|optix|cuda\w+\.h"
+)
+
+
+@dataclass(frozen=True)
+class ProgramOptions:
+    """Choices that change the machine code. defines : NAME or NAME=VALUE. libraries : of -l, as m or gomp."""
+
+    gpu: EmulatedGpu
+    mode: str = "fast"
+    defines: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+
+@cache
+def _own_digest() -> str:
+    digest = sha256()
+    for path in sorted(p for root in (HERE / "headers", HERE / "runtime") for p in root.rglob("*") if p.is_file()):
+        digest.update(f"{path.relative_to(HERE)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def program_runtime(mode: str) -> Path:
+    """Library with the CUDA runtime that programs are linked with."""
+    emulator = runtime(mode)
+    flags = [*ALWAYS, "-g0", "-O1", *_RUNTIME[mode], "-DEMU_ARCH=900", f"-I{HEADERS}",
+             "-shared", str(HERE / "runtime" / "program.cpp"), str(emulator), "-Wl,-rpath,$ORIGIN"]  # fmt: skip
+    name = f"programs-{mode}-{key(mode, _own_digest(), *flags)}.so"
+    return made(name, [*flags, f"-Wl,-soname,{name}"], "the CUDA runtime of programs")
+
+
+def program(sources: ProgramFiles, options: ProgramOptions) -> Path:
+    """Executable of a program; `KernelError` with the compiler's first error, in the program's own file and line."""
+    library, emulator = program_runtime(options.mode), runtime(options.mode)
+    defines = [f"-D{define}" for define in options.defines]
+    arch = 100 * options.gpu.major + 10 * options.gpu.minor
+    polls = POLLS.get(options.mode, ()) if any(has_volatile(s.text) for s in sources.files.values()) else ()
+    common = [*ALWAYS, *polls, *KERNEL_FLAGS[options.mode], f"-DEMU_ARCH={arch}", f"-I{HERE / 'headers'}",
+              f"-I{HEADERS}", f"-I{OWN}", f"-I{EMULATED}"]  # fmt: skip
+    flags = [*common, *(f"-I{path}" for path in sources.folders), *defines]
+    whole = key(_own_digest(), sources.digest, library.name, emulator.name, *flags, *options.libraries)
+    name = f"program-{next(iter(sources.files)).stem}-{whole}"
+    if is_whole(folder() / name):
+        return made(name, [], "")
+    place = folder() / f"{name}-{os.getpid()}"
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        named = _written(sources, place)
+        headers = _headers(common)
+        with ThreadPoolExecutor(cores()) as pool:
+            objects = list(pool.map(lambda file: _compiled(file, [f"-I{headers}", *flags], sources), named))
+        linked = [*map(str, objects), str(library), str(emulator), "-Wl,-rpath,$ORIGIN", "-pthread",
+                  *(f"-l{each}" for each in options.libraries)]  # fmt: skip
+        return _linked(name, linked)
+    finally:
+        for file in place.iterdir():
+            file.unlink()
+        place.rmdir()
+
+
+def _linked(name: str, arguments: list[str]) -> Path:
+    """Executable of objects; `KernelError` with the name that none of them defines."""
+    return made(name, arguments, "the program", reason=lambda messages: _first_error(messages, Path("the program")))
+
+
+@cache
+def _headers_made(common: tuple[str, ...]) -> Path:
+    flags = list(common)
+    name = f"headers-{key(_own_digest(), *flags)}/program.h.gch"
+    return made(
+        name, [*flags, "-x", "c++-header", str(HERE / "headers" / "program.h")], "the headers of programs"
+    ).parent
+
+
+def _headers(common: list[str]) -> Path:
+    """Folder with headers/program.h precompiled."""
+    return _headers_made(tuple(common))
+
+
+def _written(sources: ProgramFiles, place: Path) -> list[tuple[Path, Path]]:
+    """Rewritten files in a folder, and of the named ones the original path and the rewritten one."""
+    names = {path: str(place / f"{number}{path.suffix}") for number, path in enumerate(sources.files)}
+    known = kernels(source.text for source in sources.files.values())
+    named = []
+    for path, source in sources.files.items():
+        text = program_text(sources.redirected(source, names), str(path), known)
+        start = '#include "program.h"\n' if source.is_named else ""
+        once = "#pragma once\n" if re.search(r"^[ \t]*#[ \t]*pragma[ \t]+once", text, re.MULTILINE) else ""
+        Path(names[path]).write_text(f'{start}{once}#line 1 "{path}"\n{text}', encoding="utf-8")
+        if source.is_named:
+            named.append((path, Path(names[path])))
+    return named
+
+
+def _compiled(file: tuple[Path, Path], flags: list[str], sources: ProgramFiles) -> Path:
+    """Object of one file."""
+    path, text = file
+    out = text.with_suffix(".o")
+    command = [*compiler().command, *flags, "-c", "-x", "c++", str(text), "-o", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment())
+    if done.returncode:
+        raise KernelError(_first_error(done.stderr, path))
+    return out
+
+
+def _first_error(messages: str, path: Path) -> str:
+    """The compiler's first error in one line: file:line: what is wrong."""
+    for line in messages.splitlines():
+        match = re.match(r"(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)", line)
+        if match:
+            header = re.match(r"(?P<name>\S+): No such file", match["why"])
+            if header and (_NOT_HERE.match(header["name"])):
+                return f"{match['file']}:{match['line']}: <{header['name']}> cannot be emulated"
+            if header:
+                return f"{match['file']}:{match['line']}: there is no header {header['name']}; -I names its folder"
+            return f"{match['file']}:{match['line']}: {match['why']}"
+    missing = re.search(r"undefined reference to [`'‘](?P<name>[^'’]+)['’]", messages)
+    if missing:
+        return f"{path} calls {missing['name']}, which is in none of the files: name the file with it too"
+    lines = [line for line in messages.splitlines() if line.strip()]
+    return f"{path} does not compile: {lines[0] if lines else shlex.join(compiler().command) + ' gives no reason'}"

@@ -1,0 +1,195 @@
+// Functions of the CUDA runtime that programs call. Each takes the place of its call, for reports; bodies are in
+// runtime/. Work is done when it is requested, which is one order that streams allow.
+#pragma once
+#include "types.h"
+
+#define EMU_API EMU_EXPORT cudaError_t
+
+namespace emu {
+// Pointer that the next allocation fills: its name in the program, and bytes of what it points to, 1 if that is not
+// known. programs/rewrite.py sets them at the call.
+struct Named {
+    const char* name = "";
+    unsigned element = 1;
+};
+inline thread_local Named next_pointer;
+inline Named taken_name() { return std::exchange(next_pointer, Named{}); }
+template <class T> constexpr unsigned element_of() {
+    if constexpr (std::is_void_v<T> || std::is_function_v<T>) return 1;
+    else return sizeof(T);
+}
+inline void name(const char* name, const void*) { next_pointer = {name, 1}; }
+template <class T> void name(const char* name, T** pointer) { next_pointer = {name, element_of<T>()}; }
+}  // namespace emu
+
+// errors.cpp
+EMU_API cudaGetLastError();
+EMU_API cudaPeekAtLastError();
+EMU_EXPORT const char* cudaGetErrorString(cudaError_t error);
+EMU_EXPORT const char* cudaGetErrorName(cudaError_t error);
+EMU_API emu_unread(cudaError_t error, const char* call, EMU_HERE);
+
+// memory.cpp
+EMU_API emu_malloc(void** pointer, size_t bytes, int kind, emu::Named name, const char* file, int line);
+EMU_API cudaFree(void* pointer, EMU_HERE);
+EMU_API cudaFreeHost(void* pointer, EMU_HERE);
+EMU_API cudaHostRegister(void* pointer, size_t bytes, unsigned flags = 0, EMU_HERE);
+EMU_API cudaHostUnregister(void* pointer, EMU_HERE);
+EMU_API cudaMemGetInfo(size_t* free, size_t* total);
+EMU_API emu_pointer_attributes(cudaPointerAttributes* out, const void* pointer);
+template <class T> cudaError_t cudaMalloc(T** pointer, size_t bytes, EMU_HERE) {
+    return emu_malloc((void**)pointer, bytes, cudaMemoryTypeDevice, emu::taken_name(), file, line);
+}
+template <class T> cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t, EMU_HERE) {
+    return emu_malloc((void**)pointer, bytes, cudaMemoryTypeDevice, emu::taken_name(), file, line);
+}
+template <class T> cudaError_t cudaMallocManaged(T** pointer, size_t bytes, unsigned = 1, EMU_HERE) {
+    return emu_malloc((void**)pointer, bytes, cudaMemoryTypeManaged, emu::taken_name(), file, line);
+}
+template <class T> cudaError_t cudaMallocHost(T** pointer, size_t bytes, unsigned = 0, EMU_HERE) {
+    return emu_malloc((void**)pointer, bytes, cudaMemoryTypeHost, emu::taken_name(), file, line);
+}
+template <class T> cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned, EMU_HERE) {
+    return emu_malloc((void**)pointer, bytes, cudaMemoryTypeHost, emu::taken_name(), file, line);
+}
+template <class T> cudaError_t cudaMallocPitch(T** pointer, size_t* pitch, size_t width, size_t height, EMU_HERE) {
+    *pitch = (width + 511) / 512 * 512;
+    return emu_malloc((void**)pointer, *pitch * height, cudaMemoryTypeDevice, emu::taken_name(), file, line);
+}
+inline cudaError_t cudaMalloc3D(cudaPitchedPtr* out, cudaExtent e, EMU_HERE) {
+    *out = {nullptr, (e.width + 511) / 512 * 512, e.width, e.height};
+    return emu_malloc(&out->ptr, out->pitch * e.height * e.depth, cudaMemoryTypeDevice, emu::taken_name(), file, line);
+}
+inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t, EMU_HERE) { return cudaFree(pointer, file, line); }
+template <class T> cudaError_t cudaHostGetDevicePointer(T** device, void* host, unsigned = 0) {
+    *device = (T*)host;
+    return cudaSuccess;
+}
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* pointer) {
+    return emu_pointer_attributes(out, pointer);
+}
+inline cudaError_t cudaMemPrefetchAsync(const void*, size_t, int, cudaStream_t = 0) { return cudaSuccess; }
+inline cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, int) { return cudaSuccess; }
+inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t = 0, unsigned = 4) { return cudaSuccess; }
+
+// copies.cpp. A copy is rows of `width` bytes; element: bytes of a number of the program's pointers, 1 if unknown.
+namespace emu {
+struct Copy {
+    void* to;
+    const void* from;
+    size_t to_pitch, from_pitch, width, height;
+    cudaMemcpyKind kind;
+    unsigned element;
+    const char* call;
+};
+}  // namespace emu
+EMU_API emu_memcpy_host(const emu::Copy& copy, const char* file, int line);
+EMU_API emu_memset_host(void* to, size_t pitch, int value, size_t width, size_t height, unsigned element,
+    const char* call, const char* file, int line);
+EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other, int to_symbol, cudaMemcpyKind kind,
+    size_t count, const char* file, int line);
+template <class T, class F> cudaError_t cudaMemcpy(T* to, const F* from, size_t bytes, cudaMemcpyKind kind, EMU_HERE) {
+    return emu_memcpy_host({(void*)to, from, bytes, bytes, bytes, 1, kind, emu::element_of<T>(), "cudaMemcpy"}, file,
+        line);
+}
+template <class T, class F> cudaError_t cudaMemcpyAsync(T* to, const F* from, size_t bytes,
+    cudaMemcpyKind kind = cudaMemcpyDefault, cudaStream_t = 0, EMU_HERE) {
+    return emu_memcpy_host({(void*)to, from, bytes, bytes, bytes, 1, kind, emu::element_of<T>(), "cudaMemcpyAsync"},
+        file, line);
+}
+inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+    size_t height, cudaMemcpyKind kind, EMU_HERE) {
+    return emu_memcpy_host({to, from, to_pitch, from_pitch, width, height, kind, 1, "cudaMemcpy2D"}, file, line);
+}
+inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+    size_t height, cudaMemcpyKind kind, cudaStream_t = 0, EMU_HERE) {
+    return emu_memcpy_host({to, from, to_pitch, from_pitch, width, height, kind, 1, "cudaMemcpy2DAsync"}, file, line);
+}
+inline cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes, EMU_HERE) {
+    return emu_memcpy_host({to, from, bytes, bytes, bytes, 1, cudaMemcpyDeviceToDevice, 1, "cudaMemcpyPeer"}, file,
+        line);
+}
+inline cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t = 0,
+    EMU_HERE) {
+    return cudaMemcpyPeer(to, 0, from, 0, bytes, file, line);
+}
+template <class T> cudaError_t cudaMemset(T* to, int value, size_t bytes, EMU_HERE) {
+    return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemset", file, line);
+}
+template <class T> cudaError_t cudaMemsetAsync(T* to, int value, size_t bytes, cudaStream_t = 0, EMU_HERE) {
+    return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemsetAsync", file, line);
+}
+inline cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height, EMU_HERE) {
+    return emu_memset_host(to, pitch, value, width, height, 1, "cudaMemset2D", file, line);
+}
+template <class S> cudaError_t cudaMemcpyToSymbol(const S& symbol, const void* from, size_t bytes, size_t offset = 0,
+    cudaMemcpyKind kind = cudaMemcpyHostToDevice, EMU_HERE) {
+    return emu_symbol(&symbol, sizeof(S), offset, (void*)from, 1, kind, bytes, file, line);
+}
+template <class S> cudaError_t cudaMemcpyToSymbolAsync(const S& symbol, const void* from, size_t bytes, size_t offset,
+    cudaMemcpyKind kind, cudaStream_t = 0, EMU_HERE) {
+    return emu_symbol(&symbol, sizeof(S), offset, (void*)from, 1, kind, bytes, file, line);
+}
+template <class S> cudaError_t cudaMemcpyFromSymbol(void* to, const S& symbol, size_t bytes, size_t offset = 0,
+    cudaMemcpyKind kind = cudaMemcpyDeviceToHost, EMU_HERE) {
+    return emu_symbol(&symbol, sizeof(S), offset, to, 0, kind, bytes, file, line);
+}
+template <class T, class S> cudaError_t cudaGetSymbolAddress(T** pointer, const S& symbol) {
+    *pointer = (T*)&symbol;
+    return cudaSuccess;
+}
+template <class S> cudaError_t cudaGetSymbolSize(size_t* bytes, const S&) {
+    *bytes = sizeof(S);
+    return cudaSuccess;
+}
+
+// streams.cpp
+EMU_API cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+EMU_API cudaStreamDestroy(cudaStream_t stream, EMU_HERE);
+EMU_API cudaStreamSynchronize(cudaStream_t stream, EMU_HERE);
+EMU_API cudaStreamQuery(cudaStream_t stream, EMU_HERE);
+EMU_API cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+EMU_API cudaEventDestroy(cudaEvent_t event, EMU_HERE);
+EMU_API cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0, EMU_HERE);
+EMU_API cudaEventSynchronize(cudaEvent_t event, EMU_HERE);
+EMU_API cudaEventQuery(cudaEvent_t event, EMU_HERE);
+EMU_API cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last, EMU_HERE);
+EMU_API cudaDeviceSynchronize(EMU_HERE);
+inline cudaError_t cudaThreadSynchronize(EMU_HERE) { return cudaDeviceSynchronize(file, line); }
+inline cudaError_t cudaStreamCreate(cudaStream_t* s) { return cudaStreamCreateWithPriority(s, 0, 0); }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned f) {
+    return cudaStreamCreateWithPriority(s, f, 0); }
+inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned flags = 0) {
+    return cudaEventCreateWithFlags(event, flags); }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) { return cudaSuccess; }
+inline cudaError_t cudaStreamGetFlags(cudaStream_t, unsigned* flags) { return *flags = 0, cudaSuccess; }
+inline cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) { return *priority = 0, cudaSuccess; }
+inline cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t call, void* data) {
+    return call(data), cudaSuccess; }
+inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call, void* data, unsigned) {
+    return call(stream, cudaSuccess, data), cudaSuccess; }
+
+// device.cpp
+EMU_API cudaGetDeviceCount(int* count);
+EMU_API cudaGetDevice(int* device);
+EMU_API cudaSetDevice(int device, EMU_HERE);
+EMU_API cudaGetDeviceProperties(cudaDeviceProp* out, int device);
+EMU_API cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+EMU_API cudaDeviceReset(EMU_HERE);
+EMU_API cudaDeviceGetLimit(size_t* value, cudaLimit limit);
+EMU_API cudaOccupancyMaxActiveBlocks(int* blocks, const void* kernel, int threads, size_t shared);
+inline cudaError_t cudaThreadExit(EMU_HERE) { return cudaDeviceReset(file, line); }
+inline cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return cudaSuccess; }
+inline cudaError_t cudaDriverGetVersion(int* version) { return *version = CUDA_VERSION, cudaSuccess; }
+inline cudaError_t cudaRuntimeGetVersion(int* version) { return *version = CUDART_VERSION, cudaSuccess; }
+inline cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
+inline cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
+inline cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) { return cudaSuccess; }
+inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 0, cudaSuccess; }
+inline cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaErrorPeerAccessUnsupported; }
+inline cudaError_t cudaDeviceDisablePeerAccess(int) { return cudaErrorPeerAccessNotEnabled; }
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* most) {
+    return *least = 0, *most = -5, cudaSuccess; }
+inline cudaError_t cudaProfilerStart() { return cudaSuccess; }
+inline cudaError_t cudaProfilerStop() { return cudaSuccess; }

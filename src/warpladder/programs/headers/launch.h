@@ -1,0 +1,140 @@
+// Launches: kernel<<<grid, block, shared, stream>>>(arguments) is rewritten, before it is compiled, to
+//     emu::start(kernel, [=](auto&... a) { kernel(a...); }, "kernel", bounds, emu::Config(grid, block, ...), arguments)
+// so that the compiler converts each argument to the kernel's parameter, once, and inlines the kernel into the loop
+// over the threads of a block. For a template or an overload, whose parameters follow from the call, it is
+//     emu::deduced([=](auto&... a) { kernel(a...); }, "kernel", bounds, emu::Config(...), arguments)
+#pragma once
+#include <utility>
+
+#include "api.h"
+
+namespace emu {
+
+struct Config {
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+    bool cooperative = false;
+    const char* file;
+    int line;
+    Config(dim3 g, dim3 b, size_t s = 0, cudaStream_t t = 0, EMU_HERE)
+        : grid(g), block(b), shared(s), stream(t), file(file), line(line) {}
+};
+
+// A launch as the runtime takes it. kernel: address of the kernel, or null if it was deduced; bounds: of its
+// __launch_bounds__, 0 without; pointers: those among its arguments.
+struct Request {
+    void (*run)(void** body);
+    void** body;
+    const void* kernel;
+    const char* name;
+    const Config& config;
+    const Layout* layout;
+    const void* const* pointers;
+    unsigned count, bounds;
+};
+
+// Runs the current CUDA thread, and those after it as long as none waits, as in the emulator's kernels.h. body:
+// addresses of the call and of its arguments. The copies are on the CUDA thread's stack, where the checker wants them.
+template <class Call, class... A> struct Threads {
+    EMU_UNSEEN static void call(Call call, A... arguments) {
+        BlockView& block = *current->block;
+        char* first = block.first;
+        const unsigned *order = block.order, count = block.count, stride = block.stride;
+        for (unsigned next = block.begun;;) {
+            call(arguments...);
+            if (!block.calm || next == count) return;
+            current = reinterpret_cast<Thread*>(first + size_t(order[next]) * stride);
+            block.begun = ++next;
+        }
+    }
+    template <size_t... I> EMU_UNSEEN static void with(void** body, std::index_sequence<I...>) {
+        call(*static_cast<const Call*>(body[0]), *static_cast<const A*>(body[1 + I])...);
+    }
+    EMU_UNSEEN static void run(void** body) { with(body, std::index_sequence_for<A...>{}); }
+};
+
+template <class T> const void* pointer_in(const T& value) {
+    if constexpr (std::is_pointer_v<T> && !std::is_function_v<std::remove_pointer_t<T>>) return (const void*)value;
+    else return nullptr;
+}
+
+}  // namespace emu
+
+EMU_EXPORT void emu_start(const emu::Request& request);
+
+namespace emu {
+
+template <class Call, class... A> void started(const void* kernel, Call call, const char* name, unsigned bounds,
+    const Config& config, const A&... arguments) {
+    const void* pointers[sizeof...(A) + 1] = {pointer_in(arguments)...};
+    void* body[] = {(void*)&call, (void*)&arguments...};
+    emu_start({&Threads<Call, A...>::run, body, kernel, name, config, &layout, pointers, sizeof...(A), bounds});
+}
+
+template <class Call, class... P> void start(void (*kernel)(P...), Call call, const char* name, unsigned bounds,
+    const Config& config, std::type_identity_t<P>... arguments) {
+    started((const void*)kernel, call, name, bounds, config, static_cast<const std::remove_cvref_t<P>&>(arguments)...);
+}
+template <class Call, class... A> void deduced(Call call, const char* name, unsigned bounds, const Config& config,
+    const A&... arguments) {
+    started(nullptr, call, name, bounds, config, arguments...);
+}
+
+// Arguments of cudaLaunchKernel: pointers to each of them.
+template <class... P, size_t... I> void unpacked(void (*kernel)(P...), const Config& config, void** arguments,
+    std::index_sequence<I...>) {
+    start(kernel, [=](const auto&... a) { kernel(a...); }, "kernel", 0, config,
+        *static_cast<std::remove_cvref_t<P>*>(arguments[I])...);
+}
+
+}  // namespace emu
+
+EMU_API emu_set_attribute(const void* kernel, cudaFuncAttribute attribute, int value, EMU_HERE);
+EMU_API emu_get_attributes(cudaFuncAttributes* out, const void* kernel);
+
+template <class... P> cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments,
+    size_t shared = 0, cudaStream_t stream = 0, EMU_HERE) {
+    emu::unpacked(kernel, emu::Config(grid, block, shared, stream, file, line), arguments,
+        std::index_sequence_for<P...>{});
+    return cudaPeekAtLastError();
+}
+template <class... P> cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block,
+    void** arguments, size_t shared = 0, cudaStream_t stream = 0, EMU_HERE) {
+    emu::Config config(grid, block, shared, stream, file, line);
+    config.cooperative = true;
+    emu::unpacked(kernel, config, arguments, std::index_sequence_for<P...>{});
+    return cudaPeekAtLastError();
+}
+template <class K> cudaError_t cudaFuncSetAttribute(K* kernel, cudaFuncAttribute attribute, int value, EMU_HERE) {
+    return emu_set_attribute((const void*)kernel, attribute, value, file, line);
+}
+template <class K> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, K* kernel) {
+    return emu_get_attributes(out, (const void*)kernel);
+}
+template <class K> cudaError_t cudaFuncSetCacheConfig(K*, cudaFuncCache) { return cudaSuccess; }
+template <class K> cudaError_t cudaFuncSetSharedMemConfig(K*, cudaSharedMemConfig) { return cudaSuccess; }
+template <class K> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, K* kernel, int threads,
+    size_t shared) {
+    return cudaOccupancyMaxActiveBlocks(blocks, (const void*)kernel, threads, shared);
+}
+template <class K> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, K* kernel,
+    int threads, size_t shared, unsigned) {
+    return cudaOccupancyMaxActiveBlocks(blocks, (const void*)kernel, threads, shared);
+}
+// The largest of the blocks that keep most threads on a multiprocessor.
+template <class K, class F> cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block, K* kernel,
+    F shared, int limit = 0) {
+    int best = 0, processors = 0;
+    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
+    for (int threads = limit ? limit : 1024; threads >= 32; threads -= 32) {
+        int blocks = 0;
+        cudaOccupancyMaxActiveBlocks(&blocks, (const void*)kernel, threads, shared(threads));
+        if (blocks * threads > best) best = blocks * threads, *block = threads, *grid = blocks * processors;
+    }
+    return cudaSuccess;
+}
+template <class K> cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, K* kernel, size_t shared = 0,
+    int limit = 0) {
+    return cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, kernel, [=](int) { return shared; }, limit);
+}

@@ -1,0 +1,41 @@
+// Host and device code of a program as one C++: what nvcc declares without an include. The emulator declares the
+// device's part; macros of it that would change host code are replaced.
+#pragma once
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <climits>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "emulator.h"
+
+#undef __noinline__  // std::shared_ptr's headers use the word; programs/rewrite.py replaces it in programs
+#undef printf        // the C library's, for the host and for kernels
+#undef clock
+#undef fmaxf
+#undef fminf
+#undef umax
+#undef umin
+#undef __CUDA_ARCH__
+#define __CUDA_ARCH__ EMU_ARCH
+#define __NVCC__ 1
+#define __CUDACC_VER_MAJOR__ 12
+#define __CUDACC_VER_MINOR__ 4
+#define __CUDA_RUNTIME_H__ 1
+#define __DRIVER_TYPES_H__ 1
+
+#include "types.h"
+#include "api.h"
+#include "launch.h"

@@ -1,0 +1,252 @@
+"""Program text made ready for the C++ compiler.
+
+    add<<<blocks, 256>>>(x, y, n);
+
+becomes, in one line,
+
+    emu::start(add, [=](auto... a) { add(a...); }, "add", 0, emu::Config(blocks, 256), x, y, n);
+
+(headers/launch.h). Shared memory and inline PTX are rewritten as for a single kernel
+(device/emulator/rewrite.py). A pointer that an allocation fills gets its name, and a call of the runtime whose result
+is not used is marked, so that an error that it returns is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..device.emulator.rewrite import bare, closing, rewritten, without_ptx
+from ..errors import KernelError
+
+_OPEN = re.compile(r"<<<")
+_KERNEL = re.compile(
+    r"\b__global__(?P<middle>(?:\s|\w|\([^()]*(?:\([^()]*\)[^()]*)*\))*?)\b(?P<name>(?!__)[A-Za-z_]\w*)\s*\("
+)
+_BOUNDS = re.compile(r"__launch_bounds__\s*\((?P<first>[^(),]*(?:\([^()]*\))?[^(),]*)")
+_TEMPLATE = re.compile(r"template\s*<")
+_ALLOCATION = re.compile(r"\b(?:cudaMalloc(?:Managed|Host|Async|Pitch|3D)?|cudaHostAlloc)\s*(?:<[^<>;()]*>)?\s*\(")
+#: Calls whose error says something about the program's work.
+_CALLS = (
+    "cudaMalloc|cudaMallocManaged|cudaMallocHost|cudaMallocPitch|cudaHostAlloc|cudaMemcpy|cudaMemcpyAsync|cudaMemcpy2D|"
+    "cudaMemcpy2DAsync|cudaMemcpyToSymbol|cudaMemcpyFromSymbol|cudaMemset|cudaMemsetAsync|cudaMemset2D|"
+    "cudaFuncSetAttribute|cudaLaunchKernel|cudaLaunchCooperativeKernel|cudaEventRecord|cudaEventElapsedTime"
+)
+_STATEMENT = re.compile(rf"(?<=[;{{}}])\s*(?P<call>{_CALLS})\s*(?:<[^<>;()]*>)?\s*\(")
+#: Names of built-in variables that host code gives to its own ones.
+_SIZES = re.compile(r"\bdim3\b[^;{}]*?\b(?:gridDim|blockDim|blockIdx|threadIdx)\b")
+_BUILT_IN = re.compile(r"\b(gridDim|blockDim|blockIdx|threadIdx)\b(?!\s*::)")
+_SCOPE = re.compile(r"(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*)?\{|\}|;")
+_NOINLINE = re.compile(r"(?<!\()\b__noinline__\b")
+_NULL = re.compile(r"\bNULL\b")
+
+
+@dataclass(frozen=True)
+class DeclaredKernel:
+    """Kernel as its declaration has it: number of template parameters, and the expression in its __launch_bounds__."""
+
+    name: str
+    parameters: int
+    has_pack: bool
+    bounds: str
+    head: str
+
+
+def kernels(texts: Iterable[str]) -> dict[str, list[DeclaredKernel]]:
+    """Kernels that are declared in some texts, by their last name; overloads are several."""
+    out: dict[str, list[DeclaredKernel]] = {}
+    for text in texts:
+        plain = bare(text)
+        for match in _KERNEL.finditer(plain):
+            start = max(plain.rfind(mark, 0, match.start()) for mark in ";{}") + 1
+            template = list(_TEMPLATE.finditer(plain, start, match.start()))
+            inside = ""
+            if template:
+                last = _closed(plain, template[-1].end() - 1)
+                inside = plain[template[-1].end() : last - 1].strip()
+            bounds = _BOUNDS.search(match["middle"])
+            end = closing(plain, match.end() - 1, "()")
+            head = " ".join(plain[match.end() - 1 : end].split())
+            kernel = DeclaredKernel(
+                match["name"], len(split(inside)) if inside else 0, "..." in inside,
+                bounds["first"].strip() if bounds else "", head,
+            )  # fmt: skip
+            out.setdefault(match["name"], []).append(kernel)
+    return out
+
+
+def split(text: str) -> list[str]:
+    """Parts between the commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "(<[{") - (letter in ")>]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -> str:
+    """Text of a program's file with launches, shared memory and PTX in C++; lines keep their numbers.
+
+    Raises KernelError: a launch or a declaration that cannot be read, with file and line.
+    """
+    text = _NOINLINE.sub("__attribute__((noinline))", text)
+    text = _marked(_named(_renamed(text)))
+    return _launches(without_ptx(rewritten(text, file)), file, known)
+
+
+def _renamed(text: str) -> str:
+    """Text in which variables of host functions that have the name of a built-in one get another: dim3 gridDim(8)."""
+    plain = bare(text, directives=True)
+    out = text
+    for first, last in reversed(_functions(plain)):
+        if _SIZES.search(plain, first, last) and "__global__" not in plain[first:last]:
+            out = out[:first] + _BUILT_IN.sub(r"\1_of_host", out[first:last]) + out[last:]
+    return out
+
+
+def _functions(plain: str) -> list[tuple[int, int]]:
+    """Positions of declarations with a body, from the head to the closing brace, at the top level and in namespaces."""
+    found, start, depth, inner = [], 0, 0, 0
+    for match in _SCOPE.finditer(plain):
+        if match[0] == ";":
+            start = match.end() if inner == 0 else start
+        elif match[0] == "}":
+            if inner:
+                inner -= 1
+                if inner == 0:
+                    found.append((start, match.end()))
+            else:
+                depth -= 1
+            start = match.end() if inner == 0 else start
+        elif match["outer"] and inner == 0:
+            depth += 1
+            start = match.end()
+        else:
+            inner += 1
+    return found
+
+
+def _named(text: str) -> str:
+    """Text in which calls that allocate note the name of the pointer that they fill."""
+    plain, out, position = bare(text), [], 0
+    for match in _ALLOCATION.finditer(plain):
+        last = closing(plain, match.end() - 1, "()")
+        first = split(plain[match.end() : last - 1])[0]
+        name = re.sub(r"^\(\s*void\s*\*\s*\*\s*\)|\s+", "", first).lstrip("&")
+        length = len(plain[match.end() : last]) - len(plain[match.end() : last].lstrip())
+        end = match.end() + length + len(first)
+        if not re.fullmatch(r"[\w.\->\[\]]+", name) or plain[match.end() + length : end] != first or "\n" in first:
+            continue
+        if plain[end : end + 1] not in (",", ")", " "):
+            continue
+        start = match.end() + length
+        pointer = re.sub(r"^\(\s*void\s*\*\s*\*\s*\)\s*", "", first)
+        out += [text[position:start], f'(emu::name("{name}", {pointer}), {text[start:end]})']
+        position = end
+    return "".join([*out, text[position:]])
+
+
+def _marked(text: str) -> str:
+    """Text in which a call of the runtime that is a statement of its own passes its result to emu_unread."""
+    plain, out, position = bare(text), [], 0
+    for match in _STATEMENT.finditer(plain):
+        last = closing(plain, match.end() - 1, "()")
+        if not re.match(r"\s*;", plain[last:]) or match.start("call") < position:
+            continue
+        out += [text[position : match.start("call")], "emu_unread(", text[match.start("call") : last]]
+        out.append(f', "{match["call"]}")')
+        position = last
+    return "".join([*out, text[position:]])
+
+
+def _launches(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -> str:
+    plain = bare(text, directives=True)
+    out, position = [], 0
+    for match in _OPEN.finditer(plain):
+        if match.start() < position:
+            raise KernelError(f"{_place(text, match.start(), file)}: a launch inside of a launch's arguments")
+        start = _expression(plain, match.start())
+        end = _configured(plain, match.end())
+        called = re.compile(r"(?:\s|\\\n)*\(").match(plain, end) if end else None
+        kernel = text[start : match.start()].strip()
+        if end is None or called is None or not kernel:
+            raise KernelError(f"{_place(text, match.start(), file)}: cannot read the launch at '<<<'")
+        last = closing(plain, called.end() - 1, "()")
+        config, arguments = text[match.end() : end - 3], text[called.end() : last - 1]
+        out += [text[position:start], _call(kernel, config, arguments, known)]
+        position = last
+    return "".join([*out, text[position:]])
+
+
+def _call(kernel: str, config: str, arguments: str, known: dict[str, list[DeclaredKernel]]) -> str:
+    plain, angle, given = kernel.partition("<")
+    declared = known.get(plain.rpartition("::")[2].strip().strip("(*&) "), [])
+    heads = {each.head for each in declared}
+    count = len(split(given.rpartition(">")[0])) if angle else 0
+    is_deduced = len(heads) > 1 or any(each.has_pack or each.parameters > count for each in declared)
+    bounds = next((each.bounds for each in declared if re.fullmatch(r"\d+", each.bounds)), "0")
+    name = " ".join(kernel.split()).replace("\\", "").replace('"', "'")
+    config = _NULL.sub("nullptr", config)
+    begin = "emu::deduced(" if is_deduced else f"emu::start({kernel}, "
+    more = "" if not bare(arguments).strip(" \t\n\\") else f", {_NULL.sub('nullptr', arguments)}"
+    return f'{begin}[=](auto&... emu_a) {{ {kernel}(emu_a...); }}, "{name}", {bounds}, emu::Config({config}){more})'
+
+
+def _closed(plain: str, position: int) -> int:
+    """Position after the angle bracket that closes the one at `position`."""
+    depth = 0
+    for at in range(position, len(plain)):
+        depth += (plain[at] == "<") - (plain[at] == ">")
+        if depth == 0:
+            return at + 1
+    return len(plain)
+
+
+def _configured(plain: str, position: int) -> int | None:
+    """Position after the >>> that closes a launch's configuration."""
+    depth = 0
+    for at in range(position, len(plain)):
+        depth += (plain[at] in "([{") - (plain[at] in ")]}")
+        if depth < 0 or plain[at] == ";":
+            return None
+        if depth == 0 and plain.startswith(">>>", at):
+            return at + 3
+    return None
+
+
+def _expression(plain: str, end: int) -> int:
+    """Position at which the kernel's name before <<< begins, with namespaces and template arguments."""
+    at = end
+    while at and plain[at - 1] in " \t\n\\":
+        at -= 1
+    if at and plain[at - 1] == ")":
+        depth = 0
+        while at:
+            at -= 1
+            depth += (plain[at] == ")") - (plain[at] == "(")
+            if depth == 0:
+                return at
+    if at and plain[at - 1] == ">":
+        depth = 0
+        while at:
+            at -= 1
+            if plain[at] == ">" and plain[at - 1] != "-":
+                depth += 1
+            elif plain[at] == "<":
+                depth -= 1
+            if depth == 0:
+                break
+        while at and plain[at - 1] in " \t\n":
+            at -= 1
+    name = re.search(
+        r"(?:(?:[A-Za-z_]\w*\s*(?:<[^<>;{}]*>)?\s*)?(?:::|\.|->)\s*)*[A-Za-z_]\w*(?:\s*\[[^\[\]]*\])*$", plain[:at]
+    )
+    return name.start() if name else end
+
+
+def _place(text: str, position: int, file: str) -> str:
+    return f"{file}:{text.count(chr(10), 0, position) + 1}"

@@ -1,0 +1,139 @@
+// Copies and fills, checked against the allocations on both sides. A wrong one is reported and copies nothing.
+#include <cstring>
+
+#include "host.h"
+
+namespace emu {
+
+// Reason why a range of bytes cannot be one side of a copy, or "".
+static std::string wrong_side(const void* pointer, size_t bytes, bool of_device, const char* role) {
+    if (!pointer) return std::string("the ") + role + " is null";
+    Allocation* a = find(pointer);
+    std::string whose = std::string("the ") + role + " ";
+    if (!a) {
+        if (Allocation* near = nearest(pointer); near && near->mapped)
+            return whose + "lies " + explained(pointer);
+        return of_device ? whose + "is a pointer of the host" : "";
+    }
+    if (a->freed && a->mapped) return whose + "is freed memory, " + explained(pointer);
+    if (!of_device && a->type == cudaMemoryTypeDevice)
+        return whose + "is " + described(*a) + ", and the direction makes it the host's";
+    if (of_device && !a->mapped) return whose + "is a pointer of the host";
+    if (uintptr_t(pointer) + bytes > a->high())
+        return std::to_string(bytes) + " bytes " + (uintptr_t(pointer) == a->low ? "" : "from byte "
+            + std::to_string(uintptr_t(pointer) - a->low) + " on ") + "are more than the " + role + " has: "
+            + described(*a);
+    return "";
+}
+
+static bool is_device(const void* pointer) {
+    Allocation* a = find(pointer);
+    return a && !a->freed && a->type == cudaMemoryTypeDevice;
+}
+
+// A count of elements where one of bytes is meant leaves most of an array as it was.
+static void count_elements(const Allocation* a, const void* pointer, size_t bytes, unsigned element, const char* call,
+    Spot place) {
+    if (!a || element < 2 || uintptr_t(pointer) != a->low || bytes * element != a->bytes) return;
+    report("problem", "bytes", std::string(call) + " at {0} takes " + std::to_string(bytes) + " bytes of "
+        + described(*a) + ", which are " + std::to_string(bytes) + " elements of " + std::to_string(element)
+        + " bytes: a number of elements where one of bytes is meant", a->name, place);
+}
+
+// In the check mode what a copy brings counts as written.
+static void note(const Copy& c, size_t row) {
+    [[maybe_unused]] void* to = (char*)c.to + row * c.to_pitch;
+#ifdef EMU_CHECK
+    if (!find(to)) return;
+    if (is_device(c.from)) emu_copied(to, (char*)c.from + row * c.from_pitch, c.width);
+    else emu_written(to, c.width);
+#endif
+}
+
+}  // namespace emu
+
+using namespace emu;
+
+EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
+    std::lock_guard lock(host().mutex);
+    if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
+    if (!c.width || !c.height) return cudaSuccess;
+    if (c.width > c.to_pitch || c.width > c.from_pitch) {
+        report("problem", "copy", std::string(c.call) + " at {0} copies rows of " + std::to_string(c.width)
+            + " bytes, and a pitch is " + std::to_string(std::min(c.to_pitch, c.from_pitch)), "", {file, line});
+        return failed(cudaErrorInvalidPitchValue);
+    }
+    if (unsigned(c.kind) > cudaMemcpyDefault) return failed(cudaErrorInvalidMemcpyDirection);
+    bool automatic = c.kind == cudaMemcpyDefault;
+    bool to_device = automatic ? is_device(c.to)
+        : c.kind == cudaMemcpyHostToDevice || c.kind == cudaMemcpyDeviceToDevice;
+    bool from_device = automatic ? is_device(c.from)
+        : c.kind == cudaMemcpyDeviceToHost || c.kind == cudaMemcpyDeviceToDevice;
+    size_t to_bytes = c.to_pitch * (c.height - 1) + c.width, from_bytes = c.from_pitch * (c.height - 1) + c.width;
+    std::string why = wrong_side(c.to, to_bytes, to_device, "target");
+    if (why.empty()) why = wrong_side(c.from, from_bytes, from_device, "source");
+    if (!why.empty()) {
+        static const char* directions[] = {"host to host", "host to device", "device to host", "device to device",
+            "any"};
+        Allocation* a = find(c.to) ? find(c.to) : find(c.from);
+        bool is_swapped = find(c.to) && !find(c.from) && c.kind == cudaMemcpyDeviceToHost
+            || find(c.from) && !find(c.to) && c.kind == cudaMemcpyHostToDevice;
+        report("problem", "copy", std::string(c.call) + " at {0}, " + directions[c.kind] + ": " + why
+            + (is_swapped ? "; the pointers or the direction are swapped" : ""), a ? a->name : "", {file, line});
+        return failed(cudaErrorInvalidValue);
+    }
+    if (c.height == 1) {
+        Allocation* a = to_device ? find(c.to) : find(c.from);
+        count_elements(a, to_device ? c.to : c.from, c.width, c.element, c.call, {file, line});
+    }
+    open_memory(true);
+    for (size_t row = 0; row < c.height; ++row) {
+        memmove((char*)c.to + row * c.to_pitch, (const char*)c.from + row * c.from_pitch, c.width);
+        note(c, row);
+    }
+    open_memory(false);
+    return cudaSuccess;
+}
+
+EMU_API emu_memset_host(void* to, size_t pitch, int value, size_t width, size_t height, unsigned element,
+    const char* call, const char* file, int line) {
+    std::lock_guard lock(host().mutex);
+    if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
+    if (!width || !height) return cudaSuccess;
+    std::string why = wrong_side(to, pitch * (height - 1) + width, true, "target");
+    if (!why.empty()) {
+        report("problem", "copy", std::string(call) + " at {0}: " + why, find(to) ? find(to)->name : "", {file, line});
+        return failed(cudaErrorInvalidValue);
+    }
+    if (height == 1) count_elements(find(to), to, width, element, call, {file, line});
+    open_memory(true);
+    for (size_t row = 0; row < height; ++row) {
+        memset((char*)to + row * pitch, value, width);
+#ifdef EMU_CHECK
+        emu_written((char*)to + row * pitch, width);
+#endif
+    }
+    open_memory(false);
+    return cudaSuccess;
+}
+
+EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other, int to_symbol, cudaMemcpyKind kind,
+    size_t count, const char* file, int line) {
+    std::lock_guard lock(host().mutex);
+    if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
+    bool of_device = kind == cudaMemcpyDeviceToDevice || (kind == cudaMemcpyDefault && is_device(other));
+    std::string why = offset + count > bytes
+        ? std::to_string(offset + count) + " bytes are more than the variable's " + std::to_string(bytes)
+        : wrong_side(other, count, of_device, to_symbol ? "source" : "target");
+    if (!why.empty()) {
+        report("problem", "copy", std::string(to_symbol ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol") + " at {0}: "
+            + why, "", {file, line});
+        return failed(cudaErrorInvalidValue);
+    }
+    open_memory(true);
+    char* place = (char*)symbol + offset;
+    if (to_symbol) memcpy(place, other, count);
+    else memcpy(other, place, count);
+    open_memory(false);
+    return cudaSuccess;
+}

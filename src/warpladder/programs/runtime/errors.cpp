@@ -1,0 +1,128 @@
+// Errors of calls, and reports. A report is a record in the file that WARPLADDER_REPORTS names: what it is, kernel,
+// number of launches so far, and the fault as the emulator writes it; Python finds the lines and prints it.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <set>
+
+#include "host.h"
+
+namespace emu {
+
+Host& host() {
+    static Host& host = *new Host;  // never destroyed: other objects of the program may call to the end
+    return host;
+}
+
+void report_text(const char* fault, const std::string& kernel, const std::string& text) {
+    static int file = [] {
+        const char* name = getenv("WARPLADDER_REPORTS");
+        return name ? open(name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : 2;
+    }();
+    std::string record = std::string(fault) + '\x1d' + kernel + '\x1d' + std::to_string(host().launches) + '\x1d'
+        + text + '\x1c';
+    if (write(file, record.data(), record.size()) < 0) return;
+}
+
+static std::set<std::pair<std::string, int>>& reported() {
+    static auto& places = *new std::set<std::pair<std::string, int>>;
+    return places;
+}
+static bool is_reported(Spot place) { return reported().count({place.file, place.line}); }
+
+void report(const char* fault, const char* kind, const std::string& message, const std::string& array, Spot place,
+    const std::string& kernel) {
+    static auto& seen = *new std::set<std::string>;
+    std::string at = place.file ? std::string("@") + place.file + ":" + std::to_string(place.line) + ":0\x1f" : "";
+    if (!seen.insert(kind + array + (at.empty() ? message : at)).second) return;
+    if (place.file) reported().insert({place.file, place.line});
+    report_text(fault, kernel, std::string(kind) + '\x1f' + message + '\x1f' + array + "\x1f\x1f\x1f" + at + '\x1e');
+}
+
+std::string place_of(const std::string& file, int line) {
+    return file.substr(file.rfind('/') + 1) + ":" + std::to_string(line);
+}
+
+cudaError_t failed(cudaError_t error) {
+    if (error != cudaSuccess && error != cudaErrorNotReady) host().last = error;
+    return error;
+}
+
+// A sticky error is returned by every call from then on.
+cudaError_t returned(cudaError_t error) {
+    if (host().sticky != cudaSuccess) {
+        host().unread.clear();
+        return host().sticky;
+    }
+    return error;
+}
+
+// At the end: a launch whose error no call has returned, and memory that was not freed.
+static void at_end() {
+    if (!host().unread.empty())
+        report("problem", "unread error", host().unread + ", and the program never reads the error", "",
+            host().unread_at);
+    leaks();
+}
+
+std::atomic<bool> is_launching{false};
+
+// Ctrl-C and SIGTERM end the program; during a launch the emulator stops the launch first, and reports where it was.
+static void stop(int number) {
+    if (is_launching) return;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static struct Beginning {
+    Beginning() {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+#ifndef EMU_CHECK
+        for (int number : {SIGINT, SIGTERM}) signal(number, stop);
+#endif
+        atexit(at_end);
+    }
+} beginning;
+
+}  // namespace emu
+
+using namespace emu;
+
+EMU_API cudaPeekAtLastError() {
+    std::lock_guard lock(host().mutex);
+    host().unread.clear();
+    return host().sticky != cudaSuccess ? host().sticky : host().last;
+}
+EMU_API cudaGetLastError() {
+    cudaError_t error = cudaPeekAtLastError();
+    host().last = cudaSuccess;
+    return error;
+}
+
+EMU_EXPORT const char* cudaGetErrorString(cudaError_t error) {
+    switch (int(error)) {
+#define EMU_CASE(name, number, text) case number: return text;
+        EMU_ERRORS(EMU_CASE)
+#undef EMU_CASE
+    }
+    return "unrecognized error code";
+}
+EMU_EXPORT const char* cudaGetErrorName(cudaError_t error) {
+    switch (int(error)) {
+#define EMU_CASE(name, number, text) case number: return #name;
+        EMU_ERRORS(EMU_CASE)
+#undef EMU_CASE
+    }
+    return "unrecognized error code";
+}
+
+// The result of a call that stands as a statement of its own.
+EMU_API emu_unread(cudaError_t error, const char* call, const char* file, int line) {
+    if (error != cudaSuccess && error != cudaErrorNotReady && !is_reported({file, line}))
+        report("problem", "unread error", std::string(call) + " at {0} returns " + cudaGetErrorName(error) + " ("
+            + cudaGetErrorString(error) + "), and the program does not read it", "", {file, line});
+    return error;
+}

@@ -1,0 +1,77 @@
+// State of a running program: its allocations, its errors, and the reports that Python prints when it has ended.
+#pragma once
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "../headers/launch.h"
+
+// Of the emulator's runtime (device/emulator/runtime/launch.cpp).
+EMU_EXPORT int emu_launch(emu::Launch* launch);
+EMU_EXPORT void emu_free_reports(emu::Launch* launch);
+EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address));
+EMU_EXPORT void emu_adopt(void* memory, size_t bytes, unsigned grain);
+EMU_EXPORT void emu_written(void* memory, size_t bytes);
+EMU_EXPORT void emu_copied(void* to, void* from, size_t bytes);
+
+namespace emu {
+
+// Memory of the device, managed memory, or page-locked memory of the host. A freed one stays in the list, without
+// access, so that a later use is recognised.
+struct Allocation {
+    uintptr_t low;
+    size_t bytes;
+    cudaMemoryType type;
+    std::string name, file;
+    int line;
+    bool freed = false;
+    std::string freed_file;
+    int freed_line = 0;
+    uintptr_t mapped = 0;  // first byte of the pages, and their bytes without the guards
+    size_t pages = 0;
+    unsigned element = 1;  // bytes of what the program's pointer points to
+    uintptr_t high() const { return low + bytes; }
+};
+
+struct Spot {  // of a call in the program
+    const char* file;
+    int line;
+};
+
+struct Host {
+    std::recursive_mutex mutex;
+    std::map<uintptr_t, Allocation> allocations;  // by address
+    cudaError_t last = cudaSuccess, sticky = cudaSuccess;
+    std::string unread;       // launch whose error no call has returned yet
+    Spot unread_at{};
+    unsigned launches = 0;
+    int device = 0;
+};
+Host& host();
+
+// errors.cpp. A fault is reported once for its place; fault: "problem" or "remark".
+void report(const char* fault, const char* kind, const std::string& message, const std::string& array, Spot place,
+    const std::string& kernel = "");
+void report_text(const char* fault, const std::string& kernel, const std::string& text);
+cudaError_t failed(cudaError_t error);    // notes the error that a call returns
+cudaError_t returned(cudaError_t error);  // an error of an earlier launch that a call returns
+std::string place_of(const std::string& file, int line);
+
+// memory.cpp
+Allocation* find(const void* pointer);      // that an address is in, freed ones too, or null
+Allocation* nearest(const void* pointer);   // that an address is in or in the guards of
+bool is_in_program(const void* pointer);    // a variable of the program, with __device__ or without
+std::string described(const Allocation& allocation);
+std::string explained(const void* address);
+size_t overrun(Allocation& allocation);      // bytes after its end that were written since the last call
+extern std::atomic<bool> is_launching;
+void open_memory(bool open);                // to kernels and copies; to host code the device's memory is closed
+void leaks();
+const char* type_name(cudaMemoryType type);
+
+// device.cpp: number by name in the description of the GPU
+double fact(const char* name);
+
+}  // namespace emu

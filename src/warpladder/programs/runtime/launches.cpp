@@ -1,0 +1,221 @@
+// Launches: limits of the GPU, pointers among the arguments, the run on the emulator, and what its faults mean for the
+// program: a GPU returns an error from then on.
+#include <unistd.h>
+
+#include <cstring>
+#include <unordered_map>
+
+#include "host.h"
+
+namespace emu {
+
+const cudaDeviceProp& properties();
+
+static auto& allowed = *new std::unordered_map<const void*, size_t>;  // dynamic shared memory on request, by kernel
+
+// Bytes of the shared variables that a kernel itself declares.
+static size_t static_shared(const Layout* layout, const std::string& name) {
+    size_t bytes = 0;
+    std::string plain = name.substr(0, name.find('<'));
+    plain = plain.substr(plain.rfind(':') + 1) + "(";
+    for (const emu::Place* place = layout ? layout->first : nullptr; place; place = place->next) {
+        const char* found = strstr(place->function, plain.c_str());
+        if (found && (found == place->function || !(isalnum(found[-1]) || found[-1] == '_'))) bytes += place->bytes;
+    }
+    return bytes;
+}
+
+static std::string sizes(dim3 d) {
+    return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ")";
+}
+
+// Reason why a GPU refuses a launch, and the error that it gives.
+static std::string refusal(const Request& r, cudaError_t& error) {
+    const Config& c = r.config;
+    const cudaDeviceProp& p = properties();
+    size_t threads = size_t(c.block.x) * c.block.y * c.block.z;
+    error = cudaErrorInvalidConfiguration;
+    if (!threads) return "an empty block launches nothing";
+    if (!c.grid.x || !c.grid.y || !c.grid.z) return "an empty grid launches nothing";
+    if (threads > 1024) return std::to_string(threads) + " threads a block, and a GPU takes 1024";
+    if (c.block.z > 64) return "a block has at most 64 threads along z";
+    if (c.grid.y > 65535 || c.grid.z > 65535 || c.grid.x > 0x7fffffff)
+        return "a grid has at most 65535 blocks along y and z";
+    error = cudaErrorLaunchOutOfResources;
+    if (r.bounds && threads > r.bounds)
+        return std::to_string(threads) + " threads a block, and its __launch_bounds__ allow "
+            + std::to_string(r.bounds);
+    error = cudaErrorInvalidValue;
+    size_t fixed = static_shared(r.layout, r.name), all = fixed + c.shared;
+    auto found = allowed.find(r.kernel);
+    size_t most = found == allowed.end() ? p.sharedMemPerBlock : std::max(found->second + fixed, p.sharedMemPerBlock);
+    if (all > most)
+        return std::to_string(all) + " bytes of shared memory a block, and it gets " + std::to_string(most)
+            + (all > p.sharedMemPerBlockOptin ? "; " + std::string(p.name) + " has at most "
+                + std::to_string(p.sharedMemPerBlockOptin)
+                : "; cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) allows more");
+    error = cudaErrorCooperativeLaunchTooLarge;
+    if (c.cooperative) {
+        int blocks = 0;
+        cudaOccupancyMaxActiveBlocks(&blocks, r.kernel, int(threads), c.shared);
+        size_t grid = size_t(c.grid.x) * c.grid.y * c.grid.z, fit = size_t(blocks) * p.multiProcessorCount;
+        if (grid > fit)
+            return std::to_string(grid) + " blocks that wait for each other, and " + p.name + " holds "
+                + std::to_string(fit) + " of them at a time";
+    }
+    return "";
+}
+
+// A pointer of the host among the arguments, which a kernel cannot follow on a GPU: false, and it is reported.
+static bool are_pointers_of_device(const Request& r) {
+    bool all = true;
+    for (unsigned i = 0; i < r.count; ++i) {
+        const void* pointer = r.pointers[i];
+        if (!pointer || nearest(pointer) || is_in_program(pointer)) continue;
+        all = false;
+        report("problem", "host pointer", "argument " + std::to_string(i + 1) + " of kernel " + r.name
+            + " at {0} is a pointer of the host, which a kernel cannot follow", "",
+            {r.config.file, r.config.line}, r.name);
+    }
+    return all;
+}
+
+// The error that a GPU returns after a fault; cudaSuccess after one that it does not notice.
+static cudaError_t error_of(const std::string& kind, const std::string& message) {
+    static const std::map<std::string, cudaError_t> errors = {
+        {"out of bounds", cudaErrorIllegalAddress}, {"misaligned", cudaErrorMisalignedAddress},
+        {"barrier", cudaErrorLaunchFailure}, {"warp mask", cudaErrorLaunchFailure},
+        {"deadlock", cudaErrorLaunchTimeout},
+        {"cluster", cudaErrorLaunchFailure}, {"division by zero", cudaErrorLaunchFailure},
+        {"out of memory", cudaErrorLaunchFailure}};
+    if (kind == "trap") return message.starts_with("assertion") ? cudaErrorAssert : cudaErrorLaunchFailure;
+    auto found = errors.find(kind);
+    return found == errors.end() ? cudaSuccess : found->second;
+}
+
+// Writes after the end of an allocation, up to the next multiple of 256 bytes; farther ones end the launch.
+static void overruns(const Request& r) {
+    for (auto& [low, a] : host().allocations)
+        if (size_t beyond = overrun(a)) {
+            report("problem", "out of bounds", std::string("kernel ") + r.name + ", launched at {0}, writes up to "
+                + std::to_string(beyond) + " bytes after the end of " + described(a)
+                + "; --check names the line and the thread", a.name, {r.config.file, r.config.line}, r.name);
+        }
+}
+
+// From now on every call returns the error.
+static void sticky(const Request& r, cudaError_t error) {
+    if (host().sticky != cudaSuccess) return;
+    host().sticky = error;
+    host().unread = std::string("kernel ") + r.name + " at {0} ends in " + cudaGetErrorName(error);
+    host().unread_at = {r.config.file, r.config.line};
+}
+
+static void note_faults(const Request& r, const std::string& text) {
+    bool ends = false;
+    int signal = 0;
+    for (size_t at = 0; at < text.size();) {
+        size_t end = text.find('\x1e', at), first = text.find('\x1f', at), second = text.find('\x1f', first + 1),
+            third = text.find('\x1f', second + 1);
+        std::string kind = text.substr(at, first - at), message = text.substr(first + 1, second - first - 1);
+        if (kind == "stopped") signal = atoi(text.substr(second + 1, third - second - 1).c_str());
+        if (cudaError_t error = error_of(kind, message); error != cudaSuccess) sticky(r, error);
+        ends |= kind == "no body";
+        at = end + 1;
+    }
+    report_text("problem", r.name, text);
+    if (!ends && !signal) return;
+    fflush(nullptr);
+    _exit(signal ? 128 + signal : 2);
+}
+
+#ifdef EMU_CHECK
+// Everything that a kernel may touch. Managed and page-locked memory counts as written: the host may have filled it.
+static std::vector<View> views() {
+    std::vector<View> out;
+    for (auto& [low, a] : host().allocations) {
+        if (a.freed) continue;
+        if (a.mapped && a.type != cudaMemoryTypeDevice) emu_written((void*)low, a.bytes);
+        if (a.mapped) out.push_back({low, a.bytes, a.name.empty() ? "an array" : a.name.c_str(), a.element, 0, 0, 0});
+    }
+    return out;
+}
+#else
+static std::vector<View> views() { return {}; }
+#endif
+
+}  // namespace emu
+
+using namespace emu;
+
+EMU_EXPORT void emu_start(const Request& r) {
+    std::lock_guard lock(host().mutex);
+    const Config& c = r.config;
+    if (host().sticky != cudaSuccess) return;
+    cudaError_t error;
+    std::string why = refusal(r, error);
+    if (!why.empty()) {
+        std::string message = std::string("kernel ") + r.name + " cannot be launched: " + why + " (grid "
+            + sizes(c.grid) + ", block " + sizes(c.block) + ", " + std::to_string(c.shared) + " bytes dynamic shared "
+            "memory), at {0}";
+        const char* kind = error == cudaErrorInvalidValue ? "shared memory" : "launch";
+        report("problem", kind, message, "", {c.file, c.line}, r.name);
+        failed(error);
+        host().unread = std::string("the launch of ") + r.name + " at {0} gives " + cudaGetErrorName(error);
+        host().unread_at = {c.file, c.line};
+        return;
+    }
+    ++host().launches;
+    if (!are_pointers_of_device(r)) return sticky(r, cudaErrorIllegalAddress);
+    static const unsigned threads = unsigned(fact("threads"));
+    std::vector<View> seen = views();
+    Launch launch{};
+    launch.kernel = r.run, launch.arguments = r.body, launch.layout = r.layout, launch.name = r.name;
+    launch.grid[0] = c.grid.x, launch.grid[1] = c.grid.y, launch.grid[2] = c.grid.z;
+    launch.block[0] = c.block.x, launch.block[1] = c.block.y, launch.block[2] = c.block.z;
+    launch.cluster[0] = launch.cluster[1] = launch.cluster[2] = 1;
+    launch.dynamic_shared = uint32_t(c.shared), launch.cooperative = c.cooperative;
+    launch.threads = threads ? threads : 1, launch.views = uint32_t(seen.size()), launch.view = seen.data();
+    launch.code = (const void*)r.run;
+    open_memory(true);
+    is_launching = true;
+    int faults = emu_launch(&launch);
+    is_launching = false;
+    overruns(r);
+    open_memory(false);
+    if (!faults) return;
+    std::string text = static_cast<const char*>(launch.reports);
+    emu_free_reports(&launch);
+    note_faults(r, text);
+}
+
+EMU_API emu_set_attribute(const void* kernel, cudaFuncAttribute attribute, int value, const char* file, int line) {
+    std::lock_guard lock(host().mutex);
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return returned(cudaSuccess);
+    if (value < 0 || size_t(value) > properties().sharedMemPerBlockOptin) {
+        report("problem", "launch", "cudaFuncSetAttribute at {0} asks for " + std::to_string(value)
+            + " bytes of shared memory, and " + properties().name + " has at most "
+            + std::to_string(properties().sharedMemPerBlockOptin), "", {file, line});
+        return failed(cudaErrorInvalidValue);
+    }
+    allowed[kernel] = size_t(value);
+    return returned(cudaSuccess);
+}
+EMU_API emu_get_attributes(cudaFuncAttributes* out, const void* kernel) {
+    *out = {};
+    auto found = allowed.find(kernel);
+    out->maxThreadsPerBlock = 1024, out->numRegs = 32;
+    out->ptxVersion = out->binaryVersion = properties().major * 10 + properties().minor;
+    out->maxDynamicSharedSizeBytes = int(found == allowed.end() ? properties().sharedMemPerBlock : found->second);
+    return returned(cudaSuccess);
+}
+// By threads, shared memory and blocks of a multiprocessor; registers are not known here.
+EMU_API cudaOccupancyMaxActiveBlocks(int* blocks, const void*, int threads, size_t shared) {
+    const cudaDeviceProp& p = properties();
+    if (threads < 1 || threads > 1024) return *blocks = 0, failed(cudaErrorInvalidValue);
+    int warps = (threads + 31) / 32, most = std::min(p.maxBlocksPerMultiProcessor,
+        p.maxThreadsPerMultiProcessor / (32 * warps));
+    if (shared) most = std::min(most, int(p.sharedMemPerMultiprocessor / (shared + p.reservedSharedMemPerBlock)));
+    *blocks = most;
+    return returned(cudaSuccess);
+}

@@ -1,0 +1,241 @@
+// Memory of the device is memory of this process between guard pages, at addresses that 256 divides. Only kernels and
+// copies may touch it: while host code runs it is closed, so that an access by the host is a fault here as on a GPU. A
+// freed piece stays closed for good.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "host.h"
+
+namespace emu {
+
+static constexpr size_t GUARD = 1 << 20, PAGE = 4096;
+
+const char* type_name(cudaMemoryType type) {
+    return type == cudaMemoryTypeDevice ? "device memory"
+        : type == cudaMemoryTypeManaged ? "managed memory" : "page-locked host memory";
+}
+
+Allocation* find(const void* pointer) {
+    auto& all = host().allocations;
+    auto at = all.upper_bound(uintptr_t(pointer));
+    if (at == all.begin()) return nullptr;
+    Allocation& found = (--at)->second;
+    return uintptr_t(pointer) < found.high() || uintptr_t(pointer) == found.low ? &found : nullptr;
+}
+
+Allocation* nearest(const void* pointer) {
+    for (auto& [low, each] : host().allocations)
+        if (each.mapped && uintptr_t(pointer) - (each.mapped - GUARD) < each.pages + 2 * GUARD) return &each;
+    return find(pointer);
+}
+
+std::string described(const Allocation& a) {
+    std::string name = a.name.empty() ? "" : " " + a.name;
+    return std::string(type_name(a.type)) + name + " of " + std::to_string(a.bytes) + " bytes (allocated at "
+        + place_of(a.file, a.line) + ")";
+}
+
+// Reason why an access to an address is wrong, in the program's words, or "".
+std::string explained(const void* address) {
+    Allocation* a = nearest(address);
+    uintptr_t at = uintptr_t(address);
+    if (at < 4096) return "the pointer is null";
+    if (!a) return "the address belongs to no memory of the device: a pointer of the host, or one without a value";
+    if (a->freed) return "the memory was freed at " + place_of(a->freed_file, a->freed_line) + ": " + described(*a);
+    if (at >= a->high()) return std::to_string(at - a->high()) + " bytes after the end of " + described(*a);
+    if (at < a->low) return std::to_string(a->low - at) + " bytes before " + described(*a);
+    return "in " + described(*a);
+}
+
+// What follows an allocation up to the next multiple of 256 bytes.
+static constexpr unsigned char FILL = 0xA5;
+static void fill_end(const Allocation& a) { memset((void*)a.high(), FILL, a.mapped + a.pages - a.high()); }
+
+size_t overrun(Allocation& a) {
+    if (a.freed || !a.mapped) return 0;
+    for (uintptr_t at = a.mapped + a.pages; at-- > a.high();)
+        if (*(unsigned char*)at != FILL) {
+            fill_end(a);
+            return at + 1 - a.high();
+        }
+    return 0;
+}
+
+bool is_in_program(const void* pointer) {
+    Dl_info program, module;
+    return dladdr((void*)getauxval(AT_ENTRY), &program) && dladdr(pointer, &module)
+        && program.dli_fbase == module.dli_fbase;
+}
+
+void open_memory(bool open) {
+    for (auto& [low, a] : host().allocations)
+        if (a.type == cudaMemoryTypeDevice && !a.freed)
+            mprotect((void*)a.mapped, a.pages, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+static struct sigaction before[64];
+
+// Address in the program after the interrupted instruction, or after the call of a library's function that it is in;
+// from the program's first byte, 0 for none.
+static uintptr_t place_in_program() {
+    struct Search { uintptr_t base, code; } search{};
+    Dl_info module;
+    if (!dladdr((void*)getauxval(AT_ENTRY), &module)) return 0;
+    search.base = uintptr_t(module.dli_fbase);
+    _Unwind_Backtrace([](_Unwind_Context* frame, void* to) {
+        auto& search = *static_cast<Search*>(to);
+        int exact = 0;
+        uintptr_t at = _Unwind_GetIPInfo(frame, &exact);
+        Dl_info module;
+        if (!dladdr((void*)at, &module) || uintptr_t(module.dli_fbase) != search.base) return _URC_NO_REASON;
+        search.code = at + unsigned(exact) - search.base;
+        return _URC_END_OF_STACK;
+    }, &search);
+    return search.code;
+}
+
+// A wild access of host code is reported, and the program dies of the signal as it would elsewhere.
+static void host_fault(int number, siginfo_t* info, void*) {
+    static std::atomic<bool> once{false};
+    if (!once.exchange(true)) {
+        Allocation* a = nearest(info->si_addr);
+        uintptr_t code = place_in_program();
+        std::string message = "host code reads or writes ";
+        if (!a)
+            message += uintptr_t(info->si_addr) < PAGE ? "through a null pointer" : "an address that is not its own";
+        else if (a->freed) message += "freed memory";
+        else message += "what only kernels and cudaMemcpy reach";
+        message += code ? " at {0}" : "";
+        if (a) message += ": " + explained(info->si_addr);
+        report_text("problem", "", std::string(a ? "device memory" : "crash") + '\x1f' + message + '\x1f'
+            + (a ? a->name : "") + "\x1f\x1f\x1f" + (code ? "+" + std::to_string(code) + '\x1f' : "") + '\x1e');
+    }
+    sigaction(number, &before[number], nullptr);  // the access is repeated, and ends the process
+}
+
+static void watch_host() {
+    for (int number : {SIGSEGV, SIGBUS}) {
+        struct sigaction action{};
+        action.sa_sigaction = host_fault;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+        sigaction(number, &action, &before[number]);
+    }
+}
+
+static struct Watching {
+    Watching() {
+        watch_host();
+        emu_explain_with([](const void* address) {
+            static std::string text;
+            text = explained(address);
+            return text.c_str();
+        });
+    }
+} watching;
+
+static cudaError_t release(void* pointer, bool of_host, const char* call, Spot place) {
+    std::lock_guard lock(host().mutex);
+    if (!pointer) return returned(cudaSuccess);
+    Allocation* a = find(pointer);
+    bool begins = a && a->low == uintptr_t(pointer);
+    const char* wrong = !a ? "a pointer that no allocation of the CUDA runtime gave"
+        : a->freed ? "memory that is freed already"
+        : !begins ? "a pointer into the middle of an allocation"
+        : of_host != (a->type == cudaMemoryTypeHost) ? (of_host ? "memory of the device" : "memory of the host")
+        : nullptr;
+    if (wrong) {
+        std::string what = a ? ": " + described(*a) + (a->freed ? ", freed at " + place_of(a->freed_file, a->freed_line)
+            : "") : "";
+        report("problem", "free", std::string(call) + " at {0} gets " + wrong + what, a ? a->name : "", place);
+        return failed(cudaErrorInvalidValue);
+    }
+    a->freed = true, a->freed_file = place.file, a->freed_line = place.line;
+    mprotect((void*)a->mapped, a->pages, PROT_NONE);
+    madvise((void*)a->mapped, a->pages, MADV_DONTNEED);
+    return returned(cudaSuccess);
+}
+
+void leaks() {
+    for (auto& [low, a] : host().allocations)
+        if (!a.freed && a.mapped)
+            report("remark", "leak", described(a) + " is never freed", a.name, {a.file.c_str(), a.line});
+}
+
+}  // namespace emu
+
+using namespace emu;
+
+EMU_API emu_malloc(void** pointer, size_t bytes, int kind, Named name, const char* file, int line) {
+    std::lock_guard lock(host().mutex);
+    if (!pointer) return failed(cudaErrorInvalidValue);
+    if (host().sticky != cudaSuccess) return returned(cudaSuccess);
+    *pointer = nullptr;
+    if (!bytes) return cudaSuccess;
+    size_t used = 0;
+    for (auto& [low, a] : host().allocations) used += a.freed ? 0 : a.pages;
+    size_t pages = (bytes + PAGE - 1) / PAGE * PAGE;
+    if (pages + used > size_t(fact("memory"))) return failed(cudaErrorMemoryAllocation);
+    char* memory = static_cast<char*>(mmap(nullptr, pages + 2 * GUARD, PROT_NONE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (memory == MAP_FAILED) return failed(cudaErrorMemoryAllocation);
+    auto type = cudaMemoryType(kind);
+    mprotect(memory + GUARD, pages, PROT_READ | PROT_WRITE);
+    Allocation a{uintptr_t(memory) + GUARD + pages - (bytes + 255) / 256 * 256, bytes, type, name.name, file, line};
+    a.element = name.element;
+    a.mapped = uintptr_t(memory) + GUARD, a.pages = pages;
+    fill_end(a);
+    if (type == cudaMemoryTypeDevice) mprotect(memory + GUARD, pages, PROT_NONE);
+    host().allocations[a.low] = a;
+    *pointer = (void*)a.low;
+#ifdef EMU_CHECK
+    emu_adopt(*pointer, bytes, 4);
+#endif
+    return cudaSuccess;
+}
+EMU_API cudaFree(void* pointer, const char* file, int line) {
+    return release(pointer, false, "cudaFree", {file, line}); }
+EMU_API cudaFreeHost(void* pointer, const char* file, int line) {
+    return release(pointer, true, "cudaFreeHost", {file, line}); }
+
+// Memory of the host that a program registers: it is in the list without pages of its own.
+EMU_API cudaHostRegister(void* pointer, size_t bytes, unsigned, const char* file, int line) {
+    std::lock_guard lock(host().mutex);
+    if (!pointer || !bytes) return failed(cudaErrorInvalidValue);
+    if (Allocation* a = find(pointer); a && !a->freed) return failed(cudaErrorHostMemoryAlreadyRegistered);
+    host().allocations[uintptr_t(pointer)] = {uintptr_t(pointer), bytes, cudaMemoryTypeHost, "", file, line};
+    return cudaSuccess;
+}
+EMU_API cudaHostUnregister(void* pointer, const char*, int) {
+    std::lock_guard lock(host().mutex);
+    Allocation* a = find(pointer);
+    if (!a || a->mapped || a->low != uintptr_t(pointer)) return failed(cudaErrorHostMemoryNotRegistered);
+    host().allocations.erase(a->low);
+    return cudaSuccess;
+}
+
+EMU_API cudaMemGetInfo(size_t* free, size_t* total) {
+    std::lock_guard lock(host().mutex);
+    size_t used = 0;
+    for (auto& [low, a] : host().allocations)
+        if (!a.freed && a.type != cudaMemoryTypeHost) used += a.pages;
+    *total = size_t(fact("memory"));
+    *free = *total - std::min(used, *total);
+    return returned(cudaSuccess);
+}
+
+EMU_API emu_pointer_attributes(cudaPointerAttributes* out, const void* pointer) {
+    std::lock_guard lock(host().mutex);
+    Allocation* a = find(pointer);
+    bool known = a && !a->freed;
+    *out = {known ? a->type : cudaMemoryTypeUnregistered, 0, known ? (void*)pointer : nullptr,
+        known && a->type == cudaMemoryTypeDevice ? nullptr : (void*)pointer};
+    return returned(cudaSuccess);
+}

@@ -1,0 +1,93 @@
+// Streams and events. Work is done when it is requested, so a stream is always empty, and an event is a time of the
+// clock.
+#include <chrono>
+#include <set>
+
+#include "host.h"
+
+struct CUstream_st {
+    int priority;
+};
+struct CUevent_st {
+    std::chrono::steady_clock::time_point at;
+    bool is_recorded, is_timed;
+};
+
+namespace emu {
+
+static auto& handles = *new std::set<void*>;  // streams and events
+
+// A stream that the program made, or one of the three that are always there.
+static bool is_stream(cudaStream_t stream) { return uintptr_t(stream) <= 2 || handles.count(stream); }
+
+static cudaError_t known(bool is_there, const char* what, Spot place) {
+    if (is_there) return returned(cudaSuccess);
+    report("problem", "handle", std::string(what) + " at {0} gets a handle that was not created, or is destroyed", "",
+        place);
+    return failed(cudaErrorInvalidResourceHandle);
+}
+
+}  // namespace emu
+
+using namespace emu;
+
+#define EMU_KNOWN(is_there, what) \
+    std::lock_guard lock(host().mutex); \
+    if (cudaError_t error = known(is_there, what, {file, line})) return error
+
+EMU_API cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
+    std::lock_guard lock(host().mutex);
+    handles.insert(*stream = new CUstream_st{priority});
+    return returned(cudaSuccess);
+}
+EMU_API cudaStreamDestroy(cudaStream_t stream, const char* file, int line) {
+    EMU_KNOWN(handles.erase(stream), "cudaStreamDestroy");
+    delete stream;
+    return cudaSuccess;
+}
+EMU_API cudaStreamSynchronize(cudaStream_t stream, const char* file, int line) {
+    EMU_KNOWN(is_stream(stream), "cudaStreamSynchronize");
+    return cudaSuccess;
+}
+EMU_API cudaStreamQuery(cudaStream_t stream, const char* file, int line) {
+    EMU_KNOWN(is_stream(stream), "cudaStreamQuery");
+    return cudaSuccess;
+}
+EMU_API cudaDeviceSynchronize(const char*, int) {
+    std::lock_guard lock(host().mutex);
+    return returned(cudaSuccess);
+}
+
+EMU_API cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+    std::lock_guard lock(host().mutex);
+    handles.insert(*event = new CUevent_st{{}, false, !(flags & cudaEventDisableTiming)});
+    return returned(cudaSuccess);
+}
+EMU_API cudaEventDestroy(cudaEvent_t event, const char* file, int line) {
+    EMU_KNOWN(handles.erase(event), "cudaEventDestroy");
+    delete event;
+    return cudaSuccess;
+}
+EMU_API cudaEventRecord(cudaEvent_t event, cudaStream_t stream, const char* file, int line) {
+    EMU_KNOWN(handles.count(event) && is_stream(stream), "cudaEventRecord");
+    event->at = std::chrono::steady_clock::now(), event->is_recorded = true;
+    return cudaSuccess;
+}
+EMU_API cudaEventSynchronize(cudaEvent_t event, const char* file, int line) {
+    EMU_KNOWN(handles.count(event), "cudaEventSynchronize");
+    return cudaSuccess;
+}
+EMU_API cudaEventQuery(cudaEvent_t event, const char* file, int line) {
+    EMU_KNOWN(handles.count(event), "cudaEventQuery");
+    return cudaSuccess;
+}
+EMU_API cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last, const char* file, int line) {
+    EMU_KNOWN(handles.count(first) && handles.count(last), "cudaEventElapsedTime");
+    if (!first->is_recorded || !last->is_recorded || !first->is_timed || !last->is_timed) {
+        report("problem", "handle", "cudaEventElapsedTime at {0} gets an event that was never recorded, or one without "
+            "timing", "", {file, line});
+        return failed(cudaErrorInvalidResourceHandle);
+    }
+    *milliseconds = std::chrono::duration<float, std::milli>(last->at - first->at).count();
+    return cudaSuccess;
+}

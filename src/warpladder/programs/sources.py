@@ -1,0 +1,117 @@
+"""Files of a program: those that are named, and their own headers, each rewritten into a folder of the build."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from ..device.emulator.rewrite import bare
+from ..errors import ConfigError, KernelError
+
+_INCLUDE = re.compile(r'^(?P<before>[ \t]*#[ \t]*include[ \t]*)(?P<quote>[<"])(?P<name>[^>"\n]+)[>"]', re.MULTILINE)
+#: Folder of the emulator's headers under the toolkit's names, and of those that only programs have.
+EMULATED = Path(__file__).resolve().parents[1] / "device" / "emulator" / "headers" / "cuda"
+OWN = Path(__file__).resolve().parent / "headers" / "cuda"
+#: Headers of the toolkit whose content the emulator has built in, or that declare nothing that a program needs.
+BUILT_IN = re.compile(
+    r"(cuda|cuda_runtime|cuda_runtime_api|device_launch_parameters|device_functions|driver_types|vector_types|"
+    r"vector_functions|builtin_types|host_defines|cuda_profiler_api|cuda_device_runtime_api|sm_\w+|math_functions|"
+    r"common_functions|device_types|crt/\w+|device_atomic_functions|library_types|surface_types|texture_types)"
+    r"\.(h|hpp)"
+)
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """One file of a program. is_named : True if the user named it, False for a header."""
+
+    path: Path
+    text: str
+    is_named: bool
+
+
+@dataclass
+class ProgramFiles:
+    """Files of a program by path: first those that were named, then the headers that they include."""
+
+    folders: tuple[Path, ...]
+    files: dict[Path, ProgramFile] = field(default_factory=dict)
+    reached: dict[tuple[Path, str], Path | None] = field(default_factory=dict)
+
+    def add(self, path: Path, is_named: bool = True) -> None:
+        if path in self.files:
+            return
+        text = read(path)
+        self.files[path] = ProgramFile(path, text, is_named)
+        plain = bare(text, directives=True)
+        for match in _INCLUDE.finditer(text):
+            if plain[match.start("before") : match.end("before")] == match["before"]:  # in no comment
+                found = self._found(path, match["name"], match["quote"] == '"')
+                self.reached[path, match["name"]] = found
+                if found:
+                    self.add(found, False)
+
+    def _found(self, path: Path, name: str, is_quoted: bool) -> Path | None:
+        """The program's own file that an include names; None for a header of the compiler or of CUDA."""
+        if BUILT_IN.fullmatch(name):
+            return None
+        for folder in (*((path.parent,) if is_quoted else ()), *self.folders):
+            file = folder / name
+            if file.is_file():
+                return file.resolve()
+        return None
+
+    @property
+    def digest(self) -> str:
+        """Names the content of all files."""
+        whole = sha256()
+        for path, source in self.files.items():
+            whole.update(f"{path}\n{len(source.text)}\n{source.text}".encode())
+        return whole.hexdigest()[:20]
+
+    def redirected(self, source: ProgramFile, names: dict[Path, str]) -> str:
+        """Text whose includes of own headers name the rewritten files, and whose includes of built-in ones are gone."""
+
+        def include(match: re.Match[str]) -> str:
+            found = self.reached.get((source.path, match["name"]))
+            if found:
+                return f'{match["before"]}"{names[found]}"'
+            if BUILT_IN.fullmatch(match["name"]):
+                return ""
+            return f"{match['before']}<{match['name']}>"  # quoted headers of the system too
+
+        return _INCLUDE.sub(include, source.text)
+
+
+def read(path: Path) -> str:
+    """Text of a file in UTF-8, or in Latin-1 where it is not UTF-8, as nvcc takes both."""
+    try:
+        content = path.read_bytes()
+    except IsADirectoryError:
+        raise ConfigError(f"{path} is a folder; name the .cu files of the program") from None
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {path}") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    if b"\0" in content:
+        raise KernelError(f"{path} is no text")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def collected(files: tuple[Path, ...], folders: tuple[Path, ...]) -> ProgramFiles:
+    """Files of a program with their own headers; `ConfigError` for one that cannot be read."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise ConfigError(f"-I {folder}: there is no such folder")
+    sources = ProgramFiles(tuple(folder.resolve() for folder in folders))
+    for file in files:
+        if not file.is_file():
+            read(file)
+        sources.add(file.resolve())
+    return sources

@@ -1,0 +1,89 @@
+"""Launches become calls; names, line numbers and everything else stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpladder.errors import ConfigError, KernelError
+from warpladder.programs.gpus import GPUS, described, find
+from warpladder.programs.rewrite import kernels, program_text
+from warpladder.programs.sources import collected, read
+
+
+def rewritten(text: str) -> str:
+    return program_text(text, "a.cu", kernels([text]))
+
+
+def test_a_launch_becomes_a_call():
+    text = "__global__ void add(float* x, int n) {}\nvoid f(float* x) { add<<<(3 + 1) / 2, dim3(16, 16)>>>(x, 4); }"
+    out = rewritten(text)
+    assert "<<<" not in out and out.count("\n") == 1
+    call = '(add, [=](auto&... emu_a) { add(emu_a...); }, "add", 0, emu::Config((3 + 1) / 2, dim3(16, 16)), x, 4);'
+    assert f"emu::start{call}" in out
+
+
+@pytest.mark.parametrize(
+    ("head", "launch", "kind"),
+    [
+        ("template <typename T> __global__ void k(T* x) {}", "k<<<1, 2>>>(x);", "emu::deduced("),
+        ("template <typename T> __global__ void k(T* x) {}", "k<float><<<1, 2>>>(x);", "emu::start(k<float>, "),
+        ("template <int N, class T> __global__ void k(T* x) {}", "k<4><<<1, 2>>>(x);", "emu::deduced("),
+        ("namespace a { __global__ void k(int* x) {} }", "a::k<<<1, 2>>>(x);", "emu::start(a::k, "),
+        ("__global__ void k(int* x) {}\n__global__ void k(float* x) {}", "k<<<1, 2>>>(x);", "emu::deduced("),
+        ("", "(*kernel)<<<1, 2>>>(x);", "emu::start((*kernel), "),
+        ("__global__ void k() {}", "k<<<1, 2>>>();", "emu::Config(1, 2))"),
+        ("__global__ void k() {}", "k<<<1, 2, 0, NULL>>>();", "emu::Config(1, 2, 0, nullptr))"),
+        ("__global__ void __launch_bounds__(64) k() {}", "k<<<1, 128>>>();", '"k", 64, emu::Config(1, 128))'),
+        ("#define RUN(g) k<<<g, 2>>>(x)\n", "RUN(3);", "emu::Config(g, 2), x)"),
+    ],
+)
+def test_every_form_of_a_launch_is_read(head, launch, kind):
+    assert kind in rewritten(f"{head}\nvoid f() {{ {launch} }}")
+
+
+def test_comments_and_strings_stay():
+    text = '// k<<<1, 2>>>(x)\nconst char* s = "k<<<1, 2>>>(x)";\n'
+    assert rewritten(text) == text
+
+
+def test_an_unreadable_launch_is_named():
+    with pytest.raises(KernelError, match=r"a\.cu:2: cannot read the launch"):
+        rewritten("void f() {\n k<<<1, 2; }")
+
+
+def test_the_host_may_name_its_sizes_as_the_device_does():
+    out = rewritten("__global__ void k() { int n = gridDim.x; }\nvoid f() { dim3 gridDim(4); k<<<gridDim, 1>>>(); }")
+    assert "int n = gridDim.x" in out and "dim3 gridDim_of_host(4)" in out and "emu::Config(gridDim_of_host, 1)" in out
+
+
+def test_pointers_are_named_and_unread_calls_marked():
+    out = rewritten(
+        "void f() { float* x; cudaMalloc((void**)&x, 4); if (cudaMalloc(&x, 8)) return; cudaCheckErrors(1); }"
+    )
+    assert 'emu_unread(cudaMalloc((emu::name("x", &x), (void**)&x), 4), "cudaMalloc");' in out
+    assert 'if (cudaMalloc((emu::name("x", &x), &x), 8)) return;' in out and "emu_unread(cudaCheckErrors" not in out
+
+
+def test_headers_of_the_program_are_found_and_others_left(tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "far.h").write_text("#pragma once\n")
+    (tmp_path / "near.cuh").write_text('#include <far.h>\n#include "stdio.h"\n')
+    main = tmp_path / "main.cu"
+    main.write_bytes(b'#include "near.cuh"\n#include <cuda_runtime.h>\n// caf\xe9\r\nint main() {}\n')
+    sources = collected((main,), (tmp_path / "lib",))
+    assert [path.name for path in sources.files] == ["main.cu", "near.cuh", "far.h"]
+    assert '"/b/1.cuh"' in sources.redirected(sources.files[main.resolve()], {main.with_name("near.cuh"): "/b/1.cuh"})
+    assert "\xe9\n" in read(main)
+
+
+@pytest.mark.parametrize("name", ["missing.cu", "."])
+def test_files_that_cannot_be_read_are_named(tmp_path, name):
+    with pytest.raises(ConfigError, match=r"there is no file|is a folder"):
+        collected((tmp_path / name,), ())
+
+
+def test_gpus_are_found_by_name():
+    assert find("t4") is GPUS["T4"] and find("rtx 4090").major == 8
+    assert "name=Tesla T4;major=7;minor=5;" in described(find("T4"), 2)
+    with pytest.raises(ConfigError, match="there is no GPU 'H10'"):
+        find("H10")

@@ -1,0 +1,183 @@
+"""Programs run as on a GPU: what they print, how they end, and what is reported of their faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from warpladder.device.emulator.toolchain import why_not
+from warpladder.errors import KernelError
+from warpladder.programs.build import ProgramOptions
+from warpladder.programs.gpus import find
+from warpladder.programs.run import ProgramOutcome, run
+
+pytestmark = [pytest.mark.skipif(why_not() is not None, reason=str(why_not())), pytest.mark.slow]
+
+VECTOR_ADD = """
+#include <cstdio>
+#include "cuda_runtime.h"
+__global__ void add(const float* a, const float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+int main(int argc, char** argv) {
+    const int n = 1000;
+    float a[n], b[n], c[n], *da, *db, *dc;
+    for (int i = 0; i < n; ++i) a[i] = i, b[i] = 2 * i;
+    cudaMalloc(&da, sizeof a);
+    cudaMalloc((void**)&db, sizeof b);
+    cudaMalloc(&dc, sizeof c);
+    cudaMemcpy(da, a, sizeof a, cudaMemcpyHostToDevice);
+    cudaMemcpy(db, b, sizeof b, cudaMemcpyHostToDevice);
+    add<<<(n + 255) / 256, 256>>>(da, db, dc, n);
+    cudaMemcpy(c, dc, sizeof c, cudaMemcpyDeviceToHost);
+    printf("%g %g %s\\n", c[1], c[999], cudaGetErrorString(cudaGetLastError()));
+    cudaFree(da), cudaFree(db), cudaFree(dc);
+    return argc;
+}
+"""
+
+#: One program with each kind of fault: the first argument of main chooses it. The kernels are right.
+FAULTS = """
+#include <cstdio>
+#include <cstdlib>
+__global__ void twice(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= 2;
+}
+__global__ void fill(float* x) { extern __shared__ float s[]; s[threadIdx.x] = 1; x[threadIdx.x] = s[threadIdx.x]; }
+__global__ void wait(int* x) { while (*x == 0) {} }
+__global__ void sum(const float* x, float* y) {
+    __shared__ float s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    if (threadIdx.x == 0) { float t = 0; for (int i = 0; i < 64; ++i) t += s[i]; *y = t; }
+}
+int main(int, char** argv) {
+    float host[512] = {}, *d, *other;
+    cudaError_t error = cudaMalloc(&d, 256 * sizeof(float));
+    error = cudaMalloc(&other, 1000);
+    switch (atoi(argv[1])) {
+        case 0: twice<<<1, 256>>>(host, 256); break;
+        case 1: cudaFree(other); twice<<<1, 250>>>(other, 250); break;
+        case 2: error = cudaMemcpy(d, host, sizeof host, cudaMemcpyHostToDevice); break;
+        case 3: error = cudaMemcpy(d, host, 1024, cudaMemcpyDeviceToHost); break;
+        case 4: error = cudaMemcpy(d, host, 256, cudaMemcpyHostToDevice); break;
+        case 5: twice<<<1, 2048>>>(d, 256); break;
+        case 6: fill<<<1, 32, 60000>>>(d); break;
+        case 7: d[3] = 1; break;
+        case 8: twice<<<4, 256>>>(other, 1000); break;
+        case 9: twice<<<1, 256>>>(other, 256); break;
+        case 10: error = cudaFree(other); error = cudaFree(other); break;
+        case 11: { cudaEvent_t event = 0; error = cudaEventRecord(event); break; }
+        case 12: wait<<<1, 1>>>((int*)d); break;
+        case 13: sum<<<1, 64>>>(d, other); break;
+        case 14: error = cudaMemset(d, 0, 1025); break;
+    }
+    error = cudaDeviceSynchronize();
+    printf("%d\\n", int(error));
+    if (atoi(argv[1]) != 5) error = cudaGetLastError();
+}
+"""
+
+
+@dataclass
+class Programs:
+    """Files of programs, compiled once."""
+
+    folder: Path
+
+    def run(self, text: str, *arguments: str, mode: str = "fast", limit: float = 60) -> ProgramOutcome:
+        folder = self.folder / sha256(text.encode()).hexdigest()[:8]
+        folder.mkdir(exist_ok=True)
+        file = folder / "program.cu"
+        file.write_text(text)
+        return run([file], ProgramOptions(find("T4"), mode), arguments, limit=limit)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory) -> Programs:
+    return Programs(tmp_path_factory.mktemp("programs"))
+
+
+def test_a_program_prints_and_returns_what_it_does_on_a_gpu(programs, capfd):
+    outcome = programs.run(VECTOR_ADD, "one", "two")
+    assert capfd.readouterr().out == "3 2997 no error\n"
+    assert (outcome.code, outcome.problems, outcome.remarks) == (3, (), ())
+
+
+#: Words of the report that each fault of FAULTS gets, by its number, and its kind.
+EXPECTED = {
+    0: ("host pointer", "argument 1 of kernel twice at program.cu:20 is a pointer of the host"),
+    1: ("out of bounds", "the memory was freed at program.cu:21"),
+    2: ("copy", "2048 bytes are more than the target has"),
+    3: ("copy", "the pointers or the direction are swapped"),
+    4: ("bytes", "256 elements of 4 bytes"),
+    5: ("launch", "2048 threads a block, and a GPU takes 1024"),
+    6: ("shared memory", "60000 bytes of shared memory a block, and it gets 49152"),
+    7: ("device memory", "host code reads or writes what only kernels and cudaMemcpy reach at program.cu:27"),
+    8: ("out of bounds", "after the end of device memory other of 1000 bytes (allocated at program.cu:18)"),
+    9: ("out of bounds", "writes up to 24 bytes after the end of device memory other"),
+    10: ("free", "memory that is freed already"),
+    11: ("handle", "was not created"),
+    14: ("copy", "1025 bytes are more than the target has"),
+}
+
+
+@pytest.mark.parametrize("number", EXPECTED)
+def test_faults_of_the_host_are_reported(programs, number):
+    outcome = programs.run(FAULTS, str(number))
+    kind, words = EXPECTED[number]
+    assert [p for p in outcome.problems if p.kind == kind and words in p.message], outcome
+    assert {p.kind for p in outcome.problems} == {kind} | ({"unread error"} if number == 5 else set())
+    assert outcome.code == (139 if number == 7 else 0)
+
+
+def test_leaks_are_remarks_with_the_line_of_the_allocation(programs):
+    outcome = programs.run(FAULTS, "99")
+    assert outcome.problems == () and {remark.kind for remark in outcome.remarks} == {"leak"}
+    assert {remark.places[0][1] for remark in outcome.remarks} == {17, 18}
+
+
+def test_an_endless_kernel_is_ended_and_its_line_named(programs):
+    outcome = programs.run(FAULTS, "12", limit=2)
+    assert outcome.is_late and [p.kind for p in outcome.problems] == ["time limit"]
+    assert outcome.problems[0].places[0][1] == 9
+
+
+def test_a_checked_run_sees_races_of_the_programs_own_launches(programs):
+    outcome = programs.run(FAULTS, "13", mode="check")
+    assert ("race", "s") in {(p.kind, p.array) for p in outcome.problems}
+    assert ("uninitialised", "d") in {(p.kind, p.array) for p in outcome.problems}
+
+
+def test_a_correct_program_passes_the_check(programs):
+    assert programs.run(VECTOR_ADD, mode="check").problems == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("#include <cublas_v2.h>\nint main() {}", r"program.cu:1: <cublas_v2.h> cannot be emulated"),
+        ('#include "mine.h"\nint main() {}', r"program.cu:1: there is no header mine.h; -I names its folder"),
+        ("int main() {\n nothing(); }", r"program.cu:2: 'nothing' was not declared"),
+        ("int other(); int main() { return other(); }", "calls other"),
+        ('__global__ void k(int* x) { asm("mov.u32 %0, 1;" : "=r"(*x)); }\nint main() { int* x; cudaMalloc(&x, 4); '
+         "k<<<1, 1>>>(x); }", "kernel k: PTX mov.u32 at program.cu:1 has no body here"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_named_in_one_line(programs, text, message):
+    with pytest.raises(KernelError, match=message):
+        programs.run(text)
+
+
+def test_the_command_line_passes_on_what_the_program_returns(tmp_path):
+    from warpladder.cli import group
+
+    (tmp_path / "add.cu").write_text(VECTOR_ADD)
+    runner = CliRunner()
+    assert runner.invoke(group, ["run", str(tmp_path / "add.cu"), "--", "--one", "two.cu"]).exit_code == 3
+    assert "no .cu or .cpp file" in runner.invoke(group, ["run", "a.txt"]).output
