@@ -4,8 +4,9 @@ import pytest
 from regime_liars import REGIME_LIARS, RegimeLiar
 from shared_cases import CODER, SQUARE
 
+from warpladder import ladder
 from warpladder.config import TrainConfig
-from warpladder.nets import MSELoss
+from warpladder.nets import Linear, MSELoss, Net
 from warpladder.proof import verify
 
 #: Liars of which scripts/test sees that they are caught; .ci/run has all of them, and their twins.
@@ -42,4 +43,12 @@ def test_a_liar_of_a_regime_is_caught(liar: RegimeLiar) -> None:
 @pytest.mark.usefixtures("cases_once")
 def test_its_honest_twin_passes(liar: RegimeLiar) -> None:
     verdict = judged(liar, liar.twin)
+    assert verdict.passed, verdict.reason
+
+
+@pytest.mark.parametrize("seed", (4, 7))
+def test_a_loss_of_zero_is_compared(seed: int) -> None:
+    """With these seeds one sample of one number is zero, and so is the loss at weights of zero."""
+    net = Net("dot", (1,), (Linear(out_features=1),), MSELoss())
+    verdict = verify(ladder.find("numpy").build, net, TrainConfig(batch_size=1), seed=seed, reach=4)
     assert verdict.passed, verdict.reason

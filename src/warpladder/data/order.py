@@ -14,9 +14,10 @@ import numpy as np
 
 ROUNDS = 6
 ORDER_WORDS = ROUNDS + 3
-#: Most bits in each half for which the network's values are tabled.
-TABLED = 6
+#: Most bits in each half for which all samples are computed at once, and stored.
+TABLED = 7
 _MASK32 = 0xFFFFFFFF
+_FIFTEEN, _SIXTEEN, _FIRST, _SECOND = (np.uint32(x) for x in (15, 16, 0x7FEB352D, 0x846CA68B))
 
 
 def mix32(x: int) -> int:
@@ -75,23 +76,27 @@ class Order:
         """Samples (last - first,) int64 at the positions first..last-1."""
         if not 0 <= first <= last <= self.n:
             raise IndexError(f"positions {first}..{last} are outside an order of {self.n}")
-        position = np.arange(first, last, dtype=np.uint32)
         if not self.shuffle:
-            return position.astype(np.int64)
-        through = self._network if self.half_bits > TABLED else self._table.__getitem__
-        out = through(position)
+            return np.arange(first, last)
+        if self.half_bits <= TABLED:
+            return self._all[first:last].copy()
+        out = self._network(np.arange(first, last, dtype=np.uint32))
         while True:
             outside = np.flatnonzero(out >= self.n)
             if not outside.size:
                 return out.astype(np.int64)
-            out[outside] = through(out[outside])
+            out[outside] = self._network(out[outside])
 
     @cached_property
-    def _table(self) -> np.ndarray:
-        """Table (2^(2 half_bits),) uint32 of the network's outputs. If there are few samples, most of them pass through
-        the network several times.
-        """
-        return self._network(np.arange(1 << 2 * self.half_bits, dtype=np.uint32))
+    def _all(self) -> np.ndarray:
+        """Samples (n,) int64 of all positions, by a table of the network's values: many pass through it repeatedly."""
+        table = self._network(np.arange(1 << 2 * self.half_bits, dtype=np.uint32)).astype(np.int64)
+        out = table[: self.n].copy()
+        while True:
+            outside = np.flatnonzero(out >= self.n)
+            if not outside.size:
+                return out
+            out[outside] = table[out[outside]]
 
     def __getitem__(self, position: int) -> int:
         return int(self.indices(position, position + 1)[0])
@@ -106,6 +111,10 @@ class Order:
 
 
 def _mix32_array(x: np.ndarray) -> np.ndarray:
-    x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
-    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
-    return x ^ (x >> np.uint32(16))
+    """`mix32` of each number of an array, which is overwritten."""
+    x ^= x >> _SIXTEEN
+    x *= _FIRST
+    x ^= x >> _FIFTEEN
+    x *= _SECOND
+    x ^= x >> _SIXTEEN
+    return x

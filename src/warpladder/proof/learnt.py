@@ -38,6 +38,7 @@ POWERS = 5, 12  # powers of two by which pixels are scaled
 FEW_POWERS = 2, 4  # in a format coarser than fp32
 ROUNDINGS = 12.0  # unit roundoffs of a probability by which its difference from the label may be off
 DRAWS = 4  # of the signs of such errors
+FEW = 4  # samples of a draw, at least, if each draw has its own
 UNSURE = 8.0  # a gradient over its error, at least, where an optimizer divides by gradients
 HOMOGENEOUS = (Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten)
 
@@ -53,6 +54,10 @@ def make_learnt(maker: CaseMaker, sources: Sequence[SampleSource], trained: np.n
     return tuple(case for case in found if case is not None)
 
 
+#: State, samples, labels, and the activations of a net that classifies, else none.
+_Samples = tuple[State, np.ndarray, np.ndarray, list[np.ndarray]]
+
+
 class _Drawer:
     """Draws cases from trained parameters, (param_count,)."""
 
@@ -60,6 +65,7 @@ class _Drawer:
         self.maker, self.net, self.trained, self.rng = maker, maker.net, trained, rng
         self.is_classifier = isinstance(self.net.loss, CrossEntropyLoss)
         self.coarse = maker.precision.coarse
+        self.drawn: dict[int, _Samples | None] = {}
         if self.is_classifier:
             self.can_change = isinstance(self.net.layers[-1], Linear) and self.net.out_shape[0] > 1
         else:
@@ -67,25 +73,38 @@ class _Drawer:
 
     def case(self, kind: str, sources: Sequence[SampleSource]) -> ReferenceCase | None:
         """Case of this kind that is fit to judge by, or None after TRIES draws."""
-        n = min(self.maker.config.batch_size or LARGEST, self.maker.distinct, LARGEST)
-        for source in (each for _ in range(TRIES) for each in sources):
-            try:
-                state, x, y = self.maker.suited(State(self.trained), n, source)
-            except (TooManyKinks, Unfit):
+        for attempt, source in enumerate(each for _ in range(TRIES) for each in sources):
+            drawn = self._samples(attempt, source)
+            if drawn is None:
                 continue
+            state, x, y, entering = drawn
             scale = source.scale
             if self.is_classifier:
-                state, y = self._sharpened(kind, state, pixels(x, scale).astype(np.float64))
+                state, y = self._sharpened(kind, state, entering[-1])
             else:
                 power = 2.0 ** ((-1 if kind == "tiny" else 1) * self._drawn(FEW_POWERS if self.coarse else POWERS))
                 state, scale = self._scaled(state, power), scale * power
             labels = y if self.is_classifier else None
             data = Dataset(kind, x, labels, x[:1], None if labels is None else labels[:1], scale)
-            step = self._step(state, data)
+            step = self._step(state, data, entering)
             if step is not None:
-                order = Order(int(self.rng.integers(2**32)), self._epoch(), n, bool(self.rng.integers(2)))
+                order = Order(int(self.rng.integers(2**32)), self._epoch(), len(x), bool(self.rng.integers(2)))
                 return ReferenceCase(kind, data, order, (step,))
         return None
+
+    def _samples(self, attempt: int, source: SampleSource) -> _Samples | None:
+        """State, samples, labels and activations of an attempt, the same for all kinds; None if no samples suit."""
+        if attempt not in self.drawn:
+            n = min(self.maker.config.batch_size or LARGEST, self.maker.distinct, LARGEST)
+            try:
+                state, x, y = self.maker.suited(State(self.trained), n, source)
+            except (TooManyKinks, Unfit):
+                self.drawn[attempt] = None
+            else:
+                reference = ReferenceTrainer(self.net, self.maker.config, state)
+                seen = pixels(x, source.scale).astype(np.float64)
+                self.drawn[attempt] = state, x, y, reference.activations(seen) if self.is_classifier else []
+        return self.drawn[attempt]
 
     def _epoch(self) -> int:
         """An epoch with losses."""
@@ -104,10 +123,12 @@ class _Drawer:
                 tensor *= params.dtype.type(power)
         return state.but(params=params)
 
-    def _sharpened(self, kind: str, state: State, x: np.ndarray) -> tuple[State, np.ndarray]:
-        """State whose last layer gives logits of the wanted size, and labels (n,) to match."""
-        rng, n, classes = self.rng, len(x), self.net.out_shape[0]
-        logits = ReferenceTrainer(self.net, self.maker.config, state).through(x)
+    def _sharpened(self, kind: str, state: State, logits: np.ndarray) -> tuple[State, np.ndarray]:
+        """State whose last layer gives logits of the wanted size, and labels (n,) to match.
+
+        logits : (n, classes) of the state before.
+        """
+        rng, n, classes = self.rng, len(logits), self.net.out_shape[0]
         params = state.params.copy()
         w, b = (params[place.start : place.stop] for place in param_slices(self.net)[-2:])
         c = int(rng.integers(classes))
@@ -127,12 +148,16 @@ class _Drawer:
             labels = np.where(rng.random(n) < 1 / 8, c, others)
         return state.but(params=params), labels.astype(np.int32)
 
-    def _step(self, state: State, data: Dataset) -> ReferenceStep | None:
-        """The step on these samples, or None if the witness misses a third of what it may be off by."""
+    def _step(self, state: State, data: Dataset, before: list[np.ndarray]) -> ReferenceStep | None:
+        """The step on these samples, or None if the witness misses a third of what it may be off by.
+
+        before : `activations` of the samples before the last layer was changed; empty if other layers were, too.
+        """
         maker, net, precision, n = self.maker, self.net, self.maker.precision, len(data.train_x)
         reference = ReferenceTrainer(net, maker.config, state)
         x, y = pixels(data.train_x, data.scale).astype(np.float64), data.train_y
-        entering = reference.activations(x)
+        last = len(net.layers) - 1
+        entering = [*before[:-1], reference.leaving(last, before[last])] if before else reference.activations(x)
         results = reference.gradients(x, y, entering=entering)
         loss, gradient = results[0], results[2]
         uncertainty, off, largest = np.zeros(net.param_count), 0.0, 0.0
@@ -199,9 +224,16 @@ class _Drawer:
     def _spread(self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], errors: np.ndarray) -> np.ndarray:
         """Largest error of each gradient, (param_count,), by DRAWS drawn signs of the outputs' errors: of few outputs
         the mean would be too small.
+
+        Each draw has its own share of many samples, and stands for all of them: errors of samples add by their
+        squares, so that the largest of the draws, times the root of their number, is at least all samples' error.
         """
-        largest = np.zeros(self.net.param_count)
-        for _ in range(DRAWS):
-            signs = self.rng.choice((-1.0, 1.0), errors.shape)
-            np.maximum(largest, np.abs(reference.pulled_back(entering, signs * errors)), out=largest)
+        n, largest = len(errors), np.zeros(self.net.param_count)
+        shares = DRAWS if n >= FEW * DRAWS else 1
+        order = self.rng.permutation(n)
+        for draw in range(DRAWS):
+            some = order[draw % shares :: shares]
+            signs = self.rng.choice((-1.0, 1.0), errors[some].shape)
+            found = reference.pulled_back([each[some] for each in entering], signs * errors[some])
+            np.maximum(largest, np.sqrt(shares) * np.abs(found), out=largest)
         return largest
