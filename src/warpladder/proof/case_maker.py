@@ -104,7 +104,7 @@ class CaseMaker:
         fresh : True if no update was made before the first step, else some were.
         """
         steps = range(self.config.steps(order.n)) if steps is None else steps
-        made = 0 if fresh else self._moment(order.n, len(steps))
+        made = 0 if fresh else self.moment(order.n, len(steps))
         wanted = _WantedCase(name, order, steps, distinct or self.distinct, updates)
         reason = ""
         for source in sources:
@@ -242,7 +242,7 @@ class CaseMaker:
         """True if a step is a sum of gradients, which does not amplify rounding errors."""
         return isinstance(self.config.optimizer, SGD)
 
-    def _moment(self, samples: int, steps: int) -> int:
+    def moment(self, samples: int, steps: int) -> int:
         """Updates made before a case of `steps` steps: within the run, where the schedule leaves a rate, else 0.
 
         The first case, on which settings must show, begins early, where Adam's corrections are far from 1, and where

@@ -38,6 +38,7 @@ INK = 0.1  # share of numbers other than zero where no other samples are fit
 VISIBLE = 1 / 16  # share of an update that a visible setting changes
 # settings of optimizers that may be too small to see, and the value at which each has no effect
 SMALL = {"weight_decay": 0.0, "eps": 1e-30}
+HIGH_RATE = 2.0**40  # rate at which an update is looked for: at a low one a sum with the weight rounds it away
 LEAST_RATE = 64.0  # rate at which updates are compared; or a higher power of two, at which they outweigh the weights
 
 
@@ -193,13 +194,13 @@ class Cases:
 
     def strong(self, steps: Iterable[ReferenceStep]) -> TrainConfig:
         """Settings at a rate, a power of two, at which every tensor's update outweighs the tensor in these steps."""
-        rate, one = LEAST_RATE, self.config.but(learning_rate=1.0)
+        rate, high = LEAST_RATE, self.config.but(learning_rate=HIGH_RATE)
         for step in steps:
             before = step.params
             weights = views(self.net, before)
-            for name, update in views(self.net, step.after(one)[0] - before).items():
+            for name, update in views(self.net, step.after(high)[0] - before).items():
                 if np.any(update):
-                    rate = max(rate, float(np.linalg.norm(weights[name]) / np.linalg.norm(update)))
+                    rate = max(rate, HIGH_RATE * float(np.linalg.norm(weights[name]) / np.linalg.norm(update)))
         return self.config.but(learning_rate=2.0 ** math.ceil(math.log2(rate)))
 
     @cached_property

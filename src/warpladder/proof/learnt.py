@@ -185,7 +185,7 @@ class _Drawer:
                 scale = np.abs(wanted[name]) + unsure[name] / bounds[name]
                 if not distance(tensor, wanted[name], scale) * reserve <= bounds[name]:
                     return None
-        made = 0 if maker.config.steady else int(self.rng.integers(max(1, maker.config.epochs)))
+        made = 0 if maker.config.steady else maker.moment(n, 1)
         step = ReferenceStep(state.but(step=made), 0, n, n, *results, uncertainty, off, largest)
         return maker.with_slots(step)
 

@@ -105,12 +105,16 @@ class _NonFiniteChecks:
         trainer, others = self.trainer, np.arange(len(x)) != bad
         trainer.set_state(self.state)
         clean, out = trainer.predict(self.x, 1.0), trainer.predict(x, 1.0)
-        self._holds(np.all(np.isnan(out[bad])), "outputs of a sample of NaN are finite")
+        # a convolution may meet nothing but its padding, so that no output depends on the sample
+        reached = np.isnan(ReferenceTrainer(self.net, self.context.config, self.state).predict(x[bad : bad + 1], 1.0)[0])
+        self._holds(np.all(np.isnan(out[bad][reached])), "outputs of a sample of NaN are finite")
         if others.any():
             what, shape = "outputs next to a sample of NaN, and without it,", clean[others].shape
             bounds = {"the output": output_bound(self.net, self.context.cases.precision)}
             size = {"the output": np.full(shape, np.sqrt(np.mean(np.square(clean[others], dtype=np.float64))))}
             self.context.ledger.near("NaN", what, {"the output": (out[others], clean[others])}, bounds, size)
+        if isinstance(self.net.loss, CrossEntropyLoss) and not reached.any():
+            return
         trainer.load(self._dataset(x))
         where = "a step with a sample of NaN"
         after = self._stepped(self.state, where)
