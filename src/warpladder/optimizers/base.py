@@ -87,6 +87,12 @@ class Optimizer(metaclass=ByName):
         """Roundings per step at the size of the parameter itself: one when the sum is stored, more if it has parts."""
         return 1
 
+    def host_rounding(self, number: int) -> float:
+        """Largest relative difference between two programs' update `number`, from 1, by the rounding of the numbers
+        that a host computes in float64: for a proof's bounds.
+        """
+        return 0.0
+
     def drawn(self, rng: np.random.Generator, params: np.ndarray, gradient: np.ndarray) -> dict[str, np.ndarray]:
         """Slots (count,) float64 of a tensor after a few updates, by name: in a proof, slots of zero may hide an error.
 

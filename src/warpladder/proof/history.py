@@ -135,8 +135,9 @@ def _followed(
     drift, loss_drift = dict.fromkeys(true.least, 0.0), np.zeros(len(true.losses))
     for _ in range(TWINS if precision.coarse else 1):
         noise = rng.choice((-1.0, 1.0), (3, net.param_count))
+        more = config.optimizer.host_rounding(start.step + 1)
         for place in param_slices(net):
-            noise[0, place.start : place.stop] *= bounds[place.name]
+            noise[0, place.start : place.stop] *= bounds[place.name] + more
         noise[1] *= STORED * precision.roundoff
         noise[2] *= precision.factors
         twin = _Trajectory(net, config, dataset, orders, start, noise)

@@ -106,7 +106,9 @@ class _NonFiniteChecks:
         trainer.set_state(self.state)
         clean, out = trainer.predict(self.x, 1.0), trainer.predict(x, 1.0)
         # a convolution may meet nothing but its padding, so that no output depends on the sample
-        reached = np.isnan(ReferenceTrainer(self.net, self.context.config, self.state).predict(x[bad : bad + 1], 1.0)[0])
+        reached = np.isnan(
+            ReferenceTrainer(self.net, self.context.config, self.state).predict(x[bad : bad + 1], 1.0)[0]
+        )
         self._holds(np.all(np.isnan(out[bad][reached])), "outputs of a sample of NaN are finite")
         if others.any():
             what, shape = "outputs next to a sample of NaN, and without it,", clean[others].shape

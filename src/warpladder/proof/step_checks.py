@@ -81,7 +81,9 @@ def _check_update(context: ProofContext, trainer: GuardedTrainer, wanted: Refere
     if config.learning_rate < LEAST_RATE:
         slack = views(net, _storage_error(context, before, params, config.optimizer.stores))
     updates = pairs(net, after.params - before, params - before)
-    ledger.near("update", where, updates, bounds, views(net, update_scales), slack)
+    more = config.optimizer.host_rounding(wanted.state.step + 1)
+    wider = {name: bound + more for name, bound in bounds.items()}
+    ledger.near("update", where, updates, wider, views(net, update_scales), slack)
     for slot, values in slots.items():
         tensors, scales = pairs(net, after.slots[slot], values), views(net, slot_scales[slot])
         names = {name: f"{name}'s {slot}" for name in tensors}

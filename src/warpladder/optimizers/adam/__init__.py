@@ -58,6 +58,13 @@ class Adam(Optimizer):
     def steady(self) -> bool:
         return False
 
+    def host_rounding(self, number: int) -> float:
+        """Rounding of the bias corrections: a power of beta just below 1 is off by a unit in its last place, 2^-53, in
+        each of two programs, and its difference from 1 keeps that error.
+        """
+        one, two = (1 - beta**number for beta in self.betas)
+        return 2 * 2.0**-53 * (1 / one + 0.5 / two)
+
     def numbers(self, rates: np.ndarray, first: int) -> np.ndarray:
         """Columns: rate / (1 - beta1^t), beta1, 1 - beta1, beta2, 1 - beta2, 1 / sqrt(1 - beta2^t), eps, decay."""
         import numpy as np

@@ -237,14 +237,15 @@ class TorchTrainer(Trainer):
 
 
 def slope(output: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """Gradient of the mean loss by the net's output, in float32, as the loss itself would send it back.
+    """Gradient of the mean loss by the net's output, in float32 or float64, as the loss itself would send it back.
 
     output : (n, *out_shape), without a graph. wanted : (n,) int64 labels, or for the squared error a tensor like
     output.
     """
+    element = torch.promote_types(output.dtype, torch.float32)
     if wanted.dtype != torch.int64:
-        return (output.float() - wanted.float()).mul_(2 / output.numel())
-    out = torch.softmax(output.float(), 1)
+        return (output.to(element) - wanted.to(element)).mul_(2 / output.numel())
+    out = torch.softmax(output.to(element), 1)
     out.scatter_add_(1, wanted[:, None], out.new_full((1, 1), -1.0).expand(len(out), 1))
     return out.mul_(1 / len(out))
 
