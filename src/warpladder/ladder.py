@@ -10,6 +10,7 @@ from typing import Any
 from .errors import RungError
 from .errors.arguments import called_by_name, shown
 from .peers import jax, sklearn, torch
+from .peers.torch.own import torch_peer
 from .rungs import (
     cupy,
     gemm,
@@ -63,6 +64,7 @@ __all__ = [
     "option",
     "outside",
     "spelled",
+    "torch_peer",
 ]
 
 LADDER: tuple[Rung, ...] = (

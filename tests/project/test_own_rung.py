@@ -21,7 +21,7 @@ from warpladder.timing.profile import FOREIGN, WHOLE, profile
 pytestmark = pytest.mark.usefixtures("small_climbs")
 
 PAGE = ROOT / "docs" / "own-rung.md"
-MINE, KERNEL, OPTIONS, _ = code(PAGE, "python")
+MINE, KERNEL, OPTIONS, MODULE, _ = code(PAGE, "python")
 HEAD = "from warpladder.ladder import Rung\n"
 SMALL = ["--data", "digits", "--limit", "150", "--epochs", "1", "--batch-size", "64"]
 
@@ -49,6 +49,22 @@ def test_the_rung_of_the_page_is_proven_timed_and_weighed(run):
     )
     assert mine.test_accuracy == results.rungs[0].test_accuracy
     assert "--rungs numpy,./mine.py" in results.command
+
+
+def test_the_module_of_the_page_is_a_peer_and_a_wrong_one_is_refused(run):
+    pytest.importorskip("torch")
+    Path("module.py").write_text(MODULE)
+    Path("wrong.py").write_text(MODULE.replace("relu(", "silu(").replace("mine-in-torch", "wrong"))
+    words = ("--rungs", "./module.py,./wrong.py", "--repeats", "1", "--out", "found")
+    assert run("climb", "mlp10", *SMALL, *words)[0] == 1
+    mine, wrong = load_results("found/results.json").rungs
+    assert mine.status == "timed" and mine.peer and mine.check is not None and mine.check.passed
+    assert wrong.status == "failed" and wrong.reason.startswith("loss of the batch is off by")
+    reason = load("module.py").unsupported(mlp((1, 8, 8)), wl.TrainConfig())
+    assert reason == "its parameter inner.weight has shape (10, 64), and 1.weight of net 'mlp' has (256, 64)"
+    assert "has 4 parameters, net 'softmax' has 2" in str(
+        load("module.py").unsupported(wl.nets.softmax((1, 8, 8)), wl.TrainConfig())
+    )
 
 
 def changes() -> list[tuple[str, str, str]]:

@@ -19,7 +19,7 @@ from ...errors import RungError
 from ...machine.facts import cores
 from ...machine.precision import named
 from ...nets import CrossEntropyLoss, Net
-from ...nets.params import views
+from ...nets.params import param_slices, views
 from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
 from .. import driver
 from .net import arithmetic, sequential
@@ -41,21 +41,22 @@ class TorchTrainer(Trainer):
     precision : "fp64", "fp32", "tf32", "bf16" or "fp16" of products. In fp64 all numbers are float64; bf16 and fp16 are
     automatic mixed precision, with a scaled loss in fp16.
     channels_last : channels-last images and convolution weights.
+    model : module with the net's parameters in the net's order; by default the equal `nn.Sequential`.
     """
 
     def __init__(
         self, net: Net, config: TrainConfig, state: State, *, device: str = "cpu", precision: str = "fp32",
-        channels_last: bool = False, threads: int | None = None,
+        channels_last: bool = False, threads: int | None = None, model: nn.Module | None = None,
     ) -> None:  # fmt: skip
         self.net, self.config, self.channels_last = net, config, channels_last and len(net.in_shape) == 3
         self.device, self.precision, self.threads = open_device(device), named(precision).name, threads
         self.classes = isinstance(net.loss, CrossEntropyLoss)
         self.element = torch.float64 if self.precision == "fp64" else torch.float32  # of parameters and slots
         self.short = SHORT.get(self.precision)  # format of products under autocast
-        self.model = sequential(net).to(self.device, self.element)
+        self.model = (sequential(net) if model is None else model).to(self.device, self.element)
         if channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.named = dict(self.model.named_parameters())
+        self.named = dict(zip((place.name for place in param_slices(net)), self.model.parameters(), strict=True))
         exact = device == "cuda" and self.precision in ("fp32", "fp64")
         self.optimizer = eager(config.optimizer, self.model.parameters(), exact)
         self.scaler = torch.amp.GradScaler(self.device.type, init_scale=SCALE, enabled=self.precision == "fp16")

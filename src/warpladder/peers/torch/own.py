@@ -1,0 +1,57 @@
+"""`torch_peer`: a peer of a user's own PyTorch module, for a file that is climbed next to the ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...config import TrainConfig
+from ...nets import Net
+from ...nets.params import param_slices
+from ...rungs.base import Rung
+from ...trainers.base import State, Trainer
+from . import PEER
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def torch_peer(name: str, title: str, make: Callable[[Net], nn.Module]) -> Rung:
+    """Make a peer that trains a PyTorch module on the CPU, by the loop and optimizers of the peer torch.
+
+    Parameters
+    ----------
+    name, title : str
+        As a `Rung` has them.
+    make : callable
+        Gives the module for a net: a class whose `__init__` takes a net, say. Its parameters have the shapes of the
+        net's, in the net's order, and any names. It takes samples (n, *in_shape) float32 and gives the net's outputs.
+
+    Returns
+    -------
+    Rung
+        `RUNG = torch_peer(...)` in a file makes that file a peer: `climb --rungs numpy,./mine.py`.
+    """
+    idea = f"{getattr(make, '__name__', name)}, a PyTorch module of one's own, with autograd and torch.optim."
+    return Rung(name, title, idea, partial(_build, make), partial(_unsupported, make), peer=True)
+
+
+def _build(make: Callable[[Net], nn.Module], net: Net, config: TrainConfig, state: State) -> Trainer:
+    from .trainer import TorchTrainer
+
+    return TorchTrainer(net, config, state, model=make(net))
+
+
+def _unsupported(make: Callable[[Net], nn.Module], net: Net, config: TrainConfig) -> str | None:
+    """Reason why the module cannot train the net, or None."""
+    if reason := PEER.unsupported(net, config):
+        return reason
+    found = [(name, tuple(each.shape)) for name, each in make(net).named_parameters()]
+    wanted = [(place.name, place.shape) for place in param_slices(net)]
+    if len(found) != len(wanted):
+        return f"its module has {len(found)} parameters, net {net.name!r} has {len(wanted)}"
+    for (theirs, shape), (ours, other) in zip(found, wanted, strict=True):
+        if shape != other:
+            return f"its parameter {theirs} has shape {shape}, and {ours} of net {net.name!r} has {other}"
+    return None
