@@ -368,6 +368,7 @@ __global__ void grouped(float* x) { x[cg::this_thread_block().thread_rank()] = 1
 
 
 @emulated
+@pytest.mark.slow
 def test_a_header_that_has_no_body_stops_only_those_who_need_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "grouped.cu").write_text(GROUPED)
     launch = ("grouped.cu", "--grid", "1", "--block", "8", "--arg", "x=8:uninitialised", "--mode", "fast")

@@ -110,7 +110,9 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
     selected: dict[str, list[str]] = {}
     for item in request.session.items:
         if isinstance(item, pytest.Function) and item.originalname == test_kernels.__name__:
-            selected.setdefault(item.callspec.params["mode"], []).append(item.callspec.params["case"].name)
+            mode, case = item.callspec.params["mode"], item.callspec.params["case"]
+            assert isinstance(mode, str) and isinstance(case, KernelCase)
+            selected.setdefault(mode, []).append(case.name)
     runs = Runs(selected)
     yield runs
     runs.close()

@@ -132,7 +132,7 @@ def compare(net: Net, found: dict[str, np.ndarray], wanted: np.ndarray, terms: n
         assert np.linalg.norm(found[name] - value) <= limit * np.linalg.norm(scales[name]), name
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=cases())
 def test_drawn_nets(drawn: Case) -> None:
     assume(follow(drawn))

@@ -100,7 +100,7 @@ def test_no_call_runs_beside_one_that_it_has_to_wait_for(net: nets.Net, table: s
     assert steps(case(net, CONFIG.but(batch_size=batch), seed=1, samples=9), TABLES[table])
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=cases())
 def test_nor_in_drawn_nets(drawn: Case) -> None:
     steps(drawn, graphed.TABLE)

@@ -358,7 +358,7 @@ def test_small_products_heads_and_thin_chains_are_left_to_the_model() -> None:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 @given(drawn=cases())
 def test_of_drawn_nets_hardly_one_is_large_enough(drawn: Case) -> None:
@@ -375,7 +375,7 @@ def test_of_drawn_nets_hardly_one_is_large_enough(drawn: Case) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_files_that_are_broken_are_left_out_and_timed_again(data: st.DataObject) -> None:
     """Cut, changed in a byte, another product's, or something else altogether: the plan is the same as without them."""
     cost = by_name(4)

@@ -55,7 +55,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("optimizer", ["SGD()", "AdamW()"])
-@pytest.mark.by_day("SGD()")
+@pytest.mark.slow
 def test_a_second_start_needs_no_compiler(home: Path, optimizer: str) -> None:
     settings = f"optimizer=__import__('warpladder').optimizers.{optimizer}"
     first = run(home, settings)
