@@ -502,6 +502,11 @@ def test_a_run_on_the_command_line_goes_on_as_its_schedule_allows(run):
     assert load_checkpoint("a").made == 21
 
 
+def test_a_rung_with_more_threads_than_there_are_is_refused(run):
+    code, out, err = run("rungs", "numpy:threads=99999")
+    assert (code, out) == (2, "") and "rung 'numpy:threads=99999': threads is 99999, and this process may use" in err
+
+
 def test_training_that_diverges_is_a_failed_check(run):
     code, _, err = run("train", "mlp10", *SMALL, "--lr", "1e30")
     assert code == 1

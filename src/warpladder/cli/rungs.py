@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import RungError
 from .shared.console import console
 from .shared.types import NetName
 
@@ -39,10 +40,14 @@ def rungs(names: tuple[str, ...], net_name: str) -> None:
       warpladder rungs graph torch:device=cuda:mode=graph
     """
     from ..ladder import LADDER, PEERS, find
+    from ..rungs.options import too_few_cores
     from ..train.resolve import resolve_config, resolve_net
 
     chosen = [find(name) for name in names]
     net, config = resolve_net(net_name, (1, 28, 28), 10), resolve_config(net_name)
+    for rung in chosen:
+        if reason := too_few_cores(net, config, rung.options):
+            raise RungError(f"rung {rung.name!r}: {reason}")
     out = console()
     if chosen:
         for rung in chosen:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from ..errors.arguments import called_by_name
+from ..errors.arguments import called_by_name, shown
 from .convert import check_finite, looks_nhwc, to_numbers
 from .dataset import Dataset
 from .labels import numbered_parts
@@ -54,7 +54,7 @@ def arrays(
         Parts disagree, values are not finite, a shape or type is not supported, or images have their channels last.
     """
     if layout not in (None, "NCHW", "NHWC"):
-        raise DataError(f"{name}: layout wants 'NCHW' or 'NHWC', got {layout!r:.40}")
+        raise DataError(f"{name}: layout wants 'NCHW' or 'NHWC', got {shown(layout)}")
     if standardize and scale not in (None, 1):
         raise DataError(f"{name}: standardize takes the place of a scale: leave out one of the two")
     parts = {"train": train_x, "test": test_x, "valid": valid_x}
@@ -67,7 +67,7 @@ def arrays(
     if scale is None:
         scale = 1 / 255 if pixels["train"].dtype == np.uint8 else 1.0
     if not isinstance(scale, (int, float, np.number)) or not (np.isfinite(scale) and scale > 0):
-        raise DataError(f"{name}: scale must be a finite number above 0, got {scale!r:.40}")
+        raise DataError(f"{name}: scale must be a finite number above 0, got {shown(scale)}")
     labels, classes = numbered_parts(name, {"train": train_y, "test": test_y, "valid": valid_y})
     for part in labels:
         if pixels[part] is None:

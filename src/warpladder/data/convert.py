@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..errors.arguments import shown
 
 #: Numbers of channels of pictures: grey, RGB, RGB with transparency.
 CHANNELS = (1, 3, 4)
@@ -76,7 +77,9 @@ def to_numbers(values: Any, what: str) -> np.ndarray:
             try:
                 float(x[place])
             except (TypeError, ValueError):
-                raise DataError(f"{what}: {_where(values, place)} holds {x[place]!r:.40}, which is no number") from None
+                raise DataError(
+                    f"{what}: {_where(values, place)} holds {shown(x[place])}, which is no number"
+                ) from None
         raise DataError(f"{what} must be numbers, got objects") from None
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import DataError
+from ..errors.arguments import listed, shown
 from ..files.atomic import write_atomically
 from .dataset import Dataset
 from .labels import is_text, numbered_parts
@@ -84,7 +85,7 @@ def read(
     labelled = test_table.columns == features + 1
     if not labelled and test_table.names is not None:
         raise DataError(
-            f"{test}: column 1 holds names, {str(test_table.names[0])!r:.40} first, "
+            f"{test}: column 1 holds names, {shown(str(test_table.names[0]))} first, "
             f"where {features} columns of numbers are wanted"
         )
 
@@ -94,7 +95,7 @@ def read(
 
     given = {"train": _labels(train, train_table), "test": _labels(test, test_table) if labelled else None}
     if labelled and (train_table.names is None) != (test_table.names is None):
-        kinds = [f"names, {str(table.names[0])!r:.40} first" if table.names is not None else "numbers"
+        kinds = [f"names, {shown(str(table.names[0]))} first" if table.names is not None else "numbers"
                  for table in (test_table, train_table)]  # fmt: skip
         raise DataError(f"{test}: labels are {kinds[0]}, but in the training table they are {kinds[1]}")
     labels, classes = numbered_parts("csv", given)
@@ -149,7 +150,7 @@ def _label_first(path: Path, table: CsvTable, label: str | None) -> CsvTable:
     if label is None and table.header is None:
         return table
     if table.header is None:
-        raise DataError(f"{path}: has no headings, so no column can be called {label!r:.60}")
+        raise DataError(f"{path}: has no headings, so no column can be called {shown(label)}")
     names = [name.lower() for name in table.header]
     wanted = "label" if label is None else label.lower()
     if wanted not in names:
@@ -172,10 +173,10 @@ def _check_label(path: Path, table: CsvTable, label: str | None) -> None:
         return
     first, last = table.header[0], table.header[-1]
     if label is not None and first.lower() != label.lower():
-        raise DataError(f"{path}: has no column {label!r:.60}; it has {', '.join(table.header)!r:.200}")
+        raise DataError(f"{path}: has no column {shown(label)}; it has {listed(table.header)!r}")
     if label is None and first.lower() not in LABELS:
         raise DataError(
-            f"{path}: nothing says which column is the label, the first is {first!r:.40}, the last {last!r:.40}: "
+            f"{path}: nothing says which column is the label, the first is {shown(first)}, the last {shown(last)}: "
             "name it, --label NAME, in Python label=NAME"
         )
 
@@ -186,14 +187,14 @@ def _same_columns(path: Path, table: CsvTable, train: CsvTable) -> CsvTable:
         return table
     skipped = table.names is not None  # the first column is not among the cells
     if skipped and table.header[0] != train.header[0]:
-        raise DataError(f"{path}: its first column is {table.header[0]!r:.40}, in training {train.header[0]!r:.40}")
+        raise DataError(f"{path}: its first column is {shown(table.header[0])}, in training {shown(train.header[0])}")
     wanted = train.header if train.header[0] in table.header else train.header[1:]
     if sorted(wanted) != sorted(table.header):
         odd = [name for name in table.header if name not in train.header]
         lacks = [name for name in wanted if name not in table.header]
         raise DataError(
-            f"{path}: its columns are not those of the training table: it lacks {', '.join(lacks)!r:.100} "
-            f"and has {', '.join(odd)!r:.100}"
+            f"{path}: its columns are not those of the training table: it lacks {listed(lacks)!r} "
+            f"and has {listed(odd)!r}"
         )
     order = [table.header.index(name) - skipped for name in wanted[skipped:]]
     return CsvTable(tuple(wanted), table.cells[:, order], table.names)

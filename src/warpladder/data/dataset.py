@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import DataError
+from ..errors.arguments import listed
 from ..show import as_html, as_text, dims
 from .labels import ClassValue
 from .standard import Standard
@@ -97,7 +98,7 @@ class Dataset:
         """Table that shows the data set: title, heads, and a row for each part."""
         sees = f"x * {self.scale:.4g}" if self.standard is None else "(x - mean) / std"
         sees = sees if self.table is None else f"{len(self.table.columns)} columns as numbers"
-        named = f" ({', '.join(map(str, self.class_names))!r:.60})" if self.class_names else ""
+        named = f" ({listed(self.class_names)!r})" if self.class_names else ""
         title = (
             f"Dataset {self.name!r}: samples of {dims(self.in_shape)} {self.train_x.dtype}, "
             f"{self.classes} classes{named}, a net sees {sees}"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..errors.arguments import listed, shown
 from .convert import to_numpy
 
 #: Value that a user calls a class by.
@@ -72,11 +73,13 @@ def _from_objects(found: np.ndarray, what: str) -> np.ndarray:
     each = [label.decode("utf-8", "replace") if isinstance(label, bytes) else label for label in found.tolist()]
     for at, label in enumerate(each):
         if label is None or not (isinstance(label, (str, bool, int, float, np.generic)) and label == label):
-            raise DataError(f"{what}: the label of sample {at} is {label!r:.40}: leave out the samples without a label")
+            raise DataError(
+                f"{what}: the label of sample {at} is {shown(label)}: leave out the samples without a label"
+            )
     text = [isinstance(label, str) for label in each]
     if any(text) and not all(text):
         name, number = each[text.index(True)], each[text.index(False)]
-        raise DataError(f"{what} mix names and numbers, {name!r:.40} and {number!r:.40}: give all in one type")
+        raise DataError(f"{what} mix names and numbers, {shown(name)} and {shown(number)}: give all in one type")
     return np.array(each) if each else found
 
 
@@ -126,21 +129,20 @@ def numbered(labels: np.ndarray, classes: Sequence[ClassValue], what: str) -> np
         if not is_text(labels):
             return labels
         raise DataError(
-            f"{what} are names, {str(labels[0])!r:.40} first, but the classes are numbers: give whole numbers from 0"
+            f"{what} are names, {shown(str(labels[0]))} first, but the classes are numbers: give whole numbers from 0"
         )
     text = isinstance(classes[0], str)
     if text and not is_text(labels):
         return labels
     if is_text(labels) != text:
-        raise DataError(f"{what} are names, {str(labels[0])!r:.40} first, but the classes are numbers")
+        raise DataError(f"{what} are names, {shown(str(labels[0]))} first, but the classes are numbers")
     given, known = (labels.astype(str) if text else labels), np.asarray(classes)
     index = np.minimum(np.searchsorted(known, given), len(known) - 1)
     unknown = known[index] != given
     if unknown.any():
         at = int(np.argmax(unknown))
         raise DataError(
-            f"{what}: {given[at].item()!r:.40}, the label of sample {at}, "
-            f"is none of the classes: {', '.join(map(str, classes))!r:.200}"
+            f"{what}: {shown(given[at].item())}, the label of sample {at}, is none of the classes: {listed(classes)!r}"
         )
     return index.astype(np.int32)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import DataError
+from ..errors.arguments import listed
 
 #: The environment variable that names a folder of data sets.
 VARIABLE = "WARPLADDER_DATA"
@@ -91,4 +92,4 @@ def archives(folder: Path) -> str:
         found = [path.name for path in sorted(folder.iterdir()) if path.name.lower().endswith(ARCHIVES)]
     except OSError:
         return ""
-    return f"; {', '.join(found)!r:.100} lies there: unpack it first" if found else ""
+    return f"; {listed(found)!r} lies there: unpack it first" if found else ""

@@ -9,6 +9,7 @@ import zlib
 import numpy as np
 
 from ..errors import DataError
+from ..errors.arguments import listed
 from .arrays import arrays
 from .dataset import Dataset
 
@@ -31,7 +32,7 @@ def read_npz(path: str | os.PathLike[str]) -> Dataset:
         raise DataError(f"{name}: cannot be read ({' '.join(str(error).split()):.120})") from None
     if lacks := [key for key in ("x_train", "y_train", "x_test") if key not in found]:
         raise DataError(
-            f"{name}: lacks {', '.join(lacks)}, and holds {', '.join(found)!r:.200}: name the arrays x_train, y_train, "
+            f"{name}: lacks {', '.join(lacks)}, and holds {listed(found)!r}: name the arrays x_train, y_train, "
             "x_test and y_test, or give them to wl.data.arrays"
         )
     x = found["x_train"]

@@ -290,3 +290,12 @@ def test_the_command_line_takes_and_returns_what_the_user_has(people, tmp_path, 
     assert all(abs(sum(map(float, line.split(","))) - 1) < 1e-4 for line in shares)
     assert main(["train", "mlp", "--data", "people.csv", "--no-checkpoint"]) != 0
     assert "which column is the label" in capsys.readouterr().err
+
+
+def test_messages_show_long_names_whole(tmp_path):
+    names = [f"a column with a long name, number {index}, as surveys have them" for index in range(5)]
+    path = tmp_path / "long.csv"
+    path.write_text(",".join(f'"{name}"' for name in names) + "\n" + "1,2,3,4,a\n2,3,4,5,b\n" * 8)
+    with pytest.raises(DataError) as raised:
+        table(path, "another")
+    assert all(name in str(raised.value) for name in names)

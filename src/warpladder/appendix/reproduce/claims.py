@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import ResultsError
+from ...errors.arguments import shown
 from .figure import UNITS, Value, filled, place
 
 
@@ -44,11 +45,11 @@ class Claim:
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
-            raise ResultsError(f"claim {self.claim!r:.60}: there is no unit {self.unit!r}")
+            raise ResultsError(f"claim {shown(self.claim)}: there is no unit {self.unit!r}")
         if self.figure and self.least is None and self.most is None:
-            raise ResultsError(f"claim {self.claim!r:.60}: wants a tolerance: least, most or both")
+            raise ResultsError(f"claim {shown(self.claim)}: wants a tolerance: least, most or both")
         if not self.figure and not self.verdict and not self.because:
-            raise ResultsError(f"claim {self.claim!r:.60}: wants a figure, or the reason why there is none")
+            raise ResultsError(f"claim {shown(self.claim)}: wants a figure, or the reason why there is none")
 
 
 #: Verdicts on a claim.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError, ResultsError
+from ...errors.arguments import shown
 from ...results.reader import DIRECTION, read
 from .experiments import MACHINE, Experiment, TrainingTask
 from .expressions import Expression, expressions
@@ -109,7 +110,7 @@ def definition(name: str, *, quick: bool = False) -> Definition:
         return parse((files(__package__) / "reports" / f"{name}.toml").read_text(encoding="utf-8"), name, quick=quick)
     if not name.endswith(".toml"):
         raise ConfigError(
-            f"there is no report {name!r:.40}; there are {', '.join(NAMES)}, and a file of your own: FILE.toml, which "
+            f"there is no report {shown(name)}; there are {', '.join(NAMES)}, and a file of your own: FILE.toml, which "
             "'warpladder reproduce --template FILE.toml' begins"
         )
     path = Path(name)
@@ -178,7 +179,7 @@ def _check_texts(head: _Head, experiments: Sequence[str]) -> None:
         for place in text.split(" | "):
             experiment, slash, _ = place.strip().partition("/")
             if not slash or " " not in place.strip() or experiment not in experiments:
-                raise ConfigError(f"figure {name!r:.40}: wants EXPERIMENT/RUNG MEASURE, got {place!r:.80}")
+                raise ConfigError(f"figure {shown(name)}: wants EXPERIMENT/RUNG MEASURE, got {shown(place)}")
     for section in head.sections:
         for finding in section.findings:
             expressions(finding if isinstance(finding, str) else finding.text, head.figures)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ConfigError
+from ...errors.arguments import shown
 from .report.figures import measured
 from .results import UNITS, Value
 
@@ -52,14 +53,14 @@ class Expression:
         try:
             self.tree = ast.parse(self.text.strip(), mode="eval").body
         except (SyntaxError, ValueError):
-            raise ConfigError(f"{self.text!r:.60} is no expression") from None
+            raise ConfigError(f"{shown(self.text)} is no expression") from None
         self.names = tuple(dict.fromkeys(self._check(self.tree)))
 
     def _check(self, node: ast.AST) -> list[str]:
         """Names of the figures below a node."""
         if isinstance(node, ast.Name):
             if node.id not in self.known:
-                raise ConfigError(f"{self.text!r:.60}: there is no figure {node.id!r}")
+                raise ConfigError(f"{shown(self.text)}: there is no figure {node.id!r}")
             return [node.id]
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
             return []
@@ -77,7 +78,7 @@ class Expression:
             if ends or node.func.id in _FUNCTIONS:
                 parts = list(node.args)
         if not parts or any(type(op) not in _OPERATORS for op in _operators(node)):
-            raise ConfigError(f"{self.text!r:.60}: {ast.unparse(node)!r:.40} is no arithmetic on figures")
+            raise ConfigError(f"{shown(self.text)}: {shown(ast.unparse(node))} is no arithmetic on figures")
         return [name for part in parts for name in self._check(part)]
 
     def value(self, lookup: Lookup) -> Any:
@@ -141,7 +142,7 @@ def expressions(text: str, known: Mapping[str, str]) -> list[Expression]:
             raise ConfigError(f"{found[0]!r}: there is no unit {found[2].strip()!r}")
         out.append(Expression(found[1], known))
     if "{" in PLACE.sub("", text):
-        raise ConfigError(f"{text!r:.60}: a figure is written {{EXPRESSION|UNIT}}")
+        raise ConfigError(f"{shown(text)}: a figure is written {{EXPRESSION|UNIT}}")
     return out
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import WarpladderError
+from ...errors.arguments import shown
 from .definition import Definition
 from .experiments import NOT_HERE, NOT_QUICK, NOT_YET, Found
 from .kinds.launches import launch_table
@@ -103,7 +104,7 @@ class _Maker:
             except FAULTS as error:
                 name = getattr(one, "title", None) or getattr(one, "claim", None) or getattr(one, "text", one)
                 self.failed.append(
-                    f"left out, since it could not be made: {name!r:.80}: {type(error).__name__}: {error}"
+                    f"left out, since it could not be made: {shown(name)}: {type(error).__name__}: {error}"
                 )
                 continue
             if made is not None:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from ...errors import ConfigError
+from ...errors.arguments import shown
 
 #: Keys whose texts name rungs, alone or after "EXPERIMENT/".
 NAMING = ("here", "over", "rung", "rungs", "emulated", "checkpoint")
@@ -39,7 +40,7 @@ def expanded(tree: dict[str, Any]) -> dict[str, Any]:
 
 def _of(known: dict[str, Any], name: str, what: str) -> Any:
     if name not in known:
-        raise ConfigError(f"there are no {what} {name!r:.40}; there are {', '.join(known) or 'none'}")
+        raise ConfigError(f"there are no {what} {shown(name)}; there are {', '.join(known) or 'none'}")
     return known[name]
 
 
@@ -64,7 +65,9 @@ def _bars(bars: dict[str, Any], tables: list[dict[str, Any]]) -> None:
     table = next((each for each in tables if each["title"] == title), None)
     at = next((i for i, each in enumerate(table["columns"]) if each["head"] == head), None) if table else None
     if table is None or at is None:
-        raise ConfigError(f"bars {bars.get('title')!r:.40}: there is no table {title!r:.60} with a column {head!r:.40}")
+        raise ConfigError(
+            f"bars {shown(bars.get('title'))}: there is no table {shown(title)} with a column {shown(head)}"
+        )
     bars["column"] = {key: value for key, value in table["columns"][at].items() if key != "worked_out"}
     bars["rows"] = []
     for row in table["rows"]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
+from ...errors.arguments import shown
 from .frame import Frame, TableColumn, same_columns
 
 MOST_CATEGORIES = 100  # of a column of text whose values mostly differ
@@ -40,7 +41,7 @@ class NumberColumn:
         """(rows, features) float64."""
         if column.odd.any():
             row = int(np.argmax(column.odd))
-            raise DataError(f"{frame.place(row, self.name)}: {column.texts[row]!r:.60} is no finite number")
+            raise DataError(f"{frame.place(row, self.name)}: {shown(column.texts[row])} is no finite number")
         values = (np.where(column.missing, self.fill, column.numbers) - self.mean) / self.std
         return np.column_stack([values, column.missing] if self.has_gaps else [values])
 
@@ -72,8 +73,8 @@ class TextColumn:
                 unknown.append(row)
         if unknown:
             warnings.warn(
-                f"{frame.place(unknown[0], self.name)}: training had no {column.texts[unknown[0]]!r:.60}; it counts as "
-                f"none of the column's texts, in {len(unknown)} row{'s' * (len(unknown) > 1)}",
+                f"{frame.place(unknown[0], self.name)}: training had no {shown(column.texts[unknown[0]])}; it counts "
+                f"as none of the column's texts, in {len(unknown)} row{'s' * (len(unknown) > 1)}",
                 stacklevel=2,
             )
         return out
@@ -166,17 +167,17 @@ def _fitted(frame: Frame, column: TableColumn, is_category: bool) -> NumberColum
     name, there = column.name, ~column.missing
     has_gaps = bool(column.missing.any())
     if not there.any():
-        raise DataError(f"{frame.source}: column {name!r:.60} has no value in the training rows: leave it out (drop)")
+        raise DataError(f"{frame.source}: column {shown(name)} has no value in the training rows: leave it out (drop)")
     if column.holds_dates and not column.is_number:
         raise DataError(
-            f"{frame.place(int(np.argmax(there)), name)}: {column.texts[there][0]!r:.40} is a date: make numbers of "
+            f"{frame.place(int(np.argmax(there)), name)}: {shown(column.texts[there][0])} is a date: make numbers of "
             "dates, or leave the column out (drop)"
         )
     odd = column.odd
     if (column.holds_numbers or column.is_number) and not is_category:
         if odd.any():
             row = int(np.argmax(odd))
-            raise DataError(f"{frame.place(row, name)}: {column.texts[row]!r:.60} is no finite number")
+            raise DataError(f"{frame.place(row, name)}: {shown(column.texts[row])} is no finite number")
         filled = SimpleImputer(strategy="median").fit(column.numbers[:, None])
         fill = float(filled.statistics_[0])
         scaler = StandardScaler().fit(np.where(column.missing, fill, column.numbers)[:, None])
@@ -184,7 +185,7 @@ def _fitted(frame: Frame, column: TableColumn, is_category: bool) -> NumberColum
     if not is_category and 2 * int(odd.sum()) < int(there.sum()):
         row = int(np.argmax(odd))
         raise DataError(
-            f"{frame.place(row, name)}: {column.texts[row]!r:.60} is no number where most rows have one: mend it, or "
+            f"{frame.place(row, name)}: {shown(column.texts[row])} is no number where most rows have one: mend it, or "
             f"call the column's values categories (category), --category {name}"
         )
     found = OneHotEncoder().fit(column.texts[there][:, None]).categories_[0]

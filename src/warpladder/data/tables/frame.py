@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
+from ...errors.arguments import listed, shown
 from .text import Text
 
 #: Texts, in small letters, that stand for a missing value.
@@ -83,7 +84,7 @@ class Frame:
     def place(self, row: int, name: str) -> str:
         """Row and column for a message."""
         at = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
-        return f"{self.source}: {at}, column {name!r:.60}"
+        return f"{self.source}: {at}, column {shown(name)}"
 
     def take(self, rows: np.ndarray) -> Frame:
         """The frame of these rows."""
@@ -113,7 +114,7 @@ def from_text(text: Text) -> Frame:
         )
     names = [name or f"Unnamed: {number}" for number, name in enumerate(names)]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise DataError(f"{text.name}: two columns are called {twice[0]!r:.60}")
+        raise DataError(f"{text.name}: two columns are called {shown(twice[0])}")
     columns = {}
     for number, name in enumerate(names):
         cells = np.array(text.columns[number][1:].to_pylist(), object)
@@ -140,7 +141,7 @@ def from_data_frame(data: Any, name: str) -> Frame:
         series = table[heading]
         dtype = series.dtype
         if dtype.is_temporal() or dtype.is_nested():
-            raise DataError(f"{name}: column {heading!r:.60} holds {dtype}: make numbers of it, or drop it")
+            raise DataError(f"{name}: column {shown(heading)} holds {dtype}: make numbers of it, or drop it")
         values = series.to_list()
         gone = series.is_null().to_list()
         missing = [
@@ -194,7 +195,7 @@ def same_columns(frame: Frame, names: Sequence[str], optional: Sequence[str] = (
     lacks = [name for name in names if name not in frame.columns and name not in optional]
     odd = [name for name in frame.names if name not in names and name not in optional]
     if lacks or odd:
-        what = [f"it lacks {', '.join(lacks)!r:.150}"] * bool(lacks) + [f"it has {', '.join(odd)!r:.150}"] * bool(odd)
+        what = [f"it lacks {listed(lacks)!r}"] * bool(lacks) + [f"it has {listed(odd)!r}"] * bool(odd)
         raise DataError(f"{frame.source}: its columns are not those of the training table: {' and '.join(what)}")
     return Frame(frame.source, {name: frame.columns[name] for name in names if name in frame.columns}, frame.lines)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
+from ...errors.arguments import listed, shown
 from ..dataset import Dataset
 from ..labels import classes_of, label_array, numbered
 from ..reader import opened
@@ -83,7 +84,7 @@ def table(
         train = _limited(train, limit, seed)
     features = frame.without([label, *dropped])
     if not features.columns:
-        raise DataError(f"{frame.source}: has no column but the label {label!r:.60}")
+        raise DataError(f"{frame.source}: has no column but the label {shown(label)}")
     if encoding is None:
         encoding = TableEncoding.fit(features.take(train), label, dropped, category)
     classes = classes_of(y[train])
@@ -132,7 +133,7 @@ def label_of(frame: Frame, name: str) -> np.ndarray:
             "target in decimals is a regression's"
         )
     if len(np.unique(column.numbers)) == len(whole) > 2:
-        raise DataError(f"{frame.source}: every row has another value of {name!r:.60}: this is no label")
+        raise DataError(f"{frame.source}: every row has another value of {shown(name)}: this is no label")
     return column.numbers.astype(np.int64)
 
 
@@ -140,10 +141,10 @@ def _check_names(frame: Frame, label: str | None, drop: Sequence[str], category:
     """The label's name, if all names are those of columns."""
     if label is None:
         likely = [name for name in (frame.names[-1], frame.names[0]) if not _counts(frame.columns[name])]
-        hint = f"; perhaps {likely[0]!r:.60}" if likely else ""
+        hint = f"; perhaps {shown(likely[0])}" if likely else ""
         raise DataError(
             f"{frame.source}: which column is the label? Name it, --label NAME, in Python label=NAME{hint}; the "
-            f"columns are {', '.join(frame.names)!r:.200}"
+            f"columns are {listed(frame.names)!r}"
         )
     for what, names in (("label", [label]), ("drop", drop), ("category", category)):
         for name in [names] if isinstance(names, str) else names:
@@ -151,8 +152,8 @@ def _check_names(frame: Frame, label: str | None, drop: Sequence[str], category:
                 near = get_close_matches(str(name), frame.names, 1)
                 meant = f": did you mean {near[0]!r}?" if near else ""
                 raise DataError(
-                    f"{frame.source}: {what} names {name!r:.60}, which is no column{meant}; the columns are "
-                    f"{', '.join(frame.names)!r:.200}"
+                    f"{frame.source}: {what} names {shown(name)}, which is no column{meant}; the columns are "
+                    f"{listed(frame.names)!r}"
                 )
     return label
 

@@ -19,6 +19,7 @@ from ....device import Launch
 from ....device.dry_run import IdleStream, RecordingDevice
 from ....device.limits import Limits
 from ....errors import ConfigError
+from ....errors.arguments import shown
 from ....machine.peaks import Peaks
 from ....nets import Net, Shape
 from ....timing.profile import floor, transfers
@@ -169,7 +170,7 @@ def bound(name: str, net: Net, config: TrainConfig, batch: int) -> CountedRung:
 
     tables = {"naive": (naive.TABLE, "sync"), "tiled": (tiled.TABLE, "resident")}
     if name not in tables:
-        raise ConfigError(f"launches are counted of {', '.join(RUNGS)}, not of {name!r:.40}")
+        raise ConfigError(f"launches are counted of {', '.join(RUNGS)}, not of {shown(name)}")
     table, feed = tables[name]
     data = _samples(net.in_shape, batch, net.out_shape)
     with KernelTrainer(net, config, State(np.zeros(net.param_count, np.float32)), Noting(), table, feed) as trainer:
@@ -256,7 +257,7 @@ def _of_rung(found: CountedRung, what: str, names: list[str]) -> Value | None:
 def _all(known: dict[str, int], names: list[str]) -> float:
     """The sum of what is named, or of all but the feed."""
     if missing := [name for name in names if name not in known]:
-        raise ConfigError(f"nothing is called {missing[0]!r:.40}; there are {', '.join(known)}")
+        raise ConfigError(f"nothing is called {shown(missing[0])}; there are {', '.join(known)}")
     return float(
         sum(known[name] for name in names) if names else sum(size for name, size in known.items() if name != "feed")
     )

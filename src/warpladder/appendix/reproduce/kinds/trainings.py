@@ -14,6 +14,7 @@ import numpy as np
 
 from ....data.dataset import Dataset
 from ....errors import ConfigError, WarpladderError
+from ....errors.arguments import shown
 from ....ladder import find, is_peer
 from ....nets import Net
 from ....nets.params import param_slices
@@ -51,7 +52,7 @@ class Train(TrainingTask):
 
     def __post_init__(self) -> None:
         if self.initial not in ("", "pytorch"):
-            raise ConfigError(f'initial wants "pytorch" or nothing, got {self.initial!r:.40}')
+            raise ConfigError(f'initial wants "pytorch" or nothing, got {shown(self.initial)}')
 
     def measure(self, name: str, bench: Bench) -> None:
         data = self.dataset(bench)

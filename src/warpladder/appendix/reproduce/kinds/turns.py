@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from ....data.order import Order
 from ....errors import ConfigError, WarpladderError
+from ....errors.arguments import shown
 from ....ladder import find
 from ....nets.params import initial
 from ....timing.task import train_in_calls
@@ -84,7 +85,7 @@ class Turns(TrainingTask):
 
     def check(self, rung: str, measure: str) -> None:
         if rung not in self.programs:
-            raise ConfigError(f"there is no program {rung!r:.40} among {', '.join(self.programs)}")
+            raise ConfigError(f"there is no program {shown(rung)} among {', '.join(self.programs)}")
         self.check_measure(measure)
 
     def check_measure(self, measure: str) -> None:
