@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from warpladder.config import TrainConfig
+from warpladder.errors import ConfigError
 from warpladder.ops.update import reference
-from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
-from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer, RMSprop
+from warpladder.optimizers.schedules import Constant, Cosine, OneCycle, Schedule, StepDecay
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
 
@@ -33,6 +34,8 @@ OPTIMIZERS = {
     "adamw": AdamW(0.01),
     "adamw and decay": AdamW(0.01, betas=(0.8, 0.99), weight_decay=0.5),
     "adamw without decay": AdamW(0.01, weight_decay=0.0),
+    "rmsprop": RMSprop(0.01),
+    "rmsprop, momentum and decay": RMSprop(0.01, alpha=0.9, eps=1e-3, momentum=0.9, weight_decay=0.1),
 }
 
 
@@ -127,6 +130,36 @@ def test_cosine_is_cosine_annealing_lr(least: float) -> None:
     assert np.allclose(found, closed, rtol=1e-12, atol=1e-16)
     assert np.allclose(found, wanted, rtol=1e-9, atol=1e-12)
     assert np.array_equal(found, rates(Cosine(least=least, epochs=float(epochs)), 2 * epochs, steps)[: epochs * steps])
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"pct_start": 0.5, "div_factor": 10.0, "final_div_factor": 100.0}, {"pct_start": 0.01}], ids=str
+)
+def test_one_cycle_is_one_cycle_lr(settings: dict[str, float]) -> None:
+    """PyTorch's is stepped at each step; its cycle of momentum is off."""
+    epochs, steps = 5, 11
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(
+        sgd(), max_lr=0.3, total_steps=epochs * steps, cycle_momentum=False, **settings
+    )
+    wanted = rates_of(scheduler, epochs * steps)
+    found = rates(OneCycle(**settings), epochs, steps)
+    assert np.allclose(found, wanted, rtol=1e-12, atol=0)
+    assert found.max() <= 0.3
+    fixed = OneCycle(**settings, epochs=float(epochs))
+    assert np.array_equal(found, rates(fixed, 2 * epochs, steps)[: epochs * steps])
+    assert rates(fixed, 2 * epochs, steps)[-1] == found[-1]
+    assert OneCycle(**settings).over(epochs) == fixed
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"warmup": 1.0}, "rise of its own"), ({"pct_start": 1.0}, "between 0 and 1"), ({"div_factor": 0.0}, "above 0"),
+    ],
+)  # fmt: skip
+def test_a_cycle_that_makes_no_sense_is_refused(settings: dict[str, float], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        OneCycle(**settings)
 
 
 @pytest.mark.parametrize(

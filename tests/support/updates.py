@@ -9,7 +9,7 @@ import numpy as np
 
 from warpladder.config import TrainConfig
 from warpladder.ops.update import reference
-from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer, RMSprop
 
 RATE = 0.3
 NUMBER = 3  # which update it is: a correction of Adam's is neither at its first value nor near 1
@@ -23,6 +23,8 @@ OPTIMIZERS: tuple[Optimizer, ...] = (
     Adam(RATE),
     Adam(RATE, betas=(0.5, 0.9), eps=0.1, weight_decay=0.1),
     AdamW(RATE, weight_decay=0.1),
+    RMSprop(RATE),
+    RMSprop(RATE, alpha=0.5, eps=0.1, weight_decay=0.1, momentum=0.9),
 )
 
 
@@ -59,7 +61,9 @@ def drawn(optimizer: Optimizer, size: int, clip_value: float | None = None, seed
     config = TrainConfig(optimizer=optimizer, clip_value=clip_value, batch_size=None)
     w, g = (rng.standard_normal(size).astype(np.float32) for _ in range(2))
     slots = {
-        name: (rng.uniform(0.5, 2, size) if name.endswith("_sq") else rng.standard_normal(size)).astype(np.float32)
+        name: (rng.uniform(0.5, 2, size) if name in ("exp_avg_sq", "square_avg") else rng.standard_normal(size)).astype(
+            np.float32
+        )
         for name in optimizer.slots
     }
     wide = {name: slot.astype(float) for name, slot in slots.items()}
@@ -89,6 +93,8 @@ def sizes(
     """
     w, slots = abs(w), {name: abs(slot) for name, slot in slots.items()}
     after, slots_after = reference.step(w, terms, slots, config.but(clip_value=None), rate, number)
+    if isinstance(config.optimizer, RMSprop):
+        return _sizes_of_rmsprop(config.optimizer, w, terms, slots, rate)
     if not isinstance(config.optimizer, Adam):
         return w - after, slots_after
     o, (one, two) = config.optimizer, config.optimizer.betas
@@ -96,3 +102,17 @@ def sizes(
     change = rate * slots_after["exp_avg"] / (1 - one**number) / (np.sqrt(kept) + o.eps)
     # an error of the second mean, relative to it, is one of its root's
     return change * slots_after["exp_avg_sq"] / (two * slots["exp_avg_sq"]) + rate * o.weight_decay * w, slots_after
+
+
+def _sizes_of_rmsprop(
+    optimizer: RMSprop, w: np.ndarray, terms: np.ndarray, slots: Mapping[str, np.ndarray], rate: float
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """`sizes` for RMSprop; the mean of squares is at least what is kept of it, whatever the gradient is."""
+    g = terms + optimizer.weight_decay * w
+    kept = optimizer.alpha * slots["square_avg"]
+    square = kept + (1 - optimizer.alpha) * g**2
+    quotient = g / (np.sqrt(kept) + optimizer.eps) * square / kept
+    if not optimizer.momentum:
+        return rate * quotient, {"square_avg": square}
+    buffer = optimizer.momentum * slots["momentum_buffer"] + quotient
+    return rate * buffer, {"square_avg": square, "momentum_buffer": buffer}

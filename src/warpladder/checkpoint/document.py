@@ -87,7 +87,7 @@ def _slots(net: Net, config: TrainConfig, tensors: dict[str, np.ndarray]) -> dic
         refuse(f"holds {shown(beyond[0])}, which its optimizer, {config.optimizer.described()}, does not keep")
     out = {slot: _tensors(net, found.get(slot, {}), slot) for slot in wanted}
     for slot, named in out.items():
-        if slot.endswith("_sq") and any((array < 0).any() for array in named.values()):
+        if slot.endswith(("_sq", "square_avg")) and any((array < 0).any() for array in named.values()):
             refuse(f"holds {slot} below 0, where means of squares are wanted")
     return out
 

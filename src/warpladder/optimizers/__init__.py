@@ -11,6 +11,11 @@ w: parameter, g: its gradient, t: number of the update, from 1.
              v = beta2 v + (1 - beta2) g g                         slot "exp_avg_sq"
              w = w - rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
 
+    rmsprop  g = g + weight_decay w
+             v = alpha v + (1 - alpha) g g                         slot "square_avg"
+             b = momentum b + g / (sqrt(v) + eps)                  slot "momentum_buffer", if there is momentum
+             w = w - rate b
+
     adamw    w = w - rate weight_decay w, then adam without its first line
 
 One file for each language: `__init__.py` names the optimizer and its settings and computes the bias corrections on the
@@ -25,6 +30,7 @@ from __future__ import annotations
 from .adam import Adam
 from .adamw import AdamW
 from .base import NUMBERS, Optimizer
+from .rmsprop import RMSprop
 from .sgd import SGD
 
-__all__ = ["NUMBERS", "SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = ["NUMBERS", "SGD", "Adam", "AdamW", "Optimizer", "RMSprop"]

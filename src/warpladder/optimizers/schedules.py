@@ -1,4 +1,4 @@
-"""Schedules of the learning rate: constant, step decay, cosine, each with a linear warm-up."""
+"""Schedules of the learning rate: constant, step decay and cosine, each with a linear warm-up, and one cycle."""
 
 from __future__ import annotations
 
@@ -154,3 +154,59 @@ class Cosine(Schedule):
         end = epochs if self.epochs is None else self.epochs
         share = np.clip((done - self.warmup) / max(end - self.warmup, 1e-9), 0.0, 1.0)
         return self.least + (rate - self.least) * (1 + np.cos(np.pi * share)) / 2
+
+
+@dataclass(frozen=True)
+class OneCycle(Schedule):
+    """Rate that rises along half a cosine to the optimizer's rate, then falls along half a cosine, as by
+    `torch.optim.lr_scheduler.OneCycleLR` with `cycle_momentum=False`; the optimizer's rate is its `max_lr`.
+
+    Parameters
+    ----------
+    pct_start : float
+        Share of the steps in which the rate rises, above 0 and below 1.
+    div_factor : float
+        Optimizer's rate divided by the rate of the first step.
+    final_div_factor : float
+        Rate of the first step divided by that of the last.
+    epochs : float or None
+        Length of the cycle; None for the length of the run.
+    """
+
+    pct_start: float = 0.3
+    div_factor: float = 25.0
+    final_div_factor: float = 1e4
+    epochs: float | None = None
+
+    def check(self) -> None:
+        if self.warmup:
+            raise ConfigError("OneCycle has a rise of its own: leave warmup out and set pct_start")
+        if not 0 < self.pct_start < 1:
+            raise ConfigError(f"pct_start wants a number between 0 and 1, got {self.pct_start:g}")
+        if not (self.div_factor and self.final_div_factor):
+            raise ConfigError("div_factor and final_div_factor want a number above 0, got 0")
+
+    @property
+    def by_epochs(self) -> bool:
+        return self.epochs is None
+
+    def over(self, epochs: int) -> Schedule:
+        return replace(self, epochs=float(epochs)) if self.by_epochs else self
+
+    def rates(self, rate: float, first: int, last: int, steps: int, epochs: int) -> np.ndarray:
+        import numpy as np
+
+        total = max(1.0, (epochs if self.epochs is None else self.epochs) * steps)
+        top, end = self.pct_start * total - 1, total - 1  # numbers of the steps, from 0, of the highest and last rate
+        at = np.minimum(np.arange(first, last, dtype=np.float64), end)
+        low = rate / self.div_factor
+        rising = _half_cosine(low, rate, at / top) if top > 0 else np.full(len(at), rate)
+        falling = _half_cosine(rate, low / self.final_div_factor, (at - top) / max(end - top, 1e-9))
+        return np.where(at <= top, rising, falling)
+
+
+def _half_cosine(start: float, end: float, share: np.ndarray) -> np.ndarray:
+    """Numbers from start, at a share of 0, to end, at 1."""
+    import numpy as np
+
+    return end + (start - end) / 2 * (1 + np.cos(np.pi * share))

@@ -23,6 +23,7 @@ from .scoring import cross_entropies, slices, squared_errors
 
 #: Contents of optimizers' slots in words, by name.
 MEANING = {"momentum_buffer": "momentum", "exp_avg": "a running mean", "exp_avg_sq": "a running mean square"}
+MEANING["square_avg"] = MEANING["exp_avg_sq"]
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
             for place in tensors
         }
         slots[name] = views(net, flat_weights(net, filled, "optimizer"))
-        if name.endswith("_sq") and any((array < 0).any() for array in slots[name].values()):
+        if name.endswith(("_sq", "square_avg")) and any((array < 0).any() for array in slots[name].values()):
             raise CheckpointError(f"the optimizer holds {name} below 0, where means of squares are wanted")
     updates = 0 if kind is SGD else _updates(state)
     return replace(made, config=TrainConfig(epochs=0, optimizer=optimizer), slots=slots, updates=updates)
