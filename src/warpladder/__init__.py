@@ -17,10 +17,27 @@ if TYPE_CHECKING:
     from .data.dataset import Dataset
     from .device import gpu as gpu
     from .errors import StopTraining, WarpladderError
-    from .nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+    from .nets import (
+        GELU,
+        AdaptiveAvgPool2d,
+        AvgPool2d,
+        Conv2d,
+        CrossEntropyLoss,
+        Flatten,
+        LeakyReLU,
+        Linear,
+        MaxPool2d,
+        MSELoss,
+        Net,
+        ReLU,
+        Sigmoid,
+        SiLU,
+        Tanh,
+        Upsample2d,
+    )
     from .nets.file import load_net
-    from .optimizers import SGD, Adam, AdamW
-    from .optimizers.schedules import Constant, Cosine, StepDecay
+    from .optimizers import SGD, Adam, AdamW, RMSprop
+    from .optimizers.schedules import Constant, Cosine, OneCycle, StepDecay
     from .proof import verify
     from .timing import climb
     from .train import Model, Run, load, train
@@ -29,24 +46,33 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "GELU",
     "SGD",
     "Adam",
     "AdamW",
+    "AdaptiveAvgPool2d",
+    "AvgPool2d",
     "Constant",
     "Conv2d",
     "Cosine",
     "CrossEntropyLoss",
     "Dataset",
     "Flatten",
+    "LeakyReLU",
     "Linear",
     "MSELoss",
     "MaxPool2d",
     "Model",
     "Net",
+    "OneCycle",
+    "RMSprop",
     "ReLU",
     "Run",
+    "SiLU",
+    "Sigmoid",
     "StepDecay",
     "StopTraining",
+    "Tanh",
     "TrainConfig",
     "Upsample2d",
     "WarpladderError",
@@ -68,22 +94,31 @@ __all__ = [
 _HOMES = {
     "Adam": "optimizers",
     "AdamW": "optimizers",
+    "AdaptiveAvgPool2d": "nets",
+    "AvgPool2d": "nets",
     "Constant": "optimizers.schedules",
     "Conv2d": "nets",
     "Cosine": "optimizers.schedules",
     "CrossEntropyLoss": "nets",
     "Dataset": "data.dataset",
     "Flatten": "nets",
+    "GELU": "nets",
+    "LeakyReLU": "nets",
     "Linear": "nets",
     "MSELoss": "nets",
     "MaxPool2d": "nets",
     "Model": "train",
     "Net": "nets",
+    "OneCycle": "optimizers.schedules",
+    "RMSprop": "optimizers",
     "ReLU": "nets",
     "Run": "train",
     "SGD": "optimizers",
+    "SiLU": "nets",
+    "Sigmoid": "nets",
     "StepDecay": "optimizers.schedules",
     "StopTraining": "errors",
+    "Tanh": "nets",
     "TrainConfig": "config",
     "Upsample2d": "nets",
     "WarpladderError": "errors",

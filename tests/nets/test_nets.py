@@ -8,7 +8,19 @@ from strategies import nets as drawn_nets
 
 from warpladder import nets
 from warpladder.errors import NetError
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
+from warpladder.nets import (
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    Conv2d,
+    CrossEntropyLoss,
+    Flatten,
+    Linear,
+    MaxPool2d,
+    MSELoss,
+    Net,
+    ReLU,
+    Upsample2d,
+)
 from warpladder.nets.params import param_slices
 
 
@@ -57,6 +69,11 @@ def test_the_five_nets_adapt_to_other_images(make, in_shape):
         (MaxPool2d(2), (3, 5, 4), (3, 2, 2)),
         (MaxPool2d(3, stride=1), (3, 5, 4), (3, 3, 2)),
         (MaxPool2d(2, stride=3), (3, 8, 7), (3, 3, 2)),
+        (AvgPool2d(2), (3, 5, 4), (3, 2, 2)),
+        (AvgPool2d(2, stride=3), (3, 8, 7), (3, 3, 2)),
+        (AdaptiveAvgPool2d(1), (3, 5, 4), (3, 1, 1)),
+        (Conv2d(out_channels=4, kernel_size=5, padding="same"), (2, 5, 7), (4, 5, 7)),  # type: ignore[arg-type]
+        (Conv2d(out_channels=4, kernel_size=3, padding="valid"), (2, 5, 7), (4, 3, 5)),  # type: ignore[arg-type]
         (Upsample2d(scale_factor=3), (2, 2, 5), (2, 6, 15)),
         (Flatten(), (2, 3, 4), (24,)),
         (Flatten(), (5,), (5,)),
@@ -78,7 +95,7 @@ def test_shapes_are_those_of_torch():
         for index, layer in enumerate(net.layers):
             arguments = dict(vars(layer))
             if isinstance(layer, (Linear, Conv2d)):
-                module = getattr(torch.nn, type(layer).__name__)(net.shapes[index][0], *arguments.values())
+                module = getattr(torch.nn, type(layer).__name__)(net.shapes[index][0], **arguments)
             else:
                 name = type(layer).__name__.replace("Upsample2d", "Upsample")
                 module = getattr(torch.nn, name)(**arguments)

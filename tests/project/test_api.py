@@ -46,7 +46,7 @@ def test_public_methods_of_models_are_described_with_their_arguments(page):
             assert f"**`Model.{name}(" in page
     assert (
         "**`Model.score(x, y=None)`**" in page
-        and "warpladder.Conv2d(*, out_channels, kernel_size, stride=1, padding=0)" in page
+        and "warpladder.Conv2d(*, out_channels, kernel_size, stride=1, padding=0, bias=True)" in page
     )
 
 

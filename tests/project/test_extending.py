@@ -1,7 +1,7 @@
 """What users add from outside of the package, without a change in it, proven by the package's own proof; and a mistake
 in each, which the proof finds.
 
-CONTRIBUTING.md leads here: an optimizer is the folder adagrad/, layers are leakyrelu/ and avgpool2d/, another way to
+CONTRIBUTING.md leads here: an optimizer is the folder adagrad/, layers are elu/ and sumpool2d/, another way to
 compute a layer, in a rung with an option, is blocked.py, a kernel stridedrelu/, a peer tutorial.py, a data set
 moons.py.
 """
@@ -20,10 +20,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 from adagrad import Adagrad
-from avgpool2d import AvgPool2d
-from leakyrelu import LeakyReLU
+from elu import ELU
 from pages import ROOT, code
 from strategies import case
+from sumpool2d import SumPool2d
 
 import warpladder as wl
 from warpladder.device.emulator import why_not
@@ -70,7 +70,7 @@ class Polynomial(Schedule):
 
 Optimizer.known.pop("adagrad")
 Schedule.known.pop("polynomial")
-LAYERS = {kind.__name__: Layer.known.pop(kind.__name__) for kind in (LeakyReLU, AvgPool2d)}
+LAYERS = {kind.__name__: Layer.known.pop(kind.__name__) for kind in (ELU, SumPool2d)}
 
 
 @pytest.fixture(autouse=True)
@@ -203,13 +203,13 @@ def test_an_optimizer_in_a_lone_file_is_told_where_it_belongs() -> None:
 
 FLAT = Net(
     "flat", (1, 8, 8),
-    (wl.Flatten(), wl.Linear(out_features=9), LeakyReLU(0.2), wl.Linear(out_features=7), wl.ReLU(), wl.Linear(out_features=10)),
+    (wl.Flatten(), wl.Linear(out_features=9), ELU(0.2), wl.Linear(out_features=7), wl.ReLU(), wl.Linear(out_features=10)),
     wl.CrossEntropyLoss(),
 )  # fmt: skip
 POOLED = Net(
     "pooled", (1, 8, 8),
     (
-        wl.Conv2d(out_channels=3, kernel_size=2), LeakyReLU(0.1), AvgPool2d(3), wl.Conv2d(out_channels=4, kernel_size=2), wl.ReLU(),
+        wl.Conv2d(out_channels=3, kernel_size=2), ELU(0.1), SumPool2d(3), wl.Conv2d(out_channels=4, kernel_size=2), wl.ReLU(),
         wl.Flatten(), wl.Linear(out_features=10),
     ),
     wl.CrossEntropyLoss(),
@@ -220,7 +220,7 @@ SGD = wl.TrainConfig(batch_size=32, learning_rate=0.1)
 @pytest.mark.parametrize(
     ("net", "name"),
     [
-        (POOLED, "loops"), (POOLED, "numpy"), (POOLED, "torch:threads=1"), pytest.param(FLAT, "jax", marks=pytest.mark.pairs),
+        (POOLED, "loops"), (POOLED, "numpy"), (FLAT, "torch:threads=1"), pytest.param(FLAT, "jax", marks=pytest.mark.pairs),
         pytest.param(FLAT, "naive:device=emulated", marks=emulated), pytest.param(FLAT, "graph:device=emulated", marks=emulated),
     ],
     ids=["loops", "numpy", "torch", "jax", "naive", "graph"],
@@ -240,14 +240,15 @@ def test_layers_of_one_s_own_are_proven_on_rungs_and_peers(net: Net, name: str) 
 @pytest.mark.parametrize(
     ("file", "old", "new", "rung", "words"),
     [
-        ("array.py", "t.dy[:n], self.slope", "t.dy[:n], 0", "numpy", "update of 1."),
+        ("array.py", "xp.exp(", "xp.expm1(", "numpy", "update of 1."),
         ("loops.py", "dy[i] if x[i] > 0.0", "dy[i] if x[i] > 0.5", "loops", "update of 1."),
-        ("reference.py", "layer.negative_slope * dy", "0 * dy", "numpy", "cannot judge: the reference of layer 2, LeakyReLU(negative_slope=0.2), contradicts"),
-        ("reference.py", "(np.where(x > 0, dy, layer.negative_slope * dy),)", "()", "numpy", "gives gradients of shapes none, wanted are dx (3, 9)"),
+        ("reference.py", "layer.alpha * np.exp(np.minimum(x, 0)) * dy", "0 * dy", "numpy", "cannot judge: the reference of layer 2, ELU(alpha=0.2), contradicts"),
+        ("reference.py", "(np.where(x > 0, dy, layer.alpha * np.exp(np.minimum(x, 0)) * dy),)",
+            "()", "numpy", "gives gradients of shapes none, wanted are dx (3, 9)"),
     ],
 )  # fmt: skip
 def test_a_layer_s_mistake_is_found(planted, file: str, old: str, new: str, rung: str, words: str) -> None:
-    wrong = planted("leakyrelu", file, old, new).LeakyReLU(0.2)
+    wrong = planted("elu", file, old, new).ELU(0.2)
     assert words in refused(rung, Net("wrong", (1, 8, 8), (*FLAT.layers[:2], wrong, *FLAT.layers[3:]), FLAT.loss), SGD)
 
 
@@ -258,10 +259,11 @@ def test_what_cannot_train_a_layer_says_so() -> None:
     }
     assert (
         said["native"]
-        == "it compiles Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten, and has nothing for LeakyReLU"
+        == "it compiles Linear, Conv2d, ReLU, Tanh, Sigmoid, LeakyReLU, GELU, SiLU, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, "
+        "Upsample2d, Flatten, and has nothing for ELU"
     )
-    assert "layer AvgPool2d has no cuda.py in its folder" in str(said["naive:device=emulated"])
-    assert "layer AvgPool2d has no jax.py in its folder" in str(said["jax"])
+    assert "layer SumPool2d has no cuda.py in its folder" in str(said["naive:device=emulated"])
+    assert "layer SumPool2d has no jax.py in its folder" in str(said["jax"])
     assert all(said.values())
 
 
@@ -274,16 +276,16 @@ def test_a_net_of_such_layers_trains_resumes_predicts_and_is_kept(tmp_path) -> N
     assert again.net == POOLED and np.array_equal(again.predict(data.test_x), whole.predict(data.test_x))
     assert all(np.array_equal(resumed.state_dict()[name], array) for name, array in whole.state_dict().items())
     told = profile(find("numpy"), POOLED, data, SGD)
-    assert "2 AvgPool2d" in {part.name for part in told.parts}
+    assert "2 SumPool2d" in {part.name for part in told.parts}
     assert backward(POOLED, range(2, 3), 5).flops == 5 * POOLED.layers[2].flops(POOLED.shapes[2]) == 5 * 3 * 2 * 2 * 9
 
 
 def test_a_checkpoint_says_which_layers_it_lacks_and_where_they_come_from(tmp_path, monkeypatch) -> None:
     wl.train(POOLED, wl.data.load("digits", limit=50), SGD.but(epochs=0), checkpoint=tmp_path / "a.safetensors")
-    monkeypatch.delitem(Layer.known, "LeakyReLU")
+    monkeypatch.delitem(Layer.known, "ELU")
     with pytest.raises(
         wl.WarpladderError,
-        match=r"layer 1: LeakyReLU is not one of warpladder's layers but comes from leakyrelu: import that first",
+        match=r"layer 1: ELU is not one of warpladder's layers but comes from elu: import that first",
     ) as told:
         wl.load(tmp_path / "a.safetensors")
     assert "\n" not in str(told.value)
@@ -300,7 +302,7 @@ def test_a_checkpoint_says_which_layers_it_lacks_and_where_they_come_from(tmp_pa
         (
             "@dataclass(frozen=True)\nclass Sharp(Layer):\n    def param_shapes(self, s):\n        return {'weight': s}\n"
             "net = wl.Net('sharp', (3,), (Sharp(),), wl.CrossEntropyLoss())",
-            "Sharp has parameters {'weight': (3,)}: a layer has none, or a weight (outputs, ...) and a bias (outputs,)",
+            "Sharp has parameters {'weight': (3,)}: a layer has none, or a weight (outputs, ...) with or without a bias (outputs,)",
         ),
         (
             "@dataclass(frozen=True)\nclass Sharp(Layer):\n    pass\nnet = wl.Net('sharp', (8,), (Sharp(), wl.Linear(out_features=2)), wl.CrossEntropyLoss())",
@@ -346,13 +348,13 @@ def test_a_layer_with_parameters_is_proven(tmp_path, monkeypatch) -> None:
 # The command line: a net, a data set and a rung with an option, each from a file
 
 NET = """import warpladder as wl
-from avgpool2d import AvgPool2d
-from leakyrelu import LeakyReLU
+from sumpool2d import SumPool2d
+from elu import ELU
 
 
 def net(in_shape, classes):
-    small = () if len(in_shape) == 1 else (AvgPool2d(2), wl.Flatten())
-    layers = (*small, wl.Linear(out_features=16), LeakyReLU(0.1), wl.Linear(out_features=classes))
+    small = () if len(in_shape) == 1 else (SumPool2d(2), wl.Flatten())
+    layers = (*small, wl.Linear(out_features=16), ELU(0.1), wl.Linear(out_features=classes))
     return wl.Net("soft", in_shape, layers, wl.CrossEntropyLoss())
 """
 
@@ -416,16 +418,16 @@ def test_a_rung_s_mistake_is_found(folder) -> None:
 
 def test_commands_know_the_layers_of_a_net_s_file(run, folder, monkeypatch) -> None:
     code, out, _ = run("nets", "--net", "soft.py", "--shape", "1x8x8")
-    assert code == 0 and "AvgPool2d(kernel_size=2)" in out and "LeakyReLU(negative_slope=0.1)" in out
+    assert code == 0 and "SumPool2d(kernel_size=2)" in out and "ELU(alpha=0.1)" in out
     small = ["--data", "digits", "--limit", "100", "--epochs", "1", "--no-progress"]
     assert run("train", "--net", "soft.py", *small, "--checkpoint", "a.safetensors")[0] == 0
-    for kind in ("LeakyReLU", "AvgPool2d"):
+    for kind in ("ELU", "SumPool2d"):
         monkeypatch.delitem(Layer.known, kind)
     code, _, err = run("evaluate", "a.safetensors", "--data", "digits")
     assert (
         code == 2
         and err.count("\n") == 1
-        and "AvgPool2d is not one of warpladder's layers but comes from avgpool2d" in err
+        and "SumPool2d is not one of warpladder's layers but comes from sumpool2d" in err
     ), err
     monkeypatch.setattr(
         Layer, "known", Layer.known | LAYERS
@@ -440,17 +442,17 @@ def test_commands_know_the_layers_of_a_net_s_file(run, folder, monkeypatch) -> N
 def test_the_layer_and_the_data_set_of_the_pages_work(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if Path(place) != HERE])
-    for name in [name for name in sys.modules if name.partition(".")[0] == "leakyrelu"]:
-        monkeypatch.delitem(sys.modules, name)  # that of tests/leakyrelu
+    for name in [name for name in sys.modules if name.partition(".")[0] == "elu"]:
+        monkeypatch.delitem(sys.modules, name)  # that of tests/elu
     _, smooth, *files, _ = code(ROOT / "docs" / "own-net.md", "python")
-    (tmp_path / "leakyrelu").mkdir()
+    (tmp_path / "elu").mkdir()
     for name, text in zip(("__init__.py", "reference.py", "array.py"), files, strict=True):
-        (tmp_path / "leakyrelu" / name).write_text(text)
+        (tmp_path / "elu" / name).write_text(text)
     (tmp_path / "smooth.py").write_text(smooth)
     (tmp_path / "moons.py").write_text(code(ROOT / "docs" / "data.md", "python")[-1])
     data = wl.data.load("moons.py")
     net = wl.load_net("smooth.py", data.in_shape, data.classes)
-    assert type(net.layers[2]) is not LeakyReLU
+    assert type(net.layers[2]) is not ELU
     verdict = wl.verify(find("numpy").build, net, SGD, dataset=data)
     assert verdict.passed, verdict.reason
 

@@ -49,10 +49,15 @@ def one_thread() -> Iterator[None]:
 def module(layer: Layer, in_shape: Shape) -> Any:
     match layer:
         case Linear():
-            return torch.nn.Linear(in_shape[0], layer.out_features)
+            return torch.nn.Linear(in_shape[0], layer.out_features, layer.bias)
         case Conv2d():
             return torch.nn.Conv2d(
-                in_shape[0], layer.out_channels, layer.kernel_size, stride=layer.stride, padding=layer.padding
+                in_shape[0],
+                layer.out_channels,
+                layer.kernel_size,
+                stride=layer.stride,
+                padding=layer.padding,
+                bias=layer.bias,
             )
         case ReLU():
             return torch.nn.ReLU()
@@ -62,7 +67,7 @@ def module(layer: Layer, in_shape: Shape) -> Any:
             return torch.nn.Upsample(scale_factor=layer.scale_factor)
         case Flatten():
             return torch.nn.Flatten()
-    raise NotImplementedError(layer)
+    return getattr(torch.nn, type(layer).__name__)(**vars(layer))
 
 
 def follow(drawn: Case) -> int:

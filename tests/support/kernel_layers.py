@@ -13,7 +13,22 @@ from segments_here import for_layers
 
 from warpladder.device import Device, Limits
 from warpladder.errors import NetError
-from warpladder.nets import Conv2d, Layer, Linear, MaxPool2d, ReLU, Shape, Upsample2d
+from warpladder.nets import (
+    GELU,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    Conv2d,
+    Layer,
+    LeakyReLU,
+    Linear,
+    MaxPool2d,
+    ReLU,
+    Shape,
+    Sigmoid,
+    SiLU,
+    Tanh,
+    Upsample2d,
+)
 from warpladder.ops.engine.base import Buffers
 from warpladder.ops.engine.chain import subgraph, whole
 from warpladder.ops.engine.segments import Segment
@@ -36,7 +51,11 @@ LAYERS: dict[type[Layer], list[tuple[Layer, Shape]]] = {
         (Conv2d(out_channels=2, kernel_size=5, stride=4, padding=2), (1, 11, 10)),
     ],
     ReLU: [(ReLU(), (19,)), (ReLU(), (3, 5, 7))],
+    Tanh: [(Tanh(), (3, 5, 7))], Sigmoid: [(Sigmoid(), (19,))], SiLU: [(SiLU(), (3, 5, 7))],
+    LeakyReLU: [(LeakyReLU(0.2), (19,))], GELU: [(GELU(), (19,)), (GELU(approximate="tanh"), (3, 5, 7))],
     MaxPool2d: [(MaxPool2d(2), (2, 7, 5)), (MaxPool2d(3, 1), (2, 5, 6)), (MaxPool2d(2, 3), (3, 8, 9)), (MaxPool2d(17, 1), (1, 17, 18))],
+    AvgPool2d: [(AvgPool2d(2), (2, 7, 5)), (AvgPool2d(3, 1), (2, 5, 6)), (AvgPool2d(2, 3), (3, 8, 9))],
+    AdaptiveAvgPool2d: [(AdaptiveAvgPool2d(1), (3, 5, 7))],
     Upsample2d: [(Upsample2d(scale_factor=2), (3, 4, 5)), (Upsample2d(scale_factor=3), (1, 2, 3))],
 }  # fmt: skip
 

@@ -15,8 +15,25 @@ from dataclasses import dataclass
 import numpy as np
 from references import conv2d, linear, maxpool2d, upsample2d
 
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
+from warpladder.nets import (
+    ACTIVATIONS,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    Conv2d,
+    CrossEntropyLoss,
+    Flatten,
+    Layer,
+    LeakyReLU,
+    Linear,
+    MaxPool2d,
+    Net,
+    ReLU,
+    Shape,
+    Upsample2d,
+)
 from warpladder.nets.params import views
+from warpladder.ops.activation import reference as activation
+from warpladder.ops.avgpool2d import reference as average
 from warpladder.ops.cross_entropy import reference as cross_entropy
 from warpladder.proof.reference import ReferenceTrainer
 
@@ -55,8 +72,8 @@ def magnitudes(reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray | None)
     named = views(net, flat)
     for i in reversed(range(net.first_trained, len(net.layers))):
         d, *trained = backward_scale(net.layers[i], values[i], squares[i], w.get(f"{i}.weight"), d)
-        if trained:
-            named[f"{i}.weight"][...], named[f"{i}.bias"][...] = trained
+        for name, found in zip(net.layers[i].param_shapes(net.shapes[i]), trained, strict=False):
+            named[f"{i}.{name}"][...] = found
     return Magnitudes(loss, np.sqrt(squares[-1]), np.sqrt(flat + gradient**2), closest)
 
 
@@ -81,6 +98,8 @@ def chain(layers: tuple[Layer, ...], shapes: tuple[Shape, ...], samples: int) ->
                 total += layer.scale_factor**2
             case MaxPool2d():
                 total += layer.kernel_size**2
+            case _:
+                total += 2 * layer.roundings(shape)
     return total + samples * pixels
 
 
@@ -92,19 +111,24 @@ def forward_scale(
     """
     match layer:
         case Linear():
-            assert w is not None and b is not None
-            return linear.forward(square, w, b)
+            assert w is not None
+            return linear.forward(square, w, np.zeros(len(w)) if b is None else b)
         case Conv2d():
-            assert w is not None and b is not None
-            return conv2d.forward(square, w, b, layer.stride, layer.padding)
+            assert w is not None
+            return conv2d.forward(square, w, np.zeros(len(w)) if b is None else b, layer.stride, layer.padding)
         case ReLU():
             return np.where(value > 0, square, 0)
         case MaxPool2d():
             return maxpool2d.forward(square, layer.kernel_size, layer.stride or 1)
         case Upsample2d():
             return upsample2d.forward(square, layer.scale_factor)
+        case AvgPool2d() | AdaptiveAvgPool2d():  # squares of the weights 1 / area
+            y = average.forward(layer, value)
+            return average.forward(layer, square) / average.area(layer, value) + y**2
         case Flatten():
             return square.reshape(len(square), -1)
+    if isinstance(layer, ACTIVATIONS):
+        return activation.backward(layer, value, None, np.ones_like(value))[0] ** 2 * square + value**2
     raise NotImplementedError(layer)
 
 
@@ -125,8 +149,13 @@ def backward_scale(
             return (maxpool2d.backward(value, layer.kernel_size, layer.stride or 1, d),)
         case Upsample2d():
             return (upsample2d.backward(layer.scale_factor, d),)
+        case AvgPool2d() | AdaptiveAvgPool2d():
+            return (average.backward(layer, value, None, d)[0] / average.area(layer, value),)
         case Flatten():
             return (d.reshape(value.shape),)
+    if isinstance(layer, ACTIVATIONS):  # the second derivative is at most 1, and the first is rounded near 1
+        bend = 0 if isinstance(layer, LeakyReLU) else 1 + square
+        return (d * (activation.backward(layer, value, None, np.ones_like(value))[0] ** 2 + bend),)
     raise NotImplementedError(layer)
 
 
@@ -152,7 +181,7 @@ def distance(layer: Layer, value: np.ndarray, square: np.ndarray) -> np.ndarray:
     """(n,): the smallest of |gap| / scale over a layer's switches; gaps of exactly nothing come from equal or empty
     pixels and do not count.
     """
-    if isinstance(layer, ReLU):
+    if isinstance(layer, ReLU | LeakyReLU):
         gap, scale = np.abs(value), np.sqrt(square)
     elif isinstance(layer, MaxPool2d):
         k, s = layer.kernel_size, layer.stride or 1

@@ -12,10 +12,14 @@ from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
 from warpladder.data.order import Order
 from warpladder.nets import (
+    GELU,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
     Conv2d,
     CrossEntropyLoss,
     Flatten,
     Layer,
+    LeakyReLU,
     Linear,
     Loss,
     MaxPool2d,
@@ -23,6 +27,9 @@ from warpladder.nets import (
     Net,
     ReLU,
     Shape,
+    Sigmoid,
+    SiLU,
+    Tanh,
     Upsample2d,
     autoencoder,
     cnn,
@@ -101,24 +108,44 @@ def nets(draw: st.DrawFn, losses: tuple[type[Loss], ...] = (CrossEntropyLoss, MS
 
 def flat_layers() -> st.SearchStrategy[Layer]:
     """Layers that take (features,)."""
-    return st.one_of(st.builds(Linear, out_features=st.integers(1, 13)), st.just(ReLU()), st.just(Flatten()))
+    return st.one_of(
+        st.builds(Linear, out_features=st.integers(1, 13), bias=st.booleans()),
+        st.just(ReLU()),
+        st.just(Flatten()),
+        activations(),
+    )
+
+
+def activations() -> st.SearchStrategy[Layer]:
+    """Activations but ReLU."""
+    approximate = st.sampled_from(["none", "tanh"])
+    return st.one_of(
+        st.sampled_from([Tanh(), Sigmoid(), SiLU()]), st.builds(GELU, approximate=approximate),
+        st.builds(LeakyReLU, st.sampled_from([0.01, 0.5, -0.25])),
+    )  # fmt: skip
 
 
 @st.composite
 def image_layers(draw: st.DrawFn, shape: Shape) -> Layer:
     """A layer that fits an image of this shape and leaves at most LARGEST pixels on a side."""
     least, most = min(shape[1:]), max(shape[1:])
-    kinds = [Conv2d, Conv2d, ReLU, ReLU, MaxPool2d, Upsample2d, Flatten]
+    kinds = [Conv2d, Conv2d, ReLU, ReLU, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten, GELU]
     kind = draw(st.sampled_from(kinds))
+    if kind is GELU:
+        return draw(activations())
     if kind is Conv2d:
         padding = draw(st.integers(0, 2 if most + 4 <= LARGEST else 0))
         kernel = draw(st.integers(1, min(4, least + 2 * padding)))
         return Conv2d(
-            out_channels=draw(st.integers(1, 6)), kernel_size=kernel, stride=draw(st.integers(1, 3)), padding=padding
+            out_channels=draw(st.integers(1, 6)),
+            kernel_size=kernel,
+            stride=draw(st.integers(1, 3)),
+            padding=padding,
+            bias=draw(st.booleans()),
         )
-    if kind is MaxPool2d:
+    if kind in (MaxPool2d, AvgPool2d):
         kernel = draw(st.integers(1, min(4, least)))
-        return MaxPool2d(kernel, draw(st.one_of(st.none(), st.integers(1, 4))))
+        return kind(kernel, draw(st.one_of(st.none(), st.integers(1, 4))))
     if kind is Upsample2d:
         return Upsample2d(scale_factor=draw(st.integers(1, max(1, min(3, LARGEST // most)))))
     return kind()
@@ -193,7 +220,9 @@ def slots(config: TrainConfig, random: np.random.Generator, size: int) -> dict[s
     """Slots of the optimizer, (size,) each, that are not zero; means of squares differ by a factor of four at most."""
     return {
         name: (
-            random.uniform(1e-4, 4e-4, size) if name.endswith("_sq") else random.normal(scale=0.01, size=size)
+            random.uniform(1e-4, 4e-4, size)
+            if name.endswith(("_sq", "square_avg"))
+            else random.normal(scale=0.01, size=size)
         ).astype(np.float32)
         for name in config.optimizer.slots
     }

@@ -30,6 +30,15 @@ MODULES = {
         (2, 8, 8),
         (2, 8, 8),
     ),
+    "smooth": (
+        lambda: nn.Sequential(
+            nn.Conv2d(2, 4, 3, padding="same", bias=False), nn.SiLU(), nn.AvgPool2d(2), nn.GELU("tanh"),
+            nn.Conv2d(4, 3, 1), nn.LeakyReLU(0.2), nn.AdaptiveAvgPool2d((1, 1)), nn.Flatten(), nn.Tanh(),
+            nn.Linear(3, 5, bias=False), nn.Sigmoid(), nn.GELU(),
+        ),
+        (2, 8, 8),
+        (2, 8, 8),
+    ),
     "autoencoder": (
         lambda: nn.Sequential(
             nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2, stride=2), nn.Upsample(scale_factor=2.0),

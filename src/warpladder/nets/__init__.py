@@ -1,8 +1,15 @@
-"""Nets as data: layers (layers.py), `Net` and losses (net.py), the five nets of the ladder (ladder_nets.py).
+"""Nets as data: layers (layers.py, activations.py, pooling.py), `Net` and losses (net.py), and the five nets of the ladder
+(ladder_nets.py).
 
 It imports errors, files and show. Begin with layers.py; params.py has the order of the parameters in memory.
 """
 
+from .activations import ACTIVATIONS as ACTIVATIONS
+from .activations import GELU as GELU
+from .activations import LeakyReLU as LeakyReLU
+from .activations import Sigmoid as Sigmoid
+from .activations import SiLU as SiLU
+from .activations import Tanh as Tanh
 from .ladder_nets import CLASSIFIERS as CLASSIFIERS
 from .ladder_nets import ZOO as ZOO
 from .ladder_nets import autoencoder as autoencoder
@@ -20,7 +27,6 @@ from .layers import Conv2d as Conv2d
 from .layers import Flatten as Flatten
 from .layers import Layer as Layer
 from .layers import Linear as Linear
-from .layers import MaxPool2d as MaxPool2d
 from .layers import ReLU as ReLU
 from .layers import Shape as Shape
 from .layers import Upsample2d as Upsample2d
@@ -28,3 +34,6 @@ from .net import CrossEntropyLoss as CrossEntropyLoss
 from .net import Loss as Loss
 from .net import MSELoss as MSELoss
 from .net import Net as Net
+from .pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
+from .pooling import AvgPool2d as AvgPool2d
+from .pooling import MaxPool2d as MaxPool2d

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from ..errors import NetError
 from ..errors.arguments import called_by_name, shown
-from .layers import Conv2d, Flatten, Linear, MaxPool2d, ReLU, Shape, Upsample2d
+from .layers import Conv2d, Flatten, Linear, ReLU, Shape, Upsample2d
 from .net import CrossEntropyLoss, MSELoss, Net
+from .pooling import MaxPool2d
 
 
 @called_by_name

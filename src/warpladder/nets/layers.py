@@ -1,4 +1,4 @@
-"""Layers as data: Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten, and `Layer`, from which a user derives others.
+"""Layers as data: Linear, Conv2d, ReLU, Upsample2d, Flatten, and `Layer`, from which a user derives others.
 
 Layers have PyTorch's names, keyword arguments and meaning. Input sizes are inferred, so settings that PyTorch takes by
 place are taken by name alone: `Conv2d(1, 16, 3)` is refused.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..errors import NetError
 from ..errors.arguments import ByName, shown
@@ -16,11 +16,20 @@ from ..errors.arguments import ByName, shown
 #: Shape of one sample: (channels, height, width) of an image, (features,) of a flat vector.
 Shape = tuple[int, ...]
 
+#: The package of warpladder's own layers.
+OWN = f"{__package__}."
 
-def _image(layer: str, in_shape: Shape) -> tuple[int, int, int]:
+
+def image(layer: str, in_shape: Shape) -> tuple[int, int, int]:
+    """Shape of an image (channels, height, width); `NetError` for a flat vector."""
     if len(in_shape) != 3:
         raise NetError(f"{layer} wants an image (channels, height, width), got {in_shape}")
     return in_shape
+
+
+def _with_bias(has_bias: bool, weight: Shape) -> dict[str, Shape]:
+    """Shapes of a weight (outputs, ...) and, if there is one, a bias (outputs,)."""
+    return {"weight": weight, "bias": weight[:1]} if has_bias else {"weight": weight}
 
 
 class Layer(metaclass=ByName):
@@ -35,16 +44,21 @@ class Layer(metaclass=ByName):
     known: ClassVar[dict[str, type[Layer]]] = {}
     #: True if sums of multiples of a power of two are exact, so that a proof may use data on which nothing rounds.
     exact: ClassVar[bool] = False
+    #: True if the derivative is computed from the output in place of the input.
+    reads_output: ClassVar[bool] = False
+    #: Folder of ops/ with the files of one of warpladder's layers; empty for that of its name in small letters.
+    folder: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         if any(
-            base.__module__ == __name__ for base in cls.__mro__[1:] if issubclass(base, Layer) and base is not Layer
+            base.__module__.startswith(OWN) for base in cls.__mro__[1:] if issubclass(base, Layer) and base is not Layer
         ):
             raise NetError(
                 f"{cls.__name__} derives from one of warpladder's layers and would be computed as that layer: "
                 "derive it from Layer"
             )
-        if cls.__module__ != __name__ and (taken := Layer.known.get(cls.__name__)) and taken.__module__ == __name__:
+        taken = Layer.known.get(cls.__name__)
+        if not cls.__module__.startswith(OWN) and taken and taken.__module__.startswith(OWN):
             raise NetError(f"{cls.__module__}: warpladder has a layer {cls.__name__}: give this one its own name")
         Layer.known[cls.__name__] = cls
 
@@ -61,6 +75,8 @@ class Layer(metaclass=ByName):
                 isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
             ):
                 raise NetError(f"{wrong} a finite number")
+            if kind.startswith("bool") and not isinstance(value, bool):
+                raise NetError(f"{wrong} True or False")
             if not isinstance(value, (bool, int, float, str, type(None))):
                 raise NetError(f"{wrong} a number, a boolean or a text, which a checkpoint can store")
 
@@ -68,14 +84,16 @@ class Layer(metaclass=ByName):
         """Call that makes the layer, with the settings that differ from their defaults."""
         known = fields(self)  # type: ignore[arg-type]
         changed = [field.name for field in known if getattr(self, field.name) != field.default]
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in changed)})"
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in changed)})"
 
     def out_shape(self, in_shape: Shape) -> Shape:
         """Shape of one sample's output; `NetError` if the input does not fit."""
         return in_shape
 
     def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
-        """Shapes of the parameters in PyTorch's order: weight (outputs, inputs, ...) and bias (outputs,), or none."""
+        """Shapes of the parameters in PyTorch's order: weight (outputs, inputs, ...) and bias (outputs,), weight
+        alone, or none.
+        """
         return {}
 
     def flops(self, in_shape: Shape) -> int:
@@ -89,10 +107,11 @@ class Layer(metaclass=ByName):
 
 @dataclass(frozen=True, kw_only=True)
 class Linear(Layer):
-    """y = W x + b with W (out_features, in_features), as `torch.nn.Linear`."""
+    """y = W x + b with W (out_features, in_features), as `torch.nn.Linear`; without b if not `bias`."""
 
     exact: ClassVar = True
     out_features: int
+    bias: bool = True
 
     def out_shape(self, in_shape: Shape) -> Shape:
         if len(in_shape) != 1:
@@ -100,7 +119,7 @@ class Linear(Layer):
         return (self.out_features,)
 
     def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
-        return {"weight": (self.out_features, in_shape[0]), "bias": (self.out_features,)}
+        return _with_bias(self.bias, (self.out_features, in_shape[0]))
 
     def flops(self, in_shape: Shape) -> int:
         return 2 * in_shape[0] * self.out_features
@@ -108,16 +127,36 @@ class Linear(Layer):
 
 @dataclass(frozen=True, kw_only=True)
 class Conv2d(Layer):
-    """Cross-correlation with W (out_channels, in_channels, k, k), as `torch.nn.Conv2d`; zero padding, square kernel."""
+    """Cross-correlation with W (out_channels, in_channels, k, k), as `torch.nn.Conv2d`: zero padding, square kernel, no
+    bias if not `bias`. `padding` may be "same" for an odd kernel and a stride of 1, and "valid".
+    """
 
     exact: ClassVar = True
     out_channels: int
     kernel_size: int
     stride: int = 1
     padding: int = 0
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        padding: Any = self.padding
+        if isinstance(padding, str):
+            object.__setattr__(self, "padding", self._padding(padding))
+        super().__post_init__()
+
+    def _padding(self, name: str) -> int:
+        """Zeros at each edge for PyTorch's "same" and "valid"."""
+        if name not in ("same", "valid"):
+            raise NetError(f"Conv2d(padding={shown(name)}): wants a whole number of at least 0, 'same' or 'valid'")
+        if name == "same" and not (self.stride == 1 and isinstance(self.kernel_size, int) and self.kernel_size % 2):
+            raise NetError(
+                f"Conv2d(kernel_size={shown(self.kernel_size)}, stride={shown(self.stride)}, padding='same'): 'same' "
+                "wants an odd kernel_size and a stride of 1: give the padding as a number"
+            )
+        return self.kernel_size // 2 if name == "same" else 0
 
     def out_shape(self, in_shape: Shape) -> Shape:
-        _, h, w = _image("Conv2d", in_shape)
+        _, h, w = image("Conv2d", in_shape)
         if min(h, w) + 2 * self.padding < self.kernel_size:
             raise NetError(
                 f"Conv2d wants at least {self.kernel_size}x{self.kernel_size} pixels (padding included), got {in_shape}"
@@ -127,10 +166,7 @@ class Conv2d(Layer):
         return (self.out_channels, oh, ow)
 
     def param_shapes(self, in_shape: Shape) -> dict[str, Shape]:
-        return {
-            "weight": (self.out_channels, in_shape[0], self.kernel_size, self.kernel_size),
-            "bias": (self.out_channels,),
-        }
+        return _with_bias(self.bias, (self.out_channels, in_shape[0], self.kernel_size, self.kernel_size))
 
     def flops(self, in_shape: Shape) -> int:
         return 2 * in_shape[0] * self.kernel_size**2 * math.prod(self.out_shape(in_shape))
@@ -143,28 +179,6 @@ class ReLU(Layer):
     exact: ClassVar = True
 
 
-@dataclass(frozen=True)
-class MaxPool2d(Layer):
-    """Maximum over windows, as `torch.nn.MaxPool2d`, without incomplete windows; of equal values the first."""
-
-    by_place: ClassVar = ("kernel_size", "stride")
-    exact: ClassVar = True
-    kernel_size: int
-    stride: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.stride is None:
-            object.__setattr__(self, "stride", self.kernel_size)
-        super().__post_init__()
-
-    def out_shape(self, in_shape: Shape) -> Shape:
-        c, h, w = _image("MaxPool2d", in_shape)
-        if min(h, w) < self.kernel_size:
-            raise NetError(f"MaxPool2d wants at least {self.kernel_size}x{self.kernel_size} pixels, got {in_shape}")
-        assert self.stride is not None
-        return (c, (h - self.kernel_size) // self.stride + 1, (w - self.kernel_size) // self.stride + 1)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Upsample2d(Layer):
     """Nearest-neighbour upsampling by an integer factor, as `torch.nn.Upsample(scale_factor=...)`."""
@@ -173,7 +187,7 @@ class Upsample2d(Layer):
     scale_factor: int = 2
 
     def out_shape(self, in_shape: Shape) -> Shape:
-        c, h, w = _image("Upsample2d", in_shape)
+        c, h, w = image("Upsample2d", in_shape)
         return (c, h * self.scale_factor, w * self.scale_factor)
 
 

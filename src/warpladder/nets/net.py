@@ -74,11 +74,13 @@ class Net:
         shapes = self.shapes
         for index, layer in enumerate(self.layers):
             params = layer.param_shapes(shapes[index])
-            weight, bias = params.get("weight", ()), params.get("bias", ())
-            if params and not (list(params) == ["weight", "bias"] and len(weight) > 1 and bias == weight[:1]):
+            weight = params.get("weight", ())
+            wanted_names = (["weight"], ["weight", "bias"])
+            is_known = list(params) in wanted_names and len(weight) > 1 and params.get("bias", weight[:1]) == weight[:1]
+            if params and not is_known:
                 raise NetError(
                     f"net {self.name!r}, layer {index}: {type(layer).__name__} has parameters {params}: "
-                    "a layer has none, or a weight (outputs, ...) and a bias (outputs,)"
+                    "a layer has none, or a weight (outputs, ...) with or without a bias (outputs,)"
                 )
             if params and not layer.flops(shapes[index]) > 0:
                 raise NetError(

@@ -83,30 +83,33 @@ def on_grid(
     kinks = kink_layers(net)
     params = state.params.astype(kind.element)
     weights = [place for place in param_slices(net) if len(place.shape) > 1 and kinks and place.layer < kinks[-1]]
-    biases = {place.layer: place for place in param_slices(net) if len(place.shape) == 1}
+    biases = {place.layer: slice(place.start, place.stop) for place in param_slices(net) if len(place.shape) == 1}
     unit = 0.25  # the layer's inputs are multiples of it
     entering, at = x, 0  # inputs of layer number `at`
     for place in weights:
-        bias = biases[place.layer]
+        bias = biases.get(place.layer, slice(0, 0))
         entering = ReferenceTrainer(net, TrainConfig(), State(params)).through(entering, at, place.layer)
         at = place.layer
-        w, b = state.params[place.start : place.stop], state.params[bias.start : bias.stop]
+        w, b = state.params[place.start : place.stop], state.params[bias]
         size = math.sqrt(float(np.mean(w.astype(np.float64) ** 2)))
         grid = 2.0 ** math.ceil(math.log2(size)) if size > 0 else 1.0
         peak = np.abs(entering).max(initial=0) / unit
         while True:
             whole = np.floor(w / grid + rng.random(len(w)))
             offset = np.round((b + rng.normal(0, size, len(b))) / (unit * grid))
-            params[place.start : place.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
-            if peak * np.abs(whole).reshape(place.shape[0], -1).sum(axis=1).max() + np.abs(offset).max() <= 2.0**24:
+            params[place.start : place.stop], params[bias] = whole * grid, offset * unit * grid
+            if (
+                peak * np.abs(whole).reshape(place.shape[0], -1).sum(axis=1).max() + np.abs(offset).max(initial=0)
+                <= 2.0**24
+            ):
                 if digits == 2.0**24:
                     break
                 sums = ReferenceTrainer(net, TrainConfig(), State(params)).through(entering, at, at + 1)
-                if np.abs(sums).max(initial=0) / (unit * grid) + np.abs(offset).max() <= digits:
+                if np.abs(sums).max(initial=0) / (unit * grid) + np.abs(offset).max(initial=0) <= digits:
                     break
             grid *= 2
         if digits < 2.0**24 and np.any(whole):
             grid *= 2.0 ** -round(math.log2(grid * math.sqrt(float(np.mean(whole**2))) / size))
-            params[place.start : place.stop], params[bias.start : bias.stop] = whole * grid, offset * unit * grid
+            params[place.start : place.stop], params[bias] = whole * grid, offset * unit * grid
         unit *= grid
     return state.but(params=params).copied(kind.element)

@@ -130,7 +130,11 @@ class _Drawer:
         """
         rng, n, classes = self.rng, len(logits), self.net.out_shape[0]
         params = state.params.copy()
-        w, b = (params[place.start : place.stop] for place in param_slices(self.net)[-2:])
+        last = param_slices(self.net)[-1]
+        if len(last.shape) > 1:  # no bias that could favour a class
+            w, b, kind = params[last.start : last.stop], params[:0], "mixed"
+        else:
+            w, b = (params[place.start : place.stop] for place in param_slices(self.net)[-2:])
         c = int(rng.integers(classes))
         others = (c + rng.integers(1, classes, n)) % classes
         if kind == "mixed":

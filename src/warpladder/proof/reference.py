@@ -192,7 +192,8 @@ class ReferenceTrainer(Trainer):
             else:
                 trained = list(self._results(layer, *layers.weight_gradients(layer, *factors)))
             if trained:
-                dw[f"{i}.weight"][...], dw[f"{i}.bias"][...] = trained
+                for name, gradient in zip(layer.param_shapes(self.net.shapes[i]), trained, strict=False):
+                    dw[f"{i}.{name}"][...] = gradient
         return flat
 
     def margins(self, x: np.ndarray) -> np.ndarray:

@@ -106,7 +106,7 @@ class ClimbSchedule:
     def results(self, stopped: str = "") -> Results:
         """The results so far; `stopped` is the reason why there are no more."""
         task, net, data = self.task, self.task.net, self.task.data
-        layers, loss = tuple(map(repr, net.layers)), type(net.loss).__name__
+        layers, loss = tuple(map(str, net.layers)), type(net.loss).__name__
         return Results(
             schema=SCHEMA,
             created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -112,13 +112,18 @@ class LayerwiseTrainer(Trainer):
                 layer,
                 Buffers(
                     activations[i], activations[i + 1], gradients[i], gradients[i + 1],
-                    w.get(f"{i}.weight"), w.get(f"{i}.bias"), dw.get(f"{i}.weight"), dw.get(f"{i}.bias"),
+                    *self._parameters(w, i), *self._parameters(dw, i),
                 ),
             ))
             for i, layer in enumerate(net.layers)
             if not isinstance(layer, Flatten)
         ]  # fmt: skip
         return Batch(capacity, activations, gradients, ops)
+
+    def _parameters(self, named: dict[str, Array], number: int) -> tuple[Array | None, Array | None]:
+        """A layer's weight and bias, or their gradients; a layer without bias adds zeros, whose gradient is not used."""
+        weight, bias = named.get(f"{number}.weight"), named.get(f"{number}.bias")
+        return weight, self.xp.zeros(len(weight), weight.dtype) if bias is None and weight is not None else bias
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.batch is None or self.feed is None:

@@ -20,15 +20,15 @@ AT_ONCE = 1 << 18
 FEWER = 2
 
 
-def forward(layer: Conv2d, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """y[n, o, p, q] = b[o] + sum over c, i, j of w[o, c, i, j] padded[n, c, p s + i, q s + j]."""
+def forward(layer: Conv2d, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+    """y[n, o, p, q] = b[o] + sum over c, i, j of w[o, c, i, j] padded[n, c, p s + i, q s + j]; b may be None."""
     (o, c, k, _), stride, padding = w.shape, layer.stride, layer.padding
     high, wide = x.shape[2] + 2 * padding, x.shape[3] + 2 * padding
     oh, ow = (high - k) // stride + 1, (wide - k) // stride + 1
     y = np.empty((len(x), o, oh, ow))
     for some in _parts(len(x), (c if c <= FEWER * o else o) * k * k * high * wide):
         padded, out = _pad(x[some], padding), y[some]
-        out[...] = b[:, None, None]
+        out[...] = 0 if b is None else b[:, None, None]
         if c <= FEWER * o:
             out += (w.reshape(o, -1) @ _met(padded, k, oh, ow, stride)).reshape(out.shape)
         else:  # products of each kernel element with every pixel, added up where the element meets the pixel

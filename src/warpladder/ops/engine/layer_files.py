@@ -1,10 +1,10 @@
-"""Files that compute a layer, in the folder of its class; for the layers of nets/layers.py, in the folder of ops/ of
-its name.
+"""Files that compute a layer, in the folder of its class; for the layers of nets/, in the folder of ops/ of
+its name or its `folder`.
 
 `reference.py`: functions `forward(layer, x, w, b)`, and `backward(layer, x, w, dy)`, which returns (dx,) or (dx, dw,
 db), in float64; `margin(layer, x)` if the layer's gradient jumps. `array.py` and `loops.py`: an `Op`, named `OP`.
 `cuda.py`: a `Segment`, named `OP`. `jax.py`: `forward(layer, x)`. A rung refuses a layer without its file. Tables name
-the files of the layers of nets/layers.py, except reference.py.
+the files of the layers of nets/, except reference.py.
 """
 
 import sys
@@ -15,11 +15,34 @@ from types import ModuleType
 
 from ...errors import RungError
 from ...files.python import home
-from ...nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Upsample2d
+from ...nets import (
+    ACTIVATIONS,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    Conv2d,
+    Flatten,
+    Layer,
+    Linear,
+    MaxPool2d,
+    Net,
+    ReLU,
+    Upsample2d,
+)
+from ...nets.layers import OWN
 
 OPS = __name__.rpartition(".engine.")[0]
 #: Layers that the tables and the compiler of the native rung list; their files are in ops/.
-LISTED = (Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten)
+LISTED: tuple[type[Layer], ...] = (
+    Linear,
+    Conv2d,
+    ReLU,
+    *ACTIVATIONS,
+    MaxPool2d,
+    AvgPool2d,
+    AdaptiveAvgPool2d,
+    Upsample2d,
+    Flatten,
+)
 
 
 def lacks(kind: type[Layer], file: str) -> str | None:
@@ -56,5 +79,5 @@ def others(net: Net) -> list[type[Layer]]:
 
 
 def _package(kind: type[Layer]) -> str:
-    """Package with the files of a layer: for a class in nets/layers.py, the folder in ops/ of its name."""
-    return f"{OPS}.{kind.__name__.lower()}" if kind.__module__ == Layer.__module__ else kind.__module__
+    """Package with the files of a layer: for a class in nets/, its folder in ops/."""
+    return f"{OPS}.{kind.folder or kind.__name__.lower()}" if kind.__module__.startswith(OWN) else kind.__module__

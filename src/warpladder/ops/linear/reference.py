@@ -5,9 +5,9 @@ import numpy as np
 from ...nets import Linear
 
 
-def forward(layer: Linear, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """y[n, o] = b[o] + sum over i of x[n, i] w[o, i]."""
-    return x @ w.T + b
+def forward(layer: Linear, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+    """y[n, o] = b[o] + sum over i of x[n, i] w[o, i]; b may be None."""
+    return x @ w.T if b is None else x @ w.T + b
 
 
 def backward(

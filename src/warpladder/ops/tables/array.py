@@ -1,6 +1,19 @@
 """Every operation as array expressions on BLAS, for NumPy and CuPy."""
 
-from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from ...nets import (
+    ACTIVATIONS,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    Conv2d,
+    CrossEntropyLoss,
+    Linear,
+    MaxPool2d,
+    MSELoss,
+    ReLU,
+    Upsample2d,
+)
+from ..activation.array import ArrayActivation
+from ..avgpool2d.array import ArrayAvgPool2d
 from ..conv2d.array import ArrayConv2d
 from ..cross_entropy.array import ArrayCrossEntropy
 from ..engine.base import OpTable
@@ -17,7 +30,10 @@ TABLE = OpTable(
         Linear: ArrayLinear,
         Conv2d: ArrayConv2d,
         ReLU: ArrayReLU,
+        **dict.fromkeys(ACTIVATIONS, ArrayActivation),
         MaxPool2d: ArrayMaxPool2d,
+        AvgPool2d: ArrayAvgPool2d,
+        AdaptiveAvgPool2d: ArrayAvgPool2d,
         Upsample2d: ArrayUpsample2d,
     },
     losses={CrossEntropyLoss: ArrayCrossEntropy, MSELoss: ArrayMSE},

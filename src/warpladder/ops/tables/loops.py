@@ -1,6 +1,19 @@
 """Every operation as nested loops, compiled, on one thread."""
 
-from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from ...nets import (
+    ACTIVATIONS,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    Conv2d,
+    CrossEntropyLoss,
+    Linear,
+    MaxPool2d,
+    MSELoss,
+    ReLU,
+    Upsample2d,
+)
+from ..activation.loops import LoopsActivation
+from ..avgpool2d.loops import LoopsAvgPool2d
 from ..conv2d.loops import LoopsConv2d
 from ..cross_entropy.loops import LoopsCrossEntropy
 from ..engine.base import OpTable
@@ -17,7 +30,10 @@ TABLE = OpTable(
         Linear: LoopsLinear,
         Conv2d: LoopsConv2d,
         ReLU: LoopsReLU,
+        **dict.fromkeys(ACTIVATIONS, LoopsActivation),
         MaxPool2d: LoopsMaxPool2d,
+        AvgPool2d: LoopsAvgPool2d,
+        AdaptiveAvgPool2d: LoopsAvgPool2d,
         Upsample2d: LoopsUpsample2d,
     },
     losses={CrossEntropyLoss: LoopsCrossEntropy, MSELoss: LoopsMSE},

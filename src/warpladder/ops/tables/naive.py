@@ -1,7 +1,20 @@
 """Every operation as kernels of one thread for each number that is computed."""
 
-from ...nets import Conv2d, CrossEntropyLoss, Linear, MaxPool2d, MSELoss, ReLU, Upsample2d
+from ...nets import (
+    ACTIVATIONS,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    Conv2d,
+    CrossEntropyLoss,
+    Linear,
+    MaxPool2d,
+    MSELoss,
+    ReLU,
+    Upsample2d,
+)
 from ..accumulate.cuda import NaiveAccumulate
+from ..activation.cuda import NaiveActivation
+from ..avgpool2d.cuda import NaiveAvgPool2d
 from ..conv2d.cuda import NaiveConv2d
 from ..cross_entropy.cuda import NaiveCrossEntropy
 from ..engine.chain import Gather
@@ -20,7 +33,10 @@ TABLE = KernelTable(
         (Linear,): NaiveLinear,
         (Conv2d,): NaiveConv2d,
         (ReLU,): NaiveReLU,
+        **{(kind,): NaiveActivation for kind in ACTIVATIONS},
         (MaxPool2d,): NaiveMaxPool2d,
+        (AvgPool2d,): NaiveAvgPool2d,
+        (AdaptiveAvgPool2d,): NaiveAvgPool2d,
         (Upsample2d,): NaiveUpsample2d,
         (CrossEntropyLoss,): NaiveCrossEntropy,
         (MSELoss,): NaiveMSE,

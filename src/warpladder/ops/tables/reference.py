@@ -33,8 +33,13 @@ def weight_gradients(layer: Layer, x: np.ndarray, w: np.ndarray | None, dy: np.n
 
 
 def switches(layer: Layer) -> bool:
-    """True if the layer's gradient jumps somewhere, as that of ReLU does at 0."""
-    return not isinstance(layer, Flatten) and hasattr(form(type(layer), FILE), "margin")
+    """True if the layer's gradient jumps somewhere, as that of ReLU does at 0: its file has a `margin`, and where it
+    computes several layers, a `has_kinks`.
+    """
+    if isinstance(layer, Flatten):
+        return False
+    file = form(type(layer), FILE)
+    return hasattr(file, "margin") and (not hasattr(file, "has_kinks") or bool(file.has_kinks(layer)))
 
 
 def margin(layer: Layer, x: np.ndarray) -> np.ndarray:

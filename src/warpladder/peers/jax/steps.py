@@ -106,14 +106,15 @@ def forward(net: Net, params: Tree, x: jax.Array, precision: str) -> jax.Array:
     for i, (layer, shape) in enumerate(pooled_first(net)):
         match layer:
             case Linear():
-                x, image = biased(jnp.matmul(x, params[f"{i}.weight"], precision=exactly), params[f"{i}.bias"]), None
+                x, image = jnp.matmul(x, params[f"{i}.weight"], precision=exactly), None
+                x = biased(x, params[f"{i}.bias"]) if layer.bias else x
             case Conv2d():
                 edge = (layer.padding, layer.padding)
                 x = lax.conv_general_dilated(
                     x, params[f"{i}.weight"], (layer.stride, layer.stride), (edge, edge),
                     dimension_numbers=("NHWC", "HWIO", "NHWC"), precision=exactly,
                 )  # fmt: skip
-                x = biased(x, params[f"{i}.bias"])
+                x = biased(x, params[f"{i}.bias"]) if layer.bias else x
             case ReLU():
                 x = jax.nn.relu(x)
             case MaxPool2d():

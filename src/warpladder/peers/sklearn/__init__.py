@@ -27,6 +27,8 @@ def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOp
             f"MLPClassifier cannot express net {net.name!r}: it has Linear layers with ReLU between them, "
             "and cross-entropy"
         )
+    if not all(layer.bias for layer in net.layers if isinstance(layer, Linear)):
+        return f"MLPClassifier cannot express net {net.name!r}: all its layers have a bias"
     if net.out_shape[0] < 3:
         return "MLPClassifier trains two classes with one output, and has no softmax for fewer than three"
     optimizer = type(config.optimizer).__name__

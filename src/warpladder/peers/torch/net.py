@@ -36,9 +36,10 @@ def sequential(net: Net) -> nn.Sequential:
 def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
     match layer:
         case Linear():
-            return nn.Linear(in_shape[0], layer.out_features)
+            return nn.Linear(in_shape[0], layer.out_features, layer.bias)
         case Conv2d():
-            return nn.Conv2d(in_shape[0], layer.out_channels, layer.kernel_size, layer.stride, layer.padding)
+            sizes = layer.out_channels, layer.kernel_size, layer.stride, layer.padding
+            return nn.Conv2d(in_shape[0], *sizes, bias=layer.bias)
         case ReLU():
             return nn.ReLU()
         case MaxPool2d():
@@ -71,9 +72,9 @@ def forward(net: Net, params: Mapping[str, torch.Tensor], x: torch.Tensor, chann
     for i, (layer, shape) in enumerate(pooled_first(net)):
         match layer:
             case Linear():
-                x, image = functional.linear(x, params[f"{i}.weight"], params[f"{i}.bias"]), None
+                x, image = functional.linear(x, params[f"{i}.weight"], params.get(f"{i}.bias")), None
             case Conv2d():
-                x = functional.conv2d(x, params[f"{i}.weight"], params[f"{i}.bias"], layer.stride, layer.padding)
+                x = functional.conv2d(x, params[f"{i}.weight"], params.get(f"{i}.bias"), layer.stride, layer.padding)
             case ReLU():
                 x = functional.relu(x)
             case MaxPool2d():

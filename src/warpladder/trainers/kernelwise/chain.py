@@ -11,7 +11,7 @@ from ...device import Array, Device, Launch
 from ...nets import CrossEntropyLoss
 from ...nets.params import param_slices
 from ...ops.engine.base import Buffers
-from ...ops.engine.chain import Slice
+from ...ops.engine.chain import Slice, Subgraph
 from ...ops.engine.kernels import KernelUpdate, Launches, Log
 from ...ops.engine.segments import Operands, Segment, StoredSamples
 from .boundaries import BoundaryArrays
@@ -52,8 +52,11 @@ class Chain:
                 for place in param_slices(boundaries.net)
                 if int(place.name.partition(".")[0]) in part.layers_at
             ]
-            w, dw = (tuple(views[name] for name in names if name in views) for views in (params, grads))
-            updates = update is not None and bool(names) and kind.updates_in_place(part)
+            w, dw = (
+                self._of_layers(part, views, what) for views, what in ((params, "parameters"), (grads, "gradients"))
+            )
+            whole = len(w) == len(names)  # a kernel that updates a layer updates its bias too
+            updates = update is not None and bool(names) and whole and kind.updates_in_place(part)
             operands = Operands(
                 self._buffers(number, w, dw), w, dw, samples=samples if part.gathers else None,
                 target=arrays.labels if part.gathers or labelled else arrays.x if part.turns else None,
@@ -64,6 +67,17 @@ class Chain:
             )  # fmt: skip
             self.segments.append(kind(device, part, operands, block_size))
             self.updated.update(names if self.segments[-1].update is not None else ())
+
+    def _of_layers(self, part: Subgraph, views: Mapping[str, Array], what: str) -> tuple[Array, ...]:
+        """Weight and bias of each layer that has some, or their gradients; zeros where a layer has no bias, whose
+        gradient is not used.
+        """
+        found = []
+        for number in part.layers_at:
+            if (weight := views.get(f"{number}.weight")) is not None:
+                bias = views.get(f"{number}.bias")
+                found += [weight, self.device.zeros(weight.shape[:1], what=what) if bias is None else bias]
+        return tuple(found)
 
     def _buffers(self, number: int, w: tuple[Array, ...], dw: tuple[Array, ...]) -> Buffers:
         """Arrays that a segment reads and writes, as in `Operands`."""

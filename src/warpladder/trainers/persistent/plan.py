@@ -157,6 +157,8 @@ def layers(net: Net) -> tuple[LinearLayer, ...] | str:
     """The net's Linear layers, or the reason why a persistent kernel cannot train it."""
     found: list[LinearLayer] = []
     for number, (layer, shape) in enumerate(zip(net.layers, net.shapes, strict=False)):
+        if isinstance(layer, Linear) and not layer.bias:
+            return f"its Linear layers have a bias, and layer {number} has none: graph and tensor take this net"
         if isinstance(layer, Linear):
             found.append(LinearLayer(number, shape[0], layer.out_features, False))
         elif isinstance(layer, ReLU) and found:

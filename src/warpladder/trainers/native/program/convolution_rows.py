@@ -78,7 +78,8 @@ def backward(rows: RowBuilder, node: FusedLayer) -> None:
         _folded_gradients(rows, node, at)
     elif _gradients(rows, node, at):
         return
-    rows.emit("backward", "bias_gradient", BiasGradientOperands(dy, 0, at.bias, at.outputs))
+    if at.has_bias:
+        rows.emit("backward", "bias_gradient", BiasGradientOperands(dy, 0, at.bias, at.outputs))
 
 
 def _gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> bool:
@@ -97,7 +98,7 @@ def _gradients(rows: RowBuilder, node: FusedLayer, at: LayerWeights) -> bool:
         _convolve(rows, "backward", (view, dx.view, x.view), (size, 1), product, (-back, dy))
     view = x.view.moved(-layer.padding)
     one_panel = TOGETHER > 1 and at.outputs == WIDTH
-    if one_panel and size == TAPS and layer.stride == 1 and not rows.sharing.together:
+    if one_panel and at.has_bias and size == TAPS and layer.stride == 1 and not rows.sharing.together:
         operands = PixelRunGradientOperands(view, dy, at.weight, at.bias)
         rows.emit("backward", "weight_gradient_pixel_runs", operands)
         return True

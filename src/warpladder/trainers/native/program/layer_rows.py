@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from ....nets import CrossEntropyLoss, Flatten, MaxPool2d, ReLU, Upsample2d
+import numpy as np
+
+from ....nets import (
+    ACTIVATIONS,
+    AdaptiveAvgPool2d,
+    AvgPool2d,
+    CrossEntropyLoss,
+    Flatten,
+    Layer,
+    MaxPool2d,
+    ReLU,
+    Upsample2d,
+)
+from ....ops.activation import scalar
 from .fuse import FusedLayer
 from .layout import stays_in_place
 from .operands import (
+    ActivationGradientOperands,
+    ActivationOperands,
+    AveragePoolOperands,
     CrossEntropyOperands,
     FlattenOperands,
     GatherOperands,
@@ -45,17 +61,26 @@ def forward(rows: RowBuilder, node: FusedLayer) -> None:
     x, y, layer = rows.values[node.x], rows.values[node.y], node.layer
     if isinstance(layer, ReLU):
         rows.emit("forward", "relu", ReluOperands(x.view, y.view))
+    elif isinstance(layer, ACTIVATIONS):
+        rows.emit("forward", "activation", ActivationOperands(x.view, y.view, x.shape[0], *_function(layer)))
     elif isinstance(layer, MaxPool2d):
         assert layer.stride is not None
         at = rows.argmax[node.index] = rows.argmax_count
         rows.argmax_count += rows.sharing.block * y.view.height * y.view.width * y.view.channels
         rows.emit("forward", "max_pool", MaxPoolOperands(x.view, y.view, at, layer.kernel_size, layer.stride))
+    elif isinstance(layer, AvgPool2d | AdaptiveAvgPool2d):
+        rows.emit("forward", "average_pool", AveragePoolOperands(x.view, y.view, *layer.window(x.shape)))
     elif isinstance(layer, Upsample2d):
         rows.emit("forward", "upsample", UpsampleOperands(x.view, y.view, layer.scale_factor))
     else:
         assert isinstance(layer, Flatten)
         if not stays_in_place(rows.net, node.index):
             rows.emit("forward", "flatten", FlattenOperands(x.view, y.view, x.shape[0]))
+
+
+def _function(layer: Layer) -> tuple[int, int]:
+    """Number of an activation's function, and its slope below 0 as the bits of a float64."""
+    return scalar.number(layer), int(np.float64(scalar.slope(layer)).view(np.int64))
 
 
 def backward(rows: RowBuilder, node: FusedLayer) -> None:
@@ -75,6 +100,12 @@ def backward(rows: RowBuilder, node: FusedLayer) -> None:
         return
     if isinstance(layer, ReLU):
         rows.emit("backward", "relu_gradient", ReluGradientOperands(y.view, dy.view, dx.view))
+    elif isinstance(layer, ACTIVATIONS):
+        saved = (y if layer.reads_output else x).view
+        operands = ActivationGradientOperands(saved, dy.view, dx.view, *_function(layer))
+        rows.emit("backward", "activation_gradient", operands)
+    elif isinstance(layer, AvgPool2d | AdaptiveAvgPool2d):
+        rows.emit("backward", "average_pool_gradient", AveragePoolOperands(dx.view, dy.view, *layer.window(x.shape)))
     elif isinstance(layer, Upsample2d):
         rows.emit("backward", "upsample_gradient", UpsampleOperands(dx.view, dy.view, layer.scale_factor))
     elif not stays_in_place(rows.net, node.index):

@@ -7,7 +7,7 @@ zero, because its gradients are zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class LayerWeights:
 
     weight, bias : where they begin; stop : where the next layer begins.
     inputs, outputs : channels with padding (has_few_outputs: outputs without). taps : kernel_size, 1 for Linear.
+    has_bias : False if the place of the bias is padding.
     """
 
     weight: int
@@ -53,6 +54,7 @@ class LayerWeights:
     outputs: int
     taps: int
     has_few_outputs: bool
+    has_bias: bool = True
 
 
 class WeightLayout:
@@ -65,11 +67,12 @@ class WeightLayout:
             pairs.setdefault(place.layer, []).append(place)
         order = []
         start = 0
-        for index, (weight, bias) in pairs.items():
+        for index, (weight, *bias) in pairs.items():
             stored, where = _store(net, index, weight, start)
             order.append(where)
-            order.append(_pad_to(np.arange(bias.start, bias.stop), stored.stop - stored.bias))
-            self.layers[index] = stored
+            numbers = np.arange(bias[0].start, bias[0].stop) if bias else np.arange(0)
+            order.append(_pad_to(numbers, stored.stop - stored.bias))
+            self.layers[index] = replace(stored, has_bias=bool(bias))
             start = stored.stop
         self.count = start
         #: for each native element which element of the flat buffer it is, -1 for padding

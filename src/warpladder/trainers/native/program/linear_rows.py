@@ -51,7 +51,9 @@ def backward(rows: RowBuilder, node: FusedLayer) -> None:
     """Input gradient, if there is one, weight gradient and bias gradient; or the step of the weights."""
     at, dy = rows.layout.layers[node.index], rows.value_gradients[node.y]
     (_few_outputs_gradients if at.has_few_outputs else _gradients)(rows, node, at)
-    rows.emit("backward", "bias_gradient", BiasGradientOperands(dy.samples_as_pixels(), 1, at.bias, padded(at.outputs)))
+    if at.has_bias:
+        operands = BiasGradientOperands(dy.samples_as_pixels(), 1, at.bias, padded(at.outputs))
+        rows.emit("backward", "bias_gradient", operands)
     if rows.sharing.steps_weights != SEPARATE:
         rows.update("backward", at.bias, at.stop)
         rows.stepped[node.index] = at.weight, at.stop

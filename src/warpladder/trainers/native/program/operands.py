@@ -28,7 +28,9 @@ OPERATIONS = {
         "first_layer_bytes": ("few_outputs_of_bytes", "few_outputs_weight_gradient_of_bytes"),
         "upsampling": ("upsample", "upsample_gradient", "fold_weights", "transpose_folded", "unfold_gradients"),
         "relu": ("relu", "relu_gradient"),
+        "activation": ("activation", "activation_gradient"),
         "max_pool": ("max_pool", "max_pool_gradient"),
+        "average_pool": ("average_pool", "average_pool_gradient"),
         "flatten": ("flatten", "unflatten"),
         "losses": ("cross_entropy", "cross_entropy_gradient", "squared_error", "squared_error_gradient"),
         "update": ("sgd", "optimizer_loop"),
@@ -228,6 +230,36 @@ class ReluGradientOperands(NamedTuple):
     y: ActivationView
     dy: ActivationView
     dx: ActivationView
+
+
+class ActivationOperands(NamedTuple):
+    """activation: y = f(x), a function of ops/activation/scalar.py."""
+
+    x: ActivationView
+    y: ActivationView
+    channels: int  # without padding, which stays 0 where f(0) is not
+    function: int
+    slope: int  # of LeakyReLU below 0: the bits of a float64
+
+
+class ActivationGradientOperands(NamedTuple):
+    """activation_gradient: dx = f'(x) dy."""
+
+    saved: ActivationView  # y of functions whose derivative is computed from it, else x
+    dy: ActivationView
+    dx: ActivationView
+    function: int
+    slope: int
+
+
+class AveragePoolOperands(NamedTuple):
+    """average_pool: y = the mean of each window of x; average_pool_gradient: x and y are dx and dy."""
+
+    x: ActivationView
+    y: ActivationView
+    rows: int  # of a window
+    columns: int
+    stride: int
 
 
 class MaxPoolOperands(NamedTuple):

@@ -1,4 +1,4 @@
-"""AvgPool2d as nested loops."""
+"""SumPool2d as nested loops."""
 
 from warpladder.ops.engine.base import Op
 from warpladder.ops.jit.cache import compiled
@@ -14,7 +14,7 @@ def forward(x, y, n, k):
                     for i in range(k):
                         for j in range(k):
                             total += x[sample, c, p * k + i, q * k + j]
-                    y[sample, c, p, q] = total / (k * k)
+                    y[sample, c, p, q] = total
 
 
 @compiled
@@ -24,10 +24,10 @@ def backward(dy, dx, n, k):
         for c in range(dy.shape[1]):
             for p in range(dy.shape[2] * k):
                 for q in range(dy.shape[3] * k):
-                    dx[sample, c, p, q] = dy[sample, c, p // k, q // k] / (k * k)
+                    dx[sample, c, p, q] = dy[sample, c, p // k, q // k]
 
 
-class LoopsAvgPool2d(Op):
+class LoopsSumPool2d(Op):
     def forward(self, n):
         forward(self.buffers.x, self.buffers.y, n, self.layer.kernel_size)
 
@@ -36,4 +36,4 @@ class LoopsAvgPool2d(Op):
             backward(self.buffers.dy, self.buffers.dx, n, self.layer.kernel_size)
 
 
-OP = LoopsAvgPool2d
+OP = LoopsSumPool2d

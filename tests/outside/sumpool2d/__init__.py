@@ -1,4 +1,4 @@
-"""AvgPool2d, a layer that warpladder does not have: added from outside of the package, for the rungs numpy and loops."""
+"""SumPool2d, a layer that warpladder does not have: added from outside of the package, for the rungs numpy and loops."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from warpladder.nets import Layer, Shape
 
 
 @dataclass(frozen=True)
-class AvgPool2d(Layer):
-    """Mean over windows that do not overlap, as `torch.nn.AvgPool2d`; incomplete windows at the far edges are dropped."""
+class SumPool2d(Layer):
+    """Sum over windows that do not overlap; incomplete windows at the far edges are dropped."""
 
     by_place: ClassVar = ("kernel_size",)
     kernel_size: int
@@ -20,7 +20,7 @@ class AvgPool2d(Layer):
     def out_shape(self, in_shape: Shape) -> Shape:
         if len(in_shape) != 3 or min(in_shape[1:]) < self.kernel_size:
             raise NetError(
-                f"AvgPool2d wants images of at least {self.kernel_size}x{self.kernel_size} pixels, got {in_shape}"
+                f"SumPool2d wants images of at least {self.kernel_size}x{self.kernel_size} pixels, got {in_shape}"
             )
         return (in_shape[0], in_shape[1] // self.kernel_size, in_shape[2] // self.kernel_size)
 

@@ -1,15 +1,12 @@
-"""AvgPool2d as sums of shifted views."""
-
-import numpy as np
+"""SumPool2d as sums of shifted views."""
 
 from warpladder.ops.engine.base import Op
 
 
-class ArrayAvgPool2d(Op):
+class ArraySumPool2d(Op):
     def __init__(self, layer, buffers):
         super().__init__(layer, buffers)
         self.k, (self.rows, self.columns) = layer.kernel_size, buffers.y.shape[2:]
-        self.share = np.float32(1 / self.k**2)
 
     def windows(self, images):
         """The numbers at each of a window's k * k places, as views of the shape of y."""
@@ -22,7 +19,6 @@ class ArrayAvgPool2d(Op):
         y[...] = 0
         for part in self.windows(t.x[:n]):
             y += part
-        y *= self.share
 
     def backward(self, n):
         t = self.buffers
@@ -30,7 +26,6 @@ class ArrayAvgPool2d(Op):
             t.dx[:n] = 0
             for part in self.windows(t.dx[:n]):
                 part[...] = t.dy[:n]
-                part *= self.share
 
 
-OP = ArrayAvgPool2d
+OP = ArraySumPool2d

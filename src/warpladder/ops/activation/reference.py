@@ -1,0 +1,67 @@
+"""Activations as the textbook has them: value and derivative of each, in float64."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import erfc, expit  # type: ignore[import-untyped]
+
+from ...nets import GELU, Layer, LeakyReLU, Sigmoid, SiLU, Tanh
+from ..relu.reference import margin as margin_of_zero
+
+#: A function of a layer and an array.
+Function = Callable[[Any, np.ndarray], np.ndarray]
+
+ROOT = np.sqrt(2 / np.pi)
+CUBE = 0.044715
+
+
+def _cubic(x: np.ndarray) -> np.ndarray:
+    """v with tanh(v / 2) = 2 s(v) - 1: the argument of the sigmoid s that approximates P(X <= x)."""
+    return 2 * ROOT * (x + CUBE * x**3)
+
+
+def _gelu(layer: GELU, x: np.ndarray) -> np.ndarray:
+    return x * (erfc(-x / np.sqrt(2)) / 2 if layer.approximate == "none" else expit(_cubic(x)))
+
+
+def _gelu_derivative(layer: GELU, x: np.ndarray) -> np.ndarray:
+    """P(X <= x) + x p(x) of a standard normal X, or that of the approximation."""
+    if layer.approximate == "none":
+        return erfc(-x / np.sqrt(2)) / 2 + x * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+    v, rise = _cubic(x), 2 * ROOT * (1 + 3 * CUBE * x**2)
+    return expit(v) * (1 + x * expit(-v) * rise)
+
+
+#: Value by x, and derivative by y if the layer `reads_output`, else by x.
+FUNCTIONS: dict[type[Layer], tuple[Function, Function]] = {
+    Tanh: (lambda layer, x: np.tanh(x), lambda layer, y: 1 - y**2),
+    Sigmoid: (lambda layer, x: expit(x), lambda layer, y: y * (1 - y)),
+    LeakyReLU: (
+        lambda layer, x: np.where(x > 0, x, layer.negative_slope * x),
+        lambda layer, x: np.where(x > 0, 1, layer.negative_slope),
+    ),
+    GELU: (_gelu, _gelu_derivative),
+    SiLU: (lambda layer, x: x * expit(x), lambda layer, x: expit(x) * (1 + x * expit(-x))),
+}
+
+
+def forward(layer: Layer, x: np.ndarray, w: None = None, b: None = None) -> np.ndarray:
+    """y = f(x)."""
+    return FUNCTIONS[type(layer)][0](layer, x)
+
+
+def backward(layer: Layer, x: np.ndarray, w: None, dy: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(dx,): dx = f'(x) dy."""
+    saved = forward(layer, x) if layer.reads_output else x
+    return (FUNCTIONS[type(layer)][1](layer, saved) * dy,)
+
+
+def has_kinks(layer: Layer) -> bool:
+    """True if the derivative jumps somewhere."""
+    return isinstance(layer, LeakyReLU) and layer.negative_slope != 1
+
+
+def margin(layer: Layer, x: np.ndarray) -> np.ndarray:
+    """Distance of each sample's closest x from LeakyReLU's kink at 0, (n,), as ReLU's; inf of smooth functions."""
+    return margin_of_zero(layer, x) if has_kinks(layer) else np.full(len(x), np.inf)  # type: ignore[arg-type]

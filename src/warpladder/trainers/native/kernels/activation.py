@@ -1,0 +1,47 @@
+"""Activations but ReLU, and their gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....ops.activation import scalar
+from ..compiler.functions import inner, shared
+from ..program.access import activations_of, own_samples, place, reader
+from ..program.operands import ActivationGradientOperands, ActivationOperands
+
+_read, _read_gradient = reader(ActivationOperands), reader(ActivationGradientOperands)
+_value, _derivative = shared(scalar.value), shared(scalar.derivative)
+
+
+@inner
+def _slope(bits):  # type: ignore[no-untyped-def]
+    return np.float32(np.int64(bits).view(np.float64))
+
+
+def activation(operands, memory, work):  # type: ignore[no-untyped-def]
+    """y = f(x), without the padding."""
+    it, a = _read(operands), activations_of(memory, work)
+    slope = _slope(it.slope)
+    first, last = own_samples(work)
+    for sample in range(first, last):
+        for row in range(it.x.height):
+            for column in range(it.x.width):
+                x, y = place(it.x, sample, row, column), place(it.y, sample, row, column)
+                for channel in range(it.channels):
+                    a[y + channel] = _value(it.function, slope, a[x + channel])
+    return 0.0, 0.0
+
+
+def activation_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
+    """dx = f'(x) dy; the padding's dy is 0."""
+    it, a = _read_gradient(operands), activations_of(memory, work)
+    slope = _slope(it.slope)
+    first, last = own_samples(work)
+    for sample in range(first, last):
+        for row in range(it.dy.height):
+            for column in range(it.dy.width):
+                saved, dy = place(it.saved, sample, row, column), place(it.dy, sample, row, column)
+                dx = place(it.dx, sample, row, column)
+                for channel in range(it.dy.channels):
+                    a[dx + channel] = _derivative(it.function, slope, a[saved + channel]) * a[dy + channel]
+    return 0.0, 0.0
