@@ -172,7 +172,7 @@ def test_a_compiled_kernel_is_kept_and_a_header_that_changes_is_noticed(tmp_path
     device.kernel(path, "k").bind(1, 1, x).send()
     assert x.download() == 2
     with monkeypatch.context() as patch:
-        patch.setattr(toolchain, "_made", lambda *_: pytest.fail("compiled again"))
+        patch.setattr(toolchain, "made", lambda *_: pytest.fail("compiled again"))
         EmulatedDevice().kernel(path, "k")
     (tmp_path / "scale.cuh").write_text("constexpr float SCALE = 3.0f;")
     os.utime(path, ns=(1, 1))
@@ -202,7 +202,7 @@ def test_what_is_foreseen_is_compiled_at_the_same_time(device, tmp_path, monkeyp
     path, meeting = written(tmp_path, FAMILY), threading.Barrier(3)
     lines: list[str] = []
     asked: list[int] = []
-    real = toolchain._made
+    real = toolchain.made
 
     def made(name, arguments, what, text=None):
         if name.endswith(".o"):
@@ -216,10 +216,10 @@ def test_what_is_foreseen_is_compiled_at_the_same_time(device, tmp_path, monkeyp
         ]  # two and one are compiled together
 
     monkeypatch.setattr("warpladder.device.precompile.cores", lambda: 3)
-    monkeypatch.setattr(toolchain, "_made", made)
+    monkeypatch.setattr(toolchain, "made", made)
     with device.precompiling(foreseen, lines.append):
         device.kernel(path, "two")
-    monkeypatch.setattr(toolchain, "_made", None)  # nothing is compiled any more
+    monkeypatch.setattr(toolchain, "made", None)  # nothing is compiled any more
     for name in ("one", "two", "scaled<2>", "scaled<3>"):
         device.kernel(path, name)
     begin, end = lines
@@ -244,13 +244,13 @@ def test_a_kernel_that_cannot_be_translated_is_told_whoever_asks_for_it(device, 
 
 @pytest.mark.parametrize("mode", ["fast", "check"])
 def test_the_emulators_headers_are_parsed_once_for_all_kernels(tmp_path, monkeypatch, mode):
-    commands, made = [], toolchain._made
+    commands, made = [], toolchain.made
 
     def remembered(name, arguments, *more):
         commands.append(arguments)
         return made(name, arguments, *more)
 
-    monkeypatch.setattr(toolchain, "_made", remembered)
+    monkeypatch.setattr(toolchain, "made", remembered)
     EmulatedDevice(mode=mode).kernel(written(tmp_path, "__global__ void k(float* x) { *x = 1; }"), "k")
     (command,) = [arguments for arguments in commands if "-c" in arguments]
     command = [*toolchain.compiler().command, *command, "-H", "-o", os.devnull]

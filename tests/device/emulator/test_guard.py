@@ -92,5 +92,5 @@ def test_a_compiled_file_that_was_cut_off_is_made_anew(file, monkeypatch, tmp_pa
         os.utime(copy, ns=(1, len(damaged)))
         assert not toolchain.is_whole(copy)
     monkeypatch.setattr(toolchain, "folder", lambda: tmp_path)
-    made = toolchain._made(first.name, ["-shared", "-x", "c++", os.devnull], "nothing")
+    made = toolchain.made(first.name, ["-shared", "-x", "c++", os.devnull], "nothing")
     assert made == copy and toolchain.is_whole(copy)
