@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,7 +101,7 @@ def test_weights_and_optimizer_go_on_from_where_torch_left_them():
     assert run.history[0].train_loss == pytest.approx(loss.item(), rel=1e-5)
 
 
-class Derived(nn.Linear):
+class Derived(nn.Linear):  # type: ignore[name-defined]
     pass
 
 
@@ -141,7 +142,8 @@ def test_hooks_losses_and_other_objects_are_refused():
         wl.from_torch(plain, loss=nn.CrossEntropyLoss(reduction="sum"))
     with pytest.raises(NetError, match="there is no loss"):
         wl.from_torch(plain, loss=nn.CTCLoss())
-    for other in (nn.Linear(4, 3), nn.ModuleList([nn.Linear(4, 3)]), "mlp", None):
+    others: tuple[Any, ...] = (nn.Linear(4, 3), nn.ModuleList([nn.Linear(4, 3)]), "mlp", None)
+    for other in others:
         with pytest.raises(ArgumentError, match=r"from_torch wants a torch.nn.Sequential, got"):
             wl.from_torch(other)
     with pytest.raises(NetError, match=r"shape of one sample is not known.*in_shape=\(1, 28, 28\)"):

@@ -107,15 +107,15 @@ def matching(shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[in
     for side, modules in enumerate((ours, theirs)):
         for module, tensors in modules.items():
             kinds.setdefault(frozenset(tensors.items()), ([], []))[side].append(module)
-    out = {}
-    for layers, modules in kinds.values():
-        parts = [re.split(r"(\d+)", module) for module in modules]
-        if len(layers) != len(modules) or len({tuple(part[::2]) for part in parts}) > 1:
+    out: dict[str, str] = {}
+    for layers, names in kinds.values():
+        parts = [re.split(r"(\d+)", name) for name in names]
+        if len(layers) != len(names) or len({tuple(part[::2]) for part in parts}) > 1:
             return None
         numbers = [tuple(map(int, part[1::2])) for part in parts]
         if len(set(numbers)) != len(numbers):
             return None
-        for layer, (_, module) in zip(layers, sorted(zip(numbers, modules, strict=True)), strict=True):
+        for layer, (_, module) in zip(layers, sorted(zip(numbers, names, strict=True)), strict=True):
             out |= {f"{layer}.{kind}": f"{module}.{kind}" for kind in ours[layer]}
     return {name: out[name] for name in shapes}
 

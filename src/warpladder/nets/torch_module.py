@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, cast
 
 from ..errors import ArgumentError, NetError
 from ..errors.arguments import kind_of, shown
@@ -155,7 +155,7 @@ def _in_shape(places: list[tuple[str, Any]], layers: tuple[Layer, ...]) -> Shape
 
 def _loss(loss: Any) -> Loss | None:
     if loss is None or isinstance(loss, tuple(LOSSES.values())):
-        return loss  # type: ignore[no-any-return]
+        return cast("Loss | None", loss)
     kind: Callable[..., Loss] | None = LOSSES.get(type(loss).__name__)
     if kind is None:
         raise NetError(f"there is no loss {kind_of(loss)}; there are {', '.join(LOSSES)}")

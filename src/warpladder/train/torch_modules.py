@@ -61,11 +61,11 @@ def from_torch(
     inner = module[1:] if has_units else module
     net = net_of_module(inner, in_shape, loss, name)
     state = None if optimizer is None else optimizer.state_dict()
-    scale = units.scale if has_units else scale  # type: ignore[union-attr, assignment]
+    scale = units.scale if has_units else scale  # type: ignore[union-attr]
     model = Model.from_state_dict(net, parameters_of(inner), state, scale=scale, classes=classes)
     if not has_units:
         return model
-    mark = replace(model.checkpoint.data, mean=units.mean, std=units.std)  # type: ignore[union-attr, arg-type]
+    mark = replace(model.checkpoint.data, mean=units.mean, std=units.std)  # type: ignore[union-attr]
     return Model(replace(model.checkpoint, data=mark))
 
 
@@ -109,7 +109,7 @@ def to_torch(model: Model) -> nn.Sequential:
     net.load_state_dict({name: torch.from_numpy(array) for name, array in model.state_dict().items()})
     for each in net.modules():
         if getattr(each, "inplace", False):
-            each.inplace = False
+            setattr(each, "inplace", False)  # noqa: B010
     if mark.mean or mark.scale != 1.0:
         units = Units(mark.scale, mark.mean, mark.std, element)
         net = torch.nn.Sequential(OrderedDict([("units", units), *net.named_children()]))

@@ -66,7 +66,7 @@ def _table(runs: dict[int, Run]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    found = {
+    found: dict[str, list[float | None]] = {
         "epochs": [float(len(run.history)) for run in runs.values()],
         "loss": [run.history[-1].train_loss if run.history else None for run in runs.values()],
         "valid. loss": [run.history[(run.best_epoch or 0) - 1].valid_loss for run in runs.values() if run.history],
