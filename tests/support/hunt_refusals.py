@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 
 if __name__ == "__main__":  # before NumPy is loaded
@@ -189,7 +189,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     rungs = {name: RUNGS.get(name, 1) for name in given.rungs.split(",")}
     began, made, refused, vain = time.perf_counter(), Counter[str](), Counter[str](), Counter[str]()
-    seconds, crashed = Counter[str](), 0
+    seconds, crashed = defaultdict[str, float](float), 0
     for number in range(given.first, given.first + given.count):
         if time.perf_counter() - began > given.seconds:
             break

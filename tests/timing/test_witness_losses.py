@@ -24,6 +24,7 @@ STEPS = 4
 def _turn(epochs: int) -> tuple[ClimbTask, Turn]:
     """Turn that begins after epochs of training, on 96 digits."""
     digits = wl.data.load("digits")
+    assert digits.train_y is not None
     some = replace(digits, train_x=digits.train_x[:96], train_y=digits.train_y[:96])
     task = ClimbTask(CLASSES, some, wl.TrainConfig(batch_size=24, learning_rate=0.5, epochs=2000), 1, 1, 1.0)
     with find("numpy").build(CLASSES, task.config, State(initial(CLASSES, 0))) as trainer:
@@ -35,6 +36,7 @@ def _turn(epochs: int) -> tuple[ClimbTask, Turn]:
 def _losses(task: ClimbTask, turn: Turn) -> np.ndarray:
     """Losses (STEPS,) of the turn as float32 code gives them that takes the logarithm of a sum of exponentials."""
     losses = []
+    assert turn.start is not None and task.data.train_y is not None
     with find("numpy").build(task.net, task.config, turn.start.copied()) as trainer:
         trainer.load(task.data)
         order = turn.orders[0]

@@ -1,4 +1,4 @@
-"""Nets as data: layers (layers.py, activations.py, pooling.py), `Net` and losses (net.py), and the five nets of the ladder
+"""Nets as data: layers (layers.py, activations.py, pooling.py), `Net` and losses (net.py), and five nets of the ladder
 (ladder_nets.py).
 
 It imports errors, files and show. Begin with layers.py; params.py has the order of the parameters in memory.

@@ -121,7 +121,7 @@ class LayerwiseTrainer(Trainer):
         return Batch(capacity, activations, gradients, ops)
 
     def _parameters(self, named: dict[str, Array], number: int) -> tuple[Array | None, Array | None]:
-        """A layer's weight and bias, or their gradients; a layer without bias adds zeros, whose gradient is not used."""
+        """A layer's weight and bias, or their gradients; a layer without bias adds zeros, whose gradient is unused."""
         weight, bias = named.get(f"{number}.weight"), named.get(f"{number}.bias")
         return weight, self.xp.zeros(len(weight), weight.dtype) if bias is None and weight is not None else bias
 
