@@ -24,7 +24,8 @@ class Dataset:
     train_x, test_x : ndarray
         uint8 or float32, (samples, channels, height, width) or (samples, features), C-contiguous.
     train_y, test_y : ndarray or None
-        int32 labels, (samples,); None without labels (then only nets with MSELoss can train).
+        int32 labels, (samples,); float32 targets, (samples, outputs) or (samples,), which becomes (samples, 1); None
+        where a sample is its own target.
     scale : float
         The input of a net is x * scale in float32: 1/255 for bytes, 1/16 for digits, 1 for floats.
     valid_x, valid_y : ndarray or None
@@ -73,13 +74,12 @@ class Dataset:
                     f"{self.name}: {part} samples have shape {x.shape[1:]}, training samples {self.train_x.shape[1:]}"
                 )
             if y is not None:
-                if y.shape != (len(x),):
-                    raise DataError(f"{self.name}: {len(x)} {part} images but {len(y)} labels")
-                if not np.issubdtype(y.dtype, np.integer):
-                    raise DataError(f"{self.name}: {part} labels must be whole numbers, got {y.dtype}")
-                if y.size and y.min() < 0:
-                    raise DataError(f"{self.name}: {part} label {int(y.min())} is below 0")
-                object.__setattr__(self, part + "_y", np.ascontiguousarray(y, np.int32))
+                object.__setattr__(self, part + "_y", self._checked(part, len(x), y))
+        given = [y for y in (self.train_y, self.valid_y, self.test_y) if y is not None]
+        if len({y.shape[1:] for y in given}) > 1 or not all(y.size or not len(y) for y in given):
+            raise DataError(f"{self.name}: every sample of every part wants a target of as many numbers, at least one")
+        if self.has_targets and self.class_names:
+            raise DataError(f"{self.name}: targets are numbers and have no names of classes")
         if self.class_names and max((int(y.max()) for y in self._labels()), default=0) >= len(self.class_names):
             raise DataError(
                 f"{self.name}: there are {len(self.class_names)} names of classes, "
@@ -87,6 +87,26 @@ class Dataset:
             )
         if len(self.train_x) == 0:
             raise DataError(f"{self.name}: the training set is empty")
+
+    def _checked(self, part: str, samples: int, y: np.ndarray) -> np.ndarray:
+        """Labels (samples,) int32, or targets (samples, outputs) float32, of a part; `DataError` if they are neither."""
+        is_target = np.issubdtype(y.dtype, np.floating) if part == "train" else self.has_targets
+        if is_target and y.ndim in (1, 2) and np.issubdtype(y.dtype, np.number):
+            if len(y) != samples:
+                raise DataError(f"{self.name}: {samples} {part} samples but {len(y)} targets")
+            with np.errstate(over="ignore"):
+                targets = np.ascontiguousarray(y[:, None] if y.ndim == 1 else y, np.float32)
+            if not np.isfinite(targets).all():
+                row = int(np.argmin(np.isfinite(targets).all(axis=1)))
+                raise DataError(f"{self.name}: the {part} target of sample {row} is not finite in float32")
+            return targets
+        if y.shape != (samples,):
+            raise DataError(f"{self.name}: {samples} {part} images but {len(y)} labels")
+        if not np.issubdtype(y.dtype, np.integer):
+            raise DataError(f"{self.name}: {part} labels must be whole numbers, got {y.dtype}")
+        if y.size and y.min() < 0:
+            raise DataError(f"{self.name}: {part} label {int(y.min())} is below 0")
+        return np.ascontiguousarray(y, np.int32)
 
     def __repr__(self) -> str:
         return as_text(*self._table())
@@ -99,16 +119,25 @@ class Dataset:
         sees = f"x * {self.scale:.4g}" if self.standard is None else "(x - mean) / std"
         sees = sees if self.table is None else f"{len(self.table.columns)} columns as numbers"
         named = f" ({listed(self.class_names)!r})" if self.class_names else ""
+        learnt = f"{self.outputs} target{'s' * (self.outputs > 1)}" if self.has_targets else f"{self.classes} classes"
         title = (
             f"Dataset {self.name!r}: samples of {dims(self.in_shape)} {self.train_x.dtype}, "
-            f"{self.classes} classes{named}, a net sees {sees}"
+            f"{learnt}{named}, a net sees {sees}"
         )
         rows: list[tuple[str, ...]] = []
         for part in ("train", "valid", "test"):
             x, y = getattr(self, part + "_x"), getattr(self, part + "_y")
             if x is not None:
                 least, most = (f"{x.min():.4g}", f"{x.max():.4g}") if x.size else ("", "")
-                rows.append((part, "no labels" if y is None else "labelled", f"{len(x):,}", least, most))
+                rows.append(
+                    (
+                        part,
+                        "no labels" if y is None else "targets" if y.ndim == 2 else "labelled",
+                        f"{len(x):,}",
+                        least,
+                        most,
+                    )
+                )
         return title, ("part", "labels", "samples", "least", "most"), rows
 
     @property
@@ -121,8 +150,18 @@ class Dataset:
         """Number of classes: of the names, else one more than the largest label of all parts; 0 without labels."""
         return len(self.class_names) or max((int(y.max()) + 1 for y in self._labels()), default=0)
 
+    @property
+    def has_targets(self) -> bool:
+        """True if `train_y` has targets, not labels."""
+        return self.train_y is not None and self.train_y.ndim == 2
+
+    @property
+    def outputs(self) -> int:
+        """Numbers in a sample's target; 0 without targets."""
+        return self.train_y.shape[1] if self.train_y is not None and self.train_y.ndim == 2 else 0
+
     def _labels(self) -> list[np.ndarray]:
-        return [y for y in (self.train_y, self.valid_y, self.test_y) if y is not None and y.size]
+        return [y for y in (self.train_y, self.valid_y, self.test_y) if y is not None and y.size and y.ndim == 1]
 
     def standardized(self) -> Dataset:
         """Data set with every part standardised, as float32 of scale 1; the data set itself if `standard` is None.

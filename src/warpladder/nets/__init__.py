@@ -1,5 +1,5 @@
-"""Nets as data: layers (layers.py, activations.py, pooling.py), `Net` and losses (net.py), and five nets of the ladder
-(ladder_nets.py).
+"""Nets as data: layers (layers.py, activations.py, pooling.py), losses (losses.py), `Net` (net.py), and the five nets
+of the ladder (ladder_nets.py).
 
 It imports errors, files and show. Begin with layers.py; params.py has the order of the parameters in memory.
 """
@@ -30,9 +30,10 @@ from .layers import Linear as Linear
 from .layers import ReLU as ReLU
 from .layers import Shape as Shape
 from .layers import Upsample2d as Upsample2d
-from .net import CrossEntropyLoss as CrossEntropyLoss
-from .net import Loss as Loss
-from .net import MSELoss as MSELoss
+from .losses import CrossEntropyLoss as CrossEntropyLoss
+from .losses import ElementLoss as ElementLoss
+from .losses import Loss as Loss
+from .losses import MSELoss as MSELoss
 from .net import Net as Net
 from .pooling import AdaptiveAvgPool2d as AdaptiveAvgPool2d
 from .pooling import AvgPool2d as AvgPool2d

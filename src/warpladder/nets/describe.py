@@ -8,11 +8,9 @@ from typing import Any
 from ..errors import NetError
 from ..errors.arguments import listed, shown
 from ..files.python import OURS, home
-from . import CrossEntropyLoss, Layer, MSELoss, Net
+from . import CrossEntropyLoss, Layer, Loss, MSELoss, Net
 
-LOSSES: dict[str, type[CrossEntropyLoss] | type[MSELoss]] = {
-    kind.__name__: kind for kind in (CrossEntropyLoss, MSELoss)
-}
+LOSSES: dict[str, type[Loss]] = {kind.__name__: kind for kind in (CrossEntropyLoss, MSELoss)}
 
 
 def net_to_json(net: Net) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from ..errors import NetError
 from ..errors.arguments import called_by_name, shown
 from .layers import Conv2d, Flatten, Linear, ReLU, Shape, Upsample2d
-from .net import CrossEntropyLoss, MSELoss, Net
+from .losses import CrossEntropyLoss, MSELoss
+from .net import Net
 from .pooling import MaxPool2d
 
 

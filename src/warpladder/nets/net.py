@@ -5,29 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from ..errors import NetError
 from ..errors.arguments import wanted
 from ..show import as_html, as_text, dims
 from .layers import Layer, Shape
-
-
-@dataclass(frozen=True)
-class CrossEntropyLoss:
-    """Mean over the batch of -log softmax(x)[label], as `torch.nn.CrossEntropyLoss`."""
-
-    kind: ClassVar[str] = "classes"
-
-
-@dataclass(frozen=True)
-class MSELoss:
-    """Mean over the batch and all its elements of (x - target)^2, as `torch.nn.MSELoss`; the target is the input."""
-
-    kind: ClassVar[str] = "images"
-
-
-Loss = CrossEntropyLoss | MSELoss
+from .losses import CrossEntropyLoss, Loss
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +24,7 @@ class Net:
     in_shape : tuple of int
         Shape of one sample, (channels, height, width) or (features,).
     layers : tuple of Layer
-    loss : CrossEntropyLoss or MSELoss
+    loss : Loss
 
     Raises
     ------
@@ -69,7 +52,7 @@ class Net:
         for index, layer in enumerate(self.layers):
             if not isinstance(layer, Layer):
                 raise NetError(f"net {self.name!r}, layer {index}: {layer!r} is not a layer")
-        if not isinstance(self.loss, (CrossEntropyLoss, MSELoss)):
+        if not isinstance(self.loss, Loss):
             raise NetError(f"net {self.name!r}: {self.loss!r} is not a loss")
         shapes = self.shapes
         for index, layer in enumerate(self.layers):
@@ -93,11 +76,6 @@ class Net:
             raise NetError(
                 f"net {self.name!r}: CrossEntropyLoss wants logits (classes,), "
                 f"the last layer gives {self.out_shape}: end with Flatten() and Linear()"
-            )
-        if isinstance(self.loss, MSELoss) and math.prod(self.out_shape) != math.prod(self.in_shape):
-            raise NetError(
-                f"net {self.name!r}: MSELoss compares the output with the input, "
-                f"but {self.out_shape} and {self.in_shape} differ in size"
             )
 
     @cached_property

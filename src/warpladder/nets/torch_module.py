@@ -15,7 +15,8 @@ from ..errors import ArgumentError, NetError
 from ..errors.arguments import kind_of, shown
 from .describe import LOSSES
 from .layers import Layer, Shape
-from .net import CrossEntropyLoss, Loss, MSELoss, Net
+from .losses import CrossEntropyLoss, Loss, MSELoss
+from .net import Net
 
 #: Layers whose classes have another name in `torch.nn`.
 OTHER_NAMES = {"Upsample": "Upsample2d", "UpsamplingNearest2d": "Upsample2d"}

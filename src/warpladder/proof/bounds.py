@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 
 from ..machine.precision import Precision, named
-from ..nets import MSELoss, Net
+from ..nets import ElementLoss, Net
 from ..nets.params import param_slices
 from .tolerance import bound
 
@@ -55,8 +55,8 @@ def output_bound(net: Net, precision: str | Precision = "fp32") -> float:
 
 
 def loss_bound(net: Net, size: int, precision: str | Precision = "fp32") -> float:
-    """Bound of the mean loss of a batch; MSELoss is a mean over all its elements."""
-    elements = math.prod(net.out_shape) if isinstance(net.loss, MSELoss) else 1
+    """Bound of the mean loss of a batch; an `ElementLoss` is a mean over all its elements."""
+    elements = math.prod(net.out_shape) if isinstance(net.loss, ElementLoss) else 1
     last = len(net.layers)
     return distance_bound(precision, roundings(net, last) + size * elements, products(net, last, precision))
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from ..data.dataset import Dataset
 from ..data.order import Order
-from ..nets import CrossEntropyLoss
 from ..nets.params import views
-from ..trainers.base import State, StepLog
+from ..trainers.base import State, StepLog, goals
 from .context import GuardedTrainer, ProofContext
 from .history import ReferenceHistory
 from .repeat_checks import check_equal
@@ -158,7 +157,7 @@ class _CallChecks:
         order, n = orders[0], orders[0].n
         which = np.empty(n, np.int64)
         which[order.indices(0, n)] = np.arange(n) % len(self.x)
-        y = self.y[which] if isinstance(self.context.net.loss, CrossEntropyLoss) else None
+        y = goals(self.context.net, self.y[which])
         x = np.ascontiguousarray(self.x[which])
         data = Dataset("calls", x, y, x[:1], None if y is None else y[:1], self.scale)
         start = self._count(self.start) if self.context.config.steady else self.start

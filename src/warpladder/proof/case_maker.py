@@ -16,11 +16,11 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import CrossEntropyLoss, Net
+from ..nets import Net
 from ..nets.params import initial, param_slices, views
 from ..optimizers import SGD
 from ..optimizers.schedules import Constant
-from ..trainers.base import State
+from ..trainers.base import State, goals
 from .bias_sums import BiasSums
 from .kinks import away_from_kinks, has_clear_argmax, on_grid
 from .reference import ReferenceTrainer, slices
@@ -124,7 +124,8 @@ class CaseMaker:
         """Case with samples of one source, from one start; `Unfit` or `TooManyKinks` if there is none."""
         config, order, n = self.config, wanted.order, wanted.order.n
         batch = config.batch(n)
-        x_all, y_all = np.zeros((n, *self.net.in_shape), source.dtype), np.zeros(n, np.int32)
+        x_all = np.zeros((n, *self.net.in_shape), source.dtype)
+        y_all = np.zeros((n, source.outputs), np.float32) if source.outputs else np.zeros(n, np.int32)
         steps: list[ReferenceStep] = []
         rate = 0.0
         for number in wanted.steps:
@@ -164,7 +165,7 @@ class CaseMaker:
         raise Unfit(reason)
 
     def _dataset(self, name: str, x: np.ndarray, y: np.ndarray, scale: float) -> Dataset:
-        labels = y if isinstance(self.net.loss, CrossEntropyLoss) else None
+        labels = goals(self.net, y)
         return Dataset(name, x, labels, x[:1], None if labels is None else labels[:1], scale)
 
     def _step(

@@ -24,7 +24,7 @@ from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
 from .learnt import make_learnt
 from .reference_cases import ReferenceCase, ReferenceStep
-from .samples import DatasetSamples, Noise, Quarters, SampleSource
+from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of
 
 FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case, at least: more than 16 bits can count
@@ -101,20 +101,20 @@ class Cases:
     ) -> None:  # fmt: skip
         began = time.perf_counter()
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
-        make = CaseMaker(net, config, rng, precision)
+        make, outputs = CaseMaker(net, config, rng, precision), outputs_of(net, data)
         self.batch = b = config.batch_size or FULL
         part = (b * 3 // 5 | 1) if b > 2 else b - 1
         usual = (2 if make.distinct >= b else 1) * b + part
-        bytes_like: SampleSource = Noise(net, np.uint8) if data is None else DatasetSamples(net, data)
-        quarters: list[SampleSource] = [Quarters(net, np.uint8, data)]
+        bytes_like: SampleSource = Noise(net, np.uint8, outputs) if data is None else DatasetSamples(net, data)
+        quarters: list[SampleSource] = [Quarters(net, np.uint8, data, outputs=outputs)]
         if (
             data is not None
         ):  # hardly scaled samples are nearly all cut to the highest level, and like terms round alike
-            quarters.append(Quarters(net, np.uint8))
+            quarters.append(Quarters(net, np.uint8, outputs=outputs))
         far = self._order(self._far(data))
-        screened: list[SampleSource] = [bytes_like, Noise(net, np.uint8), *quarters]
+        screened: list[SampleSource] = [bytes_like, Noise(net, np.uint8, outputs), *quarters]
         exact = screened if transforms and any(isinstance(layer, Conv2d) for layer in net.layers) else quarters
-        floats: list[SampleSource] = [Noise(net, np.float32), Quarters(net, np.float32)]
+        floats: list[SampleSource] = [Noise(net, np.float32, outputs), Quarters(net, np.float32, outputs=outputs)]
         if always_rounds(net):
             screened, floats = screened[:2], floats[:1]
             exact = screened
@@ -123,7 +123,7 @@ class Cases:
         self.exact = make.case("exact", self._order(usual), exact)
         nothing = np.zeros(net.param_count)
         few = max(1, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
-        blank = [*quarters, Quarters(net, np.uint8, ink=INK)]
+        blank = [*quarters, Quarters(net, np.uint8, ink=INK, outputs=outputs)]
         self.zeros = make.case("zeros", self._order(few), blank, steps=[0], start=nothing)
         self.ties = make.case("ties", self._order(b), quarters, steps=[0], start=nothing, updates=False)
         self.floats = make.case("floats", self._order(b + 1, shuffle=False), floats, fresh=True)
@@ -131,7 +131,7 @@ class Cases:
         self.far = make.case("far", far, long, steps=self._last_steps(far))
         self.source, self.screened = bytes_like, screened
         self.maker = make
-        self.predicted, self.pools = make.pools((Noise(net, np.float32), bytes_like), 2 * b + 3)
+        self.predicted, self.pools = make.pools((Noise(net, np.float32, outputs), bytes_like), 2 * b + 3)
         self.seconds = time.perf_counter() - began
 
     def _order(self, n: int, shuffle: bool = True) -> Order:

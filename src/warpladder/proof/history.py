@@ -18,11 +18,11 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..data.order import Order
-from ..nets import CrossEntropyLoss, Net
+from ..nets import Net
 from ..nets.params import param_slices, views
 from ..ops.update import reference as update
 from ..optimizers import SGD
-from ..trainers.base import State
+from ..trainers.base import State, goals
 from .bounds import loss_bound, update_bounds
 from .case_maker import CaseMaker
 from .reference import ReferenceTrainer
@@ -100,7 +100,7 @@ def _draw(maker: CaseMaker, source: SampleSource, rng: np.random.Generator, numb
     epochs = -(-max(FEWEST, min(int(rng.integers(*STEPS)), affordable)) // each)
     config = config.but(epochs=max(config.epochs, 2 * epochs))  # schedules end after the history
     x, y = source(rng, n)
-    labels = y if isinstance(net.loss, CrossEntropyLoss) else None
+    labels = goals(net, y)
     dataset = Dataset("history", x, labels, x[:1], None if labels is None else labels[:1], source.scale)
     seed, first, shuffle = int(rng.integers(2**32)), int(rng.integers(2**32 - epochs)), bool(rng.integers(2))
     orders = tuple(Order(seed, first + epoch, n, shuffle) for epoch in range(epochs))

@@ -18,7 +18,7 @@ from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, ReLU, Upsample2d
 from ..nets.params import param_slices, views
-from ..trainers.base import State
+from ..trainers.base import State, goals
 from .bounds import loss_bound, output_bound, update_bounds
 from .case_maker import CaseMaker, TooManyKinks, Unfit
 from .kinks import has_clear_argmax
@@ -84,7 +84,8 @@ class _Drawer:
             else:
                 power = 2.0 ** ((-1 if kind == "tiny" else 1) * self._drawn(FEW_POWERS if self.coarse else POWERS))
                 state, scale = self._scaled(state, power), scale * power
-            labels = y if self.is_classifier else None
+                y = y * y.dtype.type(power) if y.ndim == 2 else y
+            labels = goals(self.net, y)
             data = Dataset(kind, x, labels, x[:1], None if labels is None else labels[:1], scale)
             step = self._step(state, data, entering)
             if step is not None:
@@ -173,7 +174,9 @@ class _Drawer:
             largest = float(np.max(logits.max(axis=1) - logits[np.arange(n), y]))
             uncertainty, off = self._uncertainty(reference, entering, y)
         else:
-            uncertainty, off = self._uncertainty_of_residuals(reference, entering, x)
+            uncertainty, off = self._uncertainty_of_residuals(
+                reference, entering, x if (goal := goals(net, y)) is None else goal
+            )
         if not (np.isfinite(loss) and loss > 0 and np.all(np.isfinite(gradient))):
             return None
         bounds, allowed = update_bounds(net, n, precision), loss_bound(net, n, precision) * loss + off
@@ -194,15 +197,15 @@ class _Drawer:
         return maker.with_slots(step)
 
     def _uncertainty_of_residuals(
-        self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], x: np.ndarray
+        self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], target: np.ndarray
     ) -> tuple[np.ndarray, float]:
         """Errors of each gradient, (param_count,), and of the loss, from the rounding of outputs: a trained net's are
-        close to their targets, the samples x, and the difference has fewer digits than either.
+        close to their targets, and the difference has fewer digits than either.
         """
         out = entering[-1]
         rounding = output_bound(self.net, self.maker.precision) * float(np.sqrt(np.mean(out**2)))
         return self._spread(reference, entering, np.full(out.shape, 2 * rounding / out.size)), 2 * rounding * float(
-            np.mean(np.abs(out - x.reshape(out.shape)))
+            np.mean(np.abs(out - target.reshape(out.shape)))
         )
 
     def _uncertainty(

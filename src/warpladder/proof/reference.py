@@ -19,7 +19,7 @@ from ..ops.gather import reference as gather
 from ..ops.mse import reference as mse
 from ..ops.tables import reference as layers
 from ..ops.update import reference as update
-from ..trainers.base import State, StepLog, Trainer, check_fit, check_range
+from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, goals
 from .tolerance import rounded
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class ReferenceTrainer(Trainer):
         return log if self.config.has_loss(order.epoch) else StepLog.without_loss(log.size)
 
     def batch(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """DatasetSamples of the loaded data set: x (n, *in_shape) float64 and their labels, or None."""
+        """DatasetSamples of the loaded data set: x (n, *in_shape) float64, and their labels or targets, or None."""
         if self.dataset is None:
             raise DataError(f"net {self.net.name!r} has no data: call load(dataset) first")
         x = gather.rows(self.dataset.train_x, indices, self.dataset.scale).astype(np.float64)
@@ -162,8 +162,9 @@ class ReferenceTrainer(Trainer):
         """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present
         parameters.
 
-        x is (n, *in_shape) float64, y (n,) labels; MSELoss takes x for its target and ignores y. `of` makes loss and
-        gradient those that x adds to the mean over `of` samples. entering : `activations` of x, if they are known.
+        x is (n, *in_shape) float64, y (n,) labels or (n, outputs) targets; without targets MSELoss takes x for its
+        target and ignores y. `of` makes loss and gradient those that x adds to the mean over `of` samples.
+        entering : `activations` of x, if they are known.
         """
         entering = self.activations(x) if entering is None else entering
         out = entering[-1]
@@ -172,7 +173,7 @@ class ReferenceTrainer(Trainer):
             loss, correct = cross_entropy.forward(out, y), cross_entropy.correct(out, y)
             d = cross_entropy.backward(out, y)
         else:
-            target = x.reshape(out.shape)
+            target = (x if (goal := goals(self.net, y)) is None else goal).reshape(out.shape)
             loss, correct, d = mse.forward(out, target), 0, mse.backward(out, target)
         if of is not None and of != len(x):
             loss, d = loss * (len(x) / of), d * (len(x) / of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -11,32 +12,35 @@ from ..nets import CrossEntropyLoss, Net
 
 
 class SampleSource(ABC):
-    """Draws samples as a data set stores them, with labels.
+    """Draws samples as a data set stores them, with labels, or with targets.
 
-    dtype, scale : of the samples.
+    dtype, scale : of the samples. outputs : numbers in a target; 0 for labels.
     exact : True if x * scale is one of 0, 1/4, 1/2, 3/4, without rounding.
     """
 
     exact = False
 
-    def __init__(self, net: Net, dtype: np.dtype, scale: float) -> None:
-        self.shape = net.in_shape
+    def __init__(self, net: Net, dtype: np.dtype, scale: float, outputs: int) -> None:
+        self.shape, self.outputs = net.in_shape, outputs
         self.classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else 1
         self.dtype, self.scale = dtype, scale
 
     @abstractmethod
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Samples (count, *in_shape) of `dtype`, and labels (count,) int32."""
+        """Samples (count, *in_shape) of `dtype`, and labels (count,) int32 or targets (count, outputs) float32."""
 
-    def labels(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def goals(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Drawn labels, or targets from -1 to 1."""
+        if self.outputs:
+            return rng.uniform(-1, 1, (count, self.outputs)).astype(np.float32)
         return rng.integers(0, self.classes, count, np.int32)
 
 
 class Noise(SampleSource):
     """Dense noise: bytes, or floats from -1 to 1; the scale is no power of two, so that each product rounds."""
 
-    def __init__(self, net: Net, dtype: type) -> None:
-        super().__init__(net, np.dtype(dtype), 1 / 255 if dtype is np.uint8 else 0.7)
+    def __init__(self, net: Net, dtype: type, outputs: int = 0) -> None:
+        super().__init__(net, np.dtype(dtype), 1 / 255 if dtype is np.uint8 else 0.7, outputs)
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         size = (count, *self.shape)
@@ -44,20 +48,20 @@ class Noise(SampleSource):
             x = rng.integers(0, 256, size, np.uint8)
         else:
             x = rng.uniform(-1, 1, size).astype(np.float32)
-        return x, self.labels(rng, count)
+        return x, self.goals(rng, count)
 
 
 class DatasetSamples(SampleSource):
     """Training samples of a data set, unchanged."""
 
     def __init__(self, net: Net, source: Dataset) -> None:
-        super().__init__(net, source.train_x.dtype, source.scale)
+        super().__init__(net, source.train_x.dtype, source.scale, source.outputs)
         self.source = source
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         rows = rng.integers(0, len(self.source.train_x), count)
         y = self.source.train_y
-        return self.source.train_x[rows], self.labels(rng, count) if y is None else y[rows]
+        return self.source.train_x[rows], self.goals(rng, count) if y is None else y[rows]
 
 
 class Quarters(SampleSource):
@@ -68,17 +72,29 @@ class Quarters(SampleSource):
 
     exact = True
 
-    def __init__(self, net: Net, dtype: type, source: Dataset | None = None, ink: float = 1.0) -> None:
-        super().__init__(net, np.dtype(dtype), 1 / 256 if dtype is np.uint8 else 1 / 4)
+    def __init__(
+        self, net: Net, dtype: type, source: Dataset | None = None, ink: float = 1.0, outputs: int = 0
+    ) -> None:
+        super().__init__(net, np.dtype(dtype), 1 / 256 if dtype is np.uint8 else 1 / 4, outputs)
         self.real = None if source is None else DatasetSamples(net, source)
         self.ink = ink
 
     def __call__(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
         if self.real is None:
-            level, y = rng.integers(0, 4, (count, *self.shape)), self.labels(rng, count)
+            level, y = rng.integers(0, 4, (count, *self.shape)), self.goals(rng, count)
             if self.ink < 1:
                 level[rng.random(level.shape) >= self.ink] = 0
         else:
             x, y = self.real(rng, count)
             level = np.clip(np.floor(4 * pixels(x, self.real.scale)), 0, 3)
         return (level * (64 if self.dtype == np.uint8 else 1)).astype(self.dtype), y
+
+
+def outputs_of(net: Net, data: Dataset | None) -> int:
+    """Numbers in a sample's target of a proof; 0 where samples have labels or are their own targets."""
+    if isinstance(net.loss, CrossEntropyLoss):
+        return 0
+    if data is not None:
+        return data.outputs
+    outputs = math.prod(net.out_shape)
+    return 0 if outputs == math.prod(net.in_shape) else outputs

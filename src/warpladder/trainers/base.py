@@ -5,6 +5,7 @@ Graphs and whole-epoch kernels have no calls for each layer, and resuming, Ctrl-
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -209,11 +210,29 @@ def check_fit(net: Net, dataset: Dataset) -> None:
     if isinstance(net.loss, CrossEntropyLoss):
         if dataset.train_y is None:
             raise DataError(f"net {net.name!r} needs labels and {dataset.name} has none")
+        if dataset.has_targets:
+            raise DataError(f"net {net.name!r} needs labels and {dataset.name} has targets: take MSELoss")
         if dataset.classes > net.out_shape[0]:
             raise DataError(
                 f"net {net.name!r} has {net.out_shape[0]} outputs, "
                 f"but {dataset.name} has labels up to {dataset.classes - 1}"
             )
+        return
+    outputs, loss = math.prod(net.out_shape), type(net.loss).__name__
+    if dataset.has_targets and dataset.outputs != outputs:
+        raise DataError(f"net {net.name!r} has {outputs} outputs, but {dataset.name} has {dataset.outputs} targets")
+    if not dataset.has_targets and outputs != math.prod(net.in_shape):
+        raise DataError(
+            f"net {net.name!r}: {loss} compares outputs {net.out_shape} with targets, and {dataset.name} has none; as "
+            f"its own target a sample {net.in_shape} would need as many outputs"
+        )
+
+
+def goals(net: Net, y: np.ndarray | None) -> np.ndarray | None:
+    """Goals of samples for a net, of their labels or targets `y`: labels (samples,) int32, or targets (samples,
+    outputs) float32; None where the net's input is its target.
+    """
+    return y if y is not None and (isinstance(net.loss, CrossEntropyLoss) or y.ndim == 2) else None
 
 
 def check_samples(net: Net, x: np.ndarray) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..config import TrainConfig
 from ..data.order import Order
 from ..ops.engine.base import Array, GatherOp, module_of
@@ -16,23 +18,21 @@ if TYPE_CHECKING:
 class ArrayFeed:
     """Data set in memory as it is stored, the host's or the GPU's, next to x; a step's rows are gathered and scaled.
 
-    x : (capacity, *in_shape) float32, and labels : (capacity,) int32, which `slices` writes.
+    x : (capacity, *in_shape) float32, which `slices` writes.
+    target, goals : (capacity, ...) array that it writes too, and the rows (samples, ...) that it takes; or None.
     """
 
     def __init__(
-        self, dataset: Dataset, config: TrainConfig, gather: type[GatherOp], x: Array, labels: Array | None
-    ) -> None:
+        self, dataset: Dataset, config: TrainConfig, gather: type[GatherOp], x: Array, target: Array | None,
+        goals: np.ndarray | None,
+    ) -> None:  # fmt: skip
         self.samples = len(dataset.train_x)
         self.batch = config.batch(self.samples)
         self.xp = module_of(x)
         self.gather = gather(self.xp.asarray(dataset.train_x), dataset.scale, x)
-        self.source_labels = (
-            self.xp.asarray(dataset.train_y) if labels is not None and dataset.train_y is not None else None
-        )
-        self.labels = labels
-        self.bytes = dataset.train_x.nbytes + (
-            dataset.train_y.nbytes if labels is not None and dataset.train_y is not None else 0
-        )
+        self.goals = None if goals is None else self.xp.asarray(goals)
+        self.target = target
+        self.bytes = dataset.train_x.nbytes + (0 if goals is None else goals.nbytes)
 
     def begin(self, order: Order, first: int, last: int) -> None:
         """Look up which samples steps first..last-1 take."""
@@ -51,6 +51,6 @@ class ArrayFeed:
         for first in range(0, len(indices), capacity):
             some = indices[first : first + capacity]
             self.gather.rows(some)
-            if self.labels is not None and self.source_labels is not None:
-                self.labels[: len(some)] = self.source_labels[some]
+            if self.target is not None and self.goals is not None:
+                self.target[: len(some)] = self.goals[some]
             yield len(some)

@@ -14,10 +14,10 @@ import numpy as np
 
 from ..config import TrainConfig
 from ..data.order import Order
-from ..nets import CrossEntropyLoss, Flatten, Net, ReLU
+from ..nets import Flatten, Net, ReLU
 from ..nets.params import views
 from ..ops.engine.base import Array, Buffers, LossOp, Op, OpTable, host
-from .base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
+from .base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, not_loaded
 from .feeds import ArrayFeed
 
 if TYPE_CHECKING:
@@ -79,9 +79,10 @@ class LayerwiseTrainer(Trainer):
         self.mean = self.xp.zeros_like(self.summed) if capacity < batch else None
         self.batch = self._bind(capacity, train=True)
         x, y, dy = self.batch.activations[0], self.batch.activations[-1], self.batch.gradients[-1]
-        labels = self.xp.zeros(capacity, np.int32) if isinstance(self.net.loss, CrossEntropyLoss) else None
-        self.feed = ArrayFeed(dataset, self.config, self.table.gather, x, labels)
-        self.batch.loss = self.table.losses[type(self.net.loss)](y, x if labels is None else labels, dy)
+        goal = goals(self.net, dataset.train_y)
+        target = None if goal is None else self.xp.zeros((capacity, *goal.shape[1:]), goal.dtype)
+        self.feed = ArrayFeed(dataset, self.config, self.table.gather, x, target, goal)
+        self.batch.loss = self.table.losses[type(self.net.loss)](y, x if target is None else target, dy)
 
     def _bind(self, capacity: int, train: bool) -> Batch:
         net = self.net
@@ -89,7 +90,7 @@ class LayerwiseTrainer(Trainer):
         activations = [self.xp.zeros((capacity, *net.in_shape), self.dtype)]
         gradients: list[Array | None] = [None] * (count + 1)
         reuses = [False] * count
-        untouchable = True  # the net's input is MSELoss's target, so nothing may overwrite it
+        untouchable = True  # the net's input may be the target, so nothing may overwrite it
         for i, layer in enumerate(net.layers):
             shape = (capacity, *net.shapes[i + 1])
             if isinstance(layer, Flatten):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...config import TrainConfig
-from ...nets import CrossEntropyLoss, Layer, MSELoss, Shape
+from ...nets import Layer, Loss, Shape
 from .layer_files import form
 
 Array = Any  # numpy.ndarray or cupy.ndarray
@@ -86,7 +86,8 @@ class LossOp(Bound, ABC):
     """A loss over a batch, its gradient, and the number of correct samples.
 
     x, dx : (capacity, *out_shape), output of the net, and gradient of the mean loss by it.
-    target : (capacity,) int32 labels, or (capacity, *in_shape) images to reproduce.
+    target : (capacity,) int32 labels, (capacity, outputs) float32 targets, or (capacity, *in_shape) images to
+    reproduce.
     loss, correct : (1,) float64 and (1,) int64, which `forward` writes.
     """
 
@@ -149,7 +150,7 @@ class OpTable:
     """
 
     layers: Mapping[type[Layer], type[Op]]
-    losses: Mapping[type[CrossEntropyLoss] | type[MSELoss], type[LossOp]]
+    losses: Mapping[type[Loss], type[LossOp]]
     update: type[UpdateOp]
     gather: type[GatherOp]
     file: str = "array.py"

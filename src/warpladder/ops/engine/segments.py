@@ -54,8 +54,8 @@ class Operands:
     and dx. Without a dy or a loss a segment only predicts. A ReLU may have one array as x and y, and one as dx and dy.
     params, grads : weight and bias of each layer that has them, in order, and their gradients.
     samples : only for a segment that gathers.
-    target : (capacity,) int32 labels, or (capacity, *in_shape) float32 images to reproduce; a segment that gathers
-    fills the labels in.
+    target : (capacity,) int32 labels, (capacity, outputs) float32 targets, or (capacity, *in_shape) float32 images to
+    reproduce; a segment that gathers fills the labels in.
     log : only for a segment with the loss.
     update : the optimizer's step on exactly the segment's parameters, if it `updates_in_place`.
     masks_dx : True if x is the output of a ReLU whose backward pass the segment computes: dx is 0 where x is 0. Only

@@ -21,13 +21,13 @@ class SampleArrays(NamedTuple):
     """Arrays of a data set on the device.
 
     shape, dtype : of the samples.
-    is_labelled : True if they have labels.
+    goal : shape of a sample's label, (), or target, (outputs,); None if the net learns its input.
     is_scaled : True if a program multiplies them by their scale.
     """
 
     shape: tuple[int, ...]
     dtype: str
-    is_labelled: bool
+    goal: tuple[int, ...] | None
     is_scaled: bool
     sharding: SingleDeviceSharding
 
@@ -57,7 +57,8 @@ def program(net: Net, rule: Rule, precision: str, length: Length, samples: Sampl
     held = dict.fromkeys(rule.slots, params)
     table = array((WIDTH,) if rule.steady else (length.count, WIDTH), np.float32)
     scale = array((), np.float32) if samples.is_scaled else None
-    y = array(shape[:1], np.int32) if samples.is_labelled else None
+    goal = samples.goal
+    y = None if goal is None else array((shape[0], *goal), np.float32 if goal else np.int32)
     place: Any = None if length.whole else (array(shape[:1], np.int32), array((), np.int32))
     if length.half_bits is not None:
         place = array((ORDER_WORDS,), np.uint32)

@@ -207,7 +207,7 @@ def pixels(x: jax.Array, scale: jax.Array) -> jax.Array:
 
 
 def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]:
-    """A function of (params, x, labels or None) to (mean loss, correct samples); x as the net sees it."""
+    """A function of (params, x, labels, targets or None) to (mean loss, correct samples); x as the net sees it."""
 
     def classes(params: Tree, x: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         out = forward(net, params, x, precision)
@@ -217,14 +217,14 @@ def loss(net: Net, precision: str) -> Callable[..., tuple[jax.Array, jax.Array]]
         value = -jnp.where(chosen, jax.nn.log_softmax(out), 0).sum() / len(y)
         return value, (out.argmax(1) == y).sum(dtype=jnp.int32)
 
-    def images(params: Tree, x: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+    def numbers(params: Tree, x: jax.Array, y: jax.Array | None) -> tuple[jax.Array, jax.Array]:
         out = forward(net, params, x, precision)
-        target = x.astype(jnp.float32)
-        if x.ndim == 4:
+        target = x.astype(jnp.float32) if y is None else y
+        if y is None and x.ndim == 4:
             target = target.transpose(0, 3, 1, 2)
         return jnp.mean((out - target.reshape(out.shape)) ** 2), jnp.int32(0)
 
-    return classes if isinstance(net.loss, CrossEntropyLoss) else images
+    return classes if isinstance(net.loss, CrossEntropyLoss) else numbers
 
 
 def update(rule: Rule, row: jax.Array, params: Tree, slots: Slots, grads: Tree) -> tuple[Tree, Slots]:

@@ -19,7 +19,7 @@ Step = Callable[[torch.Tensor, torch.Tensor | None, torch.Tensor | None], Report
 class StepBuffers(Protocol):
     """Tensors of a trainer that its captured steps read and write.
 
-    x, labels : training set on the device; labels is None without labels. whole : True if a batch has all samples.
+    x, labels : training set on the device, and its labels or targets, or None. whole : True if a batch has all samples.
     loss, correct : (steps,) log of an epoch on the host.
     """
 
@@ -92,11 +92,11 @@ class CapturedSteps:
             if reported is None:
                 continue
             losses.append(reported[0])
-            if y is not None:
+            if y is not None and y.ndim == 1:
                 outputs.append(reported[1])
         if not self.has_loss:
             return
         self.loss[:count].copy_(torch.stack(losses))
-        if y is not None:
+        if y is not None and y.ndim == 1:
             right = torch.cat(outputs).argmax(1).view(count, size) == y.view(-1, size)
             self.correct[:count].copy_(right.sum(1))

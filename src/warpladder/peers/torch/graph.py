@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from ...config import TrainConfig
 from ...data.dataset import pixels
@@ -28,7 +27,7 @@ from .captured import CapturedSteps, Reported, Step
 from .net import arithmetic, forward
 from .order import Shuffle
 from .scale import LossScale, unscaled
-from .trainer import PREDICT_FLOATS, SHORT, open_device, slope
+from .trainer import PREDICT_FLOATS, SHORT, goal_tensor, mean_loss, open_device, slope
 from .update import GraphUpdate, Tensors
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class GraphTrainer(Trainer):
             self.most = max(1, min(self.most, GATHERED // (4 * batch * math.prod(self.net.in_shape))))
         self.blocks = Blocks.of(self.config, n, self.most)
         self.x = self._tensor(dataset.train_x, dataset.scale)
-        self.labels = torch.tensor(dataset.train_y, dtype=torch.int64, device=self.device) if self.classes else None
+        self.labels = goal_tensor(self.net, dataset, torch.float32, self.device)
         pinned = self.device.type == "cuda"
         self.shuffle = None if self.whole else Shuffle(n, self.device)
         self._keep(self.config.steps(n))
@@ -175,9 +174,13 @@ class GraphTrainer(Trainer):
         """The mean loss of samples as they are stored here, and the net's output for them, both float32."""
         x = self._seen(x)
         output = self._forward(params, x).float()
-        if y is not None:
-            return functional.cross_entropy(output, y), output
-        return functional.mse_loss(output, x.float().reshape(output.shape)), output
+        return mean_loss(self.net.loss, output, self._wanted(x, y, output)), output
+
+    def _wanted(self, x: torch.Tensor, y: torch.Tensor | None, output: torch.Tensor) -> torch.Tensor:
+        """Labels, or targets of the output's shape; of nets that learn their input, x."""
+        if y is None:
+            return x.float().reshape(output.shape)
+        return y if self.classes else y.reshape(output.shape)
 
     def _forward(self, params: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         if self.format != torch.float32:  # the casts of autocast
@@ -199,8 +202,7 @@ class GraphTrainer(Trainer):
                 found = torch.autograd.grad(loss if scale is None else loss * scale.scale, list(leaves.values()))
             else:
                 output = self._forward(leaves, self._seen(x)).float()
-                wanted = self._seen(x).float().reshape(output.shape) if y is None else y
-                by = slope(output.detach(), wanted)
+                by = slope(output.detach(), self._wanted(self._seen(x), y, output))
                 found = torch.autograd.grad(output, list(leaves.values()), by if scale is None else by * scale.scale)
             grads = list(found)
             if scale is not None:

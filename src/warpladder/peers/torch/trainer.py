@@ -18,9 +18,9 @@ from ...data.order import Order
 from ...errors import RungError
 from ...machine.facts import cores
 from ...machine.precision import named
-from ...nets import CrossEntropyLoss, Net
+from ...nets import CrossEntropyLoss, Loss, Net
 from ...nets.params import param_slices, views
-from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
+from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, not_loaded
 from .. import driver
 from .net import arithmetic, sequential
 from .scale import SCALE
@@ -68,7 +68,7 @@ class TorchTrainer(Trainer):
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
         self.x = self._tensor(dataset.train_x, dataset.scale).to(self.device)
-        self.labels = torch.tensor(dataset.train_y, dtype=torch.int64, device=self.device) if self.classes else None
+        self.labels = goal_tensor(self.net, dataset, self.element, self.device)
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         if self.x is None:
@@ -111,7 +111,7 @@ class TorchTrainer(Trainer):
             if loss is None:
                 continue
             losses.append(loss)
-            if y is not None:
+            if y is not None and self.classes:
                 hits.append((output.argmax(1) == y).sum())
         if not has_loss:
             return []
@@ -135,13 +135,9 @@ class TorchTrainer(Trainer):
             x = x.permute(0, 3, 1, 2)
         with self._autocast():
             output = self.model(x)
-            wanted = labels if labels is not None else x.reshape(output.shape)
+            wanted = labels if self.classes else (x if labels is None else labels).reshape(output.shape)
             if has_loss:
-                loss = (
-                    functional.cross_entropy(output, wanted)
-                    if labels is not None
-                    else functional.mse_loss(output, wanted)
-                )
+                loss = mean_loss(self.net.loss, output, wanted)
         for p in self.named.values():
             p.grad = None
         if self.rates is not None:
@@ -149,6 +145,7 @@ class TorchTrainer(Trainer):
         if has_loss:
             self.scaler.scale(loss).backward()
         else:
+            assert wanted is not None
             output.backward(self.scaler.scale(slope(output.detach(), wanted)).to(output.dtype))
         if self.config.clip_value is not None:
             self.scaler.unscale_(self.optimizer)
@@ -249,6 +246,18 @@ def slope(output: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     out = torch.softmax(output.to(element), 1)
     out.scatter_add_(1, wanted[:, None], out.new_full((1, 1), -1.0).expand(len(out), 1))
     return out.mul_(1 / len(out))
+
+
+def mean_loss(loss: Loss, output: torch.Tensor, wanted: torch.Tensor | None) -> torch.Tensor:
+    """Mean loss of outputs (n, *out_shape). wanted : (n,) int64 labels, or targets like output."""
+    assert wanted is not None
+    return (functional.cross_entropy if isinstance(loss, CrossEntropyLoss) else functional.mse_loss)(output, wanted)
+
+
+def goal_tensor(net: Net, dataset: Dataset, element: torch.dtype, device: torch.device) -> torch.Tensor | None:
+    """Labels (samples,) int64 or targets (samples, outputs) of a data set; None where the net learns its input."""
+    goal = goals(net, dataset.train_y)
+    return None if goal is None else torch.tensor(goal, dtype=torch.int64 if goal.ndim == 1 else element, device=device)
 
 
 def open_device(name: str) -> torch.device:

@@ -48,7 +48,7 @@ class Boundaries:
         return not any(part.layers for part, _ in self.cut[:place])
 
     def in_place(self, number: int) -> bool:
-        """True if a segment may overwrite its input: a lone ReLU, but not on the net's input, which MSELoss reads."""
+        """True if a segment may overwrite its input: a lone ReLU, but not on the net's input, which may be the target."""
         (part, _) = self.cut[number]
         is_relu = len(part.nodes) == 1 and isinstance(part.nodes[0], ReLU)
         return is_relu and not self.is_input(number)
@@ -85,6 +85,7 @@ class BoundaryArrays:
 
     x : (capacity, *in_shape) float32, the net's input; None if one segment computes a whole step.
     labels : (capacity,) int32; None if the net learns none, or if one segment computes a whole step.
+    targets : (capacity, outputs) float32 targets of the data set; None without them.
     values, gradients : activations and gradients by boundary, shaped as the segment before writes them.
     activations, own_gradients : the distinct arrays of these without x, for the account of memory.
     """
@@ -92,14 +93,15 @@ class BoundaryArrays:
     boundaries: Boundaries
     x: Array | None = None
     labels: Array | None = None
+    targets: Array | None = None
     values: dict[int, Array] = field(default_factory=dict)
     gradients: dict[int, Array] = field(default_factory=dict)
     activations: list[Array] = field(default_factory=list)
     own_gradients: list[Array] = field(default_factory=list)
 
 
-def allocate(boundaries: Boundaries, device: Device, capacity: int, train: bool) -> BoundaryArrays:
-    """Allocate the arrays at the boundaries for `capacity` samples."""
+def allocate(boundaries: Boundaries, device: Device, capacity: int, train: bool, outputs: int = 0) -> BoundaryArrays:
+    """Allocate the arrays at the boundaries for `capacity` samples; outputs : numbers in a target of the data set."""
     out = BoundaryArrays(boundaries)
     if boundaries.is_one_segment:
         return out
@@ -107,6 +109,8 @@ def allocate(boundaries: Boundaries, device: Device, capacity: int, train: bool)
     out.x = device.empty((capacity, *net.in_shape), np.float32, "input")
     if train and isinstance(net.loss, CrossEntropyLoss):
         out.labels = device.zeros((capacity,), np.int32, "input")
+    if train and outputs:
+        out.targets = device.zeros((capacity, outputs), np.float32, "input")
     for place in boundaries.places:
         shape = (capacity, *boundaries.shape(place))
         if boundaries.is_input(place):

@@ -46,6 +46,7 @@ class Chain:
         self.segments: list[Segment] = []
         self.updated: set[str] = set()
         labelled = isinstance(boundaries.net.loss, CrossEntropyLoss)
+        goal = arrays.x if arrays.targets is None else arrays.targets
         for number, (part, kind) in enumerate(boundaries.cut):
             names = [
                 place.name
@@ -59,7 +60,7 @@ class Chain:
             updates = update is not None and bool(names) and whole and kind.updates_in_place(part)
             operands = Operands(
                 self._buffers(number, w, dw), w, dw, samples=samples if part.gathers else None,
-                target=arrays.labels if part.gathers or labelled else arrays.x if part.turns else None,
+                target=arrays.labels if part.gathers or labelled else goal if part.turns else None,
                 log=log if part.turns else None, update=update(names) if update is not None and updates else None,
                 masks_dx=boundaries.fuses_relu(number),
                 dy_is_masked=number + 1 < len(boundaries.cut) and boundaries.fuses_relu(number + 1),

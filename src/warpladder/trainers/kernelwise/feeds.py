@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +29,7 @@ class RowGather:
 
     gather : segment type for Gather alone. step : (1,) int32, as `Log.step`.
     x : (capacity, *in_shape) float32 target; None for the resident feed, whose chain gathers itself.
-    target : (capacity,) int32 labels, or None.
+    target : (capacity,) int32 labels, or None. targets : (capacity, outputs) float32 targets of the data set, or None.
     """
 
     device: Device
@@ -38,28 +38,43 @@ class RowGather:
     target: Array | None
     step: Array
     block_size: int
+    targets: Array | None = None
 
     def of(self, stored: Array, scale: float, labels: Array | None) -> Segment:
         """The segment bound to stored samples (capacity, *in_shape), their scale and their labels (capacity,) int32."""
         assert self.x is not None
-        samples = StoredSamples(stored, np.float32(scale), labels, None, self.step)
-        nodes = gathering(tuple(self.x.shape[1:]), len(self.x), self.device.limits)
-        operands = Operands(Buffers(self.x, self.x), samples=samples, target=self.target)
+        return self._bound(StoredSamples(stored, np.float32(scale), labels, None, self.step), self.x, self.target)
+
+    def of_targets(self, stored: Array, order: Array | None = None, batch: int | None = None) -> Segment:
+        """The segment that brings in targets, stored (capacity, outputs) float32.
+
+        order, batch : of all targets of a data set the epoch's order, as `StoredSamples`, and samples of a full batch.
+        """
+        assert self.targets is not None
+        return self._bound(StoredSamples(stored, np.float32(1), None, order, self.step), self.targets, None, batch)
+
+    def _bound(self, samples: StoredSamples, x: Array, target: Array | None, batch: int | None = None) -> Segment:
+        nodes = gathering(tuple(x.shape[1:]), len(x), self.device.limits)
+        nodes = nodes if batch is None else replace(nodes, batch=batch)
+        operands = Operands(Buffers(x, x), samples=samples, target=target)
         return self.gather(self.device, nodes, operands, self.block_size)
 
 
 class Feed(ABC):
     """Transfer of samples into x and target.
 
-    batch : samples in a full batch. rows : arrays for a slice's samples. labelled : True if the net learns labels.
+    batch : samples in a full batch. rows : arrays for a slice's samples.
+    goals : labels (samples,) int32 or targets (samples, outputs) float32 that the net learns; None if it learns its
+    input.
     """
 
-    def __init__(self, dataset: Dataset, batch: int, rows: RowGather, labelled: bool, log: Log) -> None:
+    def __init__(self, dataset: Dataset, batch: int, rows: RowGather, goals: np.ndarray | None, log: Log) -> None:
         self.device, self.batch, self.rows, self.log = rows.device, batch, rows, log
         self.images, self.scale = dataset.train_x, dataset.scale
-        self.labels = dataset.train_y.astype(np.int32) if labelled and dataset.train_y is not None else None
+        self.goals = goals
+        self.has_targets = goals is not None and goals.ndim == 2
 
-    #: Bytes of samples, labels and order on the device.
+    #: Bytes of samples, goals and order on the device.
     bytes: int
 
     #: The data set on the device, if the chain gathers the samples itself.
@@ -87,18 +102,28 @@ class Feed(ABC):
         """Called after the device has finished the steps."""
 
     def _raw(self, capacity: int) -> tuple[Array, Array | None]:
-        """Device memory for the stored form of a slice and its labels."""
+        """Device memory for the stored form of a slice and its goals."""
         images = self.device.empty((capacity, *self.images.shape[1:]), self.images.dtype, "input")
-        return images, self.device.empty((capacity,), np.int32, "input") if self.labels is not None else None
+        if self.goals is None:
+            return images, None
+        return images, self.device.empty((capacity, *self.goals.shape[1:]), self.goals.dtype, "input")
 
     def _capacity(self) -> int:
         """Samples of a slice, at most."""
         assert self.rows.x is not None
         return len(self.rows.x)
 
-    def _scaling(self, images: Array, labels: Array | None) -> Segment:
-        """The segment that turns copied samples into x and target."""
-        return self.rows.of(images, self.scale, labels)
+    def _scaling(self, images: Array, goals: Array | None) -> list[Segment]:
+        """The segments that turn copied samples and goals into x and target."""
+        if goals is None or not self.has_targets:
+            return [self.rows.of(images, self.scale, goals)]
+        return [self.rows.of(images, self.scale, None), self.rows.of_targets(goals)]
+
+    def _host_goals(self, capacity: int) -> tuple[tuple[int, ...], np.dtype]:
+        """Shape and type of the goals of a slice on the host."""
+        return ((capacity,), np.dtype(np.int32)) if self.goals is None else (
+            (capacity, *self.goals.shape[1:]), self.goals.dtype
+        )  # fmt: skip
 
 
 class SyncFeed(Feed):
@@ -108,11 +133,10 @@ class SyncFeed(Feed):
         super().__init__(*arguments)  # type: ignore[arg-type]
         capacity = self._capacity()
         self.host = np.empty((capacity, *self.images.shape[1:]), self.images.dtype)
-        self.host_labels = np.empty(capacity, np.int32)
-        self.raw, self.raw_labels = self._raw(capacity)
-        self.scaling = self._scaling(self.raw, self.raw_labels)
-        self.gathers = [self.scaling]
-        self.bytes = self.raw.nbytes + (self.raw_labels.nbytes if self.raw_labels is not None else 0)
+        self.host_goals = np.empty(*self._host_goals(capacity))
+        self.raw, self.raw_goals = self._raw(capacity)
+        self.gathers = self._scaling(self.raw, self.raw_goals)
+        self.bytes = self.raw.nbytes + (self.raw_goals.nbytes if self.raw_goals is not None else 0)
         self.entry = np.empty(1), np.empty(1, np.int64)
 
     def begin(self, order: Order, first: int, last: int) -> None:
@@ -120,15 +144,16 @@ class SyncFeed(Feed):
         self.indices = order.indices(self.start, min(last * self.batch, order.n))
 
     def launches(self, part: Slice) -> Launches:
-        return self.scaling.forward(part)
+        return [launch for segment in self.gathers for launch in segment.forward(part)]
 
     def send(self, step: int, part: Slice, work: Launches) -> None:
         at = step * self.batch + part.offset - self.start
         indices = self.indices[at : at + part.n]
         host = np.take(self.images, indices, axis=0, out=self.host[: part.n], mode="clip")
         self.raw[: part.n].upload(host)
-        if self.labels is not None and self.raw_labels is not None:
-            self.raw_labels[: part.n].upload(np.take(self.labels, indices, out=self.host_labels[: part.n], mode="clip"))
+        if self.goals is not None and self.raw_goals is not None:
+            goals = np.take(self.goals, indices, axis=0, out=self.host_goals[: part.n], mode="clip")
+            self.raw_goals[: part.n].upload(goals)
         for launch in work:
             launch.send()
 
@@ -148,13 +173,16 @@ class ResidentFeed(Feed):
         super().__init__(*arguments)  # type: ignore[arg-type]
         device = self.device
         stored = device.array(np.ascontiguousarray(self.images), "data")
-        labels = device.array(self.labels, "data") if self.labels is not None else None
+        goals = device.array(self.goals, "data") if self.goals is not None else None
         self.words = device.zeros((ORDER_WORDS,), np.uint32, "data")
         # Free at the begin of an epoch: every run waits for its end.
         self.host_words = device.pinned((ORDER_WORDS,), np.uint32)
         self.order: Order | None = None
+        labels = None if self.has_targets else goals
         self.samples = StoredSamples(stored, np.float32(self.scale), labels, self.words, self.log.step)
-        self.bytes = stored.nbytes + (labels.nbytes if labels is not None else 0) + self.words.nbytes
+        if goals is not None and self.has_targets:
+            self.gathers = [self.rows.of_targets(goals, self.words, self.batch)]
+        self.bytes = stored.nbytes + (goals.nbytes if goals is not None else 0) + self.words.nbytes
 
     def begin(self, order: Order, first: int, last: int) -> None:
         if order != self.order:
@@ -163,7 +191,8 @@ class ResidentFeed(Feed):
             self.order = order
 
     def launches(self, part: Slice) -> Launches:
-        return []  # the chain gathers
+        # The chain gathers samples and labels.
+        return [launch for segment in self.gathers for launch in segment.forward(part)]
 
     def send(self, step: int, part: Slice, work: Launches) -> None:
         for launch in work:
@@ -175,10 +204,10 @@ class FeedLane:
     """One of the streamed feed's buffers, on the host and on the device, and the events of its last use."""
 
     host: np.ndarray
-    host_labels: np.ndarray
+    host_goals: np.ndarray
     raw: Array
-    raw_labels: Array | None
-    scaling: Segment
+    raw_goals: Array | None
+    scaling: list[Segment]
     copied: Event | None = None
     consumed: Event | None = None
     bound: dict[Slice, Launches] = field(default_factory=dict)
@@ -186,7 +215,7 @@ class FeedLane:
     def launches(self, part: Slice) -> Launches:
         """Launches that turn the copied samples into x and target."""
         if part not in self.bound:
-            self.bound[part] = self.scaling.forward(part)
+            self.bound[part] = [launch for segment in self.scaling for launch in segment.forward(part)]
         return self.bound[part]
 
 
@@ -203,15 +232,14 @@ class StreamedFeed(Feed):
         self.copying: Stream = device.new_stream()
         self.lanes = []
         for _ in range(LANES):
-            raw, raw_labels = self._raw(capacity)
+            raw, raw_goals = self._raw(capacity)
             host = device.pinned((capacity, *self.images.shape[1:]), self.images.dtype)
-            self.lanes.append(
-                FeedLane(host, device.pinned((capacity,), np.int32), raw, raw_labels, self._scaling(raw, raw_labels))
-            )
+            goals = device.pinned(*self._host_goals(capacity))
+            self.lanes.append(FeedLane(host, goals, raw, raw_goals, self._scaling(raw, raw_goals)))
         self.turn = 0
-        self.gathers = [lane.scaling for lane in self.lanes]
+        self.gathers = [segment for lane in self.lanes for segment in lane.scaling]
         self.bytes = sum(
-            lane.raw.nbytes + (lane.raw_labels.nbytes if lane.raw_labels is not None else 0) for lane in self.lanes
+            lane.raw.nbytes + (lane.raw_goals.nbytes if lane.raw_goals is not None else 0) for lane in self.lanes
         )
 
     def begin(self, order: Order, first: int, last: int) -> None:
@@ -232,9 +260,9 @@ class StreamedFeed(Feed):
             self.copying.wait(lane.consumed)  # the device buffer is free again
         self.mark("copy begins", step, self.copying)
         lane.raw[: part.n].upload(host, self.copying)
-        if self.labels is not None and lane.raw_labels is not None:
-            labels = np.take(self.labels, indices, out=lane.host_labels[: part.n], mode="clip")
-            lane.raw_labels[: part.n].upload(labels, self.copying)
+        if self.goals is not None and lane.raw_goals is not None:
+            goals = np.take(self.goals, indices, axis=0, out=lane.host_goals[: part.n], mode="clip")
+            lane.raw_goals[: part.n].upload(goals, self.copying)
         lane.copied = self.copying.record()
         self.mark("copy ends", step, self.copying)
         stream = self.device.stream

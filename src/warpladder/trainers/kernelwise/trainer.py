@@ -14,11 +14,11 @@ from ...config import TrainConfig
 from ...data.order import Order
 from ...device import Array, Device, KernelSource
 from ...device.dry_run import kernels_of
-from ...nets import CrossEntropyLoss, Net
+from ...nets import Net
 from ...ops.engine.chain import Gather, Slice, chain
 from ...ops.engine.kernels import KernelAccumulate, KernelUpdate, Launches, Log, OnDevice
 from ...ops.engine.segments import KernelTable
-from ..base import State, StepLog, Trainer, check_fit, check_range, check_samples, not_loaded
+from ..base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, not_loaded
 from .boundaries import Boundaries, allocate
 from .chain import Chain, Stage, source_files
 from .epoch_log import DeviceEpochLog, StepSettings
@@ -119,24 +119,24 @@ class KernelTrainer(Trainer):
         self.itemsize = dataset.train_x.dtype.itemsize  # of a stored pixel
         self.capacity = capacity = self.slice_capacity(self.batch, train=True)
         boundaries = self.boundaries(capacity, train=True)
-        needs = boundaries.sizes(capacity, train=True)
+        needs, goal = boundaries.sizes(capacity, train=True), goals(self.net, dataset.train_y)
         if boundaries.gathers:
-            needs["data"] = dataset.train_x.nbytes + 4 * samples
+            needs["data"] = dataset.train_x.nbytes + (0 if goal is None else goal.nbytes)
         device.check_room(needs)
         steps = max(1, self.config.steps(samples))
         self.epoch = steps
         self.epoch_log = DeviceEpochLog(device, self.step, steps)
         self.settings = StepSettings(device, self.config, samples, self.epoch_log.entries)
         self.settings.upload(0, self.settings.rows, self.update_count)
-        arrays = allocate(boundaries, device, capacity, train=True)
+        arrays = allocate(boundaries, device, capacity, train=True, outputs=dataset.outputs)
         if capacity < self.batch:
             self.total = self.layout.zeros(device, "gradients")
             self.adding = self.table.accumulate(device, self.total, self.grads, self.block_size)
         self.seconds["bind"] = perf_counter() - start
         start = perf_counter()
-        gather, labelled = self.table.segments[Gather,], isinstance(self.net.loss, CrossEntropyLoss)
-        rows = RowGather(device, gather, arrays.x, arrays.labels, self.step, self.block_size)
-        self.feed = self.feed_type(dataset, self.batch, rows, labelled, self.log)
+        gather = self.table.segments[Gather,]
+        rows = RowGather(device, gather, arrays.x, arrays.labels, self.step, self.block_size, arrays.targets)
+        self.feed = self.feed_type(dataset, self.batch, rows, goal, self.log)
         w, dw = self.layout.views(self.params), self.layout.views(self.grads)
         self.chain = Chain(device, arrays, w, dw, self.block_size, self.feed.samples, self.log, self._update_of)
         self.updaters = [self._update_of(names) for names in self.layout.without(self.chain.updated)]
@@ -233,8 +233,9 @@ class KernelTrainer(Trainer):
         assert self.chain is not None and self.feed is not None
         no_layers = range(0)
         out = self.chain.prepare(part, repeated)
-        if not self.chain.boundaries.gathers:
-            out.append(Stage("feed", no_layers, self.feed.launches(part)))
+        bringing = self.feed.launches(part)
+        if bringing or not self.chain.boundaries.gathers:
+            out.append(Stage("feed", no_layers, bringing))
         out += [*self.chain.forward(part), *self.chain.backward(part)]
         if not part.is_whole:
             assert self.adding is not None
@@ -296,7 +297,7 @@ class KernelTrainer(Trainer):
         owners: list[OnDevice] = [self.update, *([self.adding] if self.adding is not None else [])]
         if self.chain and self.feed and self.epoch_log and self.settings:
             arrays = self.chain.arrays
-            held["input"] = _bytes(arrays.x) + _bytes(arrays.labels)
+            held["input"] = _bytes(arrays.x) + _bytes(arrays.labels) + _bytes(arrays.targets)
             held["activations"] = sum(array.nbytes for array in arrays.activations)
             held["gradients"] += sum(array.nbytes for array in arrays.own_gradients) + _bytes(self.total)
             held["data"] = self.feed.bytes

@@ -18,7 +18,7 @@ from ...data.order import Order
 from ...machine.facts import cores
 from ...nets import Conv2d, CrossEntropyLoss, Net
 from ...optimizers import NUMBERS, Optimizer
-from ..base import State, StepLog, Trainer, check_fit, check_range, check_samples, in_a_row, not_loaded
+from ..base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, in_a_row, not_loaded
 from .compiler.clocks import Clocks
 from .compiler.machine_code import CompiledFunction, address, entry
 from .compiler.precompile import precompile
@@ -57,11 +57,11 @@ class NativeTrainer(Trainer):
         self._plan_for(config.batch_size or PREDICT_BATCH)
         self.set_state(state)
 
-    def _plan_for(self, batch: int) -> None:
+    def _plan_for(self, batch: int, has_targets: bool = False) -> None:
         """Plan and allocate for this batch size; weights are zero until `set_state`."""
-        plan = NativePlan(self.net, self.config, self.threads, batch)
+        plan = NativePlan(self.net, self.config, self.threads, batch, has_targets)
         self.plan = plan
-        self.batch = batch
+        self.batch, self.has_targets = batch, has_targets
         built, sharing, parameters = plan.built, plan.sharing, plan.layout.count + SLACK
         shares = 1 if sharing.together else self.threads
         gradients = shares, built.gradient_count + SLACK
@@ -99,14 +99,13 @@ class NativeTrainer(Trainer):
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
         batch = self.config.batch(len(dataset.train_x))
-        if batch != self.batch:
+        if (batch, dataset.has_targets) != (self.batch, self.has_targets):
             state = self.state()
-            self._plan_for(batch)
+            self._plan_for(batch, dataset.has_targets)
             self.set_state(state)
-        self._samples = _samples(
-            dataset.train_x, np.zeros(len(dataset.train_x)) if dataset.train_y is None else dataset.train_y
-        )
-        self._scale = np.float32(dataset.scale)
+        goal = goals(self.net, dataset.train_y)
+        self._samples = _samples(dataset.train_x, np.zeros(len(dataset.train_x)) if goal is None else goal)
+        self._count, self._scale = len(dataset.train_x), np.float32(dataset.scale)
         # a full batch's sums are the same in every order, and fastest in the stored one
         self._all = np.arange(len(dataset.train_x) if batch == len(dataset.train_x) else 0)
 
@@ -133,7 +132,7 @@ class NativeTrainer(Trainer):
         """Raise DataError if there is nothing to train on or no such steps."""
         if self._samples is None:
             raise not_loaded(self.net)
-        check_range(self.config, order, len(self._samples["labels"]), first, last)
+        check_range(self.config, order, self._count, first, last)
 
     def _steps(self, indices: np.ndarray, steps: int, order: Order) -> StepLog:
         """Train steps on batches of these samples, or each on all; with losses, if the order's epoch has them."""
@@ -294,6 +293,7 @@ NO_SAMPLES: dict[str, np.ndarray] = {
     "u8": np.empty((0, 1), np.uint8),
     "f32": np.empty((0, 1), np.float32),
     "labels": np.empty(0, np.int32),
+    "targets": np.empty((0, 1), np.float32),
 }
 
 
@@ -302,8 +302,12 @@ def _whole_bytes(memory: NativeMemory) -> bool:
     return len(memory.u8) > 0 and memory.u8.shape[1] % LANES == 0
 
 
-def _samples(x: np.ndarray, labels: np.ndarray | None) -> dict[str, np.ndarray]:
-    """The memory's arrays of these samples."""
+def _samples(x: np.ndarray, goal: np.ndarray | None) -> dict[str, np.ndarray]:
+    """The memory's arrays of these samples, with their labels (samples,) or targets (samples, outputs)."""
     x = np.ascontiguousarray(x).reshape(len(x), math.prod(x.shape[1:]))
     pixels = {"u8": x} if x.dtype == np.uint8 else {"f32": x.astype(np.float32, copy=False)}
-    return NO_SAMPLES | pixels | ({} if labels is None else {"labels": np.ascontiguousarray(labels, np.int32)})
+    if goal is None:
+        return NO_SAMPLES | pixels
+    if goal.ndim == 2:
+        return NO_SAMPLES | pixels | {"targets": np.ascontiguousarray(goal, np.float32)}
+    return NO_SAMPLES | pixels | {"labels": np.ascontiguousarray(goal, np.int32)}

@@ -169,11 +169,11 @@ __device__ __noinline__ int classify(
     return tiles;
 }
 
-// The last layer and the mean squared error between its outputs and `target` (n, OUT), the batch's samples: g, the
-// gradient by its outputs before a ReLU.
+// The last layer and the mean squared error between its outputs and `target`: g, the gradient by its outputs before a
+// ReLU. target: (n, line(OUT)), the batch's samples; with `rows` (n,) the data set's targets, OUT numbers a row.
 template <class T, int IN, int OUT, bool RELU, class TeamOf>
 __device__ __noinline__ int reconstruct(
-    TeamOf team, const float* x, const float* w, const float* target, float* g, Parts parts, int n
+    TeamOf team, const float* x, const float* w, const float* target, const int* rows, float* g, Parts parts, int n
 ) {
     __shared__ double shared[32];
     const int across = pieces(OUT, T::COLUMNS), tiles = pieces(n, T::ROWS) * across;
@@ -184,7 +184,8 @@ __device__ __noinline__ int reconstruct(
         request_biases<T, IN, OUT>(bias, w, n0);
         each_number<T>([&](int k, int i) {
             const int m = m0 + i / T::COLUMNS, o = n0 + i % T::COLUMNS;
-            wanted[k] = m < n && o < OUT ? target[m * line(OUT) + o] : 0.0f;
+            const long long at = m < n && rows != nullptr ? static_cast<long long>(rows[m]) * OUT : m * line(OUT);
+            wanted[k] = m < n && o < OUT ? target[at + o] : 0.0f;
         });
         const Sums<T> sums = multiply<T>(Values<IN>{x, n}, Values<IN>{w, OUT}, m0, n0, DEPTH_OF<IN>);
         double loss = 0.0;

@@ -13,11 +13,11 @@ from ...config import TrainConfig
 from ...data.order import ORDER_WORDS, Order
 from ...device import Array, Device, Launch
 from ...errors import RungError
-from ...nets import CrossEntropyLoss, Net
+from ...nets import Net
 from ...ops.engine.chain import Slice
 from ...ops.tables.gemm import TABLE
 from ...ops.update.cuda import limit
-from ..base import State, StepLog, check_fit, check_range, in_a_row, not_loaded
+from ..base import State, StepLog, check_fit, check_range, goals, in_a_row, not_loaded
 from ..kernelwise.epoch_log import DeviceEpochLog, StepSettings
 from ..kernelwise.trainer import KernelTrainer
 from .plan import THREADS, PersistentPlan, plans, why_not
@@ -90,7 +90,7 @@ class PersistentTrainer(KernelTrainer):
         self.epoch_log = DeviceEpochLog(device, self.step, entries)
         self.settings = StepSettings(device, self.config, samples, self.epoch_log.entries)
         self.settings.upload(0, self.settings.rows, self.update_count)
-        labelled = isinstance(self.net.loss, CrossEntropyLoss)
+        goal = goals(self.net, dataset.train_y)
         self.arrays = {
             "stored": device.array(np.ascontiguousarray(dataset.train_x), "data"),
             "words": device.zeros((self.together * ORDER_WORDS,), np.uint32, "data"),
@@ -100,9 +100,11 @@ class PersistentTrainer(KernelTrainer):
             "lost": device.zeros((self.batch * plan.layers[-1].outputs,), np.float64, "workspace"),
             "hits": device.zeros((self.batch * plan.layers[-1].outputs,), np.int64, "workspace"),
         }
-        if labelled:
-            assert dataset.train_y is not None
-            self.arrays["labels"] = device.array(dataset.train_y.astype(np.int32), "data")
+        if goal is not None and dataset.has_targets:  # a sample's label is its row of the targets
+            self.arrays["targets"] = device.array(goal, "data")
+            goal = np.arange(samples, dtype=np.int32)
+        if goal is not None:
+            self.arrays["labels"] = device.array(goal, "data")
         self.scale = np.float32(dataset.scale)
         self.host_words = device.pinned((self.together * ORDER_WORDS,), np.uint32)
         self.seconds["bind"] = perf_counter() - start
@@ -171,7 +173,7 @@ class PersistentTrainer(KernelTrainer):
         plan, arrays, log = self.plan, self.arrays, self.log
         slot1, slot2 = (*self.slots.values(), None, None)[:2]
         return self.kernel.bind(
-            plan.blocks, THREADS, arrays["stored"], self.scale, arrays.get("labels"), arrays["words"], self.samples,
+            plan.blocks, THREADS, arrays["stored"], self.scale, arrays.get("labels"), arrays.get("targets"), arrays["words"], self.samples,
             self.batch, first, self.epoch, count, self.params, slot1, slot2, limit(self.config), self.settings.numbers,
             int(self.config.steady), arrays["work"], arrays["target"], arrays["arrived"], arrays["lost"],
             arrays["hits"], log.loss if has_loss else None,
@@ -183,7 +185,7 @@ class PersistentTrainer(KernelTrainer):
         held = super().memory()
         if self.epoch_log is not None and self.settings is not None:
             held["log"] += self.epoch_log.logged.nbytes + self.settings.numbers.nbytes
-        for name, what in (("stored", "data"), ("labels", "data"), ("words", "data"), ("work", "activations"),
+        for name, what in (("stored", "data"), ("labels", "data"), ("targets", "data"), ("words", "data"), ("work", "activations"),
                            ("target", "activations"),
                            ("lost", "workspace"), ("hits", "workspace")):  # fmt: skip
             if name in self.arrays:

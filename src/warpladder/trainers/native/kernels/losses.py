@@ -7,14 +7,15 @@ import math
 import numpy as np
 
 from ..compiler.functions import inner
-from ..program.access import activations_of, indices_of, int32s, own_samples, place, reader
-from ..program.memory import LABELS
-from ..program.operands import CrossEntropyOperands, SquaredErrorOperands
+from ..program.access import activations_of, floats_2d, indices_of, int32s, own_samples, place, reader
+from ..program.memory import LABELS, TARGETS
+from ..program.operands import CrossEntropyOperands, SquaredErrorOperands, TargetErrorOperands
 from .softmax import softmax
 
 LARGE = 1e250  # far enough below the largest float64 for one more factor
 
 _read, _read_squared = reader(CrossEntropyOperands), reader(SquaredErrorOperands)
+_read_targets = reader(TargetErrorOperands)
 
 
 def cross_entropy(operands, memory, work):  # type: ignore[no-untyped-def]
@@ -75,4 +76,36 @@ def squared_error(operands, memory, work):  # type: ignore[no-untyped-def]
 def squared_error_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
     """The gradient of the mean alone: the compiler drops the sum, which is not used."""
     _squared_error(operands, memory, work)
+    return 0.0, 0.0
+
+
+@inner
+def _squared_error_of_targets(operands, memory, work):  # type: ignore[no-untyped-def]
+    """Sum over elements of (x - target)^2; dx = 2 (x - target) * work.inverse. Targets lie in PyTorch's order."""
+    it, a = _read_targets(operands), activations_of(memory, work)
+    targets, indices = floats_2d(memory, TARGETS), indices_of(memory, work)
+    loss, area = 0.0, it.x.height * it.x.width
+    factor = np.float32(2) * work.inverse
+    first, last = own_samples(work)
+    for sample in range(first, last):
+        index = indices[sample]
+        for row in range(it.x.height):
+            for column in range(it.x.width):
+                start, out = place(it.x, sample, row, column), place(it.dx, sample, row, column)
+                at = row * it.x.width + column
+                for channel in range(it.channels):
+                    difference = a[start + channel] - targets[index, at + channel * area]
+                    loss += difference * difference
+                    a[out + channel] = factor * difference
+    return loss
+
+
+def squared_error_of_targets(operands, memory, work):  # type: ignore[no-untyped-def]
+    """Sum over elements of (x - target)^2, and the gradient of the mean."""
+    return _squared_error_of_targets(operands, memory, work), 0.0
+
+
+def squared_error_of_targets_gradient(operands, memory, work):  # type: ignore[no-untyped-def]
+    """The gradient of the mean alone: the compiler drops the sum, which is not used."""
+    _squared_error_of_targets(operands, memory, work)
     return 0.0, 0.0

@@ -30,6 +30,7 @@ from .operands import (
     ReluGradientOperands,
     ReluOperands,
     SquaredErrorOperands,
+    TargetErrorOperands,
     UpsampleOperands,
 )
 from .rows import RowBuilder
@@ -48,6 +49,8 @@ def loss(rows: RowBuilder) -> None:
     x, dx = rows.values[last], rows.value_gradients[last]
     if isinstance(rows.net.loss, CrossEntropyLoss):
         rows.emit("backward", "cross_entropy", CrossEntropyOperands(x.view, dx.view, x.shape[0]))
+    elif rows.has_targets:
+        rows.emit("backward", "squared_error_of_targets", TargetErrorOperands(x.view, dx.view, x.shape[0]))
     else:
         goal = rows.values[rows.enter]
         if goal.shape != x.shape:

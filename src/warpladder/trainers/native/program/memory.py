@@ -38,6 +38,7 @@ class NativeMemory(NamedTuple):
     u8: np.ndarray  # (samples, features) uint8
     f32: np.ndarray  # (samples, features) float32
     labels: np.ndarray  # (samples,) int32
+    targets: np.ndarray  # (samples, outputs) float32
     indices: np.ndarray  # (samples of all steps,) int64
     factors: np.ndarray  # (2,) float32: `StepScaling.scale` and `clip`
     out: np.ndarray  # (samples, features) float32: predictions
@@ -61,7 +62,7 @@ TYPES: dict[str, type] = dict.fromkeys(NativeMemory._fields, np.float32) | {
 
 # an array's number in the table, for compiled code
 (ACTIVATIONS, ARGMAX, GRADIENTS, SUBTOTALS, WEIGHTS, SLOTS, PACKED, OFFSETS, SCRATCH, SYNC, NUMBERS, LOSS, CORRECT, U8,
- F32, LABELS, INDICES, FACTORS, OUT) = range(len(NativeMemory._fields))  # fmt: skip
+ F32, LABELS, TARGETS, INDICES, FACTORS, OUT) = range(len(NativeMemory._fields))  # fmt: skip
 
 LARGE = 2 << 20  # bytes of a large page on x86-64 and on arm64 with 4 KB base pages
 LINE = 64  # bytes of a cache line

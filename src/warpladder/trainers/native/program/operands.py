@@ -32,7 +32,14 @@ OPERATIONS = {
         "max_pool": ("max_pool", "max_pool_gradient"),
         "average_pool": ("average_pool", "average_pool_gradient"),
         "flatten": ("flatten", "unflatten"),
-        "losses": ("cross_entropy", "cross_entropy_gradient", "squared_error", "squared_error_gradient"),
+        "losses": (
+            "cross_entropy",
+            "cross_entropy_gradient",
+            "squared_error",
+            "squared_error_gradient",
+            "squared_error_of_targets",
+            "squared_error_of_targets_gradient",
+        ),
         "update": ("sgd", "optimizer_loop"),
         "fused_update": ("weight_step",),
     }.items()
@@ -40,7 +47,7 @@ OPERATIONS = {
 }
 
 #: the operation that takes a loss's place in steps that report no loss
-WITHOUT_LOSS = {"cross_entropy": "cross_entropy_gradient", "squared_error": "squared_error_gradient"}
+WITHOUT_LOSS = {loss: f"{loss}_gradient" for loss in ("cross_entropy", "squared_error", "squared_error_of_targets")}
 
 #: the operation that takes the place of one on the data set's bytes if samples are floats or no whole vectors
 GATHERED = {
@@ -313,6 +320,14 @@ class SquaredErrorOperands(NamedTuple):
 
     x: ActivationView
     goal: ActivationView
+    dx: ActivationView
+    channels: int
+
+
+class TargetErrorOperands(NamedTuple):
+    """squared_error_of_targets and its gradient: x against the data set's targets, dx the gradient of x."""
+
+    x: ActivationView
     dx: ActivationView
     channels: int
 

@@ -34,10 +34,10 @@ class NativePlan:
 
     rows, sections : the instructions, and the first and last row of each section.
     built : tensors and sizes of the buffers, see `RowBuilder`.
-    sharing : how threads share the work. samples, out : the net's input and its output, as tensors.
+    has_targets : as in `RowBuilder`. sharing : how threads share the work. samples, out : the net's input and its output, as tensors.
     """
 
-    def __init__(self, net: Net, config: TrainConfig, threads: int, batch: int) -> None:
+    def __init__(self, net: Net, config: TrainConfig, threads: int, batch: int, has_targets: bool = False) -> None:
         self.layout = WeightLayout(net)
         work = net.train_flops * batch / net.param_count
         together = batch < 2 * threads or (self.layout.count > SMALL and work < 2000)
@@ -49,9 +49,9 @@ class NativePlan:
                 plain = type(config.optimizer) is SGD and not config.optimizer.slots
                 self.sharing = self.sharing._replace(steps_weights=IN_REGISTERS if plain else BY_LOOP)
         else:
-            floats = _built(net, self.layout, threads, self.sharing._replace(block=1)).arena.size
+            floats = _built(net, self.layout, threads, self.sharing._replace(block=1), has_targets).arena.size
             self.sharing = self.sharing._replace(block=max(1, min(CACHE // floats, -(-batch // threads))))
-        self.built = _built(net, self.layout, threads, self.sharing)
+        self.built = _built(net, self.layout, threads, self.sharing, has_targets)
         self.samples, self.out = self.built.values[self.built.enter], self.built.values[self.built.nodes[-1].y]
         rows, self.sections = self.built.finished()
         flags = barriers(rows, self.sections, self.samples)
@@ -63,9 +63,9 @@ class NativePlan:
         return any(row.operation in ("optimizer_loop", "weight_step") for row in self.rows)
 
 
-def _built(net: Net, layout: WeightLayout, threads: int, sharing: WorkSharing) -> RowBuilder:
+def _built(net: Net, layout: WeightLayout, threads: int, sharing: WorkSharing, has_targets: bool) -> RowBuilder:
     """All rows of a net."""
-    rows = RowBuilder(net, layout, threads, sharing)
+    rows = RowBuilder(net, layout, threads, sharing, has_targets)
     if not rows.reads_samples:
         layer_rows.gather(rows, "forward", rows.values[rows.enter])
     layer_rows.loss(rows)

@@ -38,9 +38,15 @@ class WorkSharing(NamedTuple):
 
 
 class RowBuilder:
-    """Collects the instructions of a net; linear_rows.py, convolution_rows.py and layer_rows.py emit them."""
+    """Collects the instructions of a net; linear_rows.py, convolution_rows.py and layer_rows.py emit them.
 
-    def __init__(self, net: Net, layout: WeightLayout, threads: int, sharing: WorkSharing) -> None:
+    has_targets : True if the data set has targets; else a net without labels learns its input.
+    """
+
+    def __init__(
+        self, net: Net, layout: WeightLayout, threads: int, sharing: WorkSharing, has_targets: bool = False
+    ) -> None:
+        self.has_targets = has_targets
         self.net, self.layout, self.threads, self.sharing = net, layout, threads, sharing
         self.argmax_count = 0  # numbers of the buffers, handed out so far
         self.packed_count = 0
@@ -54,7 +60,7 @@ class RowBuilder:
         first = layout.layers.get(self.nodes[0].index)
         few_outputs = first is not None and first.has_few_outputs
         #: a first layer with few outputs reads the data set itself, unless the samples are also the target
-        self.reads_samples = few_outputs and isinstance(net.loss, CrossEntropyLoss)
+        self.reads_samples = few_outputs and (has_targets or isinstance(net.loss, CrossEntropyLoss))
         small = sharing.block * math.prod(net.in_shape) <= CACHE
         copies = threads if sharing.together and not few_outputs and small else 1
         self.arena = Arena(sharing.block)
