@@ -93,6 +93,7 @@ def peak_rss(
         "train": [list(data.train_x.shape), str(data.train_x.dtype)],
         "test": [list(data.test_x.shape), str(data.test_x.dtype)],
         "scale": data.scale,
+        "outputs": data.outputs,
         "outside": outside,
     }
     children = set() if children is None else children
@@ -149,8 +150,8 @@ def measured(order: dict[str, Any]) -> int:
     bring(order["outside"])
     net, config = net_from_json(order["net"]), TrainConfig.from_dict(order["config"])
     classes = net.out_shape[0] if isinstance(net.loss, CrossEntropyLoss) else None
-    train_x, train_y = _random(order["train"], classes)
-    test_x, test_y = _random(order["test"], classes)
+    train_x, train_y = _random(order["train"], classes, order["outputs"])
+    test_x, test_y = _random(order["test"], classes, order["outputs"])
     data = Dataset("random", train_x, train_y, test_x, test_y, order["scale"])
     with ladder.find(order["rung"]).build(net, config, State(initial(net, config.seed))) as trainer:
         trainer.load(data)
@@ -167,8 +168,12 @@ def measured(order: dict[str, Any]) -> int:
         return resident_peak()
 
 
-def _random(what: tuple[list[int], str], classes: int | None) -> tuple[np.ndarray, np.ndarray | None]:
+def _random(
+    what: tuple[list[int], str], classes: int | None, outputs: int
+) -> tuple[np.ndarray, np.ndarray | None]:
     shape, dtype = what
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, shape, np.uint8) if dtype == "uint8" else rng.random(shape, np.float32)
+    if outputs:
+        return x, rng.random((shape[0], outputs), np.float32)
     return x, None if classes is None else rng.integers(0, classes, shape[0], np.int32)

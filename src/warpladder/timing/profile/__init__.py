@@ -159,6 +159,8 @@ def transfers(trainer: Trainer, net: Net, data: Dataset, batch: int) -> dict[str
     out = {"samples to the device": batch * math.prod(net.in_shape) * data.train_x.dtype.itemsize}
     if isinstance(net.loss, CrossEntropyLoss):
         out["labels to the device"] = 4 * batch
+    elif data.has_targets:
+        out["targets to the device"] = 4 * batch * data.outputs
     if isinstance(trainer.feed, SyncFeed):
         out["loss and correct to the host"] = 16
     return out
