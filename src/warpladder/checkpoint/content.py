@@ -20,10 +20,13 @@ class Score:
 
     loss : mean over the samples (MSELoss: and over all elements), computed in float64.
     accuracy : share, 0 to 1, of the samples whose largest logit is their label's; None with MSELoss.
+    r2, mae : coefficient of determination and mean absolute error, in the targets' units; None without targets.
     """
 
     loss: float
     accuracy: float | None
+    r2: float | None = None
+    mae: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,15 @@ class DataMark:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     table: TableEncoding | None = None
+
+    @property
+    def has_targets(self) -> bool:
+        """True if the data set has targets, which the net's outputs predict."""
+        return self.parts.get("train_y", "").startswith("float32")
+
+    def in_units(self, out: np.ndarray) -> np.ndarray:
+        """Outputs of a net (samples, *out_shape) in the units of the table's targets."""
+        return out if self.table is None else self.table.in_units(out)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,7 @@ def to_document(checkpoint: Checkpoint) -> dict[str, Any]:
         | {"loss": None if checkpoint.sums.loss is None else checkpoint.sums.loss.hex()},
         "history": [asdict(log) for log in checkpoint.history],
         "finished": checkpoint.finished,
-        "test": None if checkpoint.test is None else asdict(checkpoint.test),
+        "test": None if checkpoint.test is None else _score_to_json(checkpoint.test),
     }
     if checkpoint.tuned is not None:
         document["tuned"] = plan_to_json(checkpoint.tuned)
@@ -220,8 +220,14 @@ def _history(value: Any) -> tuple[EpochLog, ...]:
     return tuple(EpochLog(**log) for log in value)
 
 
+def _score_to_json(score: Score) -> dict[str, Any]:
+    """Score as JSON; without R2 and MAE where there are none, as versions before them wrote it."""
+    return {key: value for key, value in asdict(score).items() if value is not None or key in ("loss", "accuracy")}
+
+
 def _score(value: Any) -> Score:
-    if not _is_record(value, loss=float, accuracy=(float, type(None))):
+    more = {name: float for name in ("r2", "mae") if isinstance(value, dict) and name in value}
+    if not _is_record(value, loss=float, accuracy=(float, type(None)), **more):
         refuse("is damaged: its test score is incomplete")
     return Score(**value)
 

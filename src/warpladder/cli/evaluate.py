@@ -38,6 +38,7 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
     from ..checkpoint import load
     from ..nets import CrossEntropyLoss
     from ..train import Run, restore, score
+    from ..train.regression import target_units
     from ..trainers.base import check_fit
 
     bring(net_file)
@@ -51,10 +52,15 @@ def evaluate(checkpoint: Path, rung: str | None, net_file: str | None, per_class
     with restore(trained, rung) as trainer:
         if per_class:
             _show_classes(trainer, data)
+        if trained.data.has_targets:
+            import sklearn.metrics  # noqa: F401, outside the clock
         start = perf_counter()
-        found = score(trainer, data.test_x, data.test_y, data.scale)
+        found = score(trainer, data.test_x, data.test_y, data.scale, units=target_units(data))
         seconds = perf_counter() - start
     accuracy = "" if found.accuracy is None else f", accuracy {percent(found.accuracy)}"
+    accuracy += "".join(
+        f", {name} {value:.4g}" for name, value in (("R2", found.r2), ("MAE", found.mae)) if value is not None
+    )
     click.echo(
         f"{trained.net.name} on {data.name}: loss {found.loss:.4g}{accuracy}, {len(data.test_x):,} samples "
         f"in {seconds:.3g} s"

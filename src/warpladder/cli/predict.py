@@ -75,18 +75,20 @@ def predict(
     bring(net_file)
     trained = load(checkpoint)
     labels_wanted = isinstance(trained.net.loss, CrossEntropyLoss)
-    if not labels_wanted and (submission is not None or save is None):
+    model = Run(trained)
+    if not labels_wanted and (submission is not None or (save is None and not trained.data.has_targets)):
         raise click.UsageError(
             f"{trained.net.name} gives images, not labels: name a file for them with --save",
             click.get_current_context(),
         )
-    model = Run(trained)
     if proba and not labels_wanted:
         raise ConfigError(f"net {trained.net.name!r} has no classes, so there are no probabilities: leave --proba out")
     x, scale = _samples(model, input_file)
     with restore(trained, rung) as trainer:
         outputs = np.concatenate([trainer.predict(x[a:b], scale) for a, b in slices(trained.net, len(x), trainer)])
     labels = model.classes_[outputs.argmax(axis=1)] if labels_wanted else None
+    if trained.data.has_targets:
+        outputs = trained.data.in_units(outputs)
     if save is not None:
         _write_outputs(save, outputs)
     if submission is not None and labels is not None:
@@ -95,6 +97,8 @@ def predict(
         _print_probabilities(model, outputs)
     elif save is None and submission is None and labels is not None:
         sys.stdout.write("".join(f"{label}\n" for label in labels.tolist()))
+    elif save is None and trained.data.has_targets:
+        _print_targets(model, outputs)
     for path in (save, submission):
         if path is not None:
             click.echo(f"{len(x):,} samples: {path}")
@@ -118,6 +122,17 @@ def _write_outputs(path: Path, outputs: np.ndarray) -> None:
     content = io.BytesIO()
     np.save(content, outputs, allow_pickle=False)
     write(path, content.getvalue())
+
+
+def _print_targets(model: Run, outputs: np.ndarray) -> None:
+    """Print predicted targets in their units: a line for each sample; several in CSV, below their names."""
+    import csv
+
+    table, rows = model.checkpoint.data.table, outputs.reshape(len(outputs), -1)
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    if rows.shape[1] > 1:
+        out.writerow(range(rows.shape[1]) if table is None else table.learnt)
+    out.writerows([f"{value:.6g}" for value in row] for row in rows.tolist())
 
 
 def _print_probabilities(model: Run, outputs: np.ndarray) -> None:

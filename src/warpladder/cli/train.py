@@ -205,7 +205,12 @@ def _show(run: Run, samples: int) -> None:
     click.echo(f"Optimizer: {run.config.optimizer.described()}; learning rate: {run.config.schedule.described()}")
     if run.test_loss is not None:
         accuracy = "" if run.test_accuracy is None else f", accuracy {percent(run.test_accuracy)}"
-        click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}, {samples:,} samples")
+        test = run.checkpoint.test
+        assert test is not None
+        more = "".join(
+            f", {name} {value:.4g}" for name, value in (("R2", test.r2), ("MAE", test.mae)) if value is not None
+        )
+        click.echo(f"Test: loss {run.test_loss:.4g}{accuracy}{more}, {samples:,} samples")
 
 
 @contextmanager

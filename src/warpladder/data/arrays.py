@@ -26,6 +26,7 @@ def arrays(
     scale: float | None = None,
     standardize: bool = False,
     layout: str | None = None,
+    targets: bool = False,
     name: str = "arrays",
 ) -> Dataset:
     """Data set from arrays, or from lists, tensors and data frames.
@@ -46,6 +47,8 @@ def arrays(
     layout : {"NCHW", "NHWC"} or None
         Axis of the channels of images (4 axes): "NHWC" moves them to the front. None expects them in front, and refuses
         shapes that look otherwise.
+    targets : bool
+        True if train_y, test_y and valid_y are targets of a regression: numbers, (samples,) or (samples, outputs).
     name : str
 
     Raises
@@ -68,7 +71,8 @@ def arrays(
         scale = 1 / 255 if pixels["train"].dtype == np.uint8 else 1.0
     if not isinstance(scale, (int, float, np.number)) or not (np.isfinite(scale) and scale > 0):
         raise DataError(f"{name}: scale must be a finite number above 0, got {shown(scale)}")
-    labels, classes = numbered_parts(name, {"train": train_y, "test": test_y, "valid": valid_y})
+    given = {"train": train_y, "test": test_y, "valid": valid_y}
+    labels, classes = (_targets(name, given), ()) if targets else numbered_parts(name, given)
     for part in labels:
         if pixels[part] is None:
             raise DataError(f"{name}: there are {part} labels, but no {part} samples")
@@ -77,6 +81,17 @@ def arrays(
         name, pixels["train"], train_y, pixels["test"], test_y, float(scale), pixels["valid"], valid_y, classes
     )
     return made.but(standard=Standard.fit(made.train_x)) if standardize else made
+
+
+def _targets(name: str, given: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Targets of each part that has them, (samples,) or (samples, outputs) float64."""
+    if given["train"] is None:
+        raise DataError(f"{name}: targets of the training samples are wanted")
+    found = {part: to_numbers(y, f"{name}: {part} targets") for part, y in given.items() if y is not None}
+    for part, y in found.items():
+        if y.dtype.kind not in "iuf":
+            raise DataError(f"{name}: {part} targets must be numbers, got {y.dtype}")
+    return {part: y.astype(np.float64) for part, y in found.items()}
 
 
 def _pixels(name: str, part: str, values: Any, layout: str | None, standardize: bool) -> np.ndarray:

@@ -159,7 +159,7 @@ def numbered_parts(name: str, given: Mapping[str, Any]) -> tuple[dict[str, np.nd
     if train.dtype.kind == "f" and not (train == np.floor(train)).all():
         raise DataError(
             f"{name}: train labels must be whole numbers or names, got {train[train != np.floor(train)][0]:g}: "
-            "a regression's targets are no labels"
+            "targets of a regression are given with targets=True"
         )
     if odd := [part for part, y in found.items() if y.size and is_text(y) != is_text(train)]:
         kinds = ("names", "numbers") if is_text(train) else ("numbers", "names")

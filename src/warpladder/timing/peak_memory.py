@@ -168,9 +168,7 @@ def measured(order: dict[str, Any]) -> int:
         return resident_peak()
 
 
-def _random(
-    what: tuple[list[int], str], classes: int | None, outputs: int
-) -> tuple[np.ndarray, np.ndarray | None]:
+def _random(what: tuple[list[int], str], classes: int | None, outputs: int) -> tuple[np.ndarray, np.ndarray | None]:
     shape, dtype = what
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, shape, np.uint8) if dtype == "uint8" else rng.random(shape, np.float32)

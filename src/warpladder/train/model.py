@@ -24,6 +24,7 @@ from ..nets import CrossEntropyLoss, Net
 from ..nets.params import views
 from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
+from .regression import r2_of
 from .restore import restore
 from .samples import as_labels, as_samples
 from .scoring import probabilities, slices, squared_errors
@@ -149,7 +150,7 @@ class Model:
 
     @called_by_name
     def predict(self, x: Any) -> np.ndarray:
-        """The label of each sample, or with MSELoss its image.
+        """Label of each sample, or with MSELoss its predicted targets or image.
 
         Parameters
         ----------
@@ -159,10 +160,12 @@ class Model:
         Returns
         -------
         ndarray
-            (samples,) the entries of `classes_` with the largest logit; or with MSELoss what `outputs` gives.
+            (samples,) entries of `classes_` with the largest logit; or `outputs`, of targets in their units.
         """
         out = self.outputs(x)
-        return self.classes_[out.argmax(axis=1)] if isinstance(self.net.loss, CrossEntropyLoss) else out
+        if not isinstance(self.net.loss, CrossEntropyLoss):
+            return self.checkpoint.data.in_units(out)
+        return self.classes_[out.argmax(axis=1)]
 
     @called_by_name
     def predict_proba(self, x: Any) -> np.ndarray:
@@ -179,9 +182,7 @@ class Model:
             The net has MSELoss, and so no classes.
         """
         if not isinstance(self.net.loss, CrossEntropyLoss):
-            raise ArgumentError(
-                f"net {self.net.name!r} has no classes, so predictions have no probabilities: predict gives its images"
-            )
+            raise ArgumentError(f"net {self.net.name!r} has no classes, so predictions have no probabilities")
         return probabilities(self.outputs(x))
 
     @called_by_name
@@ -193,13 +194,12 @@ class Model:
         x : array_like
             As `outputs` takes it, at least one sample.
         y : array_like or None
-            (samples,) labels: entries of `classes_`, or numbers of classes as `Dataset.test_y` has them. Not wanted
-            with MSELoss.
+            (samples,) labels, of `classes_` or numbers, or (samples, outputs) targets in their units; None without.
 
         Returns
         -------
         float
-            Accuracy, a share from 0 to 1; with MSELoss the mean squared error, the less the better.
+            Accuracy, a share from 0 to 1; of targets R2; without both the mean squared error, the less the better.
 
         Raises
         ------
@@ -209,6 +209,8 @@ class Model:
         out = self.outputs(x)
         if not len(out):
             raise DataError(f"net {self.net.name!r}: there are no samples to score")
+        if self.checkpoint.data.has_targets:
+            return r2_of(self.checkpoint.data.in_units(out), y, self.net.name)
         if not isinstance(self.net.loss, CrossEntropyLoss):
             if y is not None:
                 raise ArgumentError(f"net {self.net.name!r} compares its output with its input: give score(x) alone")

@@ -6,7 +6,7 @@ Names are looked up and checks are made here, once, for training, climbs, profil
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..checkpoint import Checkpoint, load
@@ -18,7 +18,7 @@ from ..data.tables.load import is_table
 from ..errors import ArgumentError, ConfigError, OutOfMemoryError, RungError
 from ..errors.arguments import kind_of
 from ..machine.memory import memory
-from ..nets import ZOO, Net, Shape, is_net_file, named, with_hidden
+from ..nets import ZOO, MSELoss, Net, Shape, is_net_file, named, with_hidden
 from ..nets.file import load_net
 from ..rungs.base import Rung
 from ..trainers.base import check_fit
@@ -104,7 +104,9 @@ def _task_of(request: RunRequest, before: Checkpoint | None) -> tuple[Net, Datas
     given = request.config if request.config is not None or before is None else before.config
     config = resolve_config(name, given, request.settings, getattr(request.data, "name", request.data))
     data = resolve_data(request.data, config.seed, standardize=before is not None and bool(before.data.mean))
-    net = resolve_net(request.net, data.in_shape, data.classes or 10)
+    net = resolve_net(request.net, data.in_shape, data.outputs or data.classes or 10)
+    if data.has_targets and isinstance(request.net, str) and not is_net_file(request.net):
+        net = replace(net, loss=MSELoss())  # the named nets are classifiers
     return (net if request.hidden is None else with_hidden(net, request.hidden)), data, config
 
 
@@ -132,6 +134,9 @@ def resolve_data(data: Any, seed: int = 0, standardize: bool = False) -> Dataset
     if isinstance(data, DataRequest):
         if is_table(data.name):
             return table(data.name, seed=seed, **_table_options(data))
+        for name in ("target", "test", "drop", "category"):
+            if data.options.get(name):
+                raise ConfigError(f"{data.name} is no table: leave out {name}, which is for the file of a table")
         options: dict[str, Any] = {"standardize": True, **data.options} if standardize else dict(data.options)
         return load_data(data.name, seed=seed, **options)
     if not isinstance(data, Dataset):

@@ -11,7 +11,8 @@ from ..checkpoint import Score
 from ..data.dataset import Dataset, pixels
 from ..errors import DataError
 from ..nets import CrossEntropyLoss, Net
-from ..trainers.base import Trainer
+from ..trainers.base import Trainer, goals
+from .regression import regression_scores, target_units
 
 #: Numbers in the widest activation of a slice: 8 MB of float32. Numbers in the widest array that a trainer which cuts
 #: samples itself is given or returns: 64 MB.
@@ -28,13 +29,15 @@ def rows_at_once(net: Net, trainer: Trainer | None = None) -> int:
 
 
 def score(
-    trainer: Trainer, x: np.ndarray, y: np.ndarray | None, scale: float, *, between: Callable[[], None] | None = None
-) -> Score:
+    trainer: Trainer, x: np.ndarray, y: np.ndarray | None, scale: float, *, between: Callable[[], None] | None = None,
+    units: np.ndarray | None = None,
+) -> Score:  # fmt: skip
     """Loss and accuracy of a trainer's net, in float64 from the outputs of `predict`; not finite if the outputs are
     not.
 
     x : (samples, *in_shape), uint8 or float32, at least one sample. scale : factor of pixels.
-    y : (samples,) labels for CrossEntropyLoss. between : called before each slice.
+    y : (samples,) labels for CrossEntropyLoss; (samples, outputs) targets, or None where samples are their own.
+    between : called before each slice. units : (outputs,) size of 1 in each target's own unit; None for 1.
     Raises DataError: there are no samples, no labels, or labels that the net has no output for.
     """
     net = trainer.net
@@ -45,7 +48,10 @@ def score(
             raise DataError(f"net {net.name!r}: scoring needs labels")
         if not 0 <= y.min() <= y.max() < net.out_shape[0]:
             raise DataError(f"net {net.name!r} has {net.out_shape[0]} outputs, the labels are {y.min()} to {y.max()}")
-    loss, correct = 0.0, 0
+    target = None if isinstance(net.loss, CrossEntropyLoss) else goals(net, y)
+    if target is not None and target.shape[1] != math.prod(net.out_shape):
+        raise DataError(f"net {net.name!r} has {math.prod(net.out_shape)} outputs, there are {target.shape[1]} targets")
+    loss, correct, outs = 0.0, 0, []
     for first, last in slices(net, len(x), trainer):
         if between is not None:
             between()
@@ -56,8 +62,12 @@ def score(
             loss += float(cross_entropies(out, y[first:last]).sum())
             correct += int((out.argmax(axis=1) == y[first:last]).sum())
         else:
-            loss += float(squared_errors(out, pixels(x[first:last], scale)).sum())
-    return Score(loss / len(x), correct / len(x) if isinstance(net.loss, CrossEntropyLoss) else None)
+            wanted = pixels(x[first:last], scale) if target is None else target[first:last]
+            loss += float(squared_errors(out, wanted).sum())
+            if target is not None:
+                outs.append(out.reshape(len(out), -1))
+    r2, mae = (None, None) if target is None else regression_scores(np.concatenate(outs), target, units)
+    return Score(loss / len(x), correct / len(x) if isinstance(net.loss, CrossEntropyLoss) else None, r2, mae)
 
 
 def slices(net: Net, samples: int, trainer: Trainer | None = None) -> Iterator[tuple[int, int]]:
@@ -92,4 +102,4 @@ def part_score(trainer: Trainer, data: Dataset, part: str, between: Callable[[],
     x, y = getattr(data, part + "_x"), getattr(data, part + "_y")
     if x is None or len(x) == 0 or (y is None and isinstance(trainer.net.loss, CrossEntropyLoss)):
         return None
-    return score(trainer, x, y, data.scale, between=between)
+    return score(trainer, x, y, data.scale, between=between, units=target_units(data))

@@ -50,6 +50,9 @@ data_options = together(
         "class; or a .py file of your own.",
     ),
     click.option("--label", metavar="NAME", help="Column of a table with the labels."),
+    click.option(
+        "--target", metavar="NAME", multiple=True, help="Column of numbers of a table to predict; may be repeated."
+    ),
     place_options,
 )
 

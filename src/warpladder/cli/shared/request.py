@@ -20,7 +20,19 @@ if TYPE_CHECKING:
 SHARED = ("threads", "device", "block_size")
 
 #: Options that name a data set, and the part and place of it.
-DATA = ("data_name", "data_dir", "shape", "limit", "validation", "label", "test", "drop", "category", "scale_features")
+DATA = (
+    "data_name",
+    "data_dir",
+    "shape",
+    "limit",
+    "validation",
+    "label",
+    "target",
+    "test",
+    "drop",
+    "category",
+    "scale_features",
+)
 
 #: Options that are settings of training.
 SETTINGS = (*(field.name for field in fields(TrainConfig)), *OWN)
@@ -56,7 +68,7 @@ def load_requested(options: dict[str, Any], mark: DataMark | None = None, seed: 
     request = data_request(options)
     if mark is None or mark.table is None:
         return resolve_data(request, options.get("seed") or 0, mark is not None and bool(mark.mean))
-    request = replace(request, options={**request.options, "encoding": mark.table, "label": None})
+    request = replace(request, options={**request.options, "encoding": mark.table, "label": None, "target": ()})
     found = resolve_data(request, seed)
     if data_mark(found).parts["train_x"] == mark.parts.get("train_x"):
         return found

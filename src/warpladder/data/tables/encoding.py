@@ -81,17 +81,43 @@ class TextColumn:
 
 
 @dataclass(frozen=True)
+class TargetColumn:
+    """A column of targets: the net learns (y - mean) / std."""
+
+    name: str
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True)
 class TableEncoding:
     """Encoding of a table.
 
-    label : name of the column with the labels.
+    label : name of the column with the labels; "" if the table has targets.
     columns : of the features, in the order of the training table.
     dropped : names of columns that are left out.
+    targets : columns with targets; empty if the table has labels.
     """
 
     label: str
     columns: tuple[NumberColumn | TextColumn, ...]
     dropped: tuple[str, ...] = ()
+    targets: tuple[TargetColumn, ...] = ()
+
+    @property
+    def target_scale(self) -> tuple[np.ndarray, np.ndarray]:
+        """(outputs,) means and deviations of the targets, float64."""
+        return np.array([each.mean for each in self.targets]), np.array([each.std for each in self.targets])
+
+    @property
+    def learnt(self) -> tuple[str, ...]:
+        """Names of the columns with the label or the targets."""
+        return tuple(each.name for each in self.targets) or (self.label,)
+
+    def in_units(self, out: np.ndarray) -> np.ndarray:
+        """Outputs of a net (samples, outputs) in the targets' own units, of the same type."""
+        mean, std = self.target_scale
+        return (out * std + mean).astype(out.dtype) if self.targets else out
 
     @property
     def features(self) -> list[str]:
@@ -129,21 +155,22 @@ class TableEncoding:
             Columns are missing or there are others, or a value is no number where numbers were trained on.
         """
         names = [column.name for column in self.columns]
-        found = same_columns(frame, names, optional=(self.label, *self.dropped))
+        found = same_columns(frame, names, optional=(*self.learnt, *self.dropped))
         return np.concatenate(
             [column.apply(found.columns[column.name], found) for column in self.columns], axis=1
         ).astype(np.float32)
 
     def as_dict(self) -> dict[str, Any]:
         """The encoding as plain values, for JSON."""
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if value or key != "targets"}
 
     @classmethod
     def from_dict(cls, value: Any) -> TableEncoding:
         """The encoding of `as_dict`; `DataError` if the value is damaged."""
         try:
             columns = tuple(_column(each) for each in value["columns"])
-            made = cls(_text(value["label"]), columns, tuple(_text(name) for name in value["dropped"]))
+            targets = tuple(_target(each) for each in value.get("targets", ()))
+            made = cls(_text(value["label"]), columns, tuple(_text(name) for name in value["dropped"]), targets)
             if not columns or value.keys() != made.as_dict().keys():
                 raise ValueError
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -206,6 +233,14 @@ def _column(value: Mapping[str, Any]) -> NumberColumn | TextColumn:
     if len(value) != 5 or not good or not numbers[2] > 0:
         raise ValueError
     return NumberColumn(name, numbers[0], has_gaps, numbers[1], numbers[2])
+
+
+def _target(value: Mapping[str, Any]) -> TargetColumn:
+    made = TargetColumn(_text(value["name"]), value["mean"], value["std"])
+    good = all(isinstance(each, float) and math.isfinite(each) for each in (made.mean, made.std))
+    if len(value) != 3 or not good or not made.std > 0:
+        raise ValueError
+    return made
 
 
 def _text(value: Any) -> str:

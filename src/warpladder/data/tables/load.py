@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from ..dataset import Dataset
 from ..labels import classes_of, label_array, numbered
 from ..reader import opened
 from ..subset import permutation, stratified
-from .encoding import TableEncoding
+from .encoding import TableEncoding, TargetColumn
 from .frame import Frame, TableColumn, from_data_frame, from_text, is_data_frame, joined
 from .text import read_text
 
@@ -34,6 +35,7 @@ def table(
     source: Any,
     label: str | None = None,
     *,
+    target: str | Sequence[str] = (),
     test: Any = None,
     drop: Sequence[str] = (),
     category: Sequence[str] = (),
@@ -55,6 +57,9 @@ def table(
         Text with the columns' names in the first line; gzipped or not; or a data frame of pandas or polars.
     label : str
         Name of the column with the labels: texts, whole numbers or bool.
+    target : str or sequence of str
+        Names of columns of numbers to predict, in place of a label. A net learns them with mean 0 and deviation 1;
+        predictions are in their own units.
     test : as source, optional
         Table to test with, with or without the label; the source's rows then train and validate.
     drop, category : sequences of str
@@ -73,28 +78,41 @@ def table(
         One line with file, line, column and remedy.
     """
     frame = read_frame(source)
-    label = _check_names(frame, label if encoding is None else encoding.label, drop, category)
+    targets = [target] if isinstance(target, str) else list(target)
+    if encoding is not None:
+        label, targets = encoding.label or None, [each.name for each in encoding.targets]
+    if label is not None and targets:
+        raise DataError(f"{frame.source}: a table has a label or targets: leave out label or target")
+    learnt = _check_names(frame, targets or ([] if label is None else [label]), drop, category)
     dropped = tuple(drop) if encoding is None else encoding.dropped
     if encoding is None:
-        dropped += _counting(frame.without([label, *drop]))
+        dropped += _counting(frame.without([*learnt, *drop]))
     tested = None if test is None else read_frame(test)
-    y = label_of(frame, label)
-    train, valid, held = stratified(y, seed, validation, test is None)
+    y = targets_of(frame, targets) if targets else label_of(frame, learnt[0])
+    kinds = np.zeros(frame.rows, np.int64) if targets else y  # targets are drawn without strata
+    train, valid, held = stratified(kinds, seed, validation, test is None)
     if limit is not None:
         train = _limited(train, limit, seed)
-    features = frame.without([label, *dropped])
+    features = frame.without([*learnt, *dropped])
     if not features.columns:
-        raise DataError(f"{frame.source}: has no column but the label {shown(label)}")
+        what = "targets" if targets else "label"
+        raise DataError(f"{frame.source}: has no column but the {what} {listed(learnt)}")
     if encoding is None:
-        encoding = TableEncoding.fit(features.take(train), label, dropped, category)
-    classes = classes_of(y[train])
+        encoding = TableEncoding.fit(features.take(train), label or "", dropped, category)
+        encoding = replace(encoding, targets=tuple(map(_target, targets, y[train].T)) if targets else ())
+    classes = () if targets else classes_of(y[train])
     x = encoding.apply(features)
     test_x, test_y = (x, y) if whole else (x[held], y[held])
     if tested is not None:
         test_x = encoding.apply(tested)
-        test_y = label_of(tested, label) if label in tested.columns else None
+        test_y = _learnt_of(tested, learnt, bool(targets))
     name = frame.source if len(frame.source) < 60 else Path(frame.source).name
-    parts = [None if part is None else numbered(part, classes, name) for part in (y[train], test_y, y[valid])]
+    given = (y[train], test_y, y[valid])
+    if targets:
+        mean, std = encoding.target_scale
+        parts = [None if part is None else ((part - mean) / std).astype(np.float32) for part in given]
+    else:
+        parts = [None if part is None else numbered(part, classes, name) for part in given]
     return Dataset(
         name, x[train], parts[0], test_x, parts[1],
         valid_x=x[valid] if len(valid) else None, valid_y=parts[2] if len(valid) else None,
@@ -116,6 +134,29 @@ def read_frame(source: Any) -> Frame:
     return joined(frames, ",".join(map(os.fspath, paths)))
 
 
+def targets_of(frame: Frame, names: Sequence[str]) -> np.ndarray:
+    """Targets (rows, outputs) float64 of columns of numbers; `DataError` names the first cell that is none."""
+    for name in names:
+        column = frame.columns[name]
+        if (wrong := column.missing | column.odd).any():
+            row = int(np.argmax(wrong))
+            what = "is missing: leave the row out" if column.missing[row] else f"{shown(column.texts[row])} is no number"
+            raise DataError(f"{frame.place(row, name)}: the target {what}")
+    return np.stack([frame.columns[name].numbers for name in names], axis=1)
+
+
+def _target(name: str, values: np.ndarray) -> TargetColumn:
+    """Mean and deviation of the training rows' targets (rows,); a deviation of 0 counts as 1."""
+    return TargetColumn(name, float(values.mean()), float(values.std()) or 1.0)
+
+
+def _learnt_of(frame: Frame, learnt: Sequence[str], has_targets: bool) -> np.ndarray | None:
+    """Labels or targets of a table to test with; None if it lacks their columns."""
+    if any(name not in frame.columns for name in learnt):
+        return None
+    return targets_of(frame, learnt) if has_targets else label_of(frame, learnt[0])
+
+
 def label_of(frame: Frame, name: str) -> np.ndarray:
     """Labels (rows,) of a column: int64, float64 or text."""
     column = frame.columns[name]
@@ -129,24 +170,24 @@ def label_of(frame: Frame, name: str) -> np.ndarray:
     if not whole.all():
         row = int(np.argmin(whole))
         raise DataError(
-            f"{frame.place(row, name)}: {column.texts[row]} is no label: labels are names or whole numbers, and a "
-            "target in decimals is a regression's"
+            f"{frame.place(row, name)}: {column.texts[row]} is no label: labels are names or whole numbers; numbers "
+            f"to predict are targets, --target {name}, in Python target={name!r}"
         )
     if len(np.unique(column.numbers)) == len(whole) > 2:
         raise DataError(f"{frame.source}: every row has another value of {shown(name)}: this is no label")
     return column.numbers.astype(np.int64)
 
 
-def _check_names(frame: Frame, label: str | None, drop: Sequence[str], category: Sequence[str]) -> str:
-    """The label's name, if all names are those of columns."""
-    if label is None:
+def _check_names(frame: Frame, learnt: list[str], drop: Sequence[str], category: Sequence[str]) -> list[str]:
+    """Names of the label or the targets, if all names are those of columns."""
+    if not learnt:
         likely = [name for name in (frame.names[-1], frame.names[0]) if not _counts(frame.columns[name])]
         hint = f"; perhaps {shown(likely[0])}" if likely else ""
         raise DataError(
             f"{frame.source}: which column is the label? Name it, --label NAME, in Python label=NAME{hint}; the "
             f"columns are {listed(frame.names)!r}"
         )
-    for what, names in (("label", [label]), ("drop", drop), ("category", category)):
+    for what, names in (("label or target", learnt), ("drop", drop), ("category", category)):
         for name in [names] if isinstance(names, str) else names:
             if name not in frame.columns:
                 near = get_close_matches(str(name), frame.names, 1)
@@ -155,7 +196,9 @@ def _check_names(frame: Frame, label: str | None, drop: Sequence[str], category:
                     f"{frame.source}: {what} names {shown(name)}, which is no column{meant}; the columns are "
                     f"{listed(frame.names)!r}"
                 )
-    return label
+    if twice := [name for name in learnt if learnt.count(name) > 1]:
+        raise DataError(f"{frame.source}: the target {shown(twice[0])} is named twice")
+    return learnt
 
 
 def _counts(column: TableColumn) -> bool:
