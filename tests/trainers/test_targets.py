@@ -94,7 +94,7 @@ def test_the_reference_follows_torch() -> None:
     wanted = torch.nn.MSELoss()(module(torch.tensor(x)), torch.tensor(y, dtype=torch.float64))
     wanted.backward()
     assert loss == pytest.approx(wanted.item(), rel=1e-12)
-    flat = np.concatenate([p.grad.numpy().ravel() for p in module.parameters()])  # type: ignore[union-attr]
+    flat = np.concatenate([p.grad.numpy().ravel() for p in module.parameters() if p.grad is not None])
     np.testing.assert_allclose(gradient, flat, rtol=1e-10, atol=1e-12)
 
 
@@ -108,8 +108,9 @@ class LearnsItsInput(LayerwiseTrainer):
 class LearnsStoredOrder(LayerwiseTrainer):
     """A trainer whose targets stay in the stored order while samples are shuffled."""
 
-    def run(self, order, first, last):  # type: ignore[no-untyped-def]
-        self.feed.goals = self.feed.goals[np.argsort(order.indices(0, order.n))]  # type: ignore[union-attr]
+    def run(self, order, first, last):
+        assert self.feed is not None and self.feed.goals is not None
+        self.feed.goals = self.feed.goals[np.argsort(order.indices(0, order.n))]
         return super().run(order, first, last)
 
 
@@ -128,7 +129,7 @@ class OneColumn(ArrayMSE):
         super().forward(n, has_loss)
 
 
-def liar(kind: type[LayerwiseTrainer], loss: type[ArrayMSE] = ArrayMSE):  # type: ignore[no-untyped-def]
+def liar(kind: type[LayerwiseTrainer], loss: type[ArrayMSE] = ArrayMSE):
     table = type(TABLE)(TABLE.layers, {**TABLE.losses, MSELoss: loss}, TABLE.update, TABLE.gather, TABLE.file)
     return lambda net, config, state: kind(net, config, state, table)
 

@@ -68,10 +68,7 @@ def predict(
     from ..train import Run, restore
     from ..train.scoring import slices
 
-    if save is not None:
-        check_place(save, overwrite, checkpoint, input_file)
-    if submission is not None:
-        check_place(submission, overwrite, checkpoint, input_file, *([] if save is None else [save]))
+    _check_places(save, submission, overwrite, checkpoint, input_file)
     bring(net_file)
     trained = load(checkpoint)
     labels_wanted = isinstance(trained.net.loss, CrossEntropyLoss)
@@ -87,8 +84,7 @@ def predict(
     with restore(trained, rung) as trainer:
         outputs = np.concatenate([trainer.predict(x[a:b], scale) for a, b in slices(trained.net, len(x), trainer)])
     labels = model.classes_[outputs.argmax(axis=1)] if labels_wanted else None
-    if trained.data.has_targets:
-        outputs = trained.data.in_units(outputs)
+    outputs = trained.data.in_units(outputs)
     if save is not None:
         _write_outputs(save, outputs)
     if submission is not None and labels is not None:
@@ -102,6 +98,16 @@ def predict(
     for path in (save, submission):
         if path is not None:
             click.echo(f"{len(x):,} samples: {path}")
+
+
+def _check_places(
+    save: Path | None, submission: Path | None, overwrite: bool, checkpoint: Path, input_file: Path
+) -> None:
+    """Check that the files to be written may be, and are not those that are read or each other."""
+    if save is not None:
+        check_place(save, overwrite, checkpoint, input_file)
+    if submission is not None:
+        check_place(submission, overwrite, checkpoint, input_file, *([] if save is None else [save]))
 
 
 def _samples(model: Run, path: Path) -> tuple[np.ndarray, float]:

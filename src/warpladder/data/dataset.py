@@ -89,7 +89,7 @@ class Dataset:
             raise DataError(f"{self.name}: the training set is empty")
 
     def _checked(self, part: str, samples: int, y: np.ndarray) -> np.ndarray:
-        """Labels (samples,) int32, or targets (samples, outputs) float32, of a part; `DataError` if they are neither."""
+        """Labels (samples,) int32 or targets (samples, outputs) float32 of a part; `DataError` if y is neither."""
         is_target = np.issubdtype(y.dtype, np.floating) if part == "train" else self.has_targets
         if is_target and y.ndim in (1, 2) and np.issubdtype(y.dtype, np.number):
             if len(y) != samples:

@@ -122,7 +122,8 @@ def net_of(table: dict[str, Any], stem: str, in_shape: Shape | None = None) -> N
 def _loss(table: dict[str, Any]) -> Loss:
     if "loss" not in table:
         raise NetError(
-            'there is no loss: add loss = "CrossEntropyLoss", or "MSELoss" for targets or for a net that reproduces its input, '
+            'there is no loss: add loss = "CrossEntropyLoss", or "MSELoss" for targets or a net that reproduces its '
+            "input, "
             "above the first [[layers]]"
         )
     kind = table["loss"]

@@ -171,7 +171,7 @@ class TableEncoding:
             columns = tuple(_column(each) for each in value["columns"])
             targets = tuple(_target(each) for each in value.get("targets", ()))
             made = cls(_text(value["label"]), columns, tuple(_text(name) for name in value["dropped"]), targets)
-            if not columns or value.keys() != made.as_dict().keys():
+            if not columns or value.keys() | {"targets"} != asdict(made).keys():
                 raise ValueError
         except (KeyError, TypeError, ValueError, AttributeError):
             raise DataError("its encoding of a table is damaged") from None

@@ -83,7 +83,7 @@ def table(
         label, targets = encoding.label or None, [each.name for each in encoding.targets]
     if label is not None and targets:
         raise DataError(f"{frame.source}: a table has a label or targets: leave out label or target")
-    learnt = _check_names(frame, targets or ([] if label is None else [label]), drop, category)
+    learnt = _check_names(frame, targets or ([] if label is None else [label]), label is not None, drop, category)
     dropped = tuple(drop) if encoding is None else encoding.dropped
     if encoding is None:
         dropped += _counting(frame.without([*learnt, *drop]))
@@ -170,15 +170,17 @@ def label_of(frame: Frame, name: str) -> np.ndarray:
     if not whole.all():
         row = int(np.argmin(whole))
         raise DataError(
-            f"{frame.place(row, name)}: {column.texts[row]} is no label: labels are names or whole numbers; numbers "
-            f"to predict are targets, --target {name}, in Python target={name!r}"
+            f"{frame.place(row, name)}: {column.texts[row]} is no label: labels are names or whole numbers; a "
+            f"regression's targets are named by --target {name}, in Python target={name!r}"
         )
     if len(np.unique(column.numbers)) == len(whole) > 2:
         raise DataError(f"{frame.source}: every row has another value of {shown(name)}: this is no label")
     return column.numbers.astype(np.int64)
 
 
-def _check_names(frame: Frame, learnt: list[str], drop: Sequence[str], category: Sequence[str]) -> list[str]:
+def _check_names(
+    frame: Frame, learnt: list[str], has_label: bool, drop: Sequence[str], category: Sequence[str]
+) -> list[str]:
     """Names of the label or the targets, if all names are those of columns."""
     if not learnt:
         likely = [name for name in (frame.names[-1], frame.names[0]) if not _counts(frame.columns[name])]
@@ -187,7 +189,8 @@ def _check_names(frame: Frame, learnt: list[str], drop: Sequence[str], category:
             f"{frame.source}: which column is the label? Name it, --label NAME, in Python label=NAME{hint}; the "
             f"columns are {listed(frame.names)!r}"
         )
-    for what, names in (("label or target", learnt), ("drop", drop), ("category", category)):
+    learns = "label" if has_label else "target"
+    for what, names in ((learns, learnt), ("drop", drop), ("category", category)):
         for name in [names] if isinstance(names, str) else names:
             if name not in frame.columns:
                 near = get_close_matches(str(name), frame.names, 1)

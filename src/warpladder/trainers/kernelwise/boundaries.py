@@ -48,7 +48,7 @@ class Boundaries:
         return not any(part.layers for part, _ in self.cut[:place])
 
     def in_place(self, number: int) -> bool:
-        """True if a segment may overwrite its input: a lone ReLU, but not on the net's input, which may be the target."""
+        """True if a segment may overwrite its input: a lone ReLU, but not on the net's input, a possible target."""
         (part, _) = self.cut[number]
         is_relu = len(part.nodes) == 1 and isinstance(part.nodes[0], ReLU)
         return is_relu and not self.is_input(number)

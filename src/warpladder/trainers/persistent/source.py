@@ -36,7 +36,8 @@ _TEXT = """\
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders, int count,
-    int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit, const float4* numbers, int constant,
+    int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit,
+    const float4* numbers, int constant,
     float* work, int* target, unsigned* arrived, double* lost, long long* hits, double* loss, long long* correct
 ) {{
     Team<{in_grid}> team(arrived);
@@ -184,7 +185,8 @@ def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -
             lines.append(f"team.passed(classify{shape}{layer}, label, g{number}, parts, n));")
         else:
             lines.append(
-                f"team.passed(reconstruct{shape}{layer}, targets == nullptr ? x : targets, targets == nullptr ? nullptr : label, g{number}, parts, n));"
+                f"team.passed(reconstruct{shape}{layer}, targets == nullptr ? x : targets, "
+                f"targets == nullptr ? nullptr : label, g{number}, parts, n));"
             )
         meet()
     for number in range(last, 1, -1):

@@ -173,7 +173,8 @@ class PersistentTrainer(KernelTrainer):
         plan, arrays, log = self.plan, self.arrays, self.log
         slot1, slot2 = (*self.slots.values(), None, None)[:2]
         return self.kernel.bind(
-            plan.blocks, THREADS, arrays["stored"], self.scale, arrays.get("labels"), arrays.get("targets"), arrays["words"], self.samples,
+            plan.blocks, THREADS, arrays["stored"], self.scale, arrays.get("labels"), arrays.get("targets"),
+            arrays["words"], self.samples,
             self.batch, first, self.epoch, count, self.params, slot1, slot2, limit(self.config), self.settings.numbers,
             int(self.config.steady), arrays["work"], arrays["target"], arrays["arrived"], arrays["lost"],
             arrays["hits"], log.loss if has_loss else None,
@@ -185,7 +186,8 @@ class PersistentTrainer(KernelTrainer):
         held = super().memory()
         if self.epoch_log is not None and self.settings is not None:
             held["log"] += self.epoch_log.logged.nbytes + self.settings.numbers.nbytes
-        for name, what in (("stored", "data"), ("labels", "data"), ("targets", "data"), ("words", "data"), ("work", "activations"),
+        for name, what in (("stored", "data"), ("labels", "data"), ("targets", "data"), ("words", "data"),
+                           ("work", "activations"),
                            ("target", "activations"),
                            ("lost", "workspace"), ("hits", "workspace")):  # fmt: skip
             if name in self.arrays:

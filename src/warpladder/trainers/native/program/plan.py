@@ -34,7 +34,8 @@ class NativePlan:
 
     rows, sections : the instructions, and the first and last row of each section.
     built : tensors and sizes of the buffers, see `RowBuilder`.
-    has_targets : as in `RowBuilder`. sharing : how threads share the work. samples, out : the net's input and its output, as tensors.
+    has_targets : as in `RowBuilder`. sharing : how threads share the work.
+    samples, out : the net's input and its output, as tensors.
     """
 
     def __init__(self, net: Net, config: TrainConfig, threads: int, batch: int, has_targets: bool = False) -> None:
