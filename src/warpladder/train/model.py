@@ -150,12 +150,7 @@ class Model:
 
     @called_by_name
     def predict(self, x: Any) -> np.ndarray:
-        """Label of each sample, or with MSELoss its predicted targets or image.
-
-        Parameters
-        ----------
-        x : array_like
-            As `outputs` takes it.
+        """Label of each sample, or with MSELoss its predicted targets or image; x as `outputs` takes it.
 
         Returns
         -------

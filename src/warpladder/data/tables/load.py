@@ -140,7 +140,9 @@ def targets_of(frame: Frame, names: Sequence[str]) -> np.ndarray:
         column = frame.columns[name]
         if (wrong := column.missing | column.odd).any():
             row = int(np.argmax(wrong))
-            what = "is missing: leave the row out" if column.missing[row] else f"{shown(column.texts[row])} is no number"
+            what = (
+                "is missing: leave the row out" if column.missing[row] else f"{shown(column.texts[row])} is no number"
+            )
             raise DataError(f"{frame.place(row, name)}: the target {what}")
     return np.stack([frame.columns[name].numbers for name in names], axis=1)
 
