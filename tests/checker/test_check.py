@@ -288,6 +288,8 @@ def test_every_kind_of_report_has_a_hint() -> None:
         "unfinished copy",
     }
     kinds |= {"phase", "warpgroup", "wgmma fence", "proxy fence", "unfinished product", "division by zero"}
+    kinds |= {"bytes", "copy", "free", "handle", "host pointer", "unread error"}  # of host code
+    kinds |= {"crash", "device memory", "shared memory"}
     assert set(HINTS) == kinds
 
 

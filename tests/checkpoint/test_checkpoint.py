@@ -107,6 +107,7 @@ def test_the_file_holds_state_dict_names_and_a_readable_document():
         "kernel_size": 3,
         "stride": 1,
         "padding": 1,
+        "bias": True,
     }
     assert document["config"]["optimizer"] == {
         "name": "SGD",
@@ -231,13 +232,13 @@ def test_no_truncated_or_extended_file_passes():
         ({"sums": {"loss": "xyz", "correct": 9, "samples": 24, "seconds": 0.1}}, "cannot be read"),
         ({"config": {"learning_rate": -1.0}}, "cannot be: learning_rate"),
         ({"config": {"rate": 1.0}}, "settings that this version"),
-        ({"config": {"optimizer": {"name": "Lion"}}}, "cannot be: there is no optimizer 'Lion'; there are adam, adamw, sgd"),
+        ({"config": {"optimizer": {"name": "Lion"}}}, "cannot be: there is no optimizer 'Lion'; there are adam, adamw, rmsprop, sgd"),
         ({"config": {"optimizer": {}}}, "cannot be: there is no optimizer"),
         ({"config": {"optimizer": "SGD"}}, "cannot be: optimizer wants an Optimizer"),
         ({"config": {"optimizer": {"name": "SGD", "dampening": 0.5}}}, "cannot be: SGD has no dampening"),
         ({"config": {"optimizer": {"name": "SGD", "a\nb": 0.5}}}, r"cannot be: SGD has no 'a\\nb'; it has"),
         ({"config": {"optimizer": {"name": "Adam", "betas": [0.9, 2]}}}, "cannot be: betas wants two numbers"),
-        ({"config": {"schedule": {"name": "OneCycle"}}}, "cannot be: there is no schedule 'OneCycle'; there are constant, cosine, stepdecay"),
+        ({"config": {"schedule": {"name": "Plateau"}}}, "cannot be: there is no schedule 'Plateau'; there are constant, cosine, onecycle, stepdecay"),
         ({"config": {"schedule": {"name": "Cosine", "warmup": -1}}}, "cannot be: warmup wants"),
         ({"updates": 3}, "its number of updates"),
         ({"updates": None}, "its number of updates"),

@@ -40,8 +40,12 @@ def test_what_a_text_means(kind, text, wanted):
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
-        (Optimizer, "adm", "there is no optimizer 'adm': did you mean 'adam' or 'adamw'? there are adam, adamw, sgd"),
-        (Optimizer, "", "there is no optimizer '': there are adam, adamw, sgd"),
+        (
+            Optimizer,
+            "adm",
+            "there is no optimizer 'adm': did you mean 'adam' or 'adamw'? there are adam, adamw, rmsprop, sgd",
+        ),
+        (Optimizer, "", "there is no optimizer '': there are adam, adamw, rmsprop, sgd"),
         (Optimizer, "optimizer", "there is no optimizer 'optimizer': there are"),
         (Optimizer, "adam:beta1=0.9", "Adam has no beta1; it has learning_rate, betas, eps, weight_decay"),
         (Optimizer, "adam:momentum=0.9", "Adam has no momentum; it has"),
@@ -61,7 +65,7 @@ def test_what_a_text_means(kind, text, wanted):
         (Optimizer, "sgd:nesterov=1", "nesterov wants True or False, got 1.0"),
         (Optimizer, "adam:learning_rate=nan", "learning_rate wants a finite number"),
         (Schedule, "cosin", "there is no schedule 'cosin': did you mean 'cosine'"),
-        (Schedule, "onecycle", "there is no schedule 'onecycle': there are constant, cosine, stepdecay"),
+        (Schedule, "plateau", "there is no schedule 'plateau': there are constant, cosine, onecycle, stepdecay"),
         (Schedule, "cosine:gamma=1", "Cosine has no gamma; it has warmup, least, epochs"),
         (
             Schedule,

@@ -50,7 +50,10 @@ BAD = {
     "mixed objects": (np.array(["a", 1], object), "mix names and numbers"),
     "missing": (["a", None], "the label of sample 1 is None"),
     "nan": ([0.0, float("nan")], "the label of sample 1 is nan"),
-    "decimals": ([1.5, 2.25], "must be whole numbers or names, got 1.5: a regression's targets are no labels"),
+    "decimals": (
+        [1.5, 2.25],
+        "must be whole numbers or names, got 1.5: targets of a regression are given with targets=True",
+    ),
     "one-hot": (np.eye(2, dtype=int), "give class numbers, not one-hot rows"),
     "dates": (np.array(["2026-01-01", "2026-01-02"], "datetime64[D]"), "must be names or numbers"),
     "complex": (np.array([1j, 2]), "must be names or numbers"),

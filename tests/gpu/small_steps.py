@@ -1,4 +1,5 @@
-"""A few training steps of small forms of the five nets on every GPU rung that is ours: what compute-sanitizer looks at.
+"""A few training steps of small nets, the five and one of the other layers, on every GPU rung that is ours: what
+compute-sanitizer looks at.
 
 Odd sizes, a partial last batch, and each feed. Run by scripts/test_gpu.
 """
@@ -15,11 +16,29 @@ from strategies import case
 from warpladder import nets
 from warpladder.config import TrainConfig
 from warpladder.ladder import LADDER
-from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, MSELoss, Net, ReLU, Upsample2d
-from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
+from warpladder.nets import (
+    GELU,
+    AvgPool2d,
+    Conv2d,
+    CrossEntropyLoss,
+    Flatten,
+    Linear,
+    MaxPool2d,
+    MSELoss,
+    Net,
+    ReLU,
+    Tanh,
+    Upsample2d,
+)
+from warpladder.optimizers import SGD, Adam, AdamW, Optimizer, RMSprop
 from warpladder.rungs.base import Rung
 from warpladder.rungs.tensor import PRECISIONS
 from warpladder.trainers.persistent.plan import layers
+
+SMOOTH = (
+    Conv2d(out_channels=5, kernel_size=3, bias=False), Tanh(), AvgPool2d(kernel_size=2), Flatten(),
+    Linear(out_features=10), GELU(), Linear(out_features=10),
+)  # fmt: skip
 
 NETS = (
     nets.softmax((1, 9, 7)),
@@ -27,6 +46,7 @@ NETS = (
     nets.mlp10((1, 9, 7)),
     nets.cnn((1, 11, 10)),
     nets.autoencoder((3, 8, 8)),
+    Net("smooth", (1, 9, 7), SMOOTH, CrossEntropyLoss()),
 )
 
 
@@ -94,7 +114,7 @@ def work(rung: Rung) -> Iterator[tuple[str, dict[str, Any]]]:
     thin = nets.mlp10((1, 9, 7))
     yield "mlp10, full batch,", {"net": thin, "batch": None, "samples": MANY}
     yield "mlp10, large batches,", {"net": thin, "batch": MANY, "samples": MANY + 3}
-    for optimizer in (Adam(0.01), AdamW(0.01)):
+    for optimizer in (Adam(0.01), AdamW(0.01), RMSprop(0.01)):
         yield f"mlp, {type(optimizer).__name__},", {"net": NETS[1], "optimizer": optimizer}
 
 

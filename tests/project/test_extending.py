@@ -444,7 +444,7 @@ def test_the_layer_and_the_data_set_of_the_pages_work(tmp_path, monkeypatch) -> 
     monkeypatch.setattr(sys, "path", [place for place in sys.path if Path(place) != HERE])
     for name in [name for name in sys.modules if name.partition(".")[0] == "elu"]:
         monkeypatch.delitem(sys.modules, name)  # that of tests/elu
-    _, smooth, *files, _ = code(ROOT / "docs" / "own-net.md", "python")
+    _, _, smooth, *files, _ = code(ROOT / "docs" / "own-net.md", "python")
     (tmp_path / "elu").mkdir()
     for name, text in zip(("__init__.py", "reference.py", "array.py"), files, strict=True):
         (tmp_path / "elu" / name).write_text(text)

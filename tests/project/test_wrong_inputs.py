@@ -85,7 +85,7 @@ TYPED: dict[str, tuple[list[str], str]] = {
     "a momentum that grows": ([*TRAIN, "--momentum", "1.5"], "momentum wants a number below 1, got 1.5"),
     "nesterov without momentum": ([*TRAIN, "--nesterov"], "nesterov needs a momentum"),
     "an optimizer mistyped": ([*TRAIN, "--optimizer", "adma"], "there is no optimizer 'adma': did you mean 'adam'"),
-    "an optimizer of a climb mistyped": ([*CLIMB, "--optimizer", "lion"], "there is no optimizer 'lion': there are adam, adamw, sgd"),
+    "an optimizer of a climb mistyped": ([*CLIMB, "--optimizer", "lion"], "there is no optimizer 'lion': there are adam, adamw, rmsprop, sgd"),
     "a setting that the optimizer has not": ([*TRAIN, "--optimizer", "adam:momentum=0.9"], "Adam has no momentum; it has learning_rate, betas, eps"),
     "a momentum for adam": ([*TRAIN, "--optimizer", "adam", "--momentum", "0.9"], "Adam has no momentum; it has learning_rate, betas"),
     "a setting of the optimizer without a value": ([*TRAIN, "--optimizer", "adam:eps"], "settings of the optimizer are written as in"),

@@ -65,7 +65,7 @@ def run(
     \b
     Examples:
       warpladder run vector_add.cu
-      warpladder run main.cu image.cpp -I include -D N=1024 --gpu T4 -- input.ppm 3
+      warpladder run main.cu image.cpp -I include -D N=64 --gpu T4 -- input.ppm
     """
     from ..programs.build import ProgramOptions
     from ..programs.gpus import find

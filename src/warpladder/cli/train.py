@@ -117,7 +117,7 @@ def train(
       warpladder train mlp --data mnist --optimizer adam --schedule cosine
       warpladder train mlp --data bank.csv --label answer
       warpladder train --hidden 512,256 --data mnist
-      warpladder train cnn --data mnist --epochs 50 --validation 5000 --early-stopping 5
+      warpladder train cnn --data mnist --validation 5000 --early-stopping 5
       warpladder train mlp --data mnist --repeat 5
     """
     from ..train.resolve import resolve
@@ -133,15 +133,19 @@ def train(
         report_defaults(net_name, run.config, options)
     for sentence in run.advice:
         warnings.warn(sentence, stacklevel=1)
-    if run.reason.startswith("auto"):
-        click.echo(f"Rung: {run.rung.name}, by {run.reason}")
     if count is not None:
         _check_places(options, range(run.config.seed, run.config.seed + count))
+        _show_choice(run)
         return train_seeds(request, run, count, partial(_once, ctx, log_dir, progress))
     trained, place = _once(ctx, log_dir, progress, run)
     _show(trained, len(run.data.test_x))
     _show_files(trained, place, options["keep_epochs"])
     return 0
+
+
+def _show_choice(run: ResolvedRun) -> None:
+    if run.reason.startswith("auto"):
+        click.echo(f"Rung: {run.rung.name}, by {run.reason}")
 
 
 def _check_places(options: dict[str, Any], seeds: Iterable[int]) -> None:
@@ -167,6 +171,8 @@ def _once(ctx: click.Context, log_dir: Path | None, progress: bool | None, run: 
     with event_log(logs) as each_epoch, _place(ctx, run) as place, compiling.announced(say):
         saving = Saving(place, options["checkpoint_every"], seconds, keep_epochs, options["overwrite"], resume)
         saving.check()
+        if is_one:
+            _show_choice(run)
         try:
             trained = train_run(run, saving, sys.stderr.isatty() if progress is None else progress, each_epoch)
         except Stopped as stop:
