@@ -21,7 +21,7 @@ import warpladder
 from warpladder import rungs
 from warpladder.config import TrainConfig
 from warpladder.data.dataset import Dataset
-from warpladder.device import KernelSource, Resources
+from warpladder.device import Resources
 from warpladder.device import source as sources
 from warpladder.device.declarations import templates
 from warpladder.device.gpu.cache import compiled
@@ -37,6 +37,7 @@ from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise import where
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
+from warpladder.trainers.persistent.trainer import PersistentTrainer
 
 PACKAGE = Path(warpladder.__file__).parent
 BATCH = 64
@@ -64,7 +65,9 @@ def bind(rung: Rung, net: Net, device: OfflineDevice) -> None:
         state = State(params.initial(net, 0))
         with rung.build(net, TrainConfig(batch_size=BATCH), state) as trainer:
             trainer.load(dataset(net, 2 * BATCH + 1))
-            if isinstance(trainer, KernelTrainer):
+            if isinstance(trainer, KernelTrainer) and not isinstance(
+                trainer, PersistentTrainer
+            ):  # that is whole by now
                 for step in range(3):
                     for part in trainer._slices(trainer._size(step)):
                         trainer.program(part)
@@ -108,12 +111,13 @@ def declared(path: Path, arch: str) -> tuple[Taken, list[str]]:
     return taken, wrong
 
 
-def local_memory(source: KernelSource, name: str, arch: str, taken: Resources) -> Iterator[str]:
-    """A line where a kernel takes local memory and its file does not say why."""
+def local_memory(path: Path, name: str, arch: str, taken: Resources) -> Iterator[str]:
+    """A line where a kernel takes local memory and its file does not state why; an assembled kernel has no file."""
     spilled = taken.spill_loads + taken.spill_stores
-    if (spilled or taken.local) and name.partition("<")[0] not in source.local_memory:
+    reasons = sources.read(path).local_memory if path.exists() else ()
+    if (spilled or taken.local) and name.partition("<")[0] not in reasons:
         spills = f", of it spilled registers ({spilled} bytes of loads and stores)" if spilled else ""
-        yield f"{source.path}: {name} for {arch} takes {taken.local} bytes of local memory{spills}; avoid it, or say why: // local memory: kernel: reason"
+        yield f"{path}: {name} for {arch} takes {taken.local} bytes of local memory{spills}; avoid it, or say why: // local memory: kernel: reason"
 
 
 def alone(header: Path) -> list[str]:
@@ -144,7 +148,7 @@ def main() -> int:
     most: Taken = {}
     for arch, (found, _) in answers:
         for (path, name), taken in found.items():
-            wrong += local_memory(sources.read(path), name, arch, taken)
+            wrong += local_memory(path, name, arch, taken)
             before = most.get((path, name))
             most[path, name] = taken if before is None or taken.registers > before.registers else before
     for path in files:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-import torch
 
 from warpladder.config import TrainConfig
 from warpladder.data import Dataset, arrays
@@ -84,6 +85,7 @@ def test_kernels_learn_targets_of_images(rung: str) -> None:
 
 
 def test_the_reference_follows_torch() -> None:
+    torch: Any = pytest.importorskip("torch")
     data, net = data_for(FLAT), FLAT
     reference = ReferenceTrainer(net, CONFIG, State(initial(net, 2)))
     x, y = data.train_x.astype(np.float64), data.train_y
