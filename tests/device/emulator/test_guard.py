@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import subprocess
@@ -56,6 +57,18 @@ def test_a_wild_kernel_is_an_error_that_names_the_line_and_the_process_goes_on(f
     host = np.empty(32, np.float32)
     device.download(host, x)
     assert (host == 2).all()
+
+
+def test_a_frame_larger_than_the_stack_writes_to_no_memory_of_others(file):
+    """The stack's guard page stops it, however far below the frame ends."""
+    device = EmulatedDevice()
+    x = device.empty((32,))
+    device.upload(x, np.ones(32, np.float32))
+    device.kernel(file, "right").bind(1, 32, x).send()  # the stacks are there now: memory that is mapped later is below
+    others = [mmap.mmap(-1, 1 << 20) for _ in range(64)]
+    with pytest.raises(KernelError):
+        device.kernel(file, "deep").bind(1, 32, x).send()
+    assert not any(any(each[:]) for each in others)
 
 
 ENDLESS = """
