@@ -39,8 +39,8 @@ LIBRARIES = Cache("emulator", "emulated kernels", "every start compiles them aga
 
 # DWARF 5 counts files from 0, and addr2line takes some lines of a source that comes from stdin to be stdin's. Of the
 # rest, -g1 keeps the lines and the calls that were inlined there; variables, which are not needed, take a
-# fifth of the time that a kernel takes to compile. A frame larger than a stack touches its pages from the top: the guard
-# page below the stack stops it before it writes to memory of others.
+# fifth of the time that a kernel takes to compile. A frame larger than a stack touches its pages from the top, so the
+# guard page below the stack stops it before it writes to memory of others.
 ALWAYS = (
     "-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-gdwarf-4", "-g1",
     "-pthread", "-fstack-clash-protection", "-w",
