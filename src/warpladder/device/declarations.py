@@ -104,7 +104,7 @@ def signature(source: KernelSource, name: str) -> Signature:
         )
     types = _type_arguments(match["template"], given.rpartition(">")[0]) if given else {}
     text = match["parameters"].strip()
-    parts = _split(text) if text not in ("", "void") else []
+    parts = split(text) if text not in ("", "void") else []
     known = tuple(_parameter(part, types, source, plain) for part in parts)
     return Signature(full + name[len(plain) :] if given else full, known, _bounds(match, given.rpartition(">")[0]))
 
@@ -152,8 +152,8 @@ def _qualified(match: re.Match[str]) -> str:
     return "::".join([*filter(None, around), match["name"]])
 
 
-def _split(text: str) -> list[str]:
-    """At the commas outside of brackets."""
+def split(text: str) -> list[str]:
+    """Parts of a declaration or a list of arguments between the commas outside of brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "(<[{") - (letter in ")>]}")
@@ -166,9 +166,9 @@ def _split(text: str) -> list[str]:
 
 def _type_arguments(template: str, given: str) -> dict[str, str]:
     """Types by the template's type parameters (typename T)."""
-    arguments = _split(given)
+    arguments = split(given)
     out = {}
-    for position, declared in enumerate(part.split("=")[0].split() for part in _split(template)):
+    for position, declared in enumerate(part.split("=")[0].split() for part in split(template)):
         if declared and declared[0] in ("typename", "class") and position < len(arguments):
             out[declared[-1]] = arguments[position]
     return out
@@ -179,8 +179,8 @@ def _bounds(match: re.Match[str], given: str) -> str:
     found = _BOUNDS.search(match["middle"])
     if found is None:
         return ""
-    bounds = _split(found["inside"])[0]
-    for declared, argument in zip(_split(match["template"]), _split(given), strict=False) if given else ():
+    bounds = split(found["inside"])[0]
+    for declared, argument in zip(split(match["template"]), split(given), strict=False) if given else ():
         name = re.escape(declared.partition("=")[0].split()[-1])
         bounds = re.sub(rf"\b{name}\b", f"({argument})", bounds)
     return bounds

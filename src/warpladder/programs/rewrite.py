@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..device.declarations import split
 from ..device.emulator.rewrite import bare, closing, rewritten, without_ptx
 from ..errors import KernelError
 
@@ -74,18 +75,6 @@ def kernels(texts: Iterable[str]) -> dict[str, list[DeclaredKernel]]:
             )  # fmt: skip
             out.setdefault(match["name"], []).append(kernel)
     return out
-
-
-def split(text: str) -> list[str]:
-    """Parts between the commas outside of brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter in "(<[{") - (letter in ")>]}")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
 
 
 def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -> str:

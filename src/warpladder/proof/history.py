@@ -132,14 +132,14 @@ def _followed(
     net, precision, n = maker.net, maker.precision, len(dataset.train_x)
     true = _Trajectory(net, config, dataset, orders, start)
     bounds = update_bounds(net, config.batch(n), precision, config.optimizer.roundings)
+    more = config.optimizer.host_rounding(start.step + 1)
     drift, loss_drift = dict.fromkeys(true.least, 0.0), np.zeros(len(true.losses))
     for _ in range(TWINS if precision.coarse else 1):
-        noise = rng.choice((-1.0, 1.0), (3, net.param_count))
-        more = config.optimizer.host_rounding(start.step + 1)
+        noise = rng.choice((-1.0, 1.0), (2 + precision.coarse, net.param_count))
         for place in param_slices(net):
             noise[0, place.start : place.stop] *= bounds[place.name] + more
         noise[1] *= STORED * precision.roundoff
-        noise[2] *= precision.factors
+        noise[2:] *= precision.factors
         twin = _Trajectory(net, config, dataset, orders, start, noise)
         drift = {name: max(drift[name], off) for name, off in _norms(net, twin.end - true.end).items()}
         loss_drift = np.maximum(loss_drift, np.maximum.accumulate(np.abs(twin.losses - true.losses)))
@@ -157,8 +157,9 @@ def _followed(
 class _Trajectory:
     """Epochs trained by the reference; as a twin, with rounding errors added.
 
-    noise : (3, param_count) float64, or None: shares of an update and of a parameter that are added to the parameter
-        after each step, and the share of a parameter that is added only while a step computes its gradients.
+    noise : (2 or 3, param_count) float64, or None: shares of an update and of a parameter that are added to the
+        parameter after each step, and, if factors are rounded, the share of a parameter that is added only while a step
+        computes its gradients.
     losses : (steps,) float64; end, outputs : parameters and outputs after the last step.
     least, smallest : norm of the smallest update, by tensor and of all parameters; a twin has neither.
     """
@@ -178,7 +179,7 @@ class _Trajectory:
         )
         rates = config.rates(number, number + len(orders) * config.steps(n), n).tolist()
         all_x, all_y = trainer.batch(np.arange(n))
-        rounded = None if noise is None or not np.any(noise[2]) else 1 + noise[2]
+        rounded = None if noise is None or len(noise) == 2 else 1 + noise[2]
         for order in orders:
             indices = order.indices(0, n)
             for step in range(config.steps(n)):

@@ -183,10 +183,8 @@ class ClimbSchedule:
 
         This comes after the first row, which need not wait until torch is imported.
         """
-        for other in self.entries:
-            other.check_support()
+        self.ahead.begin(self.entries, least=2)  # checks the support of each
         alive = self._alive()
-        self.ahead.begin(alive, least=2)
         # rungs that are proven by then; a slow rung, or a library that takes long to import, would delay the timing
         quick = [
             entry

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...rungs.base import Rung
     from ...train.resolve import ResolvedTask
 
-#: What a task can be swept by: settings, the number of samples, and the widths of a net's hidden layers.
+#: Parameters that a sweep can vary: settings, the number of samples, and the widths of a net's hidden layers.
 TASKS = (*(name for name in SETTINGS if name != "early_stopping"), "limit", "hidden")
 
 _YES = {"yes": True, "no": False}

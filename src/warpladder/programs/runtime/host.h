@@ -8,7 +8,7 @@
 
 #include "../headers/launch.h"
 
-// Of the emulator's runtime (device/emulator/runtime/launch.cpp).
+// Functions of the emulator's runtime (device/emulator/runtime/launch.cpp).
 EMU_EXPORT int emu_launch(emu::Launch* launch);
 EMU_EXPORT void emu_free_reports(emu::Launch* launch);
 EMU_EXPORT void emu_explain_with(const char* (*explain)(const void* address));
