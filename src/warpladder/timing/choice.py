@@ -65,12 +65,14 @@ def _can_train(rung: Rung, net: Net, config: TrainConfig) -> bool:
 
 
 def from_the_fastest(rungs: Iterable[Rung]) -> list[Rung]:
-    """Rungs from outside, then the ladder from its top down, emulated rungs after all others, and peers last."""
+    """Rungs from outside, the ladder from its top down, emulated rungs, and peers from the fastest down."""
 
     def place(rung: Rung) -> tuple[bool, bool, int]:
         emulated = rung.options.chosen().get("device") == "emulated"
         known = [known.name for known in LADDER]
         at = len(known) if outside(rung) or rung.base.name not in known else known.index(rung.base.name)
-        return is_peer(rung), emulated, -at
+        if is_peer(rung):
+            return True, emulated, FASTEST_FIRST.index(rung.name) if rung.name in FASTEST_FIRST else len(FASTEST_FIRST)
+        return False, emulated, -at
 
     return sorted(rungs, key=place)

@@ -134,10 +134,8 @@ class ClimbSchedule:
         if self.is_quick:
             order = from_the_fastest(entry.rung for entry in left)
             left = sorted(self.entries, key=lambda entry: order.index(entry.rung))
-            self.ahead.begin(entry for entry in left[1:] if not is_peer(entry.rung))
+            self.ahead.begin(left[1:])
         while left:
-            if self.is_quick and at == 1:  # the first row need not wait until torch is imported
-                self.ahead.begin(entry for entry in left if is_peer(entry.rung))
             if self.is_quick and at:
                 self.ahead.sort(left, self.limit.proofs_end)
             elif at and not (left[0].rung.tunes or self.has_proven_ahead):
