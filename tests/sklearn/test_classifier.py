@@ -50,6 +50,8 @@ SAME: dict[str, dict[str, Any]] = {
     "invscaling": {"learning_rate": "invscaling", "learning_rate_init": 0.4, "power_t": 0.2, "momentum": 0.0},
     "adaptive": {"learning_rate": "adaptive", "tol": 0.5, "n_iter_no_change": 1, "max_iter": 8},
     "identity": {"activation": "identity"},
+    "tanh": {"activation": "tanh"},
+    "logistic": {"activation": "logistic"},
     "one width": {"hidden_layer_sizes": 7},
     "no hidden layer": {"hidden_layer_sizes": ()},
     "invscaling with momentum": {"learning_rate": "invscaling", "learning_rate_init": 0.2, "power_t": 0.2},
@@ -120,7 +122,6 @@ def test_the_end_without_convergence_is_said():
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "lbfgs": ({"solver": "lbfgs"}, {}, "lbfgs needs"),
-    "tanh": ({"activation": "tanh"}, {}, "no rung has the activation 'tanh' yet"),
     "weights": ({}, {"sample_weight": np.ones(len(X))}, "no rung takes sample weights yet"),
 }
 

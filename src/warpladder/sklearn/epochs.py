@@ -23,22 +23,22 @@ class Fit:
 
     Parameters
     ----------
-    model : MLPClassifier
+    model : RungPerceptron
         Its attributes are those of scikit-learn's after each epoch.
     net, config, rung
         What trains; `config.learning_rate` is the first rate.
     x : ndarray
         (samples, features); float64 becomes float32.
-    labels : ndarray
-        (samples,) numbers of classes.
+    goals : ndarray
+        (samples,) int32 numbers of classes, or (samples, outputs) float32 targets.
     held : tuple
-        Samples and labels for early stopping, or (None, None).
+        Samples and labels, or targets, for early stopping, or (None, None).
     incremental : bool
         True for one epoch that goes on from the one before, optimizer included.
     """
 
     def __init__(
-        self, model: Any, net: Net, config: TrainConfig, rung: Rung, x: np.ndarray, labels: np.ndarray, held: Any,
+        self, model: Any, net: Net, config: TrainConfig, rung: Rung, x: np.ndarray, goals: np.ndarray, held: Any,
         incremental: bool,
     ) -> None:  # fmt: skip
         self.model, self.net, self.config, self.rung = model, net, config, rung
@@ -47,11 +47,12 @@ class Fit:
             x = np.ascontiguousarray(x, np.float32)
         if not np.isfinite(x).all():
             raise ValueError("X holds numbers beyond the range of float32, in which rungs train: scale the features")
-        self.data = Dataset("X", x, labels.astype(np.int32), x[:0], None)
+        self.data = Dataset("X", x, goals, x[:0], None)
         weights = flat_weights(net, model.coefs_, model.intercepts_)
         slots, updates, rate = {}, 0, model.learning_rate_init
         if incremental and hasattr(model, "_slots"):
             slots, updates, rate = model._slots, model._updates, model._rate
+        self.loss_factor, self.gradient_factor = model._factors()
         self.rate = rate
         self.trainer = self._trainer(State(weights, slots, updates))
         self.penalty = self._penalty(weights)
@@ -94,7 +95,8 @@ class Fit:
         self.trainer = self._trainer(state.but(slots=slots))
 
     def _trainer(self, state: State) -> Trainer:
-        config = self.config.but(learning_rate=self.rate)
+        factor = self.gradient_factor if self.model.solver == "sgd" else 1.0
+        config = self.config.but(learning_rate=self.rate * factor)
         trainer = self.rung.build(self.net, config, state)
         trainer.load(self.data)
         return trainer
@@ -112,7 +114,7 @@ class Fit:
         model.n_iter_ += 1
         model.t_ += samples
         # scikit-learn adds each batch's penalty; this is the mean of those at both ends of the epoch.
-        model.loss_ = loss + (before + self.penalty) / 2
+        model.loss_ = self.loss_factor * loss + (before + self.penalty) / 2
         model.loss_curve_.append(model.loss_)
         if model.verbose:
             print(f"Iteration {model.n_iter_}, loss = {model.loss_:.8f}")

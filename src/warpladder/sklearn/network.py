@@ -6,29 +6,37 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..nets import CrossEntropyLoss, Linear, Net, ReLU
+from ..nets import Layer, Linear, Loss, Net, ReLU, Sigmoid, Tanh
 from ..nets.params import param_slices
 
+#: Layer of each activation of scikit-learn's.
+ACTIVATIONS: dict[str, tuple[Layer, ...]] = {
+    "identity": (),
+    "relu": (ReLU(),),
+    "tanh": (Tanh(),),
+    "logistic": (Sigmoid(),),
+}
 
-def perceptron(units: Sequence[int], activation: str) -> Net:
-    """The net of a perceptron.
 
-    units : features, hidden widths and outputs; a single output, that of two classes, becomes two.
-    activation : "relu" or "identity".
+def perceptron(units: Sequence[int], activation: str, loss: Loss) -> Net:
+    """Net of a perceptron.
+
+    units : features, hidden widths and outputs.
+    activation : scikit-learn's name of it.
     """
-    layers: list[Linear | ReLU] = []
+    layers: list[Layer] = []
     for width in units[1:-1]:
-        layers += [Linear(out_features=width), *([ReLU()] if activation == "relu" else [])]
-    layers.append(Linear(out_features=max(2, units[-1])))
-    return Net("mlp", (units[0],), tuple(layers), CrossEntropyLoss())
+        layers += [Linear(out_features=width), *ACTIVATIONS[activation]]
+    layers.append(Linear(out_features=units[-1]))
+    return Net("mlp", (units[0],), tuple(layers), loss)
 
 
 def flat_weights(net: Net, coefs: Sequence[np.ndarray], intercepts: Sequence[np.ndarray]) -> np.ndarray:
     """(param_count,) float32 of coefs_ (inputs, outputs) and intercepts_ (outputs,).
 
-    The single logit of two classes is halved and subtracted: the difference of the two outputs is that logit.
+    The single logit of two classes becomes two outputs, its negative half and its half: their difference is that logit.
     """
-    if coefs[-1].shape[1] == 1:
+    if coefs[-1].shape[1] < net.out_shape[0]:
         last, bias = coefs[-1] / 2, intercepts[-1] / 2
         coefs = [*coefs[:-1], np.concatenate([-last, last], axis=1)]
         intercepts = [*intercepts[:-1], np.concatenate([-bias, bias])]
@@ -37,10 +45,10 @@ def flat_weights(net: Net, coefs: Sequence[np.ndarray], intercepts: Sequence[np.
 
 
 def coefs_of(net: Net, params: np.ndarray, outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """coefs_ and intercepts_ of parameters (param_count,); with one output that of the difference of two."""
+    """coefs_ and intercepts_ of parameters (param_count,); for one of a net's two outputs that of their difference."""
     arrays = [params[place.start : place.stop].reshape(place.shape) for place in param_slices(net)]
     coefs, intercepts = [weight.T.copy() for weight in arrays[::2]], [bias.copy() for bias in arrays[1::2]]
-    if outputs == 1:
+    if outputs < net.out_shape[0]:
         coefs[-1] = coefs[-1][:, 1:] - coefs[-1][:, :1]
         intercepts[-1] = intercepts[-1][1:] - intercepts[-1][:1]
     return coefs, intercepts

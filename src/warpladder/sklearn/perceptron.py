@@ -1,0 +1,208 @@
+"""`RungPerceptron`: the fit of scikit-learn's perceptrons, with each epoch trained by a rung."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.neural_network._multilayer_perceptron import BaseMultilayerPerceptron
+
+from ..errors import ConfigError, RungError
+
+if TYPE_CHECKING:
+    from ..config import TrainConfig
+    from ..nets import Net
+    from ..optimizers import Optimizer
+
+AUTO = "auto"
+#: Rung of a fit that scikit-learn's own arithmetic does.
+OWN = "scikit-learn"
+EXPECTED_EPOCHS = 50  # of a fit that may stop early, for the choice of a rung
+#: Costs of scikit-learn's arithmetic, as `Cost` in train/auto.py has them: seconds of a step, FLOP and parameter.
+STEP, FLOP, PARAMETER = 8e-4, 2.5e-11, 1.6e-8
+IMPORT = 0.35  # seconds in which the rungs are imported, once in a process
+
+#: Parameters of the method that is replaced: another scikit-learn may have others.
+_FIT = ["self", "X", "y", "sample_weight", "activations", "deltas", "coef_grads", "intercept_grads", "layer_units",
+        "incremental"]  # fmt: skip
+
+
+class RungPerceptron(BaseMultilayerPerceptron):
+    """Base of the estimators: replaces the methods with which scikit-learn's perceptrons train.
+
+    A derived class states what differs between labels and targets.
+    """
+
+    rung: str
+    rung_: str
+    rung_reason_: str
+
+    def _goals(self, y: np.ndarray) -> np.ndarray:
+        """Goals of samples for a net: (samples,) int32 labels, or (samples, outputs) float32 targets; y is 2-d."""
+        raise NotImplementedError
+
+    def _seen(self, goals: np.ndarray) -> np.ndarray:
+        """Labels or targets of held-out samples, as `score` takes them."""
+        raise NotImplementedError
+
+    def _net(self, units: list[int]) -> Net:
+        """Net of a perceptron of these widths, features and outputs included."""
+        raise NotImplementedError
+
+    def _factors(self) -> tuple[float, float]:
+        """scikit-learn's loss over that of the net, and its gradient over the net's."""
+        return 1.0, 1.0
+
+    def _beyond_goals(self, y: np.ndarray) -> str | None:
+        """Reason why no rung can train on these labels or targets (samples, outputs); None if one can."""
+        raise NotImplementedError
+
+    def _fit_lbfgs(self, *arguments: Any) -> None:
+        self._leave("lbfgs needs the loss of all samples at weights of its choice")
+        super()._fit_lbfgs(*arguments)
+
+    def _fit_stochastic(self, X: Any, y: np.ndarray, sample_weight: Any, *buffers: Any) -> None:
+        """Train: in place of scikit-learn's method of this name."""
+        layer_units, incremental = buffers[-2:]
+        self._choose(X, y, sample_weight, layer_units, incremental)
+        if self.verbose:
+            print(f"Rung {self.rung_}: {self.rung_reason_}")
+        if self.rung_ == OWN:
+            super()._fit_stochastic(X, y, sample_weight, *buffers)
+            return
+        if self.early_stopping and incremental:
+            raise ValueError("partial_fit does not support early_stopping=True")
+        X = X if isinstance(X, np.ndarray) else X.toarray()
+        goals, held = self._goals(y), (None, None)
+        if self.early_stopping:
+            strata = y if is_classifier(self) and y.shape[1] == 1 else None
+            X, held_x, goals, held_y = train_test_split(
+                X, goals, random_state=self._random_state, test_size=self.validation_fraction, stratify=strata
+            )
+            if held_x.shape[0] < 2:
+                raise ValueError(
+                    "The validation set is too small. Increase 'validation_fraction' or the size of your dataset."
+                )
+            held = (held_x, self._seen(held_y))
+        self._train(X, goals, held, layer_units, incremental)
+
+    def _train(self, x: np.ndarray, goals: np.ndarray, held: Any, units: list[int], incremental: bool) -> None:
+        """Epochs until no progress, max_iter or, in `partial_fit`, one."""
+        from ..ladder import find
+        from .epochs import Fit
+
+        if self.batch_size != "auto" and self.batch_size > len(x):
+            warnings.warn(
+                "Got `batch_size` less than 1 or larger than sample size. It is going to be clipped", stacklevel=4
+            )
+        net = self._net(units)
+        config = self._config(len(x)).but(seed=int(self._random_state.randint(2**31 - 1)) if self.shuffle else 0)
+        rung = find(self.rung_)
+        if (why := rung.unsupported(net, config)) is not None:
+            raise RungError(f"rung {rung.name!r} cannot train this perceptron: {why}")
+        fit = Fit(self, net, config, rung, x, goals, held, incremental)
+        try:
+            fit.run()
+        except KeyboardInterrupt:
+            warnings.warn("Training interrupted by user.", stacklevel=3)
+        finally:
+            fit.close()
+        if not incremental and self.n_iter_ == self.max_iter and not fit.stopped:
+            warnings.warn(
+                f"Stochastic Optimizer: Maximum iterations ({self.max_iter}) reached and the optimization hasn't "
+                "converged yet.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if self.early_stopping:
+            self.coefs_, self.intercepts_ = self._best_coefs, self._best_intercepts
+
+    def _choose(self, x: Any, y: np.ndarray, sample_weight: Any, units: list[int], incremental: bool) -> None:
+        """Set `rung_` and `rung_reason_`. A fit in parts keeps the rung that it began with."""
+        began = "_optimizer" if getattr(self, "rung_", "") == OWN else "_slots"
+        if incremental and hasattr(self, began) and (sample_weight is None or self.rung_ == OWN):
+            return
+        samples, epochs = x.shape[0], min(self.max_iter, EXPECTED_EPOCHS)
+        seconds = self._their_seconds(samples, epochs, units)
+        if (reason := self._beyond(x, y, sample_weight)) is not None:
+            self._leave(reason)
+        elif self.rung == AUTO and seconds < IMPORT:
+            self.rung_ = OWN
+            self.rung_reason_ = f"{seconds:.1g} s by estimate, cold start included, in which no rung is imported"
+        elif (reason := self._no_optimizer()) is not None:
+            self._leave(reason)
+        elif self.rung != AUTO:
+            self.rung_, self.rung_reason_ = self.rung, "requested"
+        else:
+            from ..train.auto import Cost, fastest
+
+            theirs = Cost(OWN, -IMPORT, STEP, FLOP, PARAMETER)
+            net, config = self._net(units), self._config(samples)
+            self.rung_, self.rung_reason_ = fastest(net, config, samples, epochs, [theirs])
+
+    def _their_seconds(self, samples: int, epochs: int, units: list[int]) -> float:
+        """Seconds that scikit-learn's arithmetic should take."""
+        weights = sum(a * b for a, b in pairwise(units))
+        steps = epochs * -(-samples // self._batch(samples))
+        return steps * (STEP + PARAMETER * weights) + epochs * samples * 6 * weights * FLOP
+
+    def _batch(self, samples: int) -> int:
+        return min(200 if self.batch_size == "auto" else int(self.batch_size), samples)
+
+    def _config(self, samples: int) -> TrainConfig:
+        from ..config import TrainConfig
+
+        size = self._batch(samples)
+        return TrainConfig(
+            epochs=self.max_iter, batch_size=size, optimizer=self._optimizer_of(size), shuffle=self.shuffle
+        )
+
+    def _optimizer_of(self, batch: int) -> Optimizer:
+        from ..optimizers import SGD, Adam
+
+        _, factor = self._factors()  # of gradients: steps of SGD grow with it, those of Adam do not
+        decay = self.alpha / batch / factor
+        if self.solver == "adam":
+            return Adam(
+                learning_rate=self.learning_rate_init, betas=(self.beta_1, self.beta_2), eps=self.epsilon / factor,
+                weight_decay=decay,
+            )  # fmt: skip
+        nesterov = bool(self.nesterovs_momentum and self.momentum > 0)
+        return SGD(
+            learning_rate=self.learning_rate_init * factor, momentum=self.momentum, nesterov=nesterov,
+            weight_decay=decay,
+        )  # fmt: skip
+
+    def _beyond(self, x: Any, y: np.ndarray, sample_weight: Any) -> str | None:
+        """Reason why no rung can train this; None if one can."""
+        if sample_weight is not None:
+            return "no rung takes sample weights yet"
+        if not isinstance(x, np.ndarray) and self.rung == AUTO:
+            return "a rung would make the sparse matrix dense"
+        return self._beyond_goals(y)
+
+    def _no_optimizer(self) -> str | None:
+        """Reason why no optimizer has these settings; None if one has."""
+        try:
+            self._optimizer_of(1)
+        except ConfigError as error:
+            return str(error)
+        return None
+
+    def _leave(self, reason: str) -> None:
+        """Leave the fit to scikit-learn's arithmetic, if no rung was named."""
+        if self.rung != AUTO:
+            raise RungError(
+                f"rung {self.rung!r} cannot train this: {reason}; rung='auto' takes scikit-learn's arithmetic"
+            )
+        self.rung_, self.rung_reason_ = OWN, reason
+
+
+if list(inspect.signature(BaseMultilayerPerceptron._fit_stochastic).parameters) != _FIT:
+    raise ImportError("warpladder.sklearn wants scikit-learn 1.7 to 1.9: another one trains its perceptron otherwise")

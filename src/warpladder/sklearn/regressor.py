@@ -1,0 +1,101 @@
+"""`MLPRegressor`: scikit-learn's, trained on a rung."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.neural_network import MLPRegressor as Theirs
+
+from .perceptron import AUTO, RungPerceptron
+
+if TYPE_CHECKING:
+    from ..nets import Net
+
+
+class MLPRegressor(RungPerceptron, Theirs):
+    """Multi-layer perceptron regressor: scikit-learn's, with each epoch trained by a rung of the ladder.
+
+    Every parameter, attribute and method is that of `sklearn.neural_network.MLPRegressor`; what differs:
+
+    - Rungs train in float32. Initial weights are scikit-learn's for the same `random_state`; the order of the samples
+      is warpladder's, unless `shuffle=False`. The penalty `alpha` acts on intercepts too.
+
+    Parameters
+    ----------
+    rung : str
+        "auto" takes what should be done first, cold start included: a rung, or for a few samples scikit-learn's own
+        arithmetic; to that it leaves what no rung can train (lbfgs, loss="poisson", sample weights). A rung by name, as
+        "native", refuses these. A sparse matrix stays with scikit-learn, a rung by name makes it dense.
+
+    Attributes
+    ----------
+    rung_ : str
+        Rung that trained; "scikit-learn" for its own arithmetic.
+    rung_reason_ : str
+        Reason why it was taken.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {**Theirs._parameter_constraints, "rung": [str]}
+
+    def __init__(
+        self,
+        loss: str = "squared_error",
+        hidden_layer_sizes: Any = (100,),
+        activation: str = "relu",
+        *,
+        solver: str = "adam",
+        alpha: float = 0.0001,
+        batch_size: Any = "auto",
+        learning_rate: str = "constant",
+        learning_rate_init: float = 0.001,
+        power_t: float = 0.5,
+        max_iter: int = 200,
+        shuffle: bool = True,
+        random_state: Any = None,
+        tol: float = 1e-4,
+        verbose: bool = False,
+        warm_start: bool = False,
+        momentum: float = 0.9,
+        nesterovs_momentum: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+        n_iter_no_change: int = 10,
+        max_fun: int = 15000,
+        rung: str = AUTO,
+    ) -> None:
+        super().__init__(
+            loss, hidden_layer_sizes, activation, solver=solver, alpha=alpha, batch_size=batch_size,
+            learning_rate=learning_rate, learning_rate_init=learning_rate_init, power_t=power_t, max_iter=max_iter,
+            shuffle=shuffle, random_state=random_state, tol=tol, verbose=verbose, warm_start=warm_start,
+            momentum=momentum, nesterovs_momentum=nesterovs_momentum, early_stopping=early_stopping,
+            validation_fraction=validation_fraction, beta_1=beta_1, beta_2=beta_2, epsilon=epsilon,
+            n_iter_no_change=n_iter_no_change, max_fun=max_fun,
+        )  # fmt: skip
+        self.rung = rung
+
+    def _goals(self, y: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            goals = np.ascontiguousarray(y, np.float32)
+        if not np.isfinite(goals).all():
+            raise ValueError("y holds numbers beyond the range of float32, in which rungs train: scale the targets")
+        return goals
+
+    def _seen(self, goals: np.ndarray) -> np.ndarray:
+        return goals
+
+    def _net(self, units: list[int]) -> Net:
+        from ..nets import MSELoss
+        from .network import perceptron
+
+        return perceptron(units, self.activation, MSELoss())
+
+    def _factors(self) -> tuple[float, float]:
+        """Its loss is half the mean of all squares; its gradient that of half their sum over a sample's outputs."""
+        return 0.5, self.n_outputs_ / 2
+
+    def _beyond_goals(self, y: np.ndarray) -> str | None:
+        return None if self.loss == "squared_error" else f"no rung has the loss {self.loss!r}"
