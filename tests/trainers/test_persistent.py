@@ -63,7 +63,7 @@ CASES = {
 
 
 #: Those that scripts/test runs.
-BY_DAY = {("softmax", "grid"), ("deep", "grid"), ("images", "cluster"), ("batch of one", "grid")}
+BY_DAY = {("softmax", "grid"), ("deep", "pairs"), ("images", "cluster"), ("batch of one", "alone")}
 
 
 def trained(case, build, epochs=2):
@@ -75,9 +75,13 @@ def trained(case, build, epochs=2):
     return trainer, logs
 
 
-def persistent(mode="fast", wait="grid", blocks=3, **device):
+#: Waits: of one cluster or of the grid; of both, with blocks alone or in clusters of two that divide the batch.
+WAITS = {"grid": (3, "grid"), "cluster": (3, "cluster"), "alone": (3, "both", 1), "pairs": (6, "both", 2)}
+
+
+def persistent(mode="fast", wait="grid", **device):
     return lambda chain, config, state: PersistentTrainer(
-        chain, config, state, EmulatedDevice(mode=mode, **device), blocks, wait
+        chain, config, state, EmulatedDevice(mode=mode, **device), *WAITS[wait]
     )
 
 
@@ -91,7 +95,7 @@ def close(a, b):
     [
         pytest.param(case, wait, marks=() if (case, wait) in BY_DAY else pytest.mark.slow)
         for case in CASES
-        for wait in ("grid", "cluster")
+        for wait in WAITS
     ],
 )
 def test_trains_as_numpy_does(case, wait):
@@ -122,7 +126,7 @@ def test_any_cut_of_the_steps_gives_the_same_bits():
 
 @needs_compiler
 @pytest.mark.parametrize("order", [pytest.param("forward", marks=pytest.mark.slow), "random"])
-@pytest.mark.parametrize("wait", [pytest.param("cluster", marks=pytest.mark.slow), "grid"])
+@pytest.mark.parametrize("wait", [pytest.param("cluster", marks=pytest.mark.slow), "grid", "pairs"])
 @pytest.mark.parametrize(
     "case", ["deep", *(pytest.param(case, marks=pytest.mark.slow) for case in CASES if case != "deep")]
 )
@@ -144,10 +148,35 @@ def planted(monkeypatch, before, after):
 
 @needs_compiler
 def test_a_missing_wait_is_a_race(monkeypatch):
-    wait = "if (more) next = gather.start(step + 1); team.wait();"
+    wait = "if (more) next = gather.start(step + 1); team.wait(1);"
     planted(monkeypatch, wait, "if (more) next = gather.start(step + 1);")
     with pytest.raises(KernelError, match=r"race|before|concurrently|nothing was ever written"):
         trained("deep", persistent("check"))
+
+
+@needs_compiler
+def test_a_lost_arrival_ends_in_an_error_that_names_the_wait(monkeypatch):
+    guard, arrival = "if (threadIdx.x == 0) add_release(arrived);", "step != 2 || blockIdx.x != 1"
+    edits = {
+        "constexpr long long PATIENCE = 4000000000;": "constexpr long long PATIENCE = 100000000;",
+        "!defined(__CUDA_EMU__) || defined(POLLED_WAITS)": "1",
+        "defined(__CUDA_EMU__) && !defined(POLLED_WAITS)": "0",
+    }
+    real = sources.assembled
+
+    def assembled(path, text):
+        found = real(path, text)
+        changed = found.text
+        for before, after in edits.items():
+            assert before in changed
+            changed = changed.replace(before, after)
+        return replace(
+            found, text=edited(changed, guard, f"if (threadIdx.x == 0 && ({arrival})) add_release(arrived);")
+        )
+
+    monkeypatch.setattr(sources, "assembled", assembled)
+    with pytest.raises(KernelError, match=r"waited in vain after the forward pass of layer 0 in step 2"):
+        trained("softmax", persistent())
 
 
 #: Faults that arithmetic shows: what is edited, and what takes its place.
@@ -181,6 +210,17 @@ def test_plans_prefer_the_faster_estimate_and_fit():
         assert all(plan.shared <= limits.shared_opt_in for plan in found)
     assert [plan.in_grid for plan in plans(net(8, 2), 4, replace(limits, cluster=1))] == [True]
     assert [plan.blocks for plan in plans(net(8, 2), 4, limits, 7, "grid")] == [7]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 64, 250])
+def test_clusters_that_divide_a_batch_cover_it_and_fit(batch):
+    limits = Limits("a GPU", multiprocessors=132, memory=1 << 36)
+    found = plans(net(54, 128, 64, 7), batch, limits, wait="both")
+    assert {plan.cluster for plan in found} == {1, 2, 4, 8, 16}
+    for plan in found:
+        clusters = plan.blocks // plan.cluster
+        assert (clusters - 1) * plan.rows < batch <= clusters * plan.rows
+        assert clusters <= (132 if plan.cluster == 1 else 132 // 18 * (18 // plan.cluster))
 
 
 def test_nets_without_phases_are_refused_with_the_layer():

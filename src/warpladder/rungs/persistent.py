@@ -17,13 +17,18 @@ class PersistentOptions(Options):
     """Options of the persistent rung.
 
     device : "emulated" runs the kernel on the CPU; None is the GPU.
-    wait : "cluster", blocks that reach each other quickly and are at most 16; "grid", a block for each multiprocessor.
-    None takes the one whose estimate is faster.
+    wait : "cluster", blocks that reach each other quickly and are at most 16; "grid", a block for each multiprocessor;
+    "both", clusters that divide the batch, and all blocks for the weight gradients. None takes "cluster" or "grid", by
+    an estimate.
+    cluster : blocks of a cluster with wait=both, which may be 1. None takes the size whose estimate is fastest.
     blocks : blocks of the launch; None takes as many as there can be.
     """
 
     device: str | None = option(*DEVICE)
-    wait: str | None = option(OneOf(("cluster", "grid")), "how blocks wait for each other; by an estimate if not given")
+    wait: str | None = option(
+        OneOf(("cluster", "grid", "both")), "how blocks wait for each other; by an estimate if not given"
+    )
+    cluster: int | None = option(Whole(1, 16), "blocks of a cluster with wait=both; by an estimate if not given")
     blocks: int | None = option(Whole(1, 1024), "blocks of the launch; as many as there can be if not given")
 
 
@@ -31,7 +36,8 @@ def build(net: Net, config: TrainConfig, state: State, options: PersistentOption
     from ..trainers.kernelwise.where import open_device
     from ..trainers.persistent.trainer import PersistentTrainer
 
-    return PersistentTrainer(net, config, state, open_device(options.device), options.blocks, options.wait)
+    device = open_device(options.device)
+    return PersistentTrainer(net, config, state, device, options.blocks, options.wait, options.cluster)
 
 
 def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = PersistentOptions()) -> str | None:

@@ -3,9 +3,9 @@
 // blocks meet (team.cuh). A phase returns its number of tiles. It is a function of its own, not inlined: layers of
 // equal shapes share one, and a deep net compiles in seconds.
 //
-// Shapes: n samples of a batch, IN and OUT features of a layer. x (n, IN), y and its gradient g (n, OUT), weight with
-// bias w (OUT, IN + 1). Rows are line(features) floats apart, and those of x and y end in a one (layout.cuh), so that
-// the bias is one more number of k. T: the phase's tile (product.cuh).
+// Shapes: n samples, of a batch or of the part of it that a cluster takes, IN and OUT features of a layer. x (n, IN), y
+// and its gradient g (n, OUT), weight with bias w (OUT, IN + 1). Rows are line(features) floats apart, and those of x
+// and y end in a one (layout.cuh), so that the bias is one more number of k. T: the phase's tile (product.cuh).
 #pragma once
 #include "layout.cuh"
 #include "nan.cuh"
@@ -69,8 +69,8 @@ __device__ __forceinline__ void request_biases(float (&bias)[T::EACH], const flo
 }
 
 // y = x w^T + b, and max(y, 0) with RELU.
-template <class T, int IN, int OUT, bool RELU, class TeamOf>
-__device__ __noinline__ int forward(TeamOf team, const float* x, const float* w, float* y, int n) {
+template <class T, int IN, int OUT, bool RELU>
+__device__ __noinline__ int forward(Blocks team, const float* x, const float* w, float* y, int n) {
     const int across = pieces(OUT, T::COLUMNS), tiles = pieces(n, T::ROWS) * across;
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
         const int m0 = tile / across * T::ROWS, n0 = tile % across * T::COLUMNS;
@@ -124,10 +124,10 @@ __device__ __forceinline__ void cross_entropy(
 }
 
 // The last layer and cross-entropy: g, the gradient by its outputs before a ReLU. A tile has all OUT classes. label:
-// (n,).
-template <class T, int IN, int OUT, bool RELU, class TeamOf>
+// (n,). batch: samples of the whole batch, over which the loss is a mean.
+template <class T, int IN, int OUT, bool RELU>
 __device__ __noinline__ int classify(
-    TeamOf team, const float* x, const float* w, const int* label, float* g, Parts parts, int n
+    Blocks team, const float* x, const float* w, const int* label, float* g, Parts parts, int n, int batch
 ) {
     static_assert(OUT <= T::COLUMNS, "a tile has all classes");
     __shared__ double lost[THREADS / 32];
@@ -151,7 +151,7 @@ __device__ __noinline__ int classify(
             if (m > m0 + warp) wanted = label[m];
             float one;
             bool right;
-            cross_entropy<OUT, RELU>(logits + (m - m0) * T::COLUMNS, wanted, n, g + m * line(OUT), one, right);
+            cross_entropy<OUT, RELU>(logits + (m - m0) * T::COLUMNS, wanted, batch, g + m * line(OUT), one, right);
             loss += one;
             hit += right;
         }
@@ -171,13 +171,14 @@ __device__ __noinline__ int classify(
 
 // The last layer and the mean squared error between its outputs and `target`: g, the gradient by its outputs before a
 // ReLU. target: (n, line(OUT)), the batch's samples; with `rows` (n,) the data set's targets, OUT numbers a row.
-template <class T, int IN, int OUT, bool RELU, class TeamOf>
+template <class T, int IN, int OUT, bool RELU>
 __device__ __noinline__ int reconstruct(
-    TeamOf team, const float* x, const float* w, const float* target, const int* rows, float* g, Parts parts, int n
+    Blocks team, const float* x, const float* w, const float* target, const int* rows, float* g, Parts parts, int n,
+    int batch
 ) {
     __shared__ double shared[32];
     const int across = pieces(OUT, T::COLUMNS), tiles = pieces(n, T::ROWS) * across;
-    const float scale = static_cast<float>(2.0 / (static_cast<long long>(n) * OUT));
+    const float scale = static_cast<float>(2.0 / (static_cast<long long>(batch) * OUT));
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
         const int m0 = tile / across * T::ROWS, n0 = tile % across * T::COLUMNS;
         float bias[T::EACH], wanted[T::EACH];
@@ -204,9 +205,9 @@ __device__ __noinline__ int reconstruct(
 }
 
 // dx = g w, the gradient by a layer's input x; with RELU zero where x is not positive.
-template <class T, int IN, int OUT, bool RELU, class TeamOf>
+template <class T, int IN, int OUT, bool RELU>
 __device__ __noinline__ int input_gradient(
-    TeamOf team, const float* g, const float* w, const float* x, float* dx, int n
+    Blocks team, const float* g, const float* w, const float* x, float* dx, int n
 ) {
     const int across = pieces(IN, T::COLUMNS), tiles = pieces(n, T::ROWS) * across;
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
@@ -229,9 +230,9 @@ __device__ __noinline__ int input_gradient(
 
 // dw = g^T x, with db, the sums of g's columns, as its last column; each parameter makes its step as soon as its
 // gradient is complete.
-template <class T, int IN, int OUT, class TeamOf, class Rule>
+template <class T, int IN, int OUT, class Rule>
 __device__ __noinline__ int weight_gradient(
-    TeamOf team, const float* g, const float* x, Stepper<Rule> stepper, int n
+    Blocks team, const float* g, const float* x, Stepper<Rule> stepper, int n
 ) {
     const int across = pieces(IN + 1, T::COLUMNS), tiles = pieces(OUT, T::ROWS) * across;
     for (int tile = team.block; tile < tiles; tile += team.blocks) {
@@ -255,9 +256,8 @@ __device__ __noinline__ int weight_gradient(
 
 // The batch's mean loss and its count of correct samples, from the parts of `tiles` tiles; one block writes them.
 // numbers: what the loss is a mean over.
-template <class TeamOf>
 __device__ __forceinline__ void write_loss(
-    TeamOf team, Parts parts, int tiles, long long numbers, double* loss, long long* correct
+    Blocks team, Parts parts, int tiles, long long numbers, double* loss, long long* correct
 ) {
     if (parts.lost == nullptr || team.block != 0) return;
     __shared__ double lost[32];

@@ -17,8 +17,14 @@ from ...nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 #: Threads of a block, as THREADS of product.cuh.
 THREADS = 256
 
-#: Cycles of a wait: of a cluster, and of the whole grid (H200: 0.24 and 0.97 us).
-CLUSTER_WAIT, GRID_WAIT = 900, 1900
+#: Cycles of a wait: of a block for its own threads, of a cluster, and of the whole grid (H200: 0.24 and 0.97 us).
+BLOCK_WAIT, CLUSTER_WAIT, GRID_WAIT = 60, 900, 1900
+
+#: Blocks of the clusters that divide a batch among them.
+CLUSTERS = (1, 2, 4, 8, 16)
+
+#: Multiprocessors of an H100's or H200's graphics cluster, which holds whole clusters only: 18 at most.
+NEIGHBOURS = 18
 
 #: Cycles until a block's first load from L2 has arrived and its tile is stored, whatever the tile's size.
 LATENCY = 1500
@@ -112,10 +118,12 @@ class PhaseProduct:
         """Number of tiles that cover the product."""
         return -(-self.rows // (4 * tile.down)) * -(-self.columns // (4 * tile.across))
 
-    def cycles(self, tile: PhaseTile, blocks: int) -> float:
-        """Estimated cycles of the phase on this many blocks, without the wait after it."""
+    def cycles(self, tile: PhaseTile, blocks: int, teams: int = 1) -> float:
+        """Estimated cycles of the phase on this many blocks, without the wait after it; as many `teams` of blocks
+        compute the same on other samples.
+        """
         rows, columns, pieces = 4 * tile.down, 4 * tile.across, -(-self.depth // tile.depth)
-        groups, active = THREADS // (tile.down * tile.across), min(blocks, self.count(tile))
+        groups, active = THREADS // (tile.down * tile.across), teams * min(blocks, self.count(tile))
         deep = min(tile.depth, self.depth)
         load = 4 * (rows + columns) * deep / min(L2_BYTES_EACH, L2_BYTES / active)
         work = rows * columns * 4 * groups * -(-deep // (4 * groups)) / FMAS + PIECE
@@ -138,6 +146,8 @@ class PersistentPlan:
     layers : the chain.
     blocks : blocks of the launch.
     in_grid : True if they wait for each other as a grid, False if as one cluster.
+    cluster : blocks of a cluster of the launch.
+    rows : samples of a batch that a cluster takes alone, forward and backward; None if all blocks divide each phase.
     forward, inputs, weights : tiles of `Phases`.
     shared : bytes of dynamic shared memory for tiles.
     cycles : estimated cycles of a step.
@@ -146,6 +156,8 @@ class PersistentPlan:
     layers: tuple[LinearLayer, ...]
     blocks: int
     in_grid: bool
+    cluster: int
+    rows: int | None
     forward: tuple[PhaseTile, ...]
     inputs: tuple[PhaseTile | None, ...]
     weights: tuple[PhaseTile, ...]
@@ -171,18 +183,18 @@ def layers(net: Net) -> tuple[LinearLayer, ...] | str:
     return tuple(found)
 
 
-def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int) -> Phases:
-    """Products of a step on a batch."""
-    last = len(chain) - 1
+def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, rows: int | None = None) -> Phases:
+    """Products of a step on a batch; forward and input gradients on `rows` of its samples, all by default."""
+    last, some = len(chain) - 1, rows or batch
     classifies = isinstance(net.loss, CrossEntropyLoss)
     forward = tuple(
         PhaseProduct(
-            batch, each.outputs, each.inputs + (each.inputs % 4 != 0), (True, True), classifies and number == last
+            some, each.outputs, each.inputs + (each.inputs % 4 != 0), (True, True), classifies and number == last
         )
         for number, each in enumerate(chain)
     )
     inputs = tuple(
-        PhaseProduct(batch, each.inputs, each.outputs, (True, False)) if number else None
+        PhaseProduct(some, each.inputs, each.outputs, (True, False)) if number else None
         for number, each in enumerate(chain)
     )
     weights = tuple(PhaseProduct(each.outputs, each.inputs + 1, batch, (False, False)) for each in chain)
@@ -190,53 +202,102 @@ def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int) -> Phases:
 
 
 def plans(
-    net: Net, batch: int, limits: Limits, blocks: int | None = None, wait: str | None = None
+    net: Net, batch: int, limits: Limits, blocks: int | None = None, wait: str | None = None, cluster: int | None = None
 ) -> list[PersistentPlan]:
-    """Plans of the net on a device, for one cluster and for a grid, the fastest estimate first.
+    """Plans of the net on a device, the fastest estimate first: for one cluster, for a grid, and for a grid of clusters
+    that divide the batch.
 
     Parameters
     ----------
     blocks : int, optional
         Blocks of the launch; a cluster of the device's largest size or a block for each multiprocessor by default.
-    wait : {"cluster", "grid"}, optional
-        How blocks wait for each other; both are planned by default.
+    wait : {"cluster", "grid", "both"}, optional
+        How blocks wait for each other; "cluster" and "grid" are planned by default.
+    cluster : int, optional
+        Blocks of a cluster for "both".
     """
     chain = layers(net)
     assert not isinstance(chain, str)
-    products = phases(chain, net, batch)
     capacity = limits.shared_opt_in - RESERVED
-    teams = {
-        "cluster": min(blocks or limits.cluster, limits.cluster),
-        "grid": blocks or (limits.multiprocessors if limits.multiprocessors > 1 else EMULATED_BLOCKS),
-    }
+    processors = limits.multiprocessors if limits.multiprocessors > 1 else EMULATED_BLOCKS
     found = []
-    for name, count in teams.items():
-        if (wait is None or wait == name) and (name == "grid" or limits.cluster > 1):
-            plan = _planned(chain, products, count, name == "grid", capacity)
-            if plan is not None:
-                found.append(plan)
-    return sorted(found, key=lambda plan: plan.cycles)
+    if wait in (None, "cluster") and limits.cluster > 1:
+        size = min(blocks or limits.cluster, limits.cluster)
+        found.append(_planned(chain, phases(chain, net, batch), size, False, capacity))
+    if wait in (None, "grid"):
+        found.append(_planned(chain, phases(chain, net, batch), blocks or processors, True, capacity))
+    if wait == "both":
+        for size in (cluster,) if cluster else (each for each in CLUSTERS if each <= limits.cluster):
+            for rows in shares(batch, size, blocks or processors):
+                found.append(_shared(chain, phases(chain, net, batch, rows), -(-batch // rows), size, capacity))
+    return sorted((plan for plan in found if plan is not None), key=lambda plan: plan.cycles)
+
+
+def shares(batch: int, cluster: int, blocks: int) -> list[int]:
+    """Numbers of samples that each cluster may take, so that all clusters are on the chip at once."""
+    held = blocks // cluster
+    if cluster > 1 and blocks > NEIGHBOURS:
+        held = min(held, blocks // NEIGHBOURS * (NEIGHBOURS // cluster))
+    least = -(-batch // held) if held else 0
+    sizes = {least, *(-(-least // 4) * 4 << more for more in range(5))} if held else set()
+    return sorted(rows for rows in sizes if rows <= max(batch, 4))
+
+
+def _fastest(phase: PhaseProduct, capacity: int, blocks: int, teams: int = 1) -> tuple[PhaseTile, float] | None:
+    """The tile of the fewest cycles, and the cycles; None if no tile fits."""
+    tile = min(phase.tiles(capacity), key=lambda tile: phase.cycles(tile, blocks, teams), default=None)
+    return None if tile is None else (tile, phase.cycles(tile, blocks, teams))
 
 
 def _planned(
     chain: tuple[LinearLayer, ...], products: Phases, blocks: int, in_grid: bool, capacity: int
 ) -> PersistentPlan | None:
     """The plan for a number of blocks: for each phase the tile of the fewest cycles; None if a phase has no tile."""
-    shared, cycles = 0, 2.0 * len(chain) * (GRID_WAIT if in_grid else CLUSTER_WAIT)
-    chosen: list[list[PhaseTile | None]] = []
-    for kind in (products.forward, products.inputs, products.weights):
-        chosen.append([])
-        for phase in kind:
-            if phase is None:
-                chosen[-1].append(None)
-                continue
-            tile = min(phase.tiles(capacity), key=lambda tile: phase.cycles(tile, blocks), default=None)
-            if tile is None:
-                return None
-            chosen[-1].append(tile)
-            shared, cycles = max(shared, phase.shared(tile)), cycles + phase.cycles(tile, blocks)
-    forward, inputs, weights = map(tuple, chosen)
-    return PersistentPlan(chain, blocks, in_grid, forward, inputs, weights, shared, cycles)  # type: ignore[arg-type]
+    cycles = 2.0 * len(chain) * (GRID_WAIT if in_grid else CLUSTER_WAIT)
+    forward, inputs, weights = (
+        [phase and _fastest(phase, capacity, blocks) for phase in kind]
+        for kind in (products.forward, products.inputs[1:], products.weights)
+    )
+    if None in (*forward, *inputs, *weights):
+        return None
+    cycles += sum(each[1] for each in (*forward, *inputs, *weights))  # type: ignore[index]
+    return _plan(chain, products, blocks, (in_grid, 1 if in_grid else blocks, None), (forward, inputs, weights), cycles)
+
+
+def _shared(
+    chain: tuple[LinearLayer, ...], products: Phases, teams: int, cluster: int, capacity: int
+) -> PersistentPlan | None:
+    """The plan for clusters of so many blocks, of which each takes a part of the batch forward and backward. Then all
+    blocks compute all weight gradients between two waits of the grid: layers get blocks in proportion to their weights.
+    """
+    blocks, rows = teams * cluster, products.forward[0].rows
+    forward, inputs = (
+        [phase and _fastest(phase, capacity, cluster, teams) for phase in kind]
+        for kind in (products.forward, products.inputs[1:])
+    )
+    every = sum(each.outputs * (each.inputs + 1) for each in chain)
+    portions = [max(1, blocks * each.outputs * (each.inputs + 1) // every) for each in chain]
+    weights = [
+        _fastest(phase, capacity, portion, max(1, blocks // portion))
+        for phase, portion in zip(products.weights, portions, strict=True)
+    ]
+    if None in (*forward, *inputs, *weights):
+        return None
+    wait = BLOCK_WAIT if cluster == 1 else CLUSTER_WAIT
+    cycles = 2.0 * GRID_WAIT + 2 * (len(chain) - 1) * wait
+    cycles += sum(each[1] for each in (*forward, *inputs)) + max(each[1] for each in weights)  # type: ignore[index]
+    return _plan(chain, products, blocks, (True, cluster, rows), (forward, inputs, weights), cycles)
+
+
+def _plan(
+    chain: tuple[LinearLayer, ...], products: Phases, blocks: int, launch: tuple[bool, int, int | None],
+    found: tuple[list, list, list], cycles: float,
+) -> PersistentPlan:  # fmt: skip
+    """The plan of these tiles. launch : `in_grid`, `cluster` and `rows` of the plan."""
+    forward, inputs, weights = (tuple(tile for tile, _ in each) for each in found)
+    kinds = zip((products.forward, products.inputs[1:], products.weights), (forward, inputs, weights), strict=True)
+    shared = max(phase.shared(tile) for some, tiles in kinds for phase, tile in zip(some, tiles, strict=True) if phase)
+    return PersistentPlan(chain, blocks, *launch, forward, (None, *inputs), weights, shared, cycles)
 
 
 def why_not(net: Net) -> str | None:

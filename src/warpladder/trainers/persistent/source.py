@@ -40,8 +40,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     const float4* numbers, int constant,
     float* work, int* target, unsigned* arrived, double* lost, long long* hits, double* loss, long long* correct
 ) {{
-    Team<{in_grid}> team(arrived);
+    {team_type} team{team_arguments};
+{crew}
     const Parts parts = {{loss == nullptr ? nullptr : lost, hits}};
+    const Parts own = {{loss == nullptr ? nullptr : lost + {own}, hits + {own}}};
     const int thread = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
 {pointers}
     Gather<{pixel}, {inputs}, line({inputs}), {held}> gather = {{samples, labels, scale, orders, count, batch, steps}};
@@ -49,16 +51,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
 {into_rows}
     gather.finish(x_even, target);
     {rule} rule(Numbers(numbers + (constant ? 0 : 2 * first), nullptr));
-    team.meet();
+    team.meet(0);
     for (int step = first; step < first + total; ++step) {{
         const bool odd = (step - first) % 2 != 0, more = step + 1 < first + total;
         const float* const x = odd ? x_odd : x_even;
         const int* const label = target + (odd ? {batch} : 0);
+        {note}const int mine = {mine};
         int next = 0;
 {phases}
         write_loss(team, parts, {tiles}, {mean}, loss + step, correct + step);
         if (more && !constant) rule = {rule}(Numbers(numbers + 2 * (step + 1), nullptr));
-        team.meet();
+        team.meet({last_wait});
         n = next;
     }}
 {from_rows}
@@ -78,11 +81,11 @@ def persistent_source(
         net=net.name.replace("\n", " "),
         batch=batch,
         optimizer=optimizer.name,
-        team=f"{plan.blocks} blocks that wait as {'a grid' if plan.in_grid else 'a cluster'}",
+        **_teams(plan),
+        last_wait=len(waits(plan)) - 1,
         step=(optimizer.folder() / "step.cu").as_posix(),
         kernel=KERNEL,
         pixel=PIXELS[samples],
-        in_grid=str(plan.in_grid).lower(),
         pointers=_pointers(batch, optimizer, plan),
         into_rows="\n".join(_moves(net, optimizer, plan, "true")),
         from_rows="\n".join(_moves(net, optimizer, plan, "false")),
@@ -98,6 +101,40 @@ def persistent_source(
         else f"static_cast<long long>(n) * {plan.layers[-1].outputs}",
     )
     return sources.assembled(Path(__file__).with_name(f"{KERNEL}.cu"), text)
+
+
+def waits(plan: PersistentPlan) -> list[str]:
+    """Names of the waits of a step, in the order of their numbers."""
+    layers = [f"layer {each.number}" for each in plan.layers]
+    forward = [f"the forward pass of {layer}" for layer in layers]
+    return [
+        "the first batch", *forward, *(f"the input gradient of {layer}" for layer in layers[:0:-1]), "the updates",
+    ]  # fmt: skip
+
+
+def _teams(plan: PersistentPlan) -> dict[str, str]:
+    """Parts of the text that depend on which blocks train together."""
+    if plan.in_grid:
+        kind = {"team_type": "GridTeam", "team_arguments": "(arrived)", "note": "team.step = step; "}
+        words = f"{plan.blocks} blocks that wait as a grid"
+    else:
+        kind = {"team_type": f"ClusterTeam<{plan.blocks}>", "team_arguments": "", "note": ""}
+        words = f"{plan.blocks} blocks that wait as a cluster"
+    if plan.rows is None:
+        return kind | {"team": words, "crew": "    constexpr int from = 0;", "own": "0", "mine": "n"}
+    clusters = f"    ClusterTeam<{plan.cluster}> crew;\n    const int from = blockIdx.x / {plan.cluster} * {plan.rows};"
+    return kind | {
+        "team": f"{words}, and in clusters of {plan.cluster}, each with {plan.rows} samples",
+        "crew": clusters,
+        "own": f"blockIdx.x / {plan.cluster} * {_tiles_of(plan)}",
+        "mine": f"max(0, min({plan.rows}, n - from))",
+    }
+
+
+def _tiles_of(plan: PersistentPlan) -> int:
+    """Number of tiles of the last layer whose losses a cluster writes."""
+    assert plan.rows is not None
+    return -(-plan.rows // (4 * plan.forward[-1].down)) * -(-plan.layers[-1].outputs // (4 * plan.forward[-1].across))
 
 
 def _rule(optimizer: Optimizer) -> str:
@@ -167,42 +204,58 @@ def _moves(net: Net, optimizer: Optimizer, plan: PersistentPlan, into_rows: str)
 
 
 def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -> list[str]:
-    """Lines of a step: forward, loss, and backward; blocks meet once more after the loss is written."""
-    last, meetings, lines = len(plan.layers), 0, []
+    """Lines of a step: forward, loss, and backward; blocks meet once more after the loss is written.
 
-    def meet() -> None:
+    Clusters that have samples of their own wait for themselves alone until all input gradients are there.
+    """
+    last, meetings, lines = len(plan.layers), 0, []
+    crew = "team" if plan.rows is None else "crew"
+
+    def meet(team: str) -> None:
         nonlocal meetings
         meetings += 1
         between = {1: [_REQUESTED], 2: [_GATHERED.format(batch=batch)]}.get(meetings, [])
-        lines.extend(["team.arrive();", *between, "team.wait();"])
+        lines.extend([f"{team}.arrive();", *between, f"{team}.wait({meetings});"])
 
     for number, (each, tile) in enumerate(zip(plan.layers, plan.forward, strict=True), start=1):
         shape = f"<{tile}, {each.inputs}, {each.outputs}, {str(each.relu).lower()}>"
-        layer = f"(team, {'x' if number == 1 else f'y{number - 1}'}, w{number}"
+        layer = f"({crew}, {_own(plan, 'x' if number == 1 else f'y{number - 1}', number - 1)}, w{number}"
+        gradient = f"{_own(plan, f'g{number}', number)}, own, mine, n"
         if number < last:
-            lines.append(f"team.passed(forward{shape}{layer}, y{number}, n));")
+            call = f"forward{shape}{layer}, {_own(plan, f'y{number}', number)}, mine)"
         elif isinstance(net.loss, CrossEntropyLoss):
-            lines.append(f"team.passed(classify{shape}{layer}, label, g{number}, parts, n));")
+            call = f"classify{shape}{layer}, label + from, {gradient})"
         else:
-            lines.append(
-                f"team.passed(reconstruct{shape}{layer}, targets == nullptr ? x : targets, "
-                f"targets == nullptr ? nullptr : label, g{number}, parts, n));"
+            call = (
+                f"reconstruct{shape}{layer}, targets == nullptr ? {_own(plan, 'x', 0)} : targets, "
+                f"targets == nullptr ? nullptr : label + from, {gradient})"
             )
-        meet()
+        lines.append(f"{crew}.passed({call});")
+        meet("team" if last == 1 else crew)
     for number in range(last, 1, -1):
-        lines.append(_input_gradient(plan, number))
-        if number < last:
+        lines.append(f"{crew}.passed({_input_gradient(plan, number, crew)});")
+        if number < last and plan.rows is None:
             lines.append(_weight_gradient(plan, number + 1, slots, rule))
-        meet()
-    lines += [_weight_gradient(plan, number, slots, rule) for number in (2, 1) if number <= last]
+        meet("team" if number == 2 else crew)
+    left = range(last, 0, -1) if plan.rows is not None else [number for number in (2, 1) if number <= last]
+    lines += [_weight_gradient(plan, number, slots, rule) for number in left]
     return lines if meetings > 1 else [*lines, _GATHERED.format(batch=batch)]
 
 
-def _input_gradient(plan: PersistentPlan, number: int) -> str:
-    """Line of the gradient by the input of a layer, counted from 1."""
+def _own(plan: PersistentPlan, array: str, layer: int) -> str:
+    """The rows of an array that a cluster trains alone; layer : number of the layer whose outputs it has, 0 for x."""
+    features = plan.layers[layer - 1].outputs if layer else plan.layers[0].inputs
+    return array if plan.rows is None else f"{array} + from * {line(features)}"
+
+
+def _input_gradient(plan: PersistentPlan, number: int, crew: str) -> str:
+    """Call of the gradient by the input of a layer, counted from 1."""
     each, before, tile = plan.layers[number - 1], plan.layers[number - 2], plan.inputs[number - 1]
     shape = f"<{tile}, {each.inputs}, {each.outputs}, {str(before.relu).lower()}>"
-    return f"team.passed(input_gradient{shape}(team, g{number}, w{number}, y{number - 1}, g{number - 1}, n));"
+    y, g, dx = (
+        _own(plan, f"{name}{layer}", layer) for name, layer in (("y", number - 1), ("g", number), ("g", number - 1))
+    )
+    return f"input_gradient{shape}({crew}, {g}, w{number}, {y}, {dx}, mine)"
 
 
 def _weight_gradient(plan: PersistentPlan, number: int, slots: int, rule: str) -> str:
@@ -217,9 +270,10 @@ def _weight_gradient(plan: PersistentPlan, number: int, slots: int, rule: str) -
 def _loss_tiles(net: Net, plan: PersistentPlan) -> str:
     """Number of the tiles whose losses are added up, as an expression of n."""
     tile: PhaseTile = plan.forward[-1]
-    rows = f"pieces(n, {4 * tile.down})"
-    return (
-        rows
-        if isinstance(net.loss, CrossEntropyLoss)
-        else f"{rows} * pieces({plan.layers[-1].outputs}, {4 * tile.across})"
-    )
+    down = f"pieces(n, {4 * tile.down})"
+    if plan.rows is not None:  # only the last cluster with samples may have fewer than the others
+        across = -(-plan.layers[-1].outputs // (4 * tile.across))
+        return f"n / {plan.rows} * {_tiles_of(plan)} + pieces(n % {plan.rows}, {4 * tile.down}) * {across}"
+    if isinstance(net.loss, CrossEntropyLoss):
+        return down
+    return f"{down} * pieces({plan.layers[-1].outputs}, {4 * tile.across})"

@@ -2,56 +2,113 @@
 #pragma once
 #include "sync.cuh"
 
-// GRID: all blocks of the grid, which count their arrivals in `arrived` (1,), zero before the launch; otherwise the
-// blocks of one cluster. A wait is two calls, arrive() after a block's results are written, and wait() before it needs
-// those of others: what lies between costs nothing while others are late.
-template <bool GRID>
-struct Team {
+// Cycles after which a wait for other blocks gives up: about two seconds, a thousand times the longest step.
+constexpr long long PATIENCE = 4000000000;
+
+// Blocks that divide the tiles of a phase among them: number `block` of `blocks`.
+struct Blocks {
     int block, blocks;
-    unsigned* arrived;
-    unsigned target = 0;
-
-    __device__ explicit Team(unsigned* count) : block(blockIdx.x), blocks(gridDim.x), arrived(count) {}
-
-    __device__ __forceinline__ void arrive() {
-#ifndef __CUDA_EMU__
-        if constexpr (GRID) {
-            __syncthreads();
-            if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(arrived) : "memory");
-            target += blocks;
-        } else {
-#if __CUDA_ARCH__ >= 900
-            asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-#endif
-        }
-#endif
-    }
-
-    __device__ __forceinline__ void wait() {
-#ifdef __CUDA_EMU__
-        if constexpr (GRID) grid_sync();
-        else cluster_sync();
-#else
-        if constexpr (GRID) {
-            // as a difference, for the count may pass 2^32
-            if (threadIdx.x == 0)
-                while (static_cast<int>(load_acquire(arrived) - target) < 0) {
-                }
-            __syncthreads();
-        } else {
-#if __CUDA_ARCH__ >= 900
-            asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-        }
-#endif
-    }
-
-    __device__ __forceinline__ void meet() {
-        arrive();
-        wait();
-    }
 
     // Number the blocks anew after a phase of this many tiles: the next phase before the same wait begins with a block
     // that has fewer of them.
     __device__ __forceinline__ void passed(int tiles) { block = (block + blocks - tiles % blocks) % blocks; }
+};
+
+#if !defined(__CUDA_EMU__) || defined(POLLED_WAITS)
+
+// One more arrival, after all that the block has written.
+__device__ __forceinline__ void add_release(unsigned* count) {
+#ifdef __CUDA_EMU__
+    __threadfence();
+    atomicAdd(count, 1u);
+#else
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
+#endif
+}
+
+#endif
+
+// The blocks of one cluster, SIZE of them. A block alone waits for its own threads. An arrival cannot be lost here: the
+// hardware counts threads, and one that has ended counts as arrived.
+template <int SIZE>
+struct ClusterTeam : Blocks {
+    __device__ ClusterTeam() : Blocks{static_cast<int>(blockIdx.x % SIZE), SIZE} {}
+
+    __device__ __forceinline__ void arrive() {
+#if !defined(__CUDA_EMU__) && __CUDA_ARCH__ >= 900
+        if constexpr (SIZE > 1) asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+    }
+
+    // number : the wait's number in a step; a grid's wait reports it.
+    __device__ __forceinline__ void wait(int number) {
+#ifdef __CUDA_EMU__
+        if constexpr (SIZE > 1) cluster_sync();
+        else __syncthreads();
+#elif __CUDA_ARCH__ >= 900
+        if constexpr (SIZE > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+        else __syncthreads();
+#else
+        __syncthreads();
+#endif
+    }
+
+    __device__ __forceinline__ void meet(int number) {
+        arrive();
+        wait(number);
+    }
+};
+
+// All blocks of the grid. They count their arrivals in arrived[0], zero before the launch. A wait is two calls,
+// arrive() after a block's results are written, and wait() before it needs those of others: what lies between costs
+// nothing while others are late. A wait that others do not end within PATIENCE is reported in arrived[1] to [3]: its
+// number in a step plus one, the step, and the block. No block waits again after that, so that the launch ends.
+struct GridTeam : Blocks {
+    unsigned* arrived;
+    unsigned target = 0;
+    int step = 0;
+    bool lost = false;
+
+    __device__ explicit GridTeam(unsigned* count)
+        : Blocks{static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)}, arrived(count) {}
+
+    __device__ __forceinline__ void arrive() {
+#if !defined(__CUDA_EMU__) || defined(POLLED_WAITS)
+        __syncthreads();
+        if (threadIdx.x == 0) add_release(arrived);
+        target += gridDim.x;
+#endif
+    }
+
+    __device__ __forceinline__ void wait(int number) {
+#if defined(__CUDA_EMU__) && !defined(POLLED_WAITS)
+        grid_sync();
+#else
+        if (threadIdx.x == 0 && !lost) {
+            const long long began = clock64();
+            // as a difference, for the count may pass 2^32
+            while (static_cast<int>(load_acquire(arrived) - target) < 0)
+                if (clock64() - began > PATIENCE) {
+                    lost = true;
+                    report(number);
+                    break;
+                }
+        }
+        __syncthreads();
+#endif
+    }
+
+    __device__ __forceinline__ void meet(int number) {
+        arrive();
+        wait(number);
+    }
+
+private:
+    // The first block whose wait was in vain leaves its number; later ones find it.
+    __device__ __noinline__ void report(int number) {
+        if (atomicCAS(arrived + 1, 0u, number + 1u) == 0u) {
+            arrived[2] = step;
+            arrived[3] = blockIdx.x;
+        }
+    }
 };

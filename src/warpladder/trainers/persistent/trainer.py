@@ -12,7 +12,7 @@ import numpy as np
 from ...config import TrainConfig
 from ...data.order import ORDER_WORDS, Order
 from ...device import Array, Device, Launch
-from ...errors import RungError
+from ...errors import KernelError, RungError
 from ...nets import Net
 from ...ops.engine.chain import Slice
 from ...ops.tables.gemm import TABLE
@@ -21,7 +21,7 @@ from ..base import State, StepLog, check_fit, check_range, goals, in_a_row, not_
 from ..kernelwise.epoch_log import DeviceEpochLog, StepSettings
 from ..kernelwise.trainer import KernelTrainer
 from .plan import THREADS, PersistentPlan, plans, why_not
-from .source import KERNEL, initial_work, persistent_source
+from .source import KERNEL, initial_work, persistent_source, waits
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -42,15 +42,17 @@ class PersistentTrainer(KernelTrainer):
         As `KernelTrainer`.
     blocks : int or None
         Blocks of the launch; the plan's if None.
-    wait : {"cluster", "grid"} or None
+    wait : {"cluster", "grid", "both"} or None
         How they wait for each other; the plan's if None.
+    cluster : int or None
+        Blocks of a cluster where wait is "both"; the plan's if None.
     """
 
     def __init__(
         self, net: Net, config: TrainConfig, state: State, device: Device,
-        blocks: int | None = None, wait: str | None = None,
+        blocks: int | None = None, wait: str | None = None, cluster: int | None = None,
     ) -> None:  # fmt: skip
-        self.blocks, self.wait = blocks, wait
+        self.blocks, self.wait, self.cluster = blocks, wait, cluster
         super().__init__(net, config, state, device, TABLE, "resident")
 
     def _release(self) -> None:
@@ -61,7 +63,7 @@ class PersistentTrainer(KernelTrainer):
 
     def on_device(self, device: Device) -> PersistentTrainer:
         start = State(np.zeros(self.net.param_count, np.float32))
-        return PersistentTrainer(self.net, self.config, start, device, self.blocks, self.wait)
+        return PersistentTrainer(self.net, self.config, start, device, self.blocks, self.wait, self.cluster)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
@@ -74,7 +76,7 @@ class PersistentTrainer(KernelTrainer):
         self.batch = self.config.batch(samples)
         if reason := why_not(self.net):
             raise RungError(f"rung 'persistent' cannot train this: {reason}")
-        found = plans(self.net, self.batch, device.limits, self.blocks, self.wait)
+        found = plans(self.net, self.batch, device.limits, self.blocks, self.wait, self.cluster)
         if not found:
             raise RungError(
                 f"rung 'persistent' has no tiles for net {self.net.name!r} on {device.name} with these options"
@@ -95,7 +97,7 @@ class PersistentTrainer(KernelTrainer):
             "stored": device.array(np.ascontiguousarray(dataset.train_x), "data"),
             "words": device.zeros((self.together * ORDER_WORDS,), np.uint32, "data"),
             "work": device.array(work, "activations"),
-            "arrived": device.zeros((1,), np.uint32, "workspace"),
+            "arrived": device.zeros((4,), np.uint32, "workspace"),
             "target": device.zeros((2 * self.batch,), np.int32, "activations"),
             "lost": device.zeros((self.batch * plan.layers[-1].outputs,), np.float64, "workspace"),
             "hits": device.zeros((self.batch * plan.layers[-1].outputs,), np.int64, "workspace"),
@@ -106,6 +108,7 @@ class PersistentTrainer(KernelTrainer):
         if goal is not None:
             self.arrays["labels"] = device.array(goal, "data")
         self.scale = np.float32(dataset.scale)
+        self.host_arrived = device.pinned((4,), np.uint32)
         self.host_words = device.pinned((self.together * ORDER_WORDS,), np.uint32)
         self.seconds["bind"] = perf_counter() - start
         start = perf_counter()
@@ -156,8 +159,19 @@ class PersistentTrainer(KernelTrainer):
         size = np.minimum(self.batch, self.samples - steps * self.batch)
         if has_loss:
             self.epoch_log.download(first, last)
+        self.device.download(self.host_arrived, self.arrays["arrived"], stream)
         stream.synchronize()
+        self._check_waits()
         return StepLog(*self.epoch_log.read(first, last), size) if has_loss else StepLog.without_loss(size)
+
+    def _check_waits(self) -> None:
+        """Raise `KernelError` if a wait of the last launch was in vain."""
+        _, number, step, block = (int(value) for value in self.host_arrived)
+        if number and self.plan is not None:
+            raise KernelError(
+                f"rung 'persistent': block {block} waited in vain after {waits(self.plan)[number - 1]} in step {step}; "
+                "another block never arrived. The weights are those of no step: go on from a checkpoint"
+            )
 
     def _launch(self, first: int, count: int, has_loss: bool) -> Launch:
         """The launch of a range of steps, bound once."""
@@ -179,7 +193,7 @@ class PersistentTrainer(KernelTrainer):
             int(self.config.steady), arrays["work"], arrays["target"], arrays["arrived"], arrays["lost"],
             arrays["hits"], log.loss if has_loss else None,
             log.correct if has_loss else None, shared=plan.shared, cooperative=plan.in_grid,
-            cluster=1 if plan.in_grid else plan.blocks,
+            cluster=plan.cluster,
         )  # fmt: skip
 
     def memory(self) -> dict[str, int]:
