@@ -14,6 +14,7 @@ from liars import HONEST, Liar, SharesItsParameters, Wrapper
 from liars import LIARS as OTHERS
 from rungs_here import CPU_PEERS, HERE
 from shared_cases import CODER, SQUARE, made_once
+from wrong_cycles import CYCLE, WRONG_CYCLES, CyclesHonestly
 from wrong_steps import WRONG_STEPS
 
 from warpladder import nets
@@ -39,7 +40,7 @@ from warpladder.rungs.base import Rung
 from warpladder.rungs.numpy import build as honest
 from warpladder.trainers.base import State
 
-LIARS = (*OTHERS, *WRONG_STEPS)
+LIARS = (*OTHERS, *WRONG_STEPS, *WRONG_CYCLES)
 
 
 #: Nets and batches that every liar has to get past.
@@ -111,6 +112,11 @@ def test_liars_are_caught_in_the_deepest_net_too(liar: Liar, net: Net) -> None:
     verdict = verify(liar.build, net, TrainConfig(batch_size=3))
     assert not verdict.passed
     assert verdict.reason.startswith(liar.caught_by), verdict.reason
+
+
+def test_rates_of_a_cycle_computed_by_another_formula_pass() -> None:
+    verdict = verify(CyclesHonestly, nets.mlp((1, 8, 8)), TrainConfig(batch_size=8).but(**CYCLE))
+    assert verdict.passed, verdict.reason
 
 
 @pytest.mark.parametrize(("net", "batch"), COURTS, ids=lambda value: getattr(value, "name", None))
