@@ -38,7 +38,7 @@ os.environ.setdefault("WARPLADDER_PROOF_SEED", "0")  # the nightly sweeps have o
 
 gc.disable()  # until all tests are collected: nothing that collection makes goes before the end
 
-#: Seconds that each test file took, as a run with --write-seconds measured them.
+#: Seconds that each test file took: of processor time where these were measured, else of a run with --write-seconds.
 SECONDS = Path(__file__).with_name("seconds.json")
 
 

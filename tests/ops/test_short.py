@@ -92,6 +92,7 @@ def test_the_first_layer_gathers_its_samples_to_the_bit(
     assert np.isnan(found[2][21:]).all() and not np.isnan(found[2][:21]).any()
 
 
+@pytest.mark.slow
 def test_every_order_of_threads_gives_the_same_bits_and_the_checker_is_silent() -> None:
     runs = [
         b"".join(a.tobytes() for a in gathered(device(order=order), 35, np.uint8, True))

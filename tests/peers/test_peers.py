@@ -366,7 +366,7 @@ def test_proof(peer: Rung, setting: str) -> None:
 
 @pytest.mark.parametrize("net", [ZOO[1], pytest.param(ZOO[3], marks=pytest.mark.slow)], ids=lambda net: net.name)
 @pytest.mark.parametrize("peer", COARSE, ids=lambda peer: peer.name)
-@pytest.mark.by_day("graph-bf16-mlp", "graph-fp16-mlp", "jax-bf16", "amp")
+@pytest.mark.by_day("graph-bf16-mlp", "jax-bf16", "amp-mlp")
 def test_proof_in_coarse_formats(peer: Rung, net: Net) -> None:
     config = suited(peer, case(net, TrainConfig(batch_size=4, momentum=0.9, clip_value=5.0), seed=0, samples=1)).config
     verdict = verify(peer.build, net, config, precision=peer.precision)

@@ -369,6 +369,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_climb_proves_them_together(run, folder) -> None:
     (folder / "peer.py").write_text(
         (folder / "blocked.py").read_text().replace('name="blocked"', 'name="other", peer=True')

@@ -51,6 +51,7 @@ def test_the_rung_of_the_page_is_proven_timed_and_weighed(run):
     assert "--rungs numpy,./mine.py" in results.command
 
 
+@pytest.mark.slow
 def test_the_module_of_the_page_is_a_peer_and_a_wrong_one_is_refused(run):
     pytest.importorskip("torch")
     Path("module.py").write_text(MODULE)
@@ -158,6 +159,7 @@ def test_the_kernel_of_the_page_is_proven_and_taken_apart(run):
     assert "my_linear" in {kernel.name for part in told.parts for kernel in part.kernels}
 
 
+@pytest.mark.slow
 def test_the_options_of_the_page_are_a_rungs(run):
     Path("wide.py").write_text(OPTIONS)
     words = ["--rungs", "numpy,./wide.py", "--sweep", "width=1,4", "--epochs", "0", "--repeats", "1", "--out", "wide"]

@@ -136,6 +136,8 @@ def proven_by(rung: Rung, net: Net) -> list[pytest.MarkDecorator]:
     """
     if net is strategies.ZOO[-1]:
         return [pytest.mark.slow if rung.name == "native" else pytest.mark.nightly]
+    if net is strategies.NARROW and rung.name.startswith(("streamed", "resident", "torch:")):
+        return [pytest.mark.slow]  # kernels of naive, or of torch, in another feed or layout
     has_convolutions = rung.unsupported(nets.cnn((1, 8, 8)), TrainConfig()) is None
     return [pytest.mark.slow] if net.name in ("softmax", "mlp10") or (net.name == "mlp" and has_convolutions) else []
 

@@ -331,7 +331,7 @@ def test_how_a_peer_deviates_is_not_said_where_it_was_not_reached():
 
 def test_news_of_a_rung_is_a_line():
     line = " ".join(words.news(example().rungs[1], example()).split())
-    assert line == "numpy 1.32 s an epoch, 45.5 k images per s; proven, timed once so far"
+    assert line == "numpy 1.32 s an epoch, 45.5 k samples per s; proven, timed once so far"
     assert words.news(example().rungs[3], example()).startswith("broken         failed: update of 1.bias is off")
     kept = timed("numpy", "BLAS", (1.0,), check=Checked(True, 1e-7, 1e-6, "every check held", 3.0, True))
     assert "proof kept" in words.news(kept, example())

@@ -20,7 +20,7 @@ PRINTED = 20
 
 
 def show(outcome: Outcome) -> None:
-    """Print what came of a check: each fault, refused kernels, remarks, and in the last line how it ended."""
+    """Print the outcome of a check: each fault, refused kernels, remarks, and in the last line how it ended."""
     from rich.text import Text
 
     out = console()

@@ -97,7 +97,7 @@ def features(
 
 @contextmanager
 def _place(wanted: Path | None, name: str) -> Iterator[Path]:
-    """The file that is named, or one in a new folder below runs/."""
+    """Path of the named file, or of one in a new folder below runs/."""
     if wanted is not None:
         yield wanted
         return

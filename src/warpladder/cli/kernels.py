@@ -22,7 +22,7 @@ or by a file, x.npy. Several launches are described in a TOML file (docs/check.m
 
 
 def listed(file: Path, as_json: bool) -> None:
-    """The kernels of a file, and how one of them is checked."""
+    """Text that lists the kernels of a file, with an example of a check."""
     from ..checker.hostcode import device_code, host_code
     from ..device.declarations import instantiated, readable, signature, templates
     from ..device.emulator.symbols import refused

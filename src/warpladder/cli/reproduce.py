@@ -134,9 +134,7 @@ def _wanted(only: str | None, made: Sequence[Definition]) -> tuple[str, ...]:
     if only is not None and len(made) > 1:
         raise click.UsageError("--only wants one report, whose experiments it names", context)
     if unknown := [name for name in wanted if name not in made[0].experiments]:
-        raise ConfigError(
-            f"{made[0].name} has no experiment {unknown[0]!r:.40}; it has {', '.join(made[0].experiments)}"
-        )
+        raise ConfigError(f"{made[0].name} has no experiment {unknown[0]!r}; it has {', '.join(made[0].experiments)}")
     return wanted
 
 
@@ -158,7 +156,7 @@ def _all(
     progress: bool | None,
     options: list[str],
 ) -> None:
-    """Reproduce one report after the other. One that cannot be begun, as without its data, stops no other."""
+    """Reproduce reports in turn. A report that cannot be begun, as without its data, does not stop the others."""
     failed: list[str] = []
     for report in made:
         try:
@@ -221,7 +219,7 @@ def _list(made: list[Definition]) -> None:
 
 @dataclass
 class _Record:
-    """The page of a reproduction under way, drawn anew now and then."""
+    """Page of a reproduction under way, drawn again at intervals."""
 
     course: Reproducer
     next_page: float = 0.0
@@ -306,7 +304,7 @@ def _one(
 
 
 def _remove(folder: Path, folders: Sequence[str], files: Sequence[str]) -> None:
-    """Remove what a reproduction wrote, and nothing else."""
+    """Remove the files that a reproduction wrote, and nothing else."""
     for name in folders:
         if (folder / name).is_dir():
             shutil.rmtree(folder / name)

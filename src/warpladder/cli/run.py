@@ -88,7 +88,7 @@ def _sources(files: tuple[str, ...], context: click.Context) -> list[Path]:
 
 
 def _show(outcome: ProgramOutcome, limit: float) -> None:
-    """Print what was found on stderr; nothing where there is nothing."""
+    """Print the faults that were found on stderr; nothing without faults."""
     out = console(stderr=True)
     for number, problem in enumerate(outcome.problems, 1):
         show_problem(number, problem, out)

@@ -250,7 +250,7 @@ def check_names(kind: type[Optimizer] | type[Schedule], names: Iterable[str]) ->
     for name in names:
         if name not in known:
             raise ConfigError(
-                f"{kind.__name__} has no {name if name.isidentifier() else repr(name):.40}; it has {', '.join(known)}"
+                f"{kind.__name__} has no {name if name.isidentifier() else repr(name)}; it has {', '.join(known)}"
             )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.dataset import Dataset
 from ..errors import ArgumentError
-from ..errors.arguments import kind_of, wanted
+from ..errors.arguments import kind_of, shown, wanted
 from ..machine.precision import Precision, named
 from ..nets import Net
 from ..trainers.base import check_fit
@@ -112,7 +112,7 @@ def run_seed() -> int:
     if not given:
         return secrets.randbelow(2**31)
     if not (given.isascii() and given.isdigit() and int(given) < 2**63):
-        raise ArgumentError(f"{SEED} wants a whole number of at least 0, got {given!r:.40}")
+        raise ArgumentError(f"{SEED} wants a whole number of at least 0, got {shown(given)}")
     return int(given)
 
 

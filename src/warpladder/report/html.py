@@ -47,7 +47,7 @@ def wide(label: str, content: str) -> str:
 
 
 def pairs(found: Iterable[tuple[str, str]]) -> str:
-    """Names and what they stand for, as text."""
+    """List of names with their values, as text."""
     return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in found)}</dl>"
 
 
@@ -73,7 +73,7 @@ def rung_name(rung: RungResult) -> str:
 
 
 def kind(results: Results, rung: RungResult) -> str:
-    """The class of a rung's rows: how they look."""
+    """CSS class of a rung's rows."""
     if rung.timing is None:
         return "none" if rung.status == "missing" else "bad"
     return "fastest" if rung is results.leader else "peer" if rung.peer else "rung"

@@ -79,7 +79,7 @@ def write_sweep(sweep: Sweep, path: str | os.PathLike[str]) -> None:
 
 def sweep_page(sweep: Sweep, pictures: bool = True) -> str:
     """The text of a page with all tasks: their times next to each other, then each task under its heading."""
-    heads = ("rung", "task", "time per epoch", "images per s", score_name(sweep.tasks[0]))
+    heads = ("rung", "task", "time per epoch", "samples per s", score_name(sweep.tasks[0]))
     cells = [
         ("rung", [f"<b>{escape(name)}</b>", escape(task), *map(escape, figures)]) for name, task, figures in rows(sweep)
     ]

@@ -30,7 +30,7 @@ def climb(results: Results) -> str:
             (which, [rung_name(rung) + tags, *map(escape, figures), escape(rung.precision), escape(rung.title)])
         )
     gains = ["over first", "over below"] * with_gains
-    heads = ["rung", "time per epoch", "spread", "images per s", *gains, "of peak", "error"]
+    heads = ["rung", "time per epoch", "spread", "samples per s", *gains, "of peak", "error"]
     heads += [SCORES.get(results.net.loss, "test"), "peak memory", "precision", "in short"]
     scaled = any(rung.timing and rung.timing.scaled for rung in results.rungs)
     star = note(f"{notes.SCALED}.") if scaled else ""
@@ -104,7 +104,7 @@ def learning(results: Results, name: str, pictures: bool) -> str:
 
 
 def parts(results: Results, profiles: Sequence[Profile], name: str, pictures: bool) -> str:
-    """Where the time of a step goes, for each profile that there is."""
+    """Time of each part of a step, for each profile."""
     if not profiles:
         if not results.timed():
             return ""
@@ -186,7 +186,7 @@ def _kernels(found: Profile) -> str:
 
 
 def samples(results: Results) -> str:
-    """Every repetition's seconds, and what came before the clock."""
+    """Seconds of every repetition, and of the preparation before it."""
     rows = []
     for rung in results.timed():
         assert rung.timing is not None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..data.order import Order
+from ..errors.arguments import shown
 from ..ladder import is_peer
 from ..machine.facts import busy_seconds, own_seconds
 from ..proof import verify
@@ -82,10 +83,10 @@ def _note_claims(entry: TimedEntry, trainer: Trainer) -> None:
     flops, peak = trainer.flops(), trainer.peak()
     if isinstance(flops, bool) or not isinstance(flops, int) or flops < 1:
         raise Refused(
-            f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {flops!r:.40}"
+            f"flops() wants a whole number of at least 1, the FLOPs of one sample's training, got {shown(flops)}"
         )
     if peak is not None and not (isinstance(peak, (int, float)) and math.isfinite(peak) and peak > 0):
-        raise Refused(f"peak() wants the FLOP/s of its unit or None, got {peak!r:.40}")
+        raise Refused(f"peak() wants the FLOP/s of its unit or None, got {shown(peak)}")
     entry.found |= {"flops": flops, "floor_seconds": None}
     entry.peak = peak
     if not is_peer(entry.rung):

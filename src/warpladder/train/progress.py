@@ -50,7 +50,7 @@ class Show:
             if self.accuracy and sums.correct is not None and width >= 72:
                 words.append(f"accuracy {sums.correct / sums.samples:.2%}")
             if sums.seconds and width >= WIDE:
-                words.append(f"{sums.samples / sums.seconds:,.0f} images/s")
+                words.append(f"{sums.samples / sums.seconds:,.0f} samples/s")
         self.progress.update(self.task, description="  ".join(words), completed=(epoch - 1) * self.steps_each + step)
 
     def say(self, line: str) -> None:

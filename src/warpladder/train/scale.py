@@ -36,4 +36,4 @@ def nothing_to_learn(data: Dataset, net: Net) -> str | None:
     if not isinstance(net.loss, CrossEntropyLoss) or y is None or not len(y) or y.min() != y.max():
         return None
     label = data.class_names[y[0]] if data.class_names else y[0]
-    return f"all training labels are {label!s:.40}, so there is nothing to learn"
+    return f"all training labels are {label}, so there is nothing to learn"

@@ -257,9 +257,7 @@ def test_liars_are_refused(device: EmulatedDevice, liar: str) -> None:
 
 
 def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
-    """Who runs this: by day each batch size once, but the larger ones, which take the emulator up to a minute."""
-    if (net, batch) in ((CNN, 7), (NARROW, 1)):
-        return []
+    """Who runs this: .ci/run the smaller batches; the larger ones, which take the emulator up to a minute, the night."""
     return [slow] if batch in (1, 7) else [nightly]
 
 
@@ -271,7 +269,6 @@ def turn(net: Net, batch: int | None) -> list[pytest.MarkDecorator]:
         for batch in (1, 7, 64, None)
     ],
 )
-@pytest.mark.by_day("cnn-7")
 def test_nets_are_proven(net: Net, batch: int | None) -> None:
     """By fp32's bounds; the cases hold a partial last batch."""
     verdict = verify(PLAIN.build, net, TrainConfig(batch_size=batch, momentum=0.9, weight_decay=1e-3))

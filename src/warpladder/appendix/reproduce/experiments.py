@@ -33,7 +33,7 @@ NOT_HERE, NOT_YET, NOT_QUICK = "not measured here", "not measured yet", "not mea
 
 
 def file_of(name: str, folder: Path, rung: str = "") -> Path:
-    """The file that an experiment of this name keeps what it measured in: all of it, or a rung's part."""
+    """File with the measurements of an experiment of this name: all of them, or those of a rung."""
     part = f".{rung.replace(':', '-').replace('/', '-')}" if rung else ""
     return folder / f"{name}{part}.json"
 
@@ -140,7 +140,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def measure(self, name: str, bench: Bench) -> None:
-        """Measure what of it is missing, and write it to `bench.folder` as it comes, under this name."""
+        """Measure the missing figures, and write them to `bench.folder` as it comes, under this name."""
 
     def again(self, name: str, bench: Bench, others: Callable[[], float]) -> None:
         """Measure a disturbed experiment once more, and keep the measurement that was disturbed less.
@@ -164,10 +164,10 @@ class Experiment(ABC):
 
     @abstractmethod
     def found(self, name: str, folder: Path) -> Found | None:
-        """What is there of it on the disk; None where nothing is."""
+        """Figures that are stored on the disk; None if there are none."""
 
     def summary(self) -> str:
-        """What is measured, in a line."""
+        """Line that describes the measurement."""
         return self.kind
 
     @abstractmethod
@@ -218,11 +218,11 @@ class Found(ABC):
         raise ConfigError(f"there are no scores {which!r} of such an experiment")
 
     def reason(self, rung: str) -> str:
-        """Why a rung was not measured, or what must be known of its figures."""
+        """Reason why a rung was not measured, or a remark on its figures."""
         return ""
 
     def without(self, rung: str, measure: str) -> str:
-        """Why this figure of a rung is not there; empty where nothing is known of that."""
+        """Reason why this figure of a rung is missing; empty if there is none."""
         return self.reason(rung)
 
     def name_of(self, rung: str) -> str:

@@ -69,7 +69,7 @@ class Provenance:
             self._write()
 
     def note(self, name: str, **changes: object) -> None:
-        """Change what is known of an experiment."""
+        """Update the record of an experiment."""
         if name in self.experiments:
             self.experiments[name] = replace(self.experiments[name], **changes)  # type: ignore[arg-type]
             self._write()
@@ -81,7 +81,7 @@ class Provenance:
             self._write()
 
     def forget(self, name: str) -> None:
-        """Drop what is known of an experiment that is begun anew."""
+        """Remove the record of an experiment that is begun anew."""
         if self.experiments.pop(name, None) is not None:
             self._write()
 

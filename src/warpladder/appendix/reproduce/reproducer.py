@@ -119,7 +119,7 @@ class Reproducer:
         self.provenance.note(name, others=others, disturbed=disturbed)
 
     def _begin(self) -> None:
-        """Take up what the folder holds, or begin anew."""
+        """Continue the folder's reproduction, or begin a new one."""
         (self.folder / MEASURED).mkdir(parents=True, exist_ok=True)
         self.began, self.before = perf_counter(), 0.0
         self.machine = Machine(**machine.facts(), gpu=found_gpu())
@@ -146,7 +146,7 @@ class Reproducer:
         self.before = before.seconds
 
     def measured(self) -> Measured:
-        """What there is of each experiment; or why there is nothing."""
+        """Figures of each experiment, or the reason why there are none."""
         found = Measured({name: Lacking(NOT_QUICK) for name in self.report.skipped})
         found.disturbed = frozenset(name for name, made in self.provenance.experiments.items() if made.disturbed)
         found[MACHINE] = OfMachine(self.machine)
@@ -188,7 +188,7 @@ class Reproducer:
         )
 
     def _reasons(self) -> dict[str, list[str]]:
-        """Why experiments cannot be made, each reason with their names."""
+        """Reasons why experiments cannot be made, each with their names."""
         found: dict[str, list[str]] = {}
         for name, reason in self.failed.items():
             found.setdefault(reason, []).append(name)

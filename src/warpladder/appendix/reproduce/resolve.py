@@ -56,7 +56,7 @@ FAULTS = (
 
 
 def places(row: ReportRow, column: Column) -> tuple[str, ...]:
-    """Where a figure is measured: the place of its row, or else of its column.
+    """Places where a figure is measured: the place of its row, or else of its column.
 
     A row's "EXPERIMENT/" takes the rung of the column's place, its "@limit=100" is what is swept in the column's
     experiment, and its "-" is no place at all.
@@ -71,7 +71,7 @@ def places(row: ReportRow, column: Column) -> tuple[str, ...]:
 
 
 def measure_of(row: ReportRow, column: Column) -> str:
-    """What is measured: the measure of the row, or else of its column. A row's ":PART" is a part of what its column
+    """Name of a measure: that of the row, or else of its column. A row's ":PART" is a part of what its column
     measures. Empty where figures follow from others.
     """
     if column.measure.startswith(("speedup:", "change:", "ratio:")):
@@ -96,7 +96,7 @@ class _Maker:
         )  # fmt: skip
 
     def each(self, planned: Sequence[Any], make: Callable[[Any], Any]) -> list[Any]:
-        """What `make` makes of each, but for what fails and for None."""
+        """Results of `make` for each item, without failures and None."""
         out = []
         for one in planned:
             try:
@@ -190,7 +190,7 @@ def _ratios(rows: list[ReportRow], at: int, column: Column, planned: ReportTable
 
 
 def _absent(planned: ReportTable, rows: list[ReportRow], found: Measured, missing: str) -> list[str]:
-    """Why whole columns of a table have no figures, a sentence for each."""
+    """Reasons why whole columns of a table have no figures, a sentence for each."""
     out = []
     for at, column in enumerate(planned.columns):
         name, _, rung = column.here.partition("/")

@@ -94,7 +94,7 @@ class Figures:
         return f"warpladder reproduce {self.report} --only {','.join(used)}"
 
     def why(self, name: str) -> str:
-        """Why a figure was not measured."""
+        """Reason why a figure was not measured."""
         for place, measure in self.places(name):
             experiment, _, rung = place.partition("/")
             found = self.found.get(experiment)
@@ -108,7 +108,7 @@ def _within(value: float, least: float | None, most: float | None) -> bool:
 
 
 def counted(claims: Sequence[Claim]) -> str:
-    """How many claims have which verdict, in a sentence; empty without claims."""
+    """Sentence with the number of claims of each verdict; empty without claims."""
     if not claims:
         return ""
     number = {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in VERBS}

@@ -16,6 +16,7 @@ import re
 from itertools import count
 
 from ...errors import KernelError
+from ..declarations import split
 
 _COMMENT = r"//[^\n]*|/\*.*?\*/"
 _DIRECTIVE = r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*"  # with its continued lines
@@ -110,16 +111,10 @@ def _static(declared: str, what: str, line: int, file: str, numbers: count[int])
 
 def _split(declared: str) -> tuple[str, list[str]]:
     """Type, and each name with its sizes: ("float4", ["a[2]", "b"]) for "float4 a[2], b"."""
-    parts, depth = [""], 0
-    for letter in declared:
-        depth += (letter in "(<[") - (letter in ")>]")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
+    parts = split(declared)
     first = re.fullmatch(r"(?P<type>.*?)(?P<name>\b[A-Za-z_]\w*\s*(?:\[.*\])?\s*)", parts[0], re.DOTALL)
     if first is None:
-        return "", [part.strip() for part in parts]
+        return "", parts
     return " ".join(first["type"].split()), [" ".join(part.split()) for part in (first["name"], *parts[1:])]
 
 

@@ -24,7 +24,7 @@ def exact_key() -> str:
     return _hash(_sources())
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def meaning(source: bytes) -> bytes:
     """Syntax tree of a module without comments, docstrings and positions; the source itself if it does not parse."""
     try:

@@ -21,7 +21,7 @@ PHASES = {"forward": 0, "backward": 1, "loss": 2, "update": 3}
 
 
 def parts_alt(found: Profile) -> str:
-    """The picture of a profile in words."""
+    """Alternative text of the picture of a profile."""
     texts = ", ".join(
         f"{label} {words.seconds(part.seconds)}" for label, part in zip(part_labels(found), found.parts, strict=True)
     )
@@ -68,7 +68,7 @@ def with_memory(results: Results) -> list[RungResult]:
 
 
 def memory_alt(results: Results) -> str:
-    """The picture of memory in words."""
+    """Alternative text of the picture of memory."""
     texts = ", ".join(f"{rung.name} {_megabytes(rung)}" for rung in with_memory(results))
     return f"Memory of each rung and peer: {texts}."
 

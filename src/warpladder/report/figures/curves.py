@@ -32,7 +32,7 @@ def learned(results: Results) -> list[RungResult]:
 
 
 def alt(results: Results) -> str:
-    """The picture in words."""
+    """Alternative text of the picture."""
     ends = []
     for rung in learned(results):
         assert rung.history is not None

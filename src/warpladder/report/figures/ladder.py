@@ -20,7 +20,7 @@ NAME, LINE, SHORT = 24, 40, 26  # letters of a name, of a line of options, and o
 
 
 def alt(results: Results) -> str:
-    """The picture in words."""
+    """Alternative text of the picture."""
     timed = results.timed()
     parts = ", ".join(f"{rung.name} {words.seconds(_time(rung))}" for rung in timed)
     return f"Time per epoch of each rung and peer, on a logarithmic scale: {parts}."

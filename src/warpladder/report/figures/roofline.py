@@ -83,7 +83,7 @@ def of_profile(found: Profile) -> tuple[list[Roof], list[Dot]]:
 
 
 def alt(dots: Sequence[Dot]) -> str:
-    """The picture in words."""
+    """Alternative text of the picture."""
     parts = ", ".join(
         f"{dot.name} {words.three(dot.speed / 1e9)} GFLOP/s at {words.three(dot.intensity)} FLOP/byte" for dot in dots
     )

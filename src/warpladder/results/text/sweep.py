@@ -70,7 +70,7 @@ def score_name(results: Results) -> str:
 
 def times(sweep: Sweep, width: int) -> Table:
     """A row for each rung and task."""
-    groups = (("time per epoch", "images per s"), (score_name(sweep.tasks[0]),))
+    groups = (("time per epoch", "samples per s"), (score_name(sweep.tasks[0]),))
     return fitting(
         "All tasks",
         ["rung", "task"],

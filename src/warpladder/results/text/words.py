@@ -147,7 +147,7 @@ def proof(rung: RungResult) -> str:
 
 
 def news(rung: RungResult, results: Results | None = None) -> str:
-    """A line about a rung as soon as there is news of it."""
+    """Line about a rung with a new result."""
     if rung.timing is None:
         return f"{rung.name:<14} {STATUS[rung.status]}: {rung.reason}"
     made = rung.check.seconds if rung.check else None
@@ -157,7 +157,7 @@ def news(rung: RungResult, results: Results | None = None) -> str:
     parts = [proof, "timed once so far", *["on a part of its steps"] * rung.timing.scaled]
     parts += ["disturbed by other processes"] * (results is not None and results.is_disturbed(rung))
     rate = count(rung.timing.samples_per_second)
-    return f"{rung.name:<14} {seconds(per_epoch(rung)):>8} an epoch, {rate} images per s; {', '.join(parts)}"
+    return f"{rung.name:<14} {seconds(per_epoch(rung)):>8} an epoch, {rate} samples per s; {', '.join(parts)}"
 
 
 def unit(results: Results, rung: RungResult) -> str:
@@ -195,7 +195,7 @@ def floors(results: Results) -> list[tuple[str, float]]:
 
 
 def conclusion(results: Results) -> str:
-    """Which is fastest, and why, in a sentence or two; like is compared with like, a sentence for each precision in
+    """Sentence or two on the fastest rung and the reason; like is compared with like, a sentence for each precision in
     which rungs of the ladder have a time.
     """
     best, timed = results.fastest(peers=True), results.timed()

@@ -26,7 +26,7 @@ class Climbed(Found):
 
     @property
     def whole(self) -> bool:  # type: ignore[override]
-        """Whether every climb came to its end with every rung."""
+        """True if every climb came to its end with every rung."""
         return not self.sweep.missing and all(
             not task.stopped and {r.name for r in task.rungs} >= set(self.order) for task in self.sweep.tasks
         )
@@ -95,7 +95,7 @@ class Climbed(Found):
         return f"at none of these sizes faster than {other}" if all(there) else self.reason(rung) or self.reason(other)
 
     def _factor(self, measure: str, results: Results) -> float:
-        """How many times as long the whole experiment takes as this first look at it; 1 for what is no time."""
+        """Factor from a first look to the whole experiment for times; 1 for other measures."""
         if not self.full or measure not in _EPOCHS + _TRAININGS + ("step_seconds",):
             return 1.0
         rows = (

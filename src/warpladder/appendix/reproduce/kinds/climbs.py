@@ -42,7 +42,7 @@ class Climb(TrainingTask):
 
     @property
     def headings(self) -> list[str]:
-        """What each climb is trained with, as "batch_size=32"; one empty text where nothing is swept."""
+        """Swept setting of each climb, as "batch_size=32"; one empty text if nothing is swept."""
         return [f"{key}={value}" for key, values in self.sweep.items() for value in values] or [""]
 
     def measure(self, name: str, bench: Bench) -> None:
@@ -172,7 +172,7 @@ def merged(before: Results | None, now: Results, order: list[str]) -> Results:
 
 
 def calmer(before: Results, after: Results) -> Results:
-    """A climb, each rung as it was disturbed less: before, or when it was measured once more."""
+    """Climb with the less disturbed of both measurements of each rung: the first, or the repeated one."""
     new = {rung.name: rung for rung in after.rungs}
     rungs = []
     for old in before.rungs:

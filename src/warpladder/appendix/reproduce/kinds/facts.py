@@ -44,7 +44,7 @@ class DataSheet:
 
 @dataclass(frozen=True)
 class Facts(Experiment):
-    """What a step is, counted.
+    """Counted facts of a training step.
 
     net : of the zoo, or of the report's own nets. in_shape, classes : of its samples.
     batch : samples in a step.
@@ -100,8 +100,9 @@ class CountedLaunch:
 
 @dataclass(frozen=True)
 class CountedRung:
-    """What a rung of kernels holds and sends. memory, transfers : bytes by name, as `Trainer.memory` and profiles have
-    them.
+    """Memory and transfers of a rung of kernels.
+
+    memory, transfers : bytes by name, as `Trainer.memory` and profiles have them.
     """
 
     launches: tuple[CountedLaunch, ...]
@@ -111,7 +112,7 @@ class CountedRung:
 
 @dataclass(frozen=True)
 class Counted:
-    """Everything that was counted of a step.
+    """Counts of a step.
 
     flops, least : FLOPs, and bytes that must be moved at least, by part: "feed", "forward 1", "loss", "backward 1",
     "update".
@@ -165,7 +166,7 @@ class Noting(RecordingDevice):
 
 
 def bound(name: str, net: Net, config: TrainConfig, batch: int) -> CountedRung:
-    """The launches of a rung's full step, what it holds, and what goes between host and device."""
+    """Launches of a rung's full step, its memory, and its transfers between host and device."""
     from ....ops.tables import naive, tiled
 
     tables = {"naive": (naive.TABLE, "sync"), "tiled": (tiled.TABLE, "resident")}
@@ -206,7 +207,7 @@ MEASURES = ("flops", "least", "bytes", "floats", "peak", "least_seconds", *LAUNC
 
 @dataclass(frozen=True)
 class FactsFound(Found):
-    """What was counted of a step."""
+    """Figures that were counted for a step."""
 
     counted: Counted
 
@@ -255,7 +256,7 @@ def _of_rung(found: CountedRung, what: str, names: list[str]) -> Value | None:
 
 
 def _all(known: dict[str, int], names: list[str]) -> float:
-    """The sum of what is named, or of all but the feed."""
+    """Sum of the named parts, or of all parts but the feed."""
     if missing := [name for name in names if name not in known]:
         raise ConfigError(f"nothing is called {shown(missing[0])}; there are {', '.join(known)}")
     return float(

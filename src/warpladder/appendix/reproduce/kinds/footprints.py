@@ -85,7 +85,7 @@ def _gpu_memory() -> Callable[[], int] | None:
 
 @dataclass(frozen=True)
 class ProcessMemory:
-    """What one process took, by stage.
+    """Memory of one process, by stage.
 
     host : resident bytes. gpu : bytes of the GPU's memory that it made the driver give away; None where there is no
     GPU.
@@ -178,7 +178,7 @@ MEASURES = ("host_framework", "host_bytes", "gpu_framework", "gpu_bytes", "host_
 
 @dataclass(frozen=True)
 class MeasuredMemory(Found):
-    """Weights of processes by the name of their rung, and why a rung has none."""
+    """Peak memory of processes by the name of their rung, and reasons for rungs without."""
 
     weights: dict[str, ProcessMemory]
     reasons: dict[str, str]

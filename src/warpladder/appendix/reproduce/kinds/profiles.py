@@ -93,7 +93,7 @@ def _asked(measure: str) -> list[tuple[str, str]]:
 class Profiled(Found):
     """Profiles by the name of their rung.
 
-    reasons : why a rung has none, by its name. whole : whether every rung was profiled that could be.
+    reasons : why a rung has none, by its name. whole : True if every rung was profiled that could be.
     """
 
     profiles: dict[str, Profile]

@@ -114,7 +114,7 @@ def _write(path: Path, head: list[str], cells: np.ndarray) -> None:
 
 
 def score(path: Path, labels: np.ndarray) -> int:
-    """How many lines of a submission are right.
+    """Number of right lines of a submission.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def score(path: Path, labels: np.ndarray) -> int:
 
 @dataclass(frozen=True)
 class Submitted(Found):
-    """What came of it: rows read, trained on and predicted; bytes of both tables; seconds to read them and to train;
+    """Outcome: rows read, trained on and predicted; bytes of both tables; seconds to read them and to train;
     shares of right answers.
     """
 

@@ -42,7 +42,7 @@ class Trainings(ResultsFile):
     """Training runs of one net on one data set with the same settings but for the seed.
 
     config : the settings as `TrainConfig.as_dict` gives them; the seed is that of the first run.
-    whole : whether every run was made that could be. reasons : why a rung has no run, by its name.
+    whole : True if every run was made that could be. reasons : why a rung has no run, by its name.
     kept : number and bytes of the files of weights of a rung's first seed, by its name.
     """
 

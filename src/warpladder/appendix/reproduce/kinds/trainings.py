@@ -209,7 +209,7 @@ def checkpoint_of(folder: Path, name: str, rung: str, seed: int) -> Path:
 
 
 def trained(run: Run, seed: int, precision: str) -> Trained:
-    """What is stored of a run."""
+    """Stored form of a run."""
     logs = run.history
     scored = any(log.valid_loss is not None for log in logs)
     rated = any(log.train_accuracy is not None for log in logs)
@@ -253,7 +253,7 @@ class TrainedRuns(Found):
 
     @property
     def whole(self) -> bool:  # type: ignore[override]
-        """Whether every run was made that could be."""
+        """True if every run was made that could be."""
         return self.trainings.whole
 
     def value(self, rung: str, measure: str) -> Value | None:
@@ -277,7 +277,7 @@ class TrainedRuns(Found):
         return -(-self.trainings.data.train // batch) if isinstance(batch, int) else 1
 
     def _factor(self, measure: str) -> float:
-        """How many times as long the whole experiment takes as this first look at it; 1 for what is no time."""
+        """Factor from a first look to the whole experiment for times; 1 for other measures."""
         if not self.full or measure not in ("epoch_seconds", "train_seconds", "seconds"):
             return 1.0
         rows = self.full.get("samples", self.trainings.data.train) / self.trainings.data.train

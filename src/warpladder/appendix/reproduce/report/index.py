@@ -83,7 +83,7 @@ def _with(figure: str, column: Column) -> str:
 
 
 def _extent(found: Reproduction) -> str:
-    """How much of a report is measured, and on what."""
+    """Measured share of a report, and the machine."""
     whole, every = len(found.measured), len(found.measured) + len(found.missing)
     values = [
         value for section in found.sections for table in section.tables for row in table.rows for value in row.values

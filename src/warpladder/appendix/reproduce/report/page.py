@@ -75,7 +75,7 @@ def page(found: Reproduction | Sequence[Reproduction], labels: Sequence[str] = (
 
 
 def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
-    """What the report is, what must be known, and the largest differences."""
+    """First section: the report, remarks, and the largest differences."""
     out = [prose(every[0].about)]
     ends = []
     for each, label in zip(every, labels, strict=True):
@@ -100,7 +100,7 @@ def _start(every: Sequence[Reproduction], labels: Sequence[str]) -> str:
 
 
 def _measured(found: Reproduction) -> str:
-    """How many figures there are, and what the signs mean."""
+    """Number of figures, and the meaning of the signs."""
     values = [
         value for section in found.sections for table in section.tables for row in table.rows for value in row.values
     ]

@@ -20,7 +20,7 @@ SOURCES = {"here": "", "reported": " (reported)", "theirs": " (their program)"}
 
 
 def lines_alt(picture: Lines) -> str:
-    """The picture in words."""
+    """Alternative text of the picture."""
     ends = [f"{_name(each)} ends at {shown(each.y[-1], picture.y.unit)}" for each in picture.series]
     return f"{picture.title}: {head(picture.y)} against {head(picture.x)}. {', '.join(ends)}."
 
@@ -100,7 +100,7 @@ def _decades(picture: Lines, name: str) -> float:
 
 
 def bars_alt(picture: Bars) -> str:
-    """The picture in words."""
+    """Alternative text of the picture."""
     parts = []
     for label, value in zip(picture.labels, picture.values, strict=True):
         figures = [f"{called} {text}" for called, text in _texts(value, picture.column) if text]

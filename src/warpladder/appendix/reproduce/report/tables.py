@@ -68,14 +68,14 @@ def _any(table: ReportTable, at: int, name: str) -> bool:
 
 
 def _cell(value: Value, unit: str) -> str:
-    """What was measured, and its range below."""
+    """Measured figure, with its range below."""
     found = f"<b>{escape(measured(value, unit))}</b>" if value.here is not None else ""
     between = spread(value, unit)
     return found + (f'<span class="options">{escape(between)}</span>' if between else "")
 
 
 def _remarks(rows: Sequence[ReportRow], labels: Sequence[str]) -> str:
-    """What must be known of a row: its rung, a remark, and why a figure is missing; and where, if not everywhere."""
+    """Remarks on a row: its rung, a note, and the reason for a missing figure, with its machine if others have it."""
     everywhere = len({row.reason for row in rows}) == 1
     remarks = [
         *dict.fromkeys(row.rung for row in rows if row.rung),

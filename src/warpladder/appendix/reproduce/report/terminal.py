@@ -21,7 +21,7 @@ SOURCES = (("reported", "report"), ("theirs", "its program"), ("here", "here"))
 
 
 def show(found: Reproduction, out: Console) -> None:
-    """Print every table of a report, and what explains the differences."""
+    """Print every table of a report, and the explanations of differences."""
     out.print(
         f"\n[bold]{found.report.upper()}: {found.title}[/bold]" + (" (a first look)" if found.quick else ""),
         soft_wrap=False,
@@ -119,7 +119,7 @@ def drawn(table: ReportTable) -> Drawn:
 
 
 def absent(table: ReportTable) -> list[str]:
-    """Why rows have no figures of ours: a line for each reason, with the rows."""
+    """Reasons why rows have no measured figures: a line for each, with its rows."""
     rows: dict[str, list[str]] = {}
     for row in table.rows:
         if row.reason:
