@@ -40,6 +40,7 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
             wl.LeakyReLU,
             wl.GELU,
             wl.SiLU,
+            wl.Dropout,
             wl.MaxPool2d,
             wl.AvgPool2d,
             wl.AdaptiveAvgPool2d,

@@ -18,6 +18,7 @@ from warpladder.nets import (
     AdaptiveAvgPool2d,
     AvgPool2d,
     Conv2d,
+    Dropout,
     Layer,
     LeakyReLU,
     Linear,
@@ -53,6 +54,7 @@ LAYERS: dict[type[Layer], list[tuple[Layer, Shape]]] = {
     ReLU: [(ReLU(), (19,)), (ReLU(), (3, 5, 7))],
     Tanh: [(Tanh(), (3, 5, 7))], Sigmoid: [(Sigmoid(), (19,))], SiLU: [(SiLU(), (3, 5, 7))],
     LeakyReLU: [(LeakyReLU(0.2), (19,))], GELU: [(GELU(), (19,)), (GELU(approximate="tanh"), (3, 5, 7))],
+    Dropout: [(Dropout(0.5), (3, 5, 7))],  # without a key, as in predictions
     MaxPool2d: [(MaxPool2d(2), (2, 7, 5)), (MaxPool2d(3, 1), (2, 5, 6)), (MaxPool2d(2, 3), (3, 8, 9)), (MaxPool2d(17, 1), (1, 17, 18))],
     AvgPool2d: [(AvgPool2d(2), (2, 7, 5)), (AvgPool2d(3, 1), (2, 5, 6)), (AvgPool2d(2, 3), (3, 8, 9))],
     AdaptiveAvgPool2d: [(AdaptiveAvgPool2d(1), (3, 5, 7))],

@@ -16,6 +16,8 @@ ROUNDS = 6
 ORDER_WORDS = ROUNDS + 3
 #: Most bits in each half for which all samples are computed at once, and stored.
 TABLED = 7
+#: 2^32 divided by the golden ratio, which spreads the keys of small numbers.
+GOLDEN = 0x9E3779B9
 _MASK32 = 0xFFFFFFFF
 _FIFTEEN, _SIXTEEN, _FIRST, _SECOND = (np.uint32(x) for x in (15, 16, 0x7FEB352D, 0x846CA68B))
 
@@ -26,6 +28,11 @@ def mix32(x: int) -> int:
     x = ((x ^ (x >> 16)) * 0x7FEB352D) & _MASK32
     x = ((x ^ (x >> 15)) * 0x846CA68B) & _MASK32
     return x ^ (x >> 16)
+
+
+def layer_key(mask_key: int, number: int) -> int:
+    """Key of the masks of layer `number` in the epoch of this `Order.mask_key`, 32 bits."""
+    return mix32(mask_key + GOLDEN * (number + 1))
 
 
 @dataclass(frozen=True)
@@ -59,13 +66,18 @@ class Order:
     @cached_property
     def keys(self) -> np.ndarray:
         """Round keys (ROUNDS,) uint32."""
-        key = mix32(self.seed ^ 0x9E3779B9)
+        key = mix32(self.seed ^ GOLDEN)
         key = mix32(key ^ self.epoch)
         out = []
         for r in range(ROUNDS):
-            key = mix32(key + 0x9E3779B9 + r)
+            key = mix32(key + GOLDEN + r)
             out.append(key)
         return np.array(out, np.uint32)
+
+    @cached_property
+    def mask_key(self) -> int:
+        """Key of the random masks that layers draw in this epoch, 32 bits: the key after the round keys."""
+        return mix32(int(self.keys[-1]) + GOLDEN + ROUNDS)
 
     @property
     def words(self) -> np.ndarray:
@@ -106,11 +118,11 @@ class Order:
         mask = np.uint32((1 << self.half_bits) - 1)
         left, right = x >> h, x & mask
         for key in self.keys:
-            left, right = right, left ^ (_mix32_array(right ^ key) & mask)
+            left, right = right, left ^ (mix32_array(right ^ key) & mask)
         return (left << h) | right
 
 
-def _mix32_array(x: np.ndarray) -> np.ndarray:
+def mix32_array(x: np.ndarray) -> np.ndarray:
     """`mix32` of each number of an array, which is overwritten."""
     x ^= x >> _SIXTEEN
     x *= _FIRST

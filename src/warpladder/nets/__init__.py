@@ -10,6 +10,7 @@ from .activations import LeakyReLU as LeakyReLU
 from .activations import Sigmoid as Sigmoid
 from .activations import SiLU as SiLU
 from .activations import Tanh as Tanh
+from .dropout import Dropout as Dropout
 from .ladder_nets import CLASSIFIERS as CLASSIFIERS
 from .ladder_nets import ZOO as ZOO
 from .ladder_nets import autoencoder as autoencoder

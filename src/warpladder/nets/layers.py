@@ -46,6 +46,8 @@ class Layer(metaclass=ByName):
     exact: ClassVar[bool] = False
     #: True if the derivative is computed from the output in place of the input.
     reads_output: ClassVar[bool] = False
+    #: True if training multiplies the layer's input by random numbers, which predictions do not.
+    is_random: ClassVar[bool] = False
     #: Folder of ops/ with the files of one of warpladder's layers; empty for that of its name in small letters.
     folder: ClassVar[str] = ""
 

@@ -124,6 +124,11 @@ class Net:
         return next(i for i, layer in enumerate(self.layers) if layer.param_shapes(self.shapes[i]))
 
     @cached_property
+    def is_random(self) -> bool:
+        """True if a layer draws random masks in training, so that the same samples give another gradient elsewhere."""
+        return any(layer.is_random for layer in self.layers)
+
+    @cached_property
     def flops(self) -> int:
         """FLOPs of one sample's forward pass."""
         return sum(layer.flops(s) for layer, s in zip(self.layers, self.shapes, strict=False))

@@ -98,7 +98,7 @@ class _CallChecks:
     """Data sets, epochs and starts of long calls.
 
     Where every step is made with the same numbers, neither a step's position, nor its epoch, nor the count of updates
-    changes it. Then the second run has others of each.
+    changes it. Then the second run has others of each; where the net draws masks, another count of updates alone.
     """
 
     def __init__(self, context: ProofContext, source: SampleSource, reach: int) -> None:
@@ -111,10 +111,11 @@ class _CallChecks:
         context, config, rng = self.context, own.config, self.context.rng
         steps = 1 if config.batch_size is None else self.reach
         part = self.batch if steps == 1 or config.drop_last else int(rng.integers(1, self.batch + 1))
-        shift = BATCHES * int(rng.integers(1, 5)) if config.steady and steps > 1 else 0
+        moves = config.steady and steps > 1 and not context.net.is_random
+        shift = BATCHES * int(rng.integers(1, 5)) if moves else 0
         n = (steps - 1) * self.batch + part
         order, later = self._order(n, has_loss), self._order(n + shift * self.batch, has_loss)
-        if config.batch_size is None:  # a trainer may add a full batch's samples in the order in which they are stored
+        if config.batch_size is None or context.net.is_random:  # a full batch may be added in the order of storage
             later = order
         first, moved = self._run([order]), self._run([later])
         log = self._begin(own, first).run(order, 0, steps)

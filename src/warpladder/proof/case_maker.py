@@ -23,6 +23,7 @@ from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
 from .bias_sums import BiasSums
 from .kinks import away_from_kinks, has_clear_argmax, on_grid
+from .places import Places, places_in
 from .reference import ReferenceTrainer, slices
 from .reference_cases import PredictionPool, ReferenceCase, ReferenceStep, truth
 from .samples import SampleSource
@@ -175,17 +176,21 @@ class CaseMaker:
         and the witnesses' gradients.
         """
         number, size = place
-        count = min(size, max(wanted.distinct, -(-size // REPEATED)))
-        rounded, x, y = self.suited(state, count, source)
+        first = number * self.config.batch(wanted.order.n)
+        places = places_in(self.net, wanted.order, first, first + size)
+        count = min(size, max(wanted.distinct, -(-size // REPEATED))) if places is None else size
+        rounded, x, y = self.suited(state, count, source, places)
         which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
+        if places is not None:  # a mask makes each sample its own, at its place
+            which = np.arange(count)
         seen, counts = pixels(x, source.scale).astype(np.float64), np.bincount(which)
         sums = BiasSums(self.net, which, self.precision) if wanted.updates and not self.precision.coarse else None
-        results = truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts, sums)
+        results = truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts, places, sums)
         step = ReferenceStep(rounded, number, size, wanted.order.n, *results)
         data = self._dataset("batch", x[which], y[which], source.scale)
         if not self.precision.coarse:
-            return step, data, *misfit(self.net, data, step, self.precision, sums)
-        batch = seen, y, counts
+            return step, data, *misfit(self.net, data, step, self.precision, sums, places)
+        batch = seen, y, counts, places
         return step, data, *misfit_in_coarse(self.net, batch, step, self.precision, wanted.updates)
 
     def pools(self, sources: Sequence[SampleSource], most: int) -> tuple[State, tuple[PredictionPool, ...]]:
@@ -216,7 +221,9 @@ class CaseMaker:
         reference = ReferenceTrainer(self.net, self.config, state)
         reference.load(dataset)
         size, n = self.config.batch(order.n), order.n
-        results = reference.gradients(*reference.batch(order.indices(0, size)))
+        results = reference.gradients(
+            *reference.batch(order.indices(0, size)), places=places_in(self.net, order, 0, size)
+        )
         step = self.with_slots(ReferenceStep(state, 0, size, n, *results))
         return step.state, self._rate(step) / PROMISE
 
@@ -284,12 +291,16 @@ class CaseMaker:
                 out[name][here] = values
         return replace(step, state=step.state.but(slots=out))
 
-    def suited(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
-        """State as the trainer stores it, and samples with labels that suit it."""
+    def suited(
+        self, state: State, count: int, source: SampleSource, places: Places | None = None
+    ) -> tuple[State, np.ndarray, np.ndarray]:
+        """State as the trainer stores it, and samples with labels that suit it, at these places if there are some."""
         if source.exact:
             return self._exact(state, count, source)
         rounded = state.copied(self.precision.element)
         reference = ReferenceTrainer(self.net, self.config, rounded)
+        if places is not None:
+            return rounded, *self._suited_at(reference, source, places)
         xs: list[np.ndarray] = []
         ys: list[np.ndarray] = []
         for _ in range(CANDIDATES):
@@ -301,6 +312,24 @@ class CaseMaker:
                 if sum(map(len, xs)) >= count:
                     return rounded, np.concatenate(xs)[:count], np.concatenate(ys)[:count]
         raise TooManyKinks
+
+    def _suited_at(
+        self, reference: ReferenceTrainer, source: SampleSource, places: Places
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Samples with labels, one for each place, that suit the masks there."""
+        count = len(places.at)
+        x, y = source(self.rng, count)
+        left = np.arange(count)  # places whose sample does not suit
+        for attempt in range(CANDIDATES):
+            tried = np.resize(left, max(count, CANDIDATES)) if attempt else left
+            drawn = source(self.rng, len(tried)) if attempt else (x, y)
+            seen = pixels(drawn[0], source.scale).astype(np.float64)
+            suits = away_from_kinks(reference, seen, self.precision, places[tried])
+            x[tried[suits]], y[tried[suits]] = drawn[0][suits], drawn[1][suits]
+            left = np.setdiff1d(left, tried[suits])
+            if not len(left):
+                return x, y
+        raise Unfit("hardly any sample is away from every kink with the mask of a place")
 
     def _exact(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
         """State on a grid, and samples on another.

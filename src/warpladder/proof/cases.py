@@ -23,6 +23,7 @@ from .case_maker import CaseMaker
 from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
 from .learnt import make_learnt
+from .places import in_epoch
 from .reference_cases import ReferenceCase, ReferenceStep
 from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of
 
@@ -158,7 +159,8 @@ class Cases:
 
     def without_loss(self, case: ReferenceCase) -> ReferenceCase:
         """The case in the next epoch, whose losses are not computed; only if `loss_every` leaves any out."""
-        return case.at(replace(case.order, epoch=case.order.epoch + 1))
+        epoch = case.order.epoch + 1
+        return case.at(in_epoch(case.order, epoch) if self.net.is_random else replace(case.order, epoch=epoch))
 
     def _far(self, data: Dataset | None) -> int:
         """Number of samples of the far case."""

@@ -25,6 +25,7 @@ from ..optimizers import SGD
 from ..trainers.base import State, goals
 from .bounds import loss_bound, update_bounds
 from .case_maker import CaseMaker
+from .places import places_in
 from .reference import ReferenceTrainer
 from .samples import SampleSource
 
@@ -187,7 +188,9 @@ class _Trajectory:
                 exact = trainer.params
                 if rounded is not None:
                     trainer.params = exact * rounded
-                loss, _, moved = trainer.gradients(all_x[some], None if all_y is None else all_y[some])
+                places = places_in(net, order, step * batch, step * batch + len(some))
+                y = None if all_y is None else all_y[some]
+                loss, _, moved = trainer.gradients(all_x[some], y, places=places)
                 trainer.params = exact
                 rate = rates[len(losses)]
                 number += 1

@@ -23,28 +23,35 @@ from ..nets.params import param_slices
 from ..ops.tables import reference as layers
 from ..trainers.base import State
 from .bounds import distance_bound, output_bound, products, roundings
+from .places import Places
 from .reference import ReferenceTrainer, slices
 
 
-def away_from_kinks(reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision = "fp32") -> np.ndarray:
-    """(n,) bool: True for samples of x (n, *in_shape) float64 whose kinks and largest logit rounding cannot change."""
+def away_from_kinks(
+    reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision = "fp32", places: Places | None = None
+) -> np.ndarray:
+    """(n,) bool: True for samples of x (n, *in_shape) float64 whose kinks and largest logit rounding cannot change, at
+    their places in the order if the net draws masks.
+    """
     out = np.zeros(len(x), np.bool_)
     for some in slices(reference.net, len(x)):
-        out[some] = _away_from_kinks(reference, x[some], precision)
+        out[some] = _away_from_kinks(reference, x[some], precision, None if places is None else places[some])
     return out
 
 
-def _away_from_kinks(reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision) -> np.ndarray:
+def _away_from_kinks(
+    reference: ReferenceTrainer, x: np.ndarray, precision: str | Precision, places: Places | None
+) -> np.ndarray:
     """(n,) bool, as `away_from_kinks`, for all samples at once; a sample too close to a kink goes no further."""
     net, clear = reference.net, np.arange(len(x))
     out = np.zeros(len(x), np.bool_)
     for i, layer in enumerate(net.layers):
         if i > net.first_trained and layers.switches(layer):
             keep = layers.margin(layer, x) > distance_bound(precision, roundings(net, i), products(net, i, precision))
-            clear, x = clear[keep], x[keep]
+            clear, x, places = clear[keep], x[keep], None if places is None else places[keep]
             if not len(clear):
                 return out
-        x = reference.leaving(i, x)
+        x = reference.leaving(i, x, places)
     out[clear] = has_clear_argmax(net, x, precision)
     return out
 
@@ -54,7 +61,9 @@ def has_clear_argmax(net: Net, out: np.ndarray, precision: str | Precision = "fp
     if not isinstance(net.loss, CrossEntropyLoss) or net.out_shape[0] == 1:
         return np.ones(len(out), np.bool_)
     logits = np.sort(out, axis=1)
-    return logits[:, -1] - logits[:, -2] > output_bound(net, precision) * np.abs(logits).max(axis=1)
+    clear = logits[:, -1] - logits[:, -2] > output_bound(net, precision) * np.abs(logits).max(axis=1)
+    # logits that a mask drops are 0 and tie in every program
+    return clear | (logits[:, -2:] == 0).all(axis=1) if net.layers[-1].is_random else clear
 
 
 def kink_layers(net: Net) -> list[int]:
@@ -63,8 +72,10 @@ def kink_layers(net: Net) -> list[int]:
 
 
 def always_rounds(net: Net) -> bool:
-    """True if a layer before the last kink rounds with any weights, so that no grid makes the net exact up to there."""
-    return any(not layer.exact for layer in net.layers[: max(kink_layers(net), default=0)])
+    """True if a layer before the last kink rounds with any weights, so that no grid makes the net exact up to there, or
+    if the net draws masks, with which sums have other terms.
+    """
+    return net.is_random or any(not layer.exact for layer in net.layers[: max(kink_layers(net), default=0)])
 
 
 def on_grid(

@@ -16,12 +16,13 @@ import numpy as np
 
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
-from ..nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, ReLU, Upsample2d
+from ..nets import Conv2d, CrossEntropyLoss, Dropout, Flatten, Linear, MaxPool2d, ReLU, Upsample2d
 from ..nets.params import param_slices, views
 from ..trainers.base import State, goals
 from .bounds import loss_bound, output_bound, update_bounds
 from .case_maker import CaseMaker, TooManyKinks, Unfit
 from .kinks import has_clear_argmax
+from .places import Places, places_in
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep
 from .samples import SampleSource
@@ -40,7 +41,7 @@ ROUNDINGS = 12.0  # unit roundoffs of a probability by which its difference from
 DRAWS = 4  # of the signs of such errors
 FEW = 4  # samples of a draw, at least, if each draw has its own
 UNSURE = 8.0  # a gradient over its error, at least, where an optimizer divides by gradients
-HOMOGENEOUS = (Linear, Conv2d, ReLU, MaxPool2d, Upsample2d, Flatten)
+HOMOGENEOUS = (Linear, Conv2d, ReLU, Dropout, MaxPool2d, Upsample2d, Flatten)
 
 
 def make_learnt(maker: CaseMaker, sources: Sequence[SampleSource], trained: np.ndarray) -> tuple[ReferenceCase, ...]:
@@ -54,8 +55,8 @@ def make_learnt(maker: CaseMaker, sources: Sequence[SampleSource], trained: np.n
     return tuple(case for case in found if case is not None)
 
 
-#: State, samples, labels, and the activations of a net that classifies, else none.
-_Samples = tuple[State, np.ndarray, np.ndarray, list[np.ndarray]]
+#: State, samples, labels, the activations of a net that classifies, else none, and the order of training.
+_Samples = tuple[State, np.ndarray, np.ndarray, list[np.ndarray], Order]
 
 
 class _Drawer:
@@ -77,7 +78,7 @@ class _Drawer:
             drawn = self._samples(attempt, source)
             if drawn is None:
                 continue
-            state, x, y, entering = drawn
+            state, x, y, entering, order = drawn
             scale = source.scale
             if self.is_classifier:
                 state, y = self._sharpened(kind, state, entering[-1])
@@ -87,9 +88,8 @@ class _Drawer:
                 y = y * y.dtype.type(power) if y.ndim == 2 else y
             labels = goals(self.net, y)
             data = Dataset(kind, x, labels, x[:1], None if labels is None else labels[:1], scale)
-            step = self._step(state, data, entering)
+            step = self._step(state, data, entering, places_in(self.net, order, 0, len(x)))
             if step is not None:
-                order = Order(int(self.rng.integers(2**32)), self._epoch(), len(x), bool(self.rng.integers(2)))
                 return ReferenceCase(kind, data, order, (step,))
         return None
 
@@ -97,14 +97,19 @@ class _Drawer:
         """State, samples, labels and activations of an attempt, the same for all kinds; None if no samples suit."""
         if attempt not in self.drawn:
             n = min(self.maker.config.batch_size or LARGEST, self.maker.distinct, LARGEST)
+            # masks belong to places in the order: with them samples are stored in that order
+            is_shuffled = bool(self.rng.integers(2)) and not self.net.is_random
+            order = Order(int(self.rng.integers(2**32)), self._epoch(), n, is_shuffled)
+            places = places_in(self.net, order, 0, n)
             try:
-                state, x, y = self.maker.suited(State(self.trained), n, source)
+                state, x, y = self.maker.suited(State(self.trained), n, source, places)
             except (TooManyKinks, Unfit):
                 self.drawn[attempt] = None
             else:
                 reference = ReferenceTrainer(self.net, self.maker.config, state)
                 seen = pixels(x, source.scale).astype(np.float64)
-                self.drawn[attempt] = state, x, y, reference.activations(seen) if self.is_classifier else []
+                entering = reference.activations(seen, places) if self.is_classifier else []
+                self.drawn[attempt] = state, x, y, entering, order
         return self.drawn[attempt]
 
     def _epoch(self) -> int:
@@ -153,17 +158,23 @@ class _Drawer:
             labels = np.where(rng.random(n) < 1 / 8, c, others)
         return state.but(params=params), labels.astype(np.int32)
 
-    def _step(self, state: State, data: Dataset, before: list[np.ndarray]) -> ReferenceStep | None:
+    def _step(
+        self, state: State, data: Dataset, before: list[np.ndarray], places: Places | None
+    ) -> ReferenceStep | None:
         """The step on these samples, or None if the witness misses a third of what it may be off by.
 
         before : `activations` of the samples before the last layer was changed; empty if other layers were, too.
+        places : of the samples, if the net draws masks.
         """
         maker, net, precision, n = self.maker, self.net, self.maker.precision, len(data.train_x)
         reference = ReferenceTrainer(net, maker.config, state)
         x, y = pixels(data.train_x, data.scale).astype(np.float64), data.train_y
         last = len(net.layers) - 1
-        entering = [*before[:-1], reference.leaving(last, before[last])] if before else reference.activations(x)
-        results = reference.gradients(x, y, entering=entering)
+        if before:
+            entering = [*before[:-1], reference.leaving(last, before[last], places)]
+        else:
+            entering = reference.activations(x, places)
+        results = reference.gradients(x, y, entering=entering, places=places)
         loss, gradient = results[0], results[2]
         uncertainty, off, largest = np.zeros(net.param_count), 0.0, 0.0
         if self.is_classifier:
@@ -172,10 +183,10 @@ class _Drawer:
             if not np.all(has_clear_argmax(net, logits, precision)):
                 return None
             largest = float(np.max(logits.max(axis=1) - logits[np.arange(n), y]))
-            uncertainty, off = self._uncertainty(reference, entering, y)
+            uncertainty, off = self._uncertainty(reference, entering, y, places)
         else:
             uncertainty, off = self._uncertainty_of_residuals(
-                reference, entering, x if (goal := goals(net, y)) is None else goal
+                reference, entering, x if (goal := goals(net, y)) is None else goal, places
             )
         if not (np.isfinite(loss) and loss > 0 and np.all(np.isfinite(gradient))):
             return None
@@ -185,7 +196,7 @@ class _Drawer:
             not np.sqrt(np.mean(unsure[name] ** 2)) <= np.sqrt(np.mean(wanted[name] ** 2)) / UNSURE for name in wanted
         ):
             return None  # a division by the root of a gradient's squares is far from linear in its error
-        for found_loss, found, reserve in plain_gradients(net, data, state.params, precision):
+        for found_loss, found, reserve in plain_gradients(net, data, state.params, precision, places):
             if not abs(found_loss - loss) * reserve <= allowed:
                 return None
             for name, tensor in views(net, found).items():
@@ -197,19 +208,19 @@ class _Drawer:
         return maker.with_slots(step)
 
     def _uncertainty_of_residuals(
-        self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], target: np.ndarray
+        self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], target: np.ndarray, places: Places | None
     ) -> tuple[np.ndarray, float]:
         """Errors of each gradient, (param_count,), and of the loss, from the rounding of outputs: a trained net's are
         close to their targets, and the difference has fewer digits than either.
         """
         out = entering[-1]
         rounding = output_bound(self.net, self.maker.precision) * float(np.sqrt(np.mean(out**2)))
-        return self._spread(reference, entering, np.full(out.shape, 2 * rounding / out.size)), 2 * rounding * float(
-            np.mean(np.abs(out - target.reshape(out.shape)))
-        )
+        return self._spread(
+            reference, entering, np.full(out.shape, 2 * rounding / out.size), places
+        ), 2 * rounding * float(np.mean(np.abs(out - target.reshape(out.shape))))
 
     def _uncertainty(
-        self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], y: np.ndarray
+        self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], y: np.ndarray, places: Places | None
     ) -> tuple[np.ndarray, float]:
         """Errors of each gradient, (param_count,), and of the loss, from the rounding of probabilities and logits.
 
@@ -226,9 +237,11 @@ class _Drawer:
         errors = (ROUNDINGS * kind.roundoff * (p + label) + 2 * p * (1 - p) * rounding) / n
         wrong = 1 - p[np.arange(n), y]
         loss = float(np.mean(2 * wrong * rounding[:, 0] + ROUNDINGS * kind.roundoff * np.log(p.shape[1] + 1)))
-        return self._spread(reference, entering, errors), loss
+        return self._spread(reference, entering, errors, places), loss
 
-    def _spread(self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], errors: np.ndarray) -> np.ndarray:
+    def _spread(
+        self, reference: ReferenceTrainer, entering: Sequence[np.ndarray], errors: np.ndarray, places: Places | None
+    ) -> np.ndarray:
         """Largest error of each gradient, (param_count,), by DRAWS drawn signs of the outputs' errors: of few outputs
         the mean would be too small.
 
@@ -241,6 +254,7 @@ class _Drawer:
         for draw in range(DRAWS):
             some = order[draw % shares :: shares]
             signs = self.rng.choice((-1.0, 1.0), errors[some].shape)
-            found = reference.pulled_back([each[some] for each in entering], signs * errors[some])
+            at = None if places is None else places[some]
+            found = reference.pulled_back([each[some] for each in entering], signs * errors[some], places=at)
             np.maximum(largest, np.sqrt(shares) * np.abs(found), out=largest)
         return largest

@@ -16,6 +16,7 @@ from ..nets.params import param_slices, views
 from ..trainers.base import State
 from .bounds import output_bound
 from .context import GuardedTrainer, ProofContext
+from .places import places_in
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase
 
@@ -50,17 +51,27 @@ class _NonFiniteChecks:
         self.x = pixels(case.dataset.train_x[some], case.dataset.scale)
         self.y = None if case.dataset.train_y is None else case.dataset.train_y[some]
         self.order = Order(int(context.rng.integers(2**32)), case.order.epoch, n, bool(context.rng.integers(2)))
-        reference = ReferenceTrainer(self.net, context.config, self.state)
-        self.gradient = reference.gradients(self.x.astype(np.float64), self.y)[2]
+        self.gradient = self._truth(self.state, self.x)[1]
         self.trainer.load(self._dataset(self.x))
+
+    def _truth(self, state: State, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Loss and gradient of the reference's step on samples x; a number that a mask drops is 0, were it NaN."""
+        some = self.order.indices(0, len(x))
+        places = places_in(self.net, self.order, 0, len(x))
+        y = None if self.y is None else self.y[some]
+        reference = ReferenceTrainer(self.net, self.context.config, state)
+        loss, _, gradient = reference.gradients(x[some].astype(np.float64), y, places=places)
+        return loss, gradient
 
     def _dataset(self, x: np.ndarray) -> Dataset:
         return Dataset("non-finite", x, self.y, x[:1], None if self.y is None else self.y[:1])
 
-    def _stepped(self, state: State, where: str) -> State | None:
-        """State after a step whose log is checked; None if the trainer refuses to train on a NaN, or makes no update in
-        fp16, as scalers of the loss do where a gradient is not finite.
+    def _stepped(self, state: State, x: np.ndarray, where: str) -> State | None:
+        """State after a step on x whose log is checked; None if the trainer refuses to train on a NaN, or makes no
+        update in fp16, as scalers of the loss do where a gradient is not finite, or if masks drop every NaN.
         """
+        if self.net.is_random and np.isfinite(self._truth(state, x)[0]):
+            return None
         self.trainer.set_state(state)
         try:
             log = self.trainer.trainer.run(self.order, 0, 1)
@@ -84,9 +95,9 @@ class _NonFiniteChecks:
         """Check that a NaN in the last bias goes on to the loss, to all weights that depend on it, and to outputs."""
         state, place = self._biased(value)
         where = f"a step with {value} in the last bias"
-        after = self._stepped(state, where)
+        after = self._stepped(state, self.x, where)
         if after is not None and isinstance(self.net.loss, CrossEntropyLoss):  # a probability depends on every logit
-            self._check_weights(after, where)
+            self._check_weights(state, after, where)
         self.trainer.set_state(state)
         out = self.trainer.predict(self.x, 1.0)
         seen = out.reshape(len(out), self.net.out_shape[0], -1)[:, place]
@@ -98,9 +109,9 @@ class _NonFiniteChecks:
         """Check that an infinite logit makes the loss, and what depends on it, NaN."""
         state, _ = self._biased(np.inf)
         where = "a step with an infinity in the last bias"
-        after = self._stepped(state, where)
+        after = self._stepped(state, self.x, where)
         if after is not None:
-            self._check_weights(after, where)
+            self._check_weights(state, after, where)
 
     def check_sample(self) -> None:
         """Check that a NaN in a sample goes on to its outputs and to the loss, and not to other samples' outputs."""
@@ -124,21 +135,28 @@ class _NonFiniteChecks:
             return
         trainer.load(self._dataset(x))
         where = "a step with a sample of NaN"
-        after = self._stepped(self.state, where)
+        after = self._stepped(self.state, x, where)
         if after is None:
             return
         last = param_slices(self.net)[-1]
         if last.layer != len(self.net.layers) - 1:  # a ReLU after it may take the NaN for not above 0
             return
-        moved = views(self.net, self.gradient)[last.name] != 0
+        moved = views(self.net, self._must(self.state, x))[last.name]
         seen = views(self.net, after.params)[last.name]
         self._holds(np.all(np.isnan(seen[moved])), f"{last.name} is finite after {where}")
 
-    def _check_weights(self, after: State, where: str) -> None:
-        """Check that every parameter is NaN whose gradient is not zero in the finite twin."""
-        must = views(self.net, self.gradient)
+    def _must(self, state: State, x: np.ndarray) -> np.ndarray:
+        """(param_count,) bool: True for parameters that must be NaN after a step on x from a state: the gradient is not
+        zero in the finite twin, and masks do not drop every NaN on its path.
+        """
+        moves = self.gradient != 0
+        return moves & ~np.isfinite(self._truth(state, x)[1]) if self.net.is_random else moves
+
+    def _check_weights(self, before: State, after: State, where: str) -> None:
+        """Check that every parameter is NaN that must be."""
+        must = views(self.net, self._must(before, self.x))
         for name, tensor in views(self.net, after.params).items():
-            lost = np.count_nonzero(np.isfinite(tensor[must[name] != 0]))
+            lost = np.count_nonzero(np.isfinite(tensor[must[name]]))
             self._holds(not lost, f"{lost} numbers of {name} are finite after {where}")
 
     def _holds(self, condition: object, message: str) -> None:

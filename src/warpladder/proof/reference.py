@@ -15,11 +15,13 @@ from ..machine.precision import named
 from ..nets import Conv2d, CrossEntropyLoss, Layer, Linear, Net
 from ..nets.params import views
 from ..ops.cross_entropy import reference as cross_entropy
+from ..ops.dropout.reference import masked
 from ..ops.gather import reference as gather
 from ..ops.mse import reference as mse
 from ..ops.tables import reference as layers
 from ..ops.update import reference as update
 from ..trainers.base import State, StepLog, Trainer, check_fit, check_range, goals
+from .places import Places, places_in
 from .tolerance import rounded
 
 if TYPE_CHECKING:
@@ -88,8 +90,10 @@ class ReferenceTrainer(Trainer):
         batch = self.config.batch(samples)
         log = StepLog(np.zeros(last - first), np.zeros(last - first, np.int64), np.zeros(last - first, np.int64))
         for row, step in enumerate(range(first, last)):
-            x, y = self.batch(order.indices(step * batch, min((step + 1) * batch, samples)))
-            log.loss[row], log.correct[row], g = self.gradients(x, y)
+            first_at, last_at = step * batch, min((step + 1) * batch, samples)
+            x, y = self.batch(order.indices(first_at, last_at))
+            places = places_in(self.net, order, first_at, last_at)
+            log.loss[row], log.correct[row], g = self.gradients(x, y, places=places)
             log.size[row] = len(x)
             rate = float(self.config.rates(self.step, self.step + 1, samples)[0])
             self.step += 1
@@ -103,16 +107,21 @@ class ReferenceTrainer(Trainer):
         x = gather.rows(self.dataset.train_x, indices, self.dataset.scale).astype(np.float64)
         return x, None if self.dataset.train_y is None else self.dataset.train_y[indices]
 
-    def activations(self, x: np.ndarray) -> list[np.ndarray]:
-        """Inputs of each layer, and last the net's outputs, of samples x (n, *in_shape) float64."""
+    def activations(self, x: np.ndarray, places: Places | None = None) -> list[np.ndarray]:
+        """Inputs of each layer, and last the net's outputs, of samples x (n, *in_shape) float64.
+
+        places : of the samples, if the net trains on them and draws masks; without them nothing is dropped.
+        """
         out = [x]
         for i in range(len(self.net.layers)):
-            out.append(self.leaving(i, out[-1]))
+            out.append(self.leaving(i, out[-1], places))
         return out
 
-    def leaving(self, i: int, x: np.ndarray) -> np.ndarray:
-        """Output of layer `i`, (n, *shape), for its input x (n, *shape), both float64."""
+    def leaving(self, i: int, x: np.ndarray, places: Places | None = None) -> np.ndarray:
+        """Output of layer `i`, (n, *shape), for its input x (n, *shape), both float64; places as in `activations`."""
         layer, named = self.net.layers[i], self._named
+        if places is not None and layer.is_random:
+            return masked(x, places.mask(layer, i, x.shape[1:]))
         if not self.precision.factors:
             return layers.forward(layer, x, named.get(f"{i}.weight"), named.get(f"{i}.bias"))
         x, w = self._factors(layer, x, named.get(f"{i}.weight"))
@@ -157,16 +166,16 @@ class ReferenceTrainer(Trainer):
 
     def gradients(
         self, x: np.ndarray, y: np.ndarray | None, watch: Watch | None = None, of: int | None = None,
-        entering: Sequence[np.ndarray] | None = None,
+        entering: Sequence[np.ndarray] | None = None, places: Places | None = None,
     ) -> tuple[float, int, np.ndarray]:  # fmt: skip
         """Mean loss, number of correct samples (0 for MSELoss) and the loss's gradient (param_count,) at the present
         parameters.
 
         x is (n, *in_shape) float64, y (n,) labels or (n, outputs) targets; without targets MSELoss takes x for its
         target and ignores y. `of` makes loss and gradient those that x adds to the mean over `of` samples.
-        entering : `activations` of x, if they are known.
+        entering : `activations` of x, if they are known. places : as `activations` takes them.
         """
-        entering = self.activations(x) if entering is None else entering
+        entering = self.activations(x, places) if entering is None else entering
         out = entering[-1]
         if isinstance(self.net.loss, CrossEntropyLoss):
             assert y is not None
@@ -177,16 +186,23 @@ class ReferenceTrainer(Trainer):
             loss, correct, d = mse.forward(out, target), 0, mse.backward(out, target)
         if of is not None and of != len(x):
             loss, d = loss * (len(x) / of), d * (len(x) / of)
-        return loss, correct, self.pulled_back(entering, d, watch)
+        return loss, correct, self.pulled_back(entering, d, watch, places)
 
-    def pulled_back(self, entering: Sequence[np.ndarray], d: np.ndarray, watch: Watch | None = None) -> np.ndarray:
-        """Gradient (param_count,) float64 from that of the outputs, d (n, *out_shape), and from `activations`."""
+    def pulled_back(
+        self, entering: Sequence[np.ndarray], d: np.ndarray, watch: Watch | None = None, places: Places | None = None
+    ) -> np.ndarray:
+        """Gradient (param_count,) float64 from that of the outputs, d (n, *out_shape), and from `activations`, which
+        had the same places.
+        """
         flat = np.zeros(self.net.param_count)
         w, dw = self._named, views(self.net, flat)
         for i in reversed(range(self.net.first_trained, len(self.net.layers))):
             layer = self.net.layers[i]
             if watch is not None and f"{i}.bias" in w:
                 watch(i, d)
+            if places is not None and layer.is_random:
+                d = masked(d, places.mask(layer, i, self.net.shapes[i]))
+                continue
             factors = self._factors(layer, entering[i], w.get(f"{i}.weight"), d)
             if i > self.net.first_trained:
                 d, *trained = self._results(layer, *layers.backward(layer, *factors))

@@ -16,6 +16,7 @@ from ..ops.update import reference as update
 from ..trainers.base import State
 from .bias_sums import BiasSums
 from .error_scale import error_scales
+from .places import Places
 from .reference import ReferenceTrainer, slices
 
 
@@ -116,11 +117,13 @@ class PredictionPool:
 
 
 def truth(
-    reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray, sums: BiasSums | None = None
-) -> tuple[float, int, np.ndarray]:
+    reference: ReferenceTrainer, x: np.ndarray, y: np.ndarray, counts: np.ndarray, places: Places | None = None,
+    sums: BiasSums | None = None,
+) -> tuple[float, int, np.ndarray]:  # fmt: skip
     """Mean loss, correct samples and gradient of a batch with repeated samples.
 
     x : (n, *in_shape) float64; y : (n,) labels; counts : (n,) times that each sample is in the batch.
+    places : of the samples, if the net draws masks; then each is in the batch once.
     sums : receives the gradient's true terms.
     """
     loss, correct, gradient = 0.0, 0, np.zeros(reference.net.param_count)
@@ -130,7 +133,8 @@ def truth(
         for part in slices(reference.net, len(alike)):
             some = alike[part]
             watch = None if sums is None else partial(sums.add_truth, some, len(alike))
-            its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some], watch, len(alike))
+            at = None if places is None else places[some]
+            its_loss, its_correct, its_gradient = reference.gradients(x[some], y[some], watch, len(alike), places=at)
             loss += float(share * its_loss)
             correct += int(times) * its_correct
             gradient += share * its_gradient

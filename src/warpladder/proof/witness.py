@@ -24,6 +24,7 @@ from ..trainers.base import State
 from ..trainers.layerwise import LayerwiseTrainer
 from .bias_sums import BiasSums
 from .bounds import loss_bound, output_bound, update_bounds
+from .places import Places
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceStep, truth
 from .verdict import distance
@@ -39,20 +40,29 @@ COARSE_SHARE = 0.25
 #: At rate 0 and from a momentum of zero, the momentum after one step is the gradient.
 SETTINGS = TrainConfig(batch_size=None, learning_rate=0.0, momentum=0.5, shuffle=False)
 
-#: A batch with repetitions: samples (n, *in_shape) float64, labels (n,), and times that each sample is in the batch.
-Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
+#: A batch with repetitions: samples (n, *in_shape) float64, labels (n,), times that each sample is in the batch, and
+#: the samples' places if the net draws masks.
+Batch = tuple[np.ndarray, np.ndarray, np.ndarray, Places | None]
 
 
 class Witness(LayerwiseTrainer):
-    """Plain code in fp32 or fp64 at these parameters, (param_count,); `sums` receives the terms of its gradients."""
+    """Plain code in fp32 or fp64 at these parameters, (param_count,); `sums` receives the terms of its gradients.
+
+    places : consecutive places of the samples that it trains on, if the net draws masks.
+    """
 
     def __init__(
-        self, net: Net, params: np.ndarray, precision: str | Precision = "fp32", sums: BiasSums | None = None
-    ) -> None:
+        self, net: Net, params: np.ndarray, precision: str | Precision = "fp32", sums: BiasSums | None = None,
+        places: Places | None = None,
+    ) -> None:  # fmt: skip
         kind = named(precision)
         table, wide = with_references(TABLE, net), "float64" if kind.wide else None
         super().__init__(net, SETTINGS, State(params), table, dtype=kind.element, sums=wide)
-        self.sums, self.passed = sums, 0
+        self.sums, self.passed, self.places = sums, 0, places
+
+    def _begin(self, mask_key: int, position: int) -> None:
+        if self.places is not None:
+            super()._begin(self.places.key, int(self.places.at[position]))
 
     def _pass(self, n: int, has_loss: bool) -> None:
         super()._pass(n, has_loss)
@@ -65,18 +75,20 @@ class Witness(LayerwiseTrainer):
 
 
 def misfit(
-    net: Net, dataset: Dataset, step: ReferenceStep, precision: Precision, sums: BiasSums | None
-) -> tuple[str, list[np.ndarray]]:
+    net: Net, dataset: Dataset, step: ReferenceStep, precision: Precision, sums: BiasSums | None,
+    places: Places | None = None,
+) -> tuple[str, list[np.ndarray]]:  # fmt: skip
     """Reason why a batch is not fit in a precision that is not coarse, or "", and the gradients found.
 
     dataset : the batch, as a whole data set.
     sums : has the true terms of the batch; None if the bound of the loss alone counts. If the sums alone show that the
         batch is not fit, the witness, which takes longer, does not run, and no gradient is found.
+    places : of the samples, if the net draws masks.
     """
     bounds = update_bounds(net, step.size, precision)
     if sums is not None and (beyond := sums.serial_error(step.gradient, bounds, RESERVE)):
         return f"plain {precision.name} code itself: {beyond}", []
-    trainer = Witness(net, step.state.params, precision, sums)
+    trainer = Witness(net, step.state.params, precision, sums, places)
     trainer.load(dataset)
     log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
     gradient = trainer.state().slots["momentum_buffer"]
@@ -100,20 +112,20 @@ def misfit_in_coarse(
 
 
 def plain_gradients(
-    net: Net, dataset: Dataset, params: np.ndarray, precision: Precision
+    net: Net, dataset: Dataset, params: np.ndarray, precision: Precision, places: Places | None = None
 ) -> Iterator[tuple[float, np.ndarray, float]]:
     """Loss and gradient of a whole data set by each witness at these parameters, (param_count,), and the reserve that
     its errors need.
     """
     if not precision.coarse:
-        trainer = Witness(net, params, precision)
+        trainer = Witness(net, params, precision, places=places)
         trainer.load(dataset)
         log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
         yield float(log.loss[0]), trainer.state().slots["momentum_buffer"], RESERVE
         return
     x, y = pixels(dataset.train_x, dataset.scale).astype(np.float64), dataset.train_y
     for witness in _coarse(net, params, precision):
-        loss, _, gradient = witness.gradients(x, y)
+        loss, _, gradient = witness.gradients(x, y, places=places)
         yield loss, gradient, COARSE_RESERVE
 
 

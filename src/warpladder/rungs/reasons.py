@@ -33,6 +33,12 @@ def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOpti
     return of_layers(net, "cuda.py") or config.optimizer.lacks("step.cu") or why_not(options.device)
 
 
+def of_masks(net: Net) -> str | None:
+    """Reason against a peer for a net that draws random masks, or None."""
+    layer = next((layer for layer in net.layers if layer.is_random), None)
+    return None if layer is None else f"its generator draws other masks for {layer} than the order's: no peer trains it"
+
+
 def of_layers(net: Net, file: str) -> str | None:
     """A line if a layer that no table lists has no such file next to its class."""
     from ..ops.engine.layer_files import missing

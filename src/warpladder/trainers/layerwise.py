@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..config import TrainConfig
-from ..data.order import Order
+from ..data.order import Order, layer_key
 from ..nets import Flatten, Net, ReLU
 from ..nets.params import views
 from ..ops.engine.base import Array, Buffers, LossOp, Op, OpTable, host
@@ -139,7 +139,10 @@ class LayerwiseTrainer(Trainer):
                 log.size[row] = self.feed.size(step)
                 if self.mean is not None:
                     self.mean[...] = 0
+                position = step * self.feed.batch
                 for n in self.feed.slices(step):
+                    self._begin(order.mask_key, position)
+                    position += n
                     share = n / log.size[row]
                     self._pass(n, has_loss)
                     if has_loss:
@@ -155,6 +158,13 @@ class LayerwiseTrainer(Trainer):
                 self.update.step(numbers[row])
                 self.step += 1
         return log if has_loss else StepLog.without_loss(log.size)
+
+    def _begin(self, mask_key: int, position: int) -> None:
+        """Let ops that draw masks get ready for a slice of samples from this position of an epoch's order on."""
+        assert self.batch is not None
+        for i, op in self.batch.ops:
+            if self.net.layers[i].is_random:
+                op.begin(layer_key(mask_key, i), position)
 
     def _pass(self, n: int, has_loss: bool) -> None:
         """Leave the gradient of the n buffered samples in `summed`, and with `has_loss` their loss and correct ones."""
@@ -198,7 +208,7 @@ class LayerwiseTrainer(Trainer):
                     some, np.float32(scale), out=batch.activations[0][:n], dtype=np.float32
                 )  # whatever else is float64
                 for _, op in batch.ops:
-                    op.forward(n)
+                    op.predict(n)
                 out[first : first + n] = host(batch.activations[-1][:n])
         return out
 

@@ -77,6 +77,13 @@ class Op(Bound, ABC):
     def forward(self, n: int) -> None:
         """Fill y[:n] from x[:n]."""
 
+    def predict(self, n: int) -> None:
+        """Fill y[:n] from x[:n] as in predictions."""
+        self.forward(n)
+
+    def begin(self, key: int, position: int) -> None:
+        """Get ready to train on samples from a position of the epoch's order on; `key` is the layer's `layer_key`."""
+
     @abstractmethod
     def backward(self, n: int) -> None:
         """Fill dw and db, and dx[:n] unless dx is None, from dy[:n]; follows a forward of the same n."""

@@ -60,6 +60,17 @@ class Log:
         return (self.step, self.loss, self.correct) if has_loss else (self.step, None, None)
 
 
+@dataclass(frozen=True)
+class MaskKey:
+    """Key of an epoch's random masks on the device.
+
+    key : (1,) uint32, `Order.mask_key` of the epoch. step : (1,) int32, as `Log.step`.
+    """
+
+    key: Array
+    step: Array
+
+
 class KernelUpdate(OnDevice, ABC):
     """One step of the config's optimizer on flat float32 arrays of one size: reads grads, changes params and slots.
 

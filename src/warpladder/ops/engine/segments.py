@@ -18,7 +18,7 @@ from ...errors import RungError
 from ...nets import Net
 from .base import Buffers
 from .chain import Slice, Subgraph
-from .kernels import KernelAccumulate, KernelUpdate, Launches, Log, OnDevice
+from .kernels import KernelAccumulate, KernelUpdate, Launches, Log, MaskKey, OnDevice
 from .layer_files import form, others
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Operands:
     target : (capacity,) int32 labels, (capacity, outputs) float32 targets, or (capacity, *in_shape) float32 images to
     reproduce; a segment that gathers fills the labels in.
     log : only for a segment with the loss.
+    mask_key : key of random masks; None in a chain that only predicts, and in a net without such layers.
     update : the optimizer's step on exactly the segment's parameters, if it `updates_in_place`.
     masks_dx : True if x is the output of a ReLU whose backward pass the segment computes: dx is 0 where x is 0. Only
     for a segment that `fuses_relu_backward`.
@@ -72,6 +73,7 @@ class Operands:
     samples: StoredSamples | None = None
     target: Array | None = None
     log: Log | None = None
+    mask_key: MaskKey | None = None
     update: KernelUpdate | None = None
     masks_dx: bool = False
     dy_is_masked: bool = False

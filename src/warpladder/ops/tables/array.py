@@ -6,6 +6,7 @@ from ...nets import (
     AvgPool2d,
     Conv2d,
     CrossEntropyLoss,
+    Dropout,
     Linear,
     MaxPool2d,
     MSELoss,
@@ -16,6 +17,7 @@ from ..activation.array import ArrayActivation
 from ..avgpool2d.array import ArrayAvgPool2d
 from ..conv2d.array import ArrayConv2d
 from ..cross_entropy.array import ArrayCrossEntropy
+from ..dropout.array import ArrayDropout
 from ..engine.base import OpTable
 from ..gather.array import ArrayGather
 from ..linear.array import ArrayLinear
@@ -31,6 +33,7 @@ TABLE = OpTable(
         Conv2d: ArrayConv2d,
         ReLU: ArrayReLU,
         **dict.fromkeys(ACTIVATIONS, ArrayActivation),
+        Dropout: ArrayDropout,
         MaxPool2d: ArrayMaxPool2d,
         AvgPool2d: ArrayAvgPool2d,
         AdaptiveAvgPool2d: ArrayAvgPool2d,

@@ -6,6 +6,7 @@ from ...nets import (
     AvgPool2d,
     Conv2d,
     CrossEntropyLoss,
+    Dropout,
     Linear,
     MaxPool2d,
     MSELoss,
@@ -16,6 +17,7 @@ from ..activation.loops import LoopsActivation
 from ..avgpool2d.loops import LoopsAvgPool2d
 from ..conv2d.loops import LoopsConv2d
 from ..cross_entropy.loops import LoopsCrossEntropy
+from ..dropout.loops import LoopsDropout
 from ..engine.base import OpTable
 from ..gather.loops import LoopsGather
 from ..linear.loops import LoopsLinear
@@ -31,6 +33,7 @@ TABLE = OpTable(
         Conv2d: LoopsConv2d,
         ReLU: LoopsReLU,
         **dict.fromkeys(ACTIVATIONS, LoopsActivation),
+        Dropout: LoopsDropout,
         MaxPool2d: LoopsMaxPool2d,
         AvgPool2d: LoopsAvgPool2d,
         AdaptiveAvgPool2d: LoopsAvgPool2d,

@@ -6,6 +6,7 @@ from ...nets import (
     AvgPool2d,
     Conv2d,
     CrossEntropyLoss,
+    Dropout,
     Linear,
     MaxPool2d,
     MSELoss,
@@ -17,6 +18,7 @@ from ..activation.cuda import NaiveActivation
 from ..avgpool2d.cuda import NaiveAvgPool2d
 from ..conv2d.cuda import NaiveConv2d
 from ..cross_entropy.cuda import NaiveCrossEntropy
+from ..dropout.cuda import NaiveDropout
 from ..engine.chain import Gather
 from ..engine.segments import KernelTable
 from ..gather.cuda import NaiveGather
@@ -34,6 +36,7 @@ TABLE = KernelTable(
         (Conv2d,): NaiveConv2d,
         (ReLU,): NaiveReLU,
         **{(kind,): NaiveActivation for kind in ACTIVATIONS},
+        (Dropout,): NaiveDropout,
         (MaxPool2d,): NaiveMaxPool2d,
         (AvgPool2d,): NaiveAvgPool2d,
         (AdaptiveAvgPool2d,): NaiveAvgPool2d,

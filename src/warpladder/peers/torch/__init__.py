@@ -17,6 +17,7 @@ from ...machine.precision import PRECISIONS, named
 from ...nets import Conv2d, Net
 from ...rungs.base import Rung
 from ...rungs.options import THREADS, OneOf, Options, PrecisionOf, Whole, YesNo, option, too_few_cores
+from ...rungs.reasons import of_masks
 from ...trainers.base import State, Trainer
 from .. import driver
 from .known import KNOWN
@@ -86,7 +87,7 @@ def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOpti
         return reason
     if not find_spec("torch"):
         return "torch is not installed: pip install 'warpladder[torch]'"
-    if reason := _layers(net) or _optimizer(config, options):
+    if reason := of_masks(net) or _layers(net) or _optimizer(config, options):
         return reason
     if options.device is None:
         return too_few_cores(net, config, options)

@@ -12,7 +12,7 @@ from ...nets import CrossEntropyLoss
 from ...nets.params import param_slices
 from ...ops.engine.base import Buffers
 from ...ops.engine.chain import Slice, Subgraph
-from ...ops.engine.kernels import KernelUpdate, Launches, Log
+from ...ops.engine.kernels import KernelUpdate, Launches, Log, MaskKey
 from ...ops.engine.segments import Operands, Segment, StoredSamples
 from .boundaries import BoundaryArrays
 
@@ -32,13 +32,14 @@ class Chain:
     arrays : between the segments, with their boundaries. params, grads : by names; no grads to predict only.
     samples : for a segment that gathers. log : for a segment with the loss.
     update : returns the optimizer's step on exactly the parameters of these names.
+    mask_key : key of random masks, as `Operands` has it.
     updated : parameters that segments update in place when a batch comes in one slice.
     """
 
     def __init__(
         self, device: Device, arrays: BoundaryArrays, params: Mapping[str, Array], grads: Mapping[str, Array],
         block_size: int, samples: StoredSamples | None = None, log: Log | None = None,
-        update: Callable[[list[str]], KernelUpdate] | None = None,
+        update: Callable[[list[str]], KernelUpdate] | None = None, mask_key: MaskKey | None = None,
     ) -> None:  # fmt: skip
         self.boundaries = boundaries = arrays.boundaries
         self.device, self.arrays = device, arrays
@@ -61,7 +62,7 @@ class Chain:
             operands = Operands(
                 self._buffers(number, w, dw), w, dw, samples=samples if part.gathers else None,
                 target=arrays.labels if part.gathers or labelled else goal if part.turns else None,
-                log=log if part.turns else None, update=update(names) if update is not None and updates else None,
+                log=log if part.turns else None, mask_key=mask_key, update=update(names) if update is not None and updates else None,
                 masks_dx=boundaries.fuses_relu(number),
                 dy_is_masked=number + 1 < len(boundaries.cut) and boundaries.fuses_relu(number + 1),
                 previous=self.segments[-1] if self.segments and self.segments[-1].layers else None,
@@ -102,8 +103,8 @@ class Chain:
 
     @property
     def reads_order(self) -> bool:
-        """True if a step's launches read the epoch's order."""
-        return all(segment.reads_order for segment in self.segments)
+        """True if a step's launches read the epoch's order, or its key of random masks."""
+        return self.boundaries.net.is_random or all(segment.reads_order for segment in self.segments)
 
     def prepare(self, part: Slice, repeated: bool = False) -> list[Stage]:
         """Launches that depend on the parameters alone, as `Segment.prepare`."""

@@ -16,7 +16,7 @@ from ...device import Array, Device, KernelSource
 from ...device.dry_run import kernels_of
 from ...nets import Net
 from ...ops.engine.chain import Gather, Slice, chain
-from ...ops.engine.kernels import KernelAccumulate, KernelUpdate, Launches, Log, OnDevice
+from ...ops.engine.kernels import KernelAccumulate, KernelUpdate, Launches, Log, MaskKey, OnDevice
 from ...ops.engine.segments import KernelTable
 from ..base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, not_loaded
 from .boundaries import Boundaries, allocate
@@ -62,6 +62,10 @@ class KernelTrainer(Trainer):
         self.slots = {name: self.layout.zeros(device, "optimizer") for name in names}
         self.update = table.update(device, config, self.params, self.grads, tuple(self.slots.values()), self.block_size)
         self.step = device.zeros((1,), np.int32, "log")
+        self.mask_key = self.masked_order = None
+        if net.is_random:
+            self.mask_key = MaskKey(device.zeros((1,), np.uint32, "log"), self.step)
+            self.host_key = device.pinned((1,), np.uint32)  # free at the begin of an epoch: every run waits for its end
         self.running = 0  # the number that `step` holds
         self.update_count = 0  # over all epochs
         self._release()
@@ -138,7 +142,9 @@ class KernelTrainer(Trainer):
         rows = RowGather(device, gather, arrays.x, arrays.labels, self.step, self.block_size, arrays.targets)
         self.feed = self.feed_type(dataset, self.batch, rows, goal, self.log)
         w, dw = self.layout.views(self.params), self.layout.views(self.grads)
-        self.chain = Chain(device, arrays, w, dw, self.block_size, self.feed.samples, self.log, self._update_of)
+        self.chain = Chain(
+            device, arrays, w, dw, self.block_size, self.feed.samples, self.log, self._update_of, self.mask_key
+        )
         self.updaters = [self._update_of(names) for names in self.layout.without(self.chain.updated)]
         self.updates = {True: self._updating(self.updaters), False: self._updating([self.update])}
         device.synchronize()
@@ -179,6 +185,7 @@ class KernelTrainer(Trainer):
             self._count_from(first)
         if self.chain.reads_order:
             self.feed.begin(order, first, last)
+        self._upload_mask_key(order)
         self._upload_settings(first, last)
         has_loss = self.config.has_loss(order.epoch)
         self._queue(self.feed, first, last, has_loss)
@@ -200,6 +207,13 @@ class KernelTrainer(Trainer):
         if not has_loss:
             return StepLog.without_loss(size)
         return StepLog(*self.epoch_log.read(first, last), size)
+
+    def _upload_mask_key(self, order: Order) -> None:
+        """Queue the copy of an epoch's key of random masks, if the net draws some and had another epoch before."""
+        if self.mask_key is not None and order != self.masked_order:
+            self.host_key[...] = order.mask_key
+            self.mask_key.key.upload(self.host_key, self.device.stream)
+            self.masked_order = order
 
     def _upload_settings(self, first: int, last: int) -> None:
         """Queue the optimizer's settings of the epoch's steps first..last-1, if steps have different ones."""

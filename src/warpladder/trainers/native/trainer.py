@@ -111,12 +111,14 @@ class NativeTrainer(Trainer):
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         self._check(order, first, last)
-        if self.batch == order.n:
+        if self.batch == order.n and not self.net.is_random:
             return self._steps(self._all, last - first, order)
-        return self._steps(order.indices(first * self.batch, min(last * self.batch, order.n)), last - first, order)
+        position = first * self.batch
+        indices = order.indices(position, min(last * self.batch, order.n))
+        return self._steps(indices, last - first, order, position)
 
     def run_epochs(self, orders: Sequence[Order]) -> list[StepLog]:
-        if not orders or self.batch != orders[0].n:
+        if not orders or self.batch != orders[0].n or self.net.is_random:
             return super().run_epochs(orders)
         # Epochs of one step are steps of one call: starting one takes Python and waking threads a tenth of a
         # millisecond, longer than many a step.
@@ -134,8 +136,11 @@ class NativeTrainer(Trainer):
             raise not_loaded(self.net)
         check_range(self.config, order, self._count, first, last)
 
-    def _steps(self, indices: np.ndarray, steps: int, order: Order) -> StepLog:
-        """Train steps on batches of these samples, or each on all; with losses, if the order's epoch has them."""
+    def _steps(self, indices: np.ndarray, steps: int, order: Order, position: int = 0) -> StepLog:
+        """Train steps on batches of these samples, or each on all; with losses, if the order's epoch has them.
+
+        position : of the first of these samples in the order.
+        """
         assert self._samples is not None
         memory = self._memory._replace(
             **self._samples,
@@ -149,7 +154,7 @@ class NativeTrainer(Trainer):
         if self._clocks is not None:
             names = [row.operation for row in self._rows(self.plan.rows, memory, has_loss)]
             programs = self._clocks.around(programs, names)
-        job = self._job(table, programs, terms)
+        job = self._job(table, programs, terms, mask_key=order.mask_key, position=position)
         self._workers.train(entry(STEPS), job, memory.sync, steps)
         self._step += steps
         size = (
@@ -259,13 +264,17 @@ class NativeTrainer(Trainer):
         own = self.plan.calls_loop and home.startswith(f"{optimizers.__name__}.")
         return CompiledFunction(f"{home}.loops", "step", "loop") if own else None
 
-    def _job(self, table: np.ndarray, programs: np.ndarray, terms: int, predicts: int = 0) -> np.ndarray:
+    def _job(
+        self, table: np.ndarray, programs: np.ndarray, terms: int, predicts: int = 0, mask_key: int = -1,
+        position: int = 0,
+    ) -> np.ndarray:  # fmt: skip
         """Arguments of the compiled loop, (JOB,) int64, which own no array; predicts : number of samples, or 0."""
         plan, sharing = self.plan, self.plan.sharing
         return StepsJob(
             parts=self.threads, workers=self.threads, first=0, last=1, patience=MANY, predicts=predicts > 0,
             together=sharing.together, block=sharing.block, programs=programs.ctypes.data, length=programs.shape[1],
-            memory=table.ctypes.data, batch=predicts or self.batch, terms=terms, loop=self._loop,
+            memory=table.ctypes.data, batch=predicts or self.batch, terms=terms, loop=self._loop, mask_key=mask_key,
+            position=position,
             channels=plan.out.shape[0], sections=plan.sections, out_view=plan.out.view,
         ).ints()  # fmt: skip
 

@@ -32,7 +32,7 @@ _OPTIONS: dict[str, Any] = {
 OPERATION = (
     types.int64[::1],
     types.int64[::1],
-    typeof(BlockWork(0, 0, 0, 1, 0, 0, 0, 0, np.float32(0), StepScaling(np.float32(0), np.float32(0), 0))),
+    typeof(BlockWork(0, 0, 0, 1, 0, 0, 0, 0, np.float32(0), StepScaling(np.float32(0), np.float32(0), 0, 0, 0))),
 )
 
 RESULT = types.UniTuple(types.float64, 2)  # of every operation: its loss and its number of correct predictions

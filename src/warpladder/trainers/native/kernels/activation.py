@@ -7,7 +7,7 @@ import numpy as np
 from ....ops.activation import scalar
 from ..compiler.functions import inner, shared
 from ..program.access import activations_of, own_samples, place, reader
-from ..program.operands import ActivationGradientOperands, ActivationOperands
+from ..program.elementwise_operands import ActivationGradientOperands, ActivationOperands
 
 _read, _read_gradient = reader(ActivationOperands), reader(ActivationGradientOperands)
 _value, _derivative = shared(scalar.value), shared(scalar.derivative)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..compiler.functions import inner
 from ..program.access import activations_of, own_samples, place, reader
-from ..program.operands import ReluGradientOperands, ReluOperands
+from ..program.elementwise_operands import ReluGradientOperands, ReluOperands
 
 _read, _read_gradient = reader(ReluOperands), reader(ReluGradientOperands)
 

@@ -46,6 +46,8 @@ class StepScaling(NamedTuple):
     scale: np.float32  # factor of a stored sample
     clip: np.float32  # limit of a gradient's elements; infinite for none
     loop: int  # address of the optimizer's compiled loop; 0 if no instruction calls it
+    mask_key: int  # of the epoch's random masks; -1 in predictions, which have none
+    position: int  # in the epoch's order of the first sample of `NativeMemory.indices`
 
 
 class BlockWork(NamedTuple):
@@ -90,6 +92,8 @@ class StepsJob(NamedTuple):
     batch: int
     terms: int  # loss terms of a sample: 1, or its elements for MSE
     loop: int  # address of the optimizer's compiled loop; 0 if no instruction calls it
+    mask_key: int  # as in `StepScaling`
+    position: int  # as in `StepScaling`
     channels: int  # of the net's output
     sections: Sections
     out_view: ActivationView  # of the net's output
@@ -103,7 +107,7 @@ class StepsJob(NamedTuple):
 
 # a job's entries, for compiled code
 (J_PARTS, J_WORKERS, J_FIRST, J_LAST, J_PATIENCE, J_PREDICTS, J_TOGETHER, J_BLOCK, J_PROGRAMS, J_LENGTH, J_MEMORY,
- J_BATCH, J_TERMS, J_LOOP, J_CHANNELS, J_SECTIONS) = range(len(StepsJob._fields) - 1)  # fmt: skip
+ J_BATCH, J_TERMS, J_LOOP, J_MASK_KEY, J_POSITION, J_CHANNELS, J_SECTIONS) = range(len(StepsJob._fields) - 1)  # fmt: skip
 J_VIEW = J_SECTIONS + 2 * len(Sections._fields)
 JOB = J_VIEW + len(ActivationView._fields)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....data.order import GOLDEN
 from ....nets import (
     ACTIVATIONS,
     AdaptiveAvgPool2d,
     AvgPool2d,
     CrossEntropyLoss,
+    Dropout,
     Flatten,
     Layer,
     MaxPool2d,
@@ -16,19 +18,22 @@ from ....nets import (
     Upsample2d,
 )
 from ....ops.activation import scalar
+from .elementwise_operands import (
+    ActivationGradientOperands,
+    ActivationOperands,
+    DropoutOperands,
+    ReluGradientOperands,
+    ReluOperands,
+)
 from .fuse import FusedLayer
 from .layout import stays_in_place
 from .operands import (
-    ActivationGradientOperands,
-    ActivationOperands,
     AveragePoolOperands,
     CrossEntropyOperands,
     FlattenOperands,
     GatherOperands,
     MaxPoolGradientOperands,
     MaxPoolOperands,
-    ReluGradientOperands,
-    ReluOperands,
     SquaredErrorOperands,
     TargetErrorOperands,
     UpsampleOperands,
@@ -66,6 +71,8 @@ def forward(rows: RowBuilder, node: FusedLayer) -> None:
         rows.emit("forward", "relu", ReluOperands(x.view, y.view))
     elif isinstance(layer, ACTIVATIONS):
         rows.emit("forward", "activation", ActivationOperands(x.view, y.view, x.shape[0], *_function(layer)))
+    elif isinstance(layer, Dropout):
+        rows.emit("forward", "dropout", _dropout(node, layer, x, y))
     elif isinstance(layer, MaxPool2d):
         assert layer.stride is not None
         at = rows.argmax[node.index] = rows.argmax_count
@@ -84,6 +91,11 @@ def forward(rows: RowBuilder, node: FusedLayer) -> None:
 def _function(layer: Layer) -> tuple[int, int]:
     """Number of an activation's function, and its slope below 0 as the bits of a float64."""
     return scalar.number(layer), int(np.float64(scalar.slope(layer)).view(np.int64))
+
+
+def _dropout(node: FusedLayer, layer: Dropout, x: Tensor, y: Tensor) -> DropoutOperands:
+    added, scale = GOLDEN * (node.index + 1) % 2**32, int(np.float64(layer.scale).view(np.int64))
+    return DropoutOperands(x.view, y.view, x.shape[0], added, layer.threshold, scale)
 
 
 def backward(rows: RowBuilder, node: FusedLayer) -> None:
@@ -107,6 +119,8 @@ def backward(rows: RowBuilder, node: FusedLayer) -> None:
         saved = (y if layer.reads_output else x).view
         operands = ActivationGradientOperands(saved, dy.view, dx.view, *_function(layer))
         rows.emit("backward", "activation_gradient", operands)
+    elif isinstance(layer, Dropout):
+        rows.emit("backward", "dropout", _dropout(node, layer, dy, dx))
     elif isinstance(layer, AvgPool2d | AdaptiveAvgPool2d):
         rows.emit("backward", "average_pool_gradient", AveragePoolOperands(dx.view, dy.view, *layer.window(x.shape)))
     elif isinstance(layer, Upsample2d):

@@ -29,6 +29,7 @@ OPERATIONS = {
         "upsampling": ("upsample", "upsample_gradient", "fold_weights", "transpose_folded", "unfold_gradients"),
         "relu": ("relu", "relu_gradient"),
         "activation": ("activation", "activation_gradient"),
+        "dropout": ("dropout",),
         "max_pool": ("max_pool", "max_pool_gradient"),
         "average_pool": ("average_pool", "average_pool_gradient"),
         "flatten": ("flatten", "unflatten"),
@@ -222,41 +223,6 @@ class FewOutputsWeightGradientOperands(NamedTuple):
     panels: int
     steps_weights: int
     features: int
-
-
-class ReluOperands(NamedTuple):
-    """relu: y = max(x, 0)."""
-
-    x: ActivationView
-    y: ActivationView
-
-
-class ReluGradientOperands(NamedTuple):
-    """relu_gradient: dx = dy where y is above 0."""
-
-    y: ActivationView
-    dy: ActivationView
-    dx: ActivationView
-
-
-class ActivationOperands(NamedTuple):
-    """activation: y = f(x), a function of ops/activation/scalar.py."""
-
-    x: ActivationView
-    y: ActivationView
-    channels: int  # without padding, which stays 0 where f(0) is not
-    function: int
-    slope: int  # of LeakyReLU below 0: the bits of a float64
-
-
-class ActivationGradientOperands(NamedTuple):
-    """activation_gradient: dx = f'(x) dy."""
-
-    saved: ActivationView  # y of functions whose derivative is computed from it, else x
-    dy: ActivationView
-    dx: ActivationView
-    function: int
-    slope: int
 
 
 class AveragePoolOperands(NamedTuple):

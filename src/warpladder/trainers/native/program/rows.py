@@ -9,10 +9,11 @@ from ....nets import CrossEntropyLoss, Net
 from ..compiler.vectors import TOGETHER, WIDTH
 from ..kernels.tile_sizes import BLOCK, ROWS
 from .boundaries import ActivationBoundaries
+from .elementwise_operands import ReluGradientOperands
 from .fuse import fuse
 from .job import Instruction, Sections
 from .layout import LayerWeights, WeightLayout
-from .operands import ReluGradientOperands, TransposeOperands, UpdateOperands
+from .operands import TransposeOperands, UpdateOperands
 from .tensors import Arena
 
 #: floats of activations that a block may have: more do not fit the second-level cache, fewer read weights too often

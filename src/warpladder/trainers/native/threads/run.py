@@ -93,7 +93,12 @@ def opened(worker, job_at):  # type: ignore[no-untyped-def]
     program = numbers_at(job[at.J_PROGRAMS] + 8 * worker * job[at.J_LENGTH], job[at.J_LENGTH])
     memory = numbers_at(job[at.J_MEMORY], 3 * (OUT + 1))
     factors = floats(memory, FACTORS, 0)
-    return job, program, memory, StepScaling(factors[0], factors[1], job[at.J_LOOP])
+    return (
+        job,
+        program,
+        memory,
+        StepScaling(factors[0], factors[1], job[at.J_LOOP], job[at.J_MASK_KEY], job[at.J_POSITION]),
+    )
 
 
 @shared

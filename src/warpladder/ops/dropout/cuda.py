@@ -1,0 +1,50 @@
+"""Dropout as a kernel."""
+
+from pathlib import Path
+
+import numpy as np
+
+from ...data.order import GOLDEN
+from ...device import Array, Device
+from ...nets import Dropout
+from ..engine.chain import Slice, Subgraph
+from ..engine.grids import flat
+from ..engine.kernels import Launches
+from ..engine.segments import Operands, Segment
+
+NAIVE = Path(__file__).with_name("naive.cu")
+
+
+class NaiveDropout(Segment):
+    """One thread for each number: y = x m, dx = dy m; the mask m is computed in both passes."""
+
+    cost = 2
+
+    def __init__(self, device: Device, subgraph: Subgraph, operands: Operands, block_size: int) -> None:
+        super().__init__(device, subgraph, operands, block_size)
+        (self.layer,) = subgraph.layers
+        self.kernel = device.kernel(NAIVE, "dropout")
+
+    def forward(self, part: Slice) -> Launches:
+        return self._masked(part, self.buffers.x, self.buffers.y, 0)
+
+    def backward(self, part: Slice) -> Launches:
+        t = self.buffers
+        # the loss of the last slice has counted the step
+        return [] if t.dx is None else self._masked(part, t.dy, t.dx, int(part.is_last))
+
+    def _masked(self, part: Slice, a: Array, out: Array, done: int) -> Launches:
+        layer, count, keys = self.layer, a[: part.n].size, self.operands.mask_key
+        assert isinstance(layer, Dropout)
+        if keys is None:
+            arguments = None, None, 0, np.float32(1)
+        else:
+            arguments = keys.key, keys.step, layer.threshold, np.float32(layer.scale)
+        key, step, threshold, scale = arguments
+        added = GOLDEN * (self.subgraph.layers_at[0] + 1) % 2**32
+        return [
+            flat(
+                self.kernel, count, self.block_size, a, out, key, step, done, self.subgraph.batch, part.offset,
+                np.uint32(added), count // part.n, np.uint32(threshold), scale, count,
+            )
+        ]  # fmt: skip

@@ -1,0 +1,53 @@
+"""Operands of operations that compute each number from one number, as those of operands.py."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .tensors import ActivationView
+
+
+class ReluOperands(NamedTuple):
+    """relu: y = max(x, 0)."""
+
+    x: ActivationView
+    y: ActivationView
+
+
+class ReluGradientOperands(NamedTuple):
+    """relu_gradient: dx = dy where y is above 0."""
+
+    y: ActivationView
+    dy: ActivationView
+    dx: ActivationView
+
+
+class ActivationOperands(NamedTuple):
+    """activation: y = f(x), a function of ops/activation/scalar.py."""
+
+    x: ActivationView
+    y: ActivationView
+    channels: int  # without padding, which stays 0 where f(0) is not
+    function: int
+    slope: int  # of LeakyReLU below 0: the bits of a float64
+
+
+class ActivationGradientOperands(NamedTuple):
+    """activation_gradient: dx = f'(x) dy."""
+
+    saved: ActivationView  # y of functions whose derivative is computed from it, else x
+    dy: ActivationView
+    dx: ActivationView
+    function: int
+    slope: int
+
+
+class DropoutOperands(NamedTuple):
+    """dropout: y = x m with a mask m; in the backward pass x and y are dy and dx."""
+
+    x: ActivationView
+    y: ActivationView
+    channels: int  # without padding
+    added: int  # to the epoch's mask key: the layer's number times GOLDEN
+    threshold: int  # of the hashes
+    scale: int  # of what is not dropped: the bits of a float64
