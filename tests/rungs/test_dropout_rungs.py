@@ -56,11 +56,17 @@ RUNGS = (
     "naive:device=emulated",
     "streamed:device=emulated",
     "graph:device=emulated",
+    "tensor:device=emulated",
 )
 
 
-@pytest.mark.parametrize("net", [MLP, CNN], ids=["mlp", "cnn"])
-@pytest.mark.parametrize("batch", [4, None])
+@pytest.mark.parametrize(
+    ("net", "batch"),
+    [
+        pytest.param(MLP, 4, id="mlp"), pytest.param(MLP, None, id="mlp-full", marks=pytest.mark.slow),
+        pytest.param(CNN, 4, id="cnn", marks=pytest.mark.slow), pytest.param(CNN, None, id="cnn-full", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("rung", RUNGS)
 def test_steps_are_the_references_and_go_on_in_the_same_bits(rung: str, batch: int | None, net: Net) -> None:
     config, start = TrainConfig(batch_size=batch, learning_rate=0.05, epochs=2), State(initial(net, 3))

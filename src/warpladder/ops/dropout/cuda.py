@@ -36,15 +36,12 @@ class NaiveDropout(Segment):
     def _masked(self, part: Slice, a: Array, out: Array, done: int) -> Launches:
         layer, count, keys = self.layer, a[: part.n].size, self.operands.mask_key
         assert isinstance(layer, Dropout)
-        if keys is None:
-            arguments = None, None, 0, np.float32(1)
-        else:
-            arguments = keys.key, keys.step, layer.threshold, np.float32(layer.scale)
-        key, step, threshold, scale = arguments
+        key, step = (None, None) if keys is None else (keys.key, keys.step)
+        threshold, scale = (0, 1.0) if keys is None else (layer.threshold, layer.scale)
         added = GOLDEN * (self.subgraph.layers_at[0] + 1) % 2**32
         return [
             flat(
                 self.kernel, count, self.block_size, a, out, key, step, done, self.subgraph.batch, part.offset,
-                np.uint32(added), count // part.n, np.uint32(threshold), scale, count,
+                np.uint32(added), count // part.n, np.uint32(threshold), np.float32(scale), count,
             )
         ]  # fmt: skip

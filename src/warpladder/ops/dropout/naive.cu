@@ -5,7 +5,7 @@
 // y[i] = x[i] m, where m is 0 if the number's hash is below `threshold`, else `scale`. Reads and writes 4 bytes a
 // thread; bound by memory. In predictions `threshold` is 0, and nothing is dropped.
 // key: (1,), the epoch's mask key. step: (1,), the running step, of which `done` are counted already.
-// batch: samples of a full batch. offset: first sample of the slice in its batch. layer: what the layer adds to the key.
+// batch: samples of a full batch. offset: the first sample of the slice in its batch. layer: added to the key.
 extern "C" __global__ void dropout(const float* __restrict__ x, float* __restrict__ y, const unsigned* __restrict__ key,
     const int* __restrict__ step, int done, int batch, int offset, unsigned layer, int size, unsigned threshold,
     float scale, long long count) {

@@ -62,7 +62,8 @@ class Chain:
             operands = Operands(
                 self._buffers(number, w, dw), w, dw, samples=samples if part.gathers else None,
                 target=arrays.labels if part.gathers or labelled else goal if part.turns else None,
-                log=log if part.turns else None, mask_key=mask_key, update=update(names) if update is not None and updates else None,
+                log=log if part.turns else None, mask_key=mask_key,
+                update=update(names) if update is not None and updates else None,
                 masks_dx=boundaries.fuses_relu(number),
                 dy_is_masked=number + 1 < len(boundaries.cut) and boundaries.fuses_relu(number + 1),
                 previous=self.segments[-1] if self.segments and self.segments[-1].layers else None,

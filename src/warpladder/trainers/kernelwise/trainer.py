@@ -62,7 +62,8 @@ class KernelTrainer(Trainer):
         self.slots = {name: self.layout.zeros(device, "optimizer") for name in names}
         self.update = table.update(device, config, self.params, self.grads, tuple(self.slots.values()), self.block_size)
         self.step = device.zeros((1,), np.int32, "log")
-        self.mask_key = self.masked_order = None
+        self.mask_key: MaskKey | None = None
+        self.masked_order: Order | None = None  # whose key that is
         if net.is_random:
             self.mask_key = MaskKey(device.zeros((1,), np.uint32, "log"), self.step)
             self.host_key = device.pinned((1,), np.uint32)  # free at the begin of an epoch: every run waits for its end

@@ -107,7 +107,8 @@ class StepsJob(NamedTuple):
 
 # a job's entries, for compiled code
 (J_PARTS, J_WORKERS, J_FIRST, J_LAST, J_PATIENCE, J_PREDICTS, J_TOGETHER, J_BLOCK, J_PROGRAMS, J_LENGTH, J_MEMORY,
- J_BATCH, J_TERMS, J_LOOP, J_MASK_KEY, J_POSITION, J_CHANNELS, J_SECTIONS) = range(len(StepsJob._fields) - 1)  # fmt: skip
+ J_BATCH, J_TERMS, J_LOOP, J_MASK_KEY, J_POSITION, J_CHANNELS,
+ J_SECTIONS) = range(len(StepsJob._fields) - 1)  # fmt: skip
 J_VIEW = J_SECTIONS + 2 * len(Sections._fields)
 JOB = J_VIEW + len(ActivationView._fields)
 
