@@ -243,9 +243,12 @@ def shares(batch: int, cluster: int, blocks: int) -> list[int]:
     return sorted(rows for rows in sizes if rows <= max(batch, 4))
 
 
-def _fastest(phase: PhaseProduct, capacity: int, blocks: int, teams: int = 1) -> tuple[PhaseTile, float] | None:
-    """The tile of the fewest cycles, and the cycles; None if no tile fits."""
-    tile = min(phase.tiles(capacity), key=lambda tile: phase.cycles(tile, blocks, teams), default=None)
+def _fastest(
+    phase: PhaseProduct, capacity: int, blocks: int, teams: int = 1, places: int = THREADS
+) -> tuple[PhaseTile, float] | None:
+    """The tile of the fewest cycles, and the cycles; None if no tile fits. places : patches of 4 x 4 at most."""
+    tiles = (tile for tile in phase.tiles(capacity) if tile.down * tile.across <= places)
+    tile = min(tiles, key=lambda tile: phase.cycles(tile, blocks, teams), default=None)
     return None if tile is None else (tile, phase.cycles(tile, blocks, teams))
 
 
@@ -278,7 +281,7 @@ def _shared(
     every = sum(each.outputs * (each.inputs + 1) for each in chain)
     portions = [max(1, blocks * each.outputs * (each.inputs + 1) // every) for each in chain]
     weights = [
-        _fastest(phase, capacity, portion, max(1, blocks // portion))
+        _fastest(phase, capacity, portion, max(1, blocks // portion), THREADS // 2)  # larger ones spill registers
         for phase, portion in zip(products.weights, portions, strict=True)
     ]
     if None in (*forward, *inputs, *weights):
