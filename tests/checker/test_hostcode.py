@@ -106,9 +106,7 @@ def test_kernels_alone_are_left_as_they_are() -> None:
     assert without(text, "k.cu") == text
 
 
-@pytest.mark.parametrize(
-    "header", ["<curand_kernel.h>", "<cooperative_groups.h>", '"cub/cub.cuh"', "<cuda/barrier>", "<mma.h>"]
-)
+@pytest.mark.parametrize("header", ["<curand_kernel.h>", '"cub/cub.cuh"', "<cuda/barrier>", "<mma.h>"])
 def test_headers_that_nothing_stands_in_for(header: str) -> None:
     with pytest.raises(KernelError, match=r"k\.cu:2: <.*> cannot be emulated; put"):
         without(f"// first\n#include {header}\n", "k.cu")

@@ -360,10 +360,9 @@ def _written(process: int) -> str:
 
 
 GROUPED = """\
-#include <cooperative_groups.h>
-namespace cg = cooperative_groups;
+#include <cub/cub.cuh>
 __global__ void plain(float* x) { x[threadIdx.x] = 1; }
-__global__ void grouped(float* x) { x[cg::this_thread_block().thread_rank()] = 1; }
+__global__ void grouped(float* x) { x[threadIdx.x] = cub::Sum()(0.5f, 0.5f); }
 """
 
 
@@ -375,9 +374,7 @@ def test_a_header_that_has_no_body_stops_only_those_who_need_it(run: Run, tmp_pa
     assert run(*launch, "--kernel", "plain")[0] == 0
     code, out, err = run(*launch, "--kernel", "grouped")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.endswith(
-        "grouped.cu:4: 'cg' has not been declared; grouped.cu:1: <cooperative_groups.h> cannot be emulated\n"
-    )
+    assert err.endswith("grouped.cu:3: 'cub' has not been declared; grouped.cu:1: <cub/cub.cuh> cannot be emulated\n")
 
 
 @emulated

@@ -87,3 +87,34 @@ def test_gpus_are_found_by_name():
     assert "name=Tesla T4;major=7;minor=5;" in described(find("T4"), 2)
     with pytest.raises(ConfigError, match="there is no GPU 'H10'"):
         find("H10")
+
+
+@pytest.mark.parametrize(
+    ("text", "new"),
+    [
+        ("f((void*)k);", 'f(emu::address(k, "k"));'),
+        ("p.func = (void *)k<float>;", 'p.func = emu::address(k<float>, "k");'),
+        ("f(reinterpret_cast<void*>(&k), 2);", 'f(emu::address(k, "k"), 2);'),
+        ("f((void*)other);", "f((void*)other);"),
+        ("p.gridDim = dim3(2);", "p.emu_gridDim = dim3(2);"),
+    ],
+)
+def test_the_address_of_a_kernel_notes_how_it_is_launched(text, new):
+    assert new in rewritten(f"template <class T> __global__ void k(T* x) {{}}\nvoid g() {{ {text} }}")
+
+
+def test_arguments_that_a_launch_leaves_out_are_the_kernels_own():
+    assert "emu::deduced(" in rewritten("__global__ void k(int* x, int n = 4) {}\nvoid g() { k<<<1, 2>>>(x); }")
+
+
+@pytest.mark.parametrize(
+    ("text", "new"),
+    [
+        ("extern __shared__ T s[][N + 1];", 'auto* s = emu::dynamic_shared<T[N + 1]>("s");'),
+        ("double extern __shared__ s[];", 'auto* s = emu::dynamic_shared<double>("s");'),
+        ("extern __shared__ __align__(sizeof(T)) unsigned char s[];", "emu::dynamic_shared<unsigned char>"),
+        ("unsigned int __shared__ a[4];", "{ unsigned int a[4]; "),
+    ],
+)
+def test_every_form_of_shared_memory_is_read(text, new):
+    assert new in rewritten(f"__global__ void k() {{ {text} }}")

@@ -29,15 +29,13 @@ HOST_HEADERS = re.compile(
 )
 #: Headers of device code that has no counterpart on a CPU here.
 DEVICE_HEADERS = re.compile(
-    r"cooperative_groups(/.*)?|curand_kernel|mma|cuda/.*|cub/.*|cute/.*|cutlass/.*|nv/.*|cuda_pipeline\w*|cuda_fp8|"
+    r"curand_kernel|mma|cuda/.*|cub/.*|cute/.*|cutlass/.*|nv/.*|cuda_fp8|"
     r"texture\w*|surface\w*"
 )
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"](?P<name>[^>"\n]+)[>"][^\n]*$', re.MULTILINE)
 #: Declarations that name namespaces of such headers.
-_THEIRS = re.compile(
-    r"\b(?:using\s+namespace|namespace\s+\w+\s*=)\s*(?:cooperative_groups|cub|nvcuda|cuda|cute|cutlass)\b[\w:\s]*;"
-)
+_THEIRS = re.compile(r"\b(?:using\s+namespace|namespace\s+\w+\s*=)\s*(?:cub|nvcuda|cuda|cute|cutlass)\b[\w:\s]*;")
 _MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?:\([^)]*\))?(?P<body>(?:[^\n]*\\\n)*[^\n]*)$", re.MULTILINE
 )

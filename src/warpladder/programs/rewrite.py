@@ -38,8 +38,15 @@ _STATEMENT = re.compile(rf"(?<=[;{{}}])\s*(?P<call>{_CALLS})\s*(?:<[^<>;()]*>)?\
 #: Names of built-in variables that host code gives to its own ones.
 _SIZES = re.compile(r"\bdim3\b[^;{}]*?\b(?:gridDim|blockDim|blockIdx|threadIdx)\b")
 _BUILT_IN = re.compile(r"\b(gridDim|blockDim|blockIdx|threadIdx)\b(?!\s*::)")
+#: Members of the runtime's structs with such a name.
+_MEMBER = re.compile(r"(\.|->)(\s*)(gridDim|blockDim)\b")
 _SCOPE = re.compile(r"(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*)?\{|\}|;")
 _NOINLINE = re.compile(r"(?<!\()\b__noinline__\b")
+_ADDRESS = re.compile(
+    r"(?:\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|"
+    r"(?:reinterpret|static)_cast\s*<\s*(?:const\s+)?void\s*\*\s*>\s*\()\s*&?\s*"
+    r"(?P<name>(?:\w+::)*(?P<last>[A-Za-z_]\w*)(?:\s*<[^;(){}]*?>)?)(?=\s*[,;)}])"
+)
 _NULL = re.compile(r"\bNULL\b")
 
 
@@ -82,9 +89,25 @@ def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -
 
     Raises KernelError: a launch or a declaration that cannot be read, with file and line.
     """
-    text = _NOINLINE.sub("__attribute__((noinline))", text)
-    text = _marked(_named(_renamed(text)))
+    text = _MEMBER.sub(r"\1\2emu_\3", _NOINLINE.sub("__attribute__((noinline))", text))
+    text = _marked(_named(_addressed(_renamed(text), known)))
     return _launches(without_ptx(rewritten(text, file)), file, known)
+
+
+def _addressed(text: str, known: dict[str, list[DeclaredKernel]]) -> str:
+    """Text in which (void*)kernel is a call that notes how the kernel is launched by its address."""
+
+    def address(match: re.Match[str]) -> str:
+        if match["last"] not in known:
+            return match[0]
+        is_cast = match[0].startswith("(")  # the other form has a parenthesis of its own, which stays open
+        return f'emu::address({match["name"]}, "{match["last"]}"{")" if is_cast else ""}'
+
+    plain, out, position = bare(text, directives=True), [], 0
+    for match in _ADDRESS.finditer(plain):
+        out += [text[position : match.start()], address(match)]
+        position = match.end()
+    return "".join([*out, text[position:]])
 
 
 def _renamed(text: str) -> str:
@@ -176,7 +199,9 @@ def _call(kernel: str, config: str, arguments: str, known: dict[str, list[Declar
     declared = known.get(plain.rpartition("::")[2].strip().strip("(*&) "), [])
     heads = {each.head for each in declared}
     count = len(split(given.rpartition(">")[0])) if angle else 0
-    is_deduced = len(heads) > 1 or any(each.has_pack or each.parameters > count for each in declared)
+    is_deduced = len(heads) > 1 or any(
+        each.has_pack or each.parameters > count or "=" in each.head for each in declared
+    )
     bounds = next((each.bounds for each in declared if re.fullmatch(r"\d+", each.bounds)), "0")
     name = " ".join(kernel.split()).replace("\\", "").replace('"', "'")
     config = _NULL.sub("nullptr", config)

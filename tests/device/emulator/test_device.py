@@ -123,10 +123,19 @@ def test_a_compile_error_names_the_kernels_line(device, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_shared_memory_outside_of_a_function_is_an_error_that_says_so(device, tmp_path):
-    path = written(tmp_path, "\n__shared__ float s[3];\n__global__ void k(float* x) { x[0] = s[0]; }\n")
-    with pytest.raises(KernelError, match=r"kernel\.cu:2: .*outside of a function"):
-        device.kernel(path, "k")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__shared__ float s[2][4];\n__global__ void k(float* x) { s[threadIdx.x / 4][threadIdx.x % 4] = x[threadIdx.x]; "
+        "__syncthreads(); x[threadIdx.x] = 2 * s[threadIdx.x / 4][threadIdx.x % 4]; }\n",
+        "__global__ void k(float* x) { float __shared__ s[8]; s[threadIdx.x] = x[threadIdx.x]; __syncthreads(); "
+        "x[threadIdx.x] = 2 * s[threadIdx.x]; }\n",
+    ],
+)
+def test_shared_memory_may_be_declared_outside_and_after_its_type(device, tmp_path, text):
+    x = device.array(np.arange(8, dtype=np.float32))
+    device.kernel(written(tmp_path, text), "k").bind(1, 8, x).send()
+    np.testing.assert_array_equal(x.download(), 2 * np.arange(8))
 
 
 def test_dynamic_shared_memory_may_be_declared_outside(device, tmp_path):

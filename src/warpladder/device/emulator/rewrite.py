@@ -27,6 +27,13 @@ _DECLARATION = re.compile(
     r"(?P<before>(?:\b(?:extern|static|volatile|const|alignas\s*\([^;]*?\)|__align__\s*\([^;]*?\))\s*)*)"
     r"\b__shared__\b(?P<declared>[^;{}]*);"
 )
+#: Type before the word: float __shared__ a[16]; double extern __shared__ s[];
+_LATE = re.compile(
+    r"(?<=[;{})\n])(?P<space>\s*)(?P<type>(?:\b(?:const|volatile|unsigned|signed|long|short|struct)\s+)*"
+    r"\b(?!extern\b|static\b|const\b|volatile\b|return\b)[A-Za-z_][\w:]*(?:\s*<[^<>;{}]*>)?[\s*]+)"
+    r"(?P<extern>extern\s+)?__shared__\s+(?=[A-Za-z_]\w*\s*[\[;,])"
+)
+_ALIGNED = re.compile(r"\b(?:alignas|__align__)\s*\((?:[^()]|\([^()]*\))*\)")
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?P<sizes>(?:\[[^;]*\])?)\s*")
 _BRACE = re.compile(r"(?P<outer>\bnamespace\b[\w\s:]*|\bextern\s*)?\{|\}")
 _WORD = re.compile(r"\b(extern|static)\b")
@@ -58,6 +65,9 @@ def closing(text: str, position: int, pair: str = "{}") -> int:
 def rewritten(text: str, file: str) -> str:
     """Source with its shared memory declared for the emulator; `KernelError` names a declaration that is unreadable."""
     plain = bare(text, directives=True)
+    for match in reversed(list(_LATE.finditer(plain))):
+        new = f"{match['space']}{match['extern'] or ''}__shared__ {match['type']}"
+        text, plain = (each[: match.start()] + new + each[match.end() :] for each in (text, plain))
     out, position, numbers = [], 0, count()
     for match in _DECLARATION.finditer(plain):
         start = match.start()
@@ -67,10 +77,8 @@ def rewritten(text: str, file: str) -> str:
         what = f"{source}:{line}: '__shared__{' '.join(match['declared'].split())};'"
         if "extern" in match["before"]:
             new = _dynamic(declared, inside, what)
-        elif not inside:
-            raise KernelError(f"{what} stands outside of a function; declare shared memory in the kernel that uses it")
         else:
-            new = _static(declared, what, line, source, numbers)
+            new = _static(declared, what, line, source, numbers, inside)
         out += [text[position:start], new, "\n" * match[0].count("\n")]
         position = match.end()
     return "".join([*out, text[position:]])
@@ -79,17 +87,18 @@ def rewritten(text: str, file: str) -> str:
 def _dynamic(declared: str, inside: bool, what: str) -> str:
     kind, declarators = _split(declared)
     match = _NAME.fullmatch(declarators[0]) if len(declarators) == 1 else None
-    if match is None or re.sub(r"\s", "", match["sizes"]) != "[]":
+    open_length = re.match(r"\[\s*\](?P<rows>.*)", match["sizes"].strip(), re.DOTALL) if match else None
+    if match is None or open_length is None:
         form = "extern __shared__ float s[];"
         raise KernelError(f"{what} is no array of open length, as dynamic shared memory is declared: {form}")
     name = match["name"]
-    kind = re.sub(r"\b(?:alignas|__align__)\s*\(.*?\)", "", kind).strip()
+    kind = _ALIGNED.sub("", kind).strip() + " ".join(open_length["rows"].split())  # float[16] of float s[][16]
     if inside:
-        return f'{kind}* {name} = emu::dynamic_shared<{kind}>("{name}");'
+        return f'auto* {name} = emu::dynamic_shared<{kind}>("{name}");'
     return f'static const emu::DynamicShared<{kind}> {name}{{"{name}"}};'
 
 
-def _static(declared: str, what: str, line: int, file: str, numbers: count[int]) -> str:
+def _static(declared: str, what: str, line: int, file: str, numbers: count[int], inside: bool) -> str:
     kind, declarators = _split(declared)
     parts = []
     for declarator in declarators:
@@ -104,7 +113,11 @@ def _static(declared: str, what: str, line: int, file: str, numbers: count[int])
             f"static const char* emu_function() {{ return __PRETTY_FUNCTION__; }} "
             f'static const char* emu_file() {{ return "{file}"; }} static int emu_line() {{ return {line}; }} '
             f"static unsigned emu_element() {{ return sizeof(std::remove_all_extents_t<decltype({name})>); }} }}; "
-            f"auto& {name} = emu::shared<{struct}>().{name};"
+            + (
+                f"auto& {name} = emu::shared<{struct}>().{name};"
+                if inside
+                else f"static const emu::SharedVariable<{struct}, &{struct}::{name}> {name};"
+            )
         )
     return " ".join(parts)
 

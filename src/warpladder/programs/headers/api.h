@@ -72,6 +72,17 @@ inline cudaError_t cudaMemPrefetchAsync(const void*, size_t, int, cudaStream_t =
 inline cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, int) { return cudaSuccess; }
 inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t = 0, unsigned = 4) { return cudaSuccess; }
 
+// graphs.cpp. A stream that is captured stores its work in a graph.
+EMU_EXPORT bool emu_captures(cudaStream_t stream);
+EMU_EXPORT void emu_capture(cudaStream_t stream, const char* kind, void (*run)(void* work), void* work);
+namespace emu {
+template <class F> cudaError_t on_stream(cudaStream_t stream, const char* kind, F work) {
+    if (!emu_captures(stream)) return work();
+    emu_capture(stream, kind, [](void* f) { (*static_cast<F*>(f))(); }, new F(work));
+    return cudaSuccess;
+}
+}  // namespace emu
+
 // copies.cpp. A copy is rows of `width` bytes; element: bytes of a number of the program's pointers, 1 if unknown.
 namespace emu {
 struct Copy {
@@ -93,17 +104,22 @@ template <class T, class F> cudaError_t cudaMemcpy(T* to, const F* from, size_t 
         line);
 }
 template <class T, class F> cudaError_t cudaMemcpyAsync(T* to, const F* from, size_t bytes,
-    cudaMemcpyKind kind = cudaMemcpyDefault, cudaStream_t = 0, EMU_HERE) {
-    return emu_memcpy_host({(void*)to, from, bytes, bytes, bytes, 1, kind, emu::element_of<T>(), "cudaMemcpyAsync"},
-        file, line);
+    cudaMemcpyKind kind = cudaMemcpyDefault, cudaStream_t stream = 0, EMU_HERE) {
+    return emu::on_stream(stream, "copy", [=] {
+        return emu_memcpy_host({(void*)to, from, bytes, bytes, bytes, 1, kind, emu::element_of<T>(),
+            "cudaMemcpyAsync"}, file, line);
+    });
 }
 inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
     size_t height, cudaMemcpyKind kind, EMU_HERE) {
     return emu_memcpy_host({to, from, to_pitch, from_pitch, width, height, kind, 1, "cudaMemcpy2D"}, file, line);
 }
 inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-    size_t height, cudaMemcpyKind kind, cudaStream_t = 0, EMU_HERE) {
-    return emu_memcpy_host({to, from, to_pitch, from_pitch, width, height, kind, 1, "cudaMemcpy2DAsync"}, file, line);
+    size_t height, cudaMemcpyKind kind, cudaStream_t stream = 0, EMU_HERE) {
+    return emu::on_stream(stream, "copy", [=] {
+        return emu_memcpy_host({to, from, to_pitch, from_pitch, width, height, kind, 1, "cudaMemcpy2DAsync"}, file,
+            line);
+    });
 }
 inline cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes, EMU_HERE) {
     return emu_memcpy_host({to, from, bytes, bytes, bytes, 1, cudaMemcpyDeviceToDevice, 1, "cudaMemcpyPeer"}, file,
@@ -116,11 +132,19 @@ inline cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, siz
 template <class T> cudaError_t cudaMemset(T* to, int value, size_t bytes, EMU_HERE) {
     return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemset", file, line);
 }
-template <class T> cudaError_t cudaMemsetAsync(T* to, int value, size_t bytes, cudaStream_t = 0, EMU_HERE) {
-    return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemsetAsync", file, line);
+template <class T> cudaError_t cudaMemsetAsync(T* to, int value, size_t bytes, cudaStream_t stream = 0, EMU_HERE) {
+    return emu::on_stream(stream, "fill", [=] {
+        return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemsetAsync", file, line);
+    });
 }
 inline cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height, EMU_HERE) {
     return emu_memset_host(to, pitch, value, width, height, 1, "cudaMemset2D", file, line);
+}
+inline cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
+    cudaStream_t stream = 0, EMU_HERE) {
+    return emu::on_stream(stream, "fill", [=] {
+        return emu_memset_host(to, pitch, value, width, height, 1, "cudaMemset2DAsync", file, line);
+    });
 }
 template <class S> cudaError_t cudaMemcpyToSymbol(const S& symbol, const void* from, size_t bytes, size_t offset = 0,
     cudaMemcpyKind kind = cudaMemcpyHostToDevice, EMU_HERE) {
@@ -161,11 +185,12 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned f) {
     return cudaStreamCreateWithPriority(s, f, 0); }
 inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned flags = 0) {
     return cudaEventCreateWithFlags(event, flags); }
-inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) { return cudaSuccess; }
+EMU_API cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0, EMU_HERE);
 inline cudaError_t cudaStreamGetFlags(cudaStream_t, unsigned* flags) { return *flags = 0, cudaSuccess; }
 inline cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) { return *priority = 0, cudaSuccess; }
-inline cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t call, void* data) {
-    return call(data), cudaSuccess; }
+inline cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void* data) {
+    return emu::on_stream(stream, "host", [=] { return call(data), cudaSuccess; });
+}
 inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call, void* data, unsigned) {
     return call(stream, cudaSuccess, data), cudaSuccess; }
 

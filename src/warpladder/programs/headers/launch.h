@@ -21,6 +21,9 @@ struct Config {
         : grid(g), block(b), shared(s), stream(t), file(file), line(line) {}
 };
 
+// Launch of a kernel by its address, with pointers to its arguments.
+using Launcher = void (*)(const void* kernel, const char* name, const Config& config, void** arguments);
+
 // A launch as the runtime takes it. kernel: address of the kernel, or null if it was deduced; bounds: of its
 // __launch_bounds__, 0 without; pointers: those among its arguments.
 struct Request {
@@ -32,6 +35,7 @@ struct Request {
     const Layout* layout;
     const void* const* pointers;
     unsigned count, bounds;
+    const size_t* sizes;  // bytes of what `body` points to
 };
 
 // Runs the current CUDA thread, and those after it as long as none waits, as in the emulator's kernels.h. body:
@@ -62,6 +66,9 @@ template <class T> const void* pointer_in(const T& value) {
 }  // namespace emu
 
 EMU_EXPORT void emu_start(const emu::Request& request);
+EMU_EXPORT void emu_note_kernel(const void* kernel, const char* name, emu::Launcher launcher, const size_t* sizes,
+    unsigned count);
+EMU_EXPORT void emu_launch_address(const void* kernel, const emu::Config& config, void** arguments);
 
 namespace emu {
 
@@ -69,7 +76,8 @@ template <class Call, class... A> void started(const void* kernel, Call call, co
     const Config& config, const A&... arguments) {
     const void* pointers[sizeof...(A) + 1] = {pointer_in(arguments)...};
     void* body[] = {(void*)&call, (void*)&arguments...};
-    emu_start({&Threads<Call, A...>::run, body, kernel, name, config, &layout, pointers, sizeof...(A), bounds});
+    static const size_t sizes[] = {sizeof(Call), sizeof(A)...};
+    emu_start({&Threads<Call, A...>::run, body, kernel, name, config, &layout, pointers, sizeof...(A), bounds, sizes});
 }
 
 template <class Call, class... P> void start(void (*kernel)(P...), Call call, const char* name, unsigned bounds,
@@ -82,28 +90,38 @@ template <class Call, class... A> void deduced(Call call, const char* name, unsi
 }
 
 // Arguments of cudaLaunchKernel: pointers to each of them.
-template <class... P, size_t... I> void unpacked(void (*kernel)(P...), const Config& config, void** arguments,
-    std::index_sequence<I...>) {
-    start(kernel, [=](const auto&... a) { kernel(a...); }, "kernel", 0, config,
+template <class... P, size_t... I> void unpacked(void (*kernel)(P...), const char* name, const Config& config,
+    void** arguments, std::index_sequence<I...>) {
+    start(kernel, [=](const auto&... a) { kernel(a...); }, name, 0, config,
         *static_cast<std::remove_cvref_t<P>*>(arguments[I])...);
 }
+
+// Address of a kernel in the program, which from now on can be launched by it.
+template <class... P> void* address(void (*kernel)(P...), const char* name = "kernel") {
+    static const size_t sizes[sizeof...(P) + 1] = {sizeof(std::remove_cvref_t<P>)...};
+    emu_note_kernel((const void*)kernel, name, [](const void* kernel, const char* name, const Config& config,
+        void** arguments) {
+        unpacked((void (*)(P...))kernel, name, config, arguments, std::index_sequence_for<P...>{});
+    }, sizes, sizeof...(P));
+    return (void*)kernel;
+}
+inline void* address(const void* kernel, const char* = "") { return (void*)kernel; }
 
 }  // namespace emu
 
 EMU_API emu_set_attribute(const void* kernel, cudaFuncAttribute attribute, int value, EMU_HERE);
 EMU_API emu_get_attributes(cudaFuncAttributes* out, const void* kernel);
 
-template <class... P> cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments,
+template <class K> cudaError_t cudaLaunchKernel(K* kernel, dim3 grid, dim3 block, void** arguments,
     size_t shared = 0, cudaStream_t stream = 0, EMU_HERE) {
-    emu::unpacked(kernel, emu::Config(grid, block, shared, stream, file, line), arguments,
-        std::index_sequence_for<P...>{});
+    emu_launch_address(emu::address(kernel), emu::Config(grid, block, shared, stream, file, line), arguments);
     return cudaPeekAtLastError();
 }
-template <class... P> cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(P...), dim3 grid, dim3 block,
+template <class K> cudaError_t cudaLaunchCooperativeKernel(K* kernel, dim3 grid, dim3 block,
     void** arguments, size_t shared = 0, cudaStream_t stream = 0, EMU_HERE) {
     emu::Config config(grid, block, shared, stream, file, line);
     config.cooperative = true;
-    emu::unpacked(kernel, config, arguments, std::index_sequence_for<P...>{});
+    emu_launch_address(emu::address(kernel), config, arguments);
     return cudaPeekAtLastError();
 }
 template <class K> cudaError_t cudaFuncSetAttribute(K* kernel, cudaFuncAttribute attribute, int value, EMU_HERE) {

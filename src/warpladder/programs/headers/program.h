@@ -39,3 +39,6 @@
 #include "types.h"
 #include "api.h"
 #include "launch.h"
+#include "textures.h"
+#include "graphs.h"
+#include "more.h"

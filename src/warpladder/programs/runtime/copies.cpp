@@ -55,7 +55,7 @@ static void note(const Copy& c, size_t row) {
 using namespace emu;
 
 EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
     if (!c.width || !c.height) return cudaSuccess;
     if (c.width > c.to_pitch || c.width > c.from_pitch) {
@@ -97,7 +97,7 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
 
 EMU_API emu_memset_host(void* to, size_t pitch, int value, size_t width, size_t height, unsigned element,
     const char* call, const char* file, int line) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
     if (!width || !height) return cudaSuccess;
     std::string why = wrong_side(to, pitch * (height - 1) + width, true, "target");
@@ -119,7 +119,7 @@ EMU_API emu_memset_host(void* to, size_t pitch, int value, size_t width, size_t 
 
 EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other, int to_symbol, cudaMemcpyKind kind,
     size_t count, const char* file, int line) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);
     bool of_device = kind == cudaMemcpyDeviceToDevice || (kind == cudaMemcpyDefault && is_device(other));
     std::string why = offset + count > bytes

@@ -117,7 +117,7 @@ EMU_API cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device)
     return returned(cudaSuccess);
 }
 EMU_API cudaDeviceReset(const char* file, int line) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     cudaError_t error = returned(cudaSuccess);
     for (auto& [low, a] : host().allocations)  // a reset frees them
         if (!a.freed && a.type != cudaMemoryTypeHost) cudaFree((void*)low, file, line);

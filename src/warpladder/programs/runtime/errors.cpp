@@ -92,7 +92,7 @@ static struct Beginning {
 using namespace emu;
 
 EMU_API cudaPeekAtLastError() {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     host().unread.clear();
     return host().sticky != cudaSuccess ? host().sticky : host().last;
 }

@@ -1,8 +1,12 @@
 // State of a running program: its allocations, its errors, and the reports that Python prints when it has ended.
 #pragma once
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +54,29 @@ struct Host {
     int device = 0;
 };
 Host& host();
+
+// Of the host's state: host code takes turns, and threads of kernels take turns, while the host waits for its launch.
+inline std::recursive_mutex& of_kernels() {
+    static auto& mutex = *new std::recursive_mutex;
+    return mutex;
+}
+struct Lock {
+    std::lock_guard<std::recursive_mutex> guard{current ? of_kernels() : host().mutex};
+};
+
+// A launch for later: a node of a graph, or a launch by a kernel.
+struct StoredLaunch {
+    explicit StoredLaunch(const Request& request);
+    void run() const;
+
+  private:
+    std::vector<std::vector<char>> values;  // the call and the arguments
+    std::vector<void*> body;
+    std::vector<const void*> pointers;
+    std::string name;
+    Config config;
+    Request request;
+};
 
 // errors.cpp. A fault is reported once for its place; fault: "problem" or "remark".
 void report(const char* fault, const char* kind, const std::string& message, const std::string& array, Spot place,

@@ -144,13 +144,66 @@ static std::vector<View> views() {
 static std::vector<View> views() { return {}; }
 #endif
 
+StoredLaunch::StoredLaunch(const Request& r)
+    : pointers(r.pointers, r.pointers + r.count), name(r.name), config(r.config), request{r.run, nullptr, r.kernel,
+        nullptr, config, r.layout, nullptr, r.count, r.bounds, r.sizes} {
+    for (unsigned i = 0; i <= r.count; ++i)
+        values.emplace_back((const char*)r.body[i], (const char*)r.body[i] + r.sizes[i]);
+}
+void StoredLaunch::run() const {
+    std::vector<void*> now;
+    for (auto& value : values) now.push_back((void*)value.data());
+    Config here = config;
+    here.stream = nullptr;
+    emu_start({request.run, now.data(), request.kernel, name.c_str(), here, request.layout, pointers.data(),
+        request.count, request.bounds, request.sizes});
+}
+
+static auto& children = *new std::vector<StoredLaunch>;  // that kernels have launched
+
+// A kernel's launches run when its grid has ended, which is one order that a GPU allows.
+static void run_children() {
+    while (!children.empty()) {
+        std::vector<StoredLaunch> now;
+        now.swap(children);
+        for (auto& child : now) child.run();
+    }
+}
+
+struct KnownKernel {
+    std::string name;
+    Launcher launcher;
+    std::vector<size_t> sizes;
+};
+static auto& kernels = *new std::unordered_map<const void*, KnownKernel>;
+
 }  // namespace emu
 
 using namespace emu;
 
+EMU_EXPORT void emu_note_kernel(const void* kernel, const char* name, Launcher launcher, const size_t* sizes,
+    unsigned count) {
+    Lock lock;
+    kernels[kernel] = {name, launcher, {sizes, sizes + count}};
+}
+EMU_EXPORT void emu_launch_address(const void* kernel, const Config& config, void** arguments) {
+    auto found = kernels.find(kernel);
+    if (found != kernels.end())
+        return found->second.launcher(kernel, found->second.name.c_str(), config, arguments);
+    report("problem", "launch", "the launch at {0} gets an address that is no kernel's", "",
+        {config.file, config.line});
+    failed(cudaErrorInvalidDeviceFunction);
+}
+
 EMU_EXPORT void emu_start(const Request& r) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     const Config& c = r.config;
+    if (current) return void(children.emplace_back(r));
+    if (emu_captures(c.stream)) {
+        auto* launch = new StoredLaunch(r);
+        emu_capture(c.stream, "kernel", [](void* launch) { static_cast<StoredLaunch*>(launch)->run(); }, launch);
+        return;
+    }
     if (host().sticky != cudaSuccess) return;
     cudaError_t error;
     std::string why = refusal(r, error);
@@ -183,14 +236,15 @@ EMU_EXPORT void emu_start(const Request& r) {
     is_launching = false;
     overruns(r);
     open_memory(false);
-    if (!faults) return;
+    if (!faults) return run_children();
     std::string text = static_cast<const char*>(launch.reports);
     emu_free_reports(&launch);
     note_faults(r, text);
+    run_children();
 }
 
 EMU_API emu_set_attribute(const void* kernel, cudaFuncAttribute attribute, int value, const char* file, int line) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return returned(cudaSuccess);
     if (value < 0 || size_t(value) > properties().sharedMemPerBlockOptin) {
         report("problem", "launch", "cudaFuncSetAttribute at {0} asks for " + std::to_string(value)

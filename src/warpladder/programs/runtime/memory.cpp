@@ -142,7 +142,7 @@ static struct Watching {
 } watching;
 
 static cudaError_t release(void* pointer, bool of_host, const char* call, Spot place) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     if (!pointer) return returned(cudaSuccess);
     Allocation* a = find(pointer);
     bool begins = a && a->low == uintptr_t(pointer);
@@ -174,7 +174,7 @@ void leaks() {
 using namespace emu;
 
 EMU_API emu_malloc(void** pointer, size_t bytes, int kind, Named name, const char* file, int line) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     if (!pointer) return failed(cudaErrorInvalidValue);
     if (host().sticky != cudaSuccess) return returned(cudaSuccess);
     *pointer = nullptr;
@@ -207,14 +207,14 @@ EMU_API cudaFreeHost(void* pointer, const char* file, int line) {
 
 // Memory of the host that a program registers: it is in the list without pages of its own.
 EMU_API cudaHostRegister(void* pointer, size_t bytes, unsigned, const char* file, int line) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     if (!pointer || !bytes) return failed(cudaErrorInvalidValue);
     if (Allocation* a = find(pointer); a && !a->freed) return failed(cudaErrorHostMemoryAlreadyRegistered);
     host().allocations[uintptr_t(pointer)] = {uintptr_t(pointer), bytes, cudaMemoryTypeHost, "", file, line};
     return cudaSuccess;
 }
 EMU_API cudaHostUnregister(void* pointer, const char*, int) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     Allocation* a = find(pointer);
     if (!a || a->mapped || a->low != uintptr_t(pointer)) return failed(cudaErrorHostMemoryNotRegistered);
     host().allocations.erase(a->low);
@@ -222,7 +222,7 @@ EMU_API cudaHostUnregister(void* pointer, const char*, int) {
 }
 
 EMU_API cudaMemGetInfo(size_t* free, size_t* total) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     size_t used = 0;
     for (auto& [low, a] : host().allocations)
         if (!a.freed && a.type != cudaMemoryTypeHost) used += a.pages;
@@ -232,7 +232,7 @@ EMU_API cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 EMU_API emu_pointer_attributes(cudaPointerAttributes* out, const void* pointer) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     Allocation* a = find(pointer);
     bool known = a && !a->freed;
     *out = {known ? a->type : cudaMemoryTypeUnregistered, 0, known ? (void*)pointer : nullptr,

@@ -2,6 +2,8 @@
 #include "errors.cpp"
 #include "memory.cpp"
 #include "copies.cpp"
+#include "arrays.cpp"
 #include "streams.cpp"
 #include "device.cpp"
 #include "launches.cpp"
+#include "graphs.cpp"

@@ -7,18 +7,21 @@
 
 struct CUstream_st {
     int priority;
+    struct CUgraph_st* captured = nullptr;  // graph that stores its work
 };
 struct CUevent_st {
     std::chrono::steady_clock::time_point at;
     bool is_recorded, is_timed;
+    struct CUgraph_st* captured = nullptr;  // graph in which it was recorded
 };
 
 namespace emu {
 
-static auto& handles = *new std::set<void*>;  // streams and events
+static auto& streams = *new std::set<void*>;
+static auto& handles = *new std::set<void*>;  // events
 
 // A stream that the program made, or one of the three that are always there.
-static bool is_stream(cudaStream_t stream) { return uintptr_t(stream) <= 2 || handles.count(stream); }
+static bool is_stream(cudaStream_t stream) { return uintptr_t(stream) <= 2 || streams.count(stream); }
 
 static cudaError_t known(bool is_there, const char* what, Spot place) {
     if (is_there) return returned(cudaSuccess);
@@ -32,16 +35,16 @@ static cudaError_t known(bool is_there, const char* what, Spot place) {
 using namespace emu;
 
 #define EMU_KNOWN(is_there, what) \
-    std::lock_guard lock(host().mutex); \
+    Lock lock; \
     if (cudaError_t error = known(is_there, what, {file, line})) return error
 
 EMU_API cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int priority) {
-    std::lock_guard lock(host().mutex);
-    handles.insert(*stream = new CUstream_st{priority});
+    Lock lock;
+    streams.insert(*stream = new CUstream_st{priority});
     return returned(cudaSuccess);
 }
 EMU_API cudaStreamDestroy(cudaStream_t stream, const char* file, int line) {
-    EMU_KNOWN(handles.erase(stream), "cudaStreamDestroy");
+    EMU_KNOWN(streams.erase(stream), "cudaStreamDestroy");
     delete stream;
     return cudaSuccess;
 }
@@ -54,12 +57,12 @@ EMU_API cudaStreamQuery(cudaStream_t stream, const char* file, int line) {
     return cudaSuccess;
 }
 EMU_API cudaDeviceSynchronize(const char*, int) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     return returned(cudaSuccess);
 }
 
 EMU_API cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-    std::lock_guard lock(host().mutex);
+    Lock lock;
     handles.insert(*event = new CUevent_st{{}, false, !(flags & cudaEventDisableTiming)});
     return returned(cudaSuccess);
 }
@@ -71,6 +74,13 @@ EMU_API cudaEventDestroy(cudaEvent_t event, const char* file, int line) {
 EMU_API cudaEventRecord(cudaEvent_t event, cudaStream_t stream, const char* file, int line) {
     EMU_KNOWN(handles.count(event) && is_stream(stream), "cudaEventRecord");
     event->at = std::chrono::steady_clock::now(), event->is_recorded = true;
+    event->captured = uintptr_t(stream) > 2 ? stream->captured : nullptr;
+    return cudaSuccess;
+}
+// A stream that waits for an event of a captured one is captured too.
+EMU_API cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned, const char* file, int line) {
+    EMU_KNOWN(handles.count(event) && is_stream(stream), "cudaStreamWaitEvent");
+    if (event->captured && uintptr_t(stream) > 2) stream->captured = event->captured;
     return cudaSuccess;
 }
 EMU_API cudaEventSynchronize(cudaEvent_t event, const char* file, int line) {

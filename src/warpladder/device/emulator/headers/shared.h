@@ -44,12 +44,20 @@ template <class S> inline __attribute__((always_inline)) S& shared() {
 
 template <class T> inline T* dynamic_shared(const char* name) {
 #ifdef EMU_CHECK
-    return static_cast<T*>(emu_dynamic_shared(name, sizeof(T)));
+    return static_cast<T*>(emu_dynamic_shared(name, sizeof(std::remove_all_extents_t<T>)));
 #else
     (void)name;
     return reinterpret_cast<T*>(current->block->shared + current->block->dynamic_offset);
 #endif
 }
+
+// A shared variable outside of functions: S is the struct around it.
+template <class S, auto member> struct SharedVariable {
+    using T = std::remove_reference_t<decltype(std::declval<S&>().*member)>;
+    operator std::conditional_t<std::is_array_v<T>, std::decay_t<T>, T&>() const { return shared<S>().*member; }
+    template <class V> T& operator=(const V& value) const { return shared<S>().*member = value; }
+    T* operator&() const { return &(shared<S>().*member); }
+};
 
 // `extern __shared__ float s[];` outside of functions.
 template <class T> struct DynamicShared {

@@ -1,0 +1,76 @@
+// Arrays, which are memory of the device in rows, and the descriptions of textures that kernels read them by.
+#include "../headers/textures.h"
+#include "host.h"
+
+EMU_API cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDesc* format, cudaExtent size, unsigned flags,
+    const char* file, int line) {
+    unsigned element = unsigned(format->x + format->y + format->z + format->w) / 8;
+    auto* made = new cudaArray{*format, size, flags, element, nullptr};
+    cudaError_t error = emu_malloc((void**)&made->data, made->pitch() * made->rows() * made->layers(),
+        cudaMemoryTypeDevice, {"an array", element}, file, line);
+    if (error != cudaSuccess) return error;
+    *array = made;
+    return cudaSuccess;
+}
+EMU_API cudaFreeArray(cudaArray_t array, const char* file, int line) {
+    return array ? cudaFree(array->data, file, line) : cudaSuccess; }
+
+namespace emu {
+// A side of a copy: its first byte, and bytes of a row and of a layer. Positions in an array count elements.
+struct Box {
+    char* first;
+    size_t pitch, layer;
+};
+static Box box(const cudaArray* array, cudaPos at, const cudaPitchedPtr& memory) {
+    size_t pitch = array ? array->pitch() : memory.pitch, rows = array ? array->rows() : memory.ysize;
+    size_t x = array ? at.x * array->element : at.x;
+    return {(array ? array->data : (char*)memory.ptr) + at.z * pitch * rows + at.y * pitch + x, pitch, pitch * rows};
+}
+}  // namespace emu
+
+EMU_API emu_memcpy_3d(const cudaMemcpy3DParms& c, const char* file, int line) {
+    Box to = box(c.dstArray, c.dstPos, c.dstPtr), from = box(c.srcArray, c.srcPos, c.srcPtr);
+    const cudaArray* array = c.srcArray ? c.srcArray : c.dstArray;
+    size_t width = c.extent.width * (array ? array->element : 1);
+    for (size_t z = 0; z < c.extent.depth; ++z) {
+        cudaError_t error = emu_memcpy_host({to.first + z * to.layer, from.first + z * from.layer, to.pitch, from.pitch,
+            width, c.extent.height, c.kind, 1, "cudaMemcpy3D"}, file, line);
+        if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
+}
+
+EMU_API emu_create_texture(cudaTextureObject_t* out, const cudaResourceDesc* from, const cudaTextureDesc* how,
+    const char* file, int line) {
+    Lock lock;
+    Texture t{};
+    if (how) t.how = *how;
+    auto bytes = [](const cudaChannelFormatDesc& f) { return unsigned(f.x + f.y + f.z + f.w) / 8; };
+    switch (from->resType) {
+        case cudaResourceTypeArray: {
+            const cudaArray& a = *from->res.array.array;
+            t.data = a.data, t.format = a.format, t.width = int(a.size.width), t.height = int(a.rows());
+            t.depth = int(a.layers()), t.pitch = a.pitch(), t.element = a.element;
+            break;
+        }
+        case cudaResourceTypeLinear: {
+            auto& l = from->res.linear;
+            t.data = (char*)l.devPtr, t.format = l.desc, t.element = bytes(l.desc);
+            t.width = int(l.sizeInBytes / t.element), t.height = t.depth = 1, t.pitch = l.sizeInBytes;
+            break;
+        }
+        case cudaResourceTypePitch2D: {
+            auto& p = from->res.pitch2D;
+            t.data = (char*)p.devPtr, t.format = p.desc, t.element = bytes(p.desc), t.width = int(p.width);
+            t.height = int(p.height), t.depth = 1, t.pitch = p.pitchInBytes;
+            break;
+        }
+        default: return failed(cudaErrorNotSupported);
+    }
+    if (!find(t.data)) {
+        report("problem", "host pointer", "the texture made at {0} is over a pointer of the host", "", {file, line});
+        return failed(cudaErrorInvalidValue);
+    }
+    *out = (unsigned long long)new Texture(t);
+    return returned(cudaSuccess);
+}

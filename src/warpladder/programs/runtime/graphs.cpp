@@ -1,0 +1,169 @@
+// Graphs: nodes in the order in which they were added, and what each depends on.
+#include "../headers/graphs.h"
+#include "host.h"
+
+struct CUgraphNode_st {
+    int type;
+    std::function<void()> run;
+    std::vector<CUgraphNode_st*> after;
+};
+struct CUgraph_st {
+    std::vector<std::shared_ptr<CUgraphNode_st>> nodes;
+};
+struct CUgraphExec_st {
+    std::vector<std::shared_ptr<CUgraphNode_st>> nodes;
+    std::map<CUgraphNode_st*, std::function<void()>> changed;  // that this executable runs otherwise
+};
+
+namespace emu {
+
+static CUgraphNode_st* added(CUgraph_st* graph, int type, std::function<void()> run, const cudaGraphNode_t* after,
+    size_t count) {
+    graph->nodes.push_back(std::make_shared<CUgraphNode_st>(CUgraphNode_st{type, std::move(run), {after,
+        after + count}}));
+    return graph->nodes.back().get();
+}
+
+// Nodes in an order in which each comes after those that it depends on.
+static std::vector<std::shared_ptr<CUgraphNode_st>> ordered(const CUgraph_st& graph) {
+    std::vector<std::shared_ptr<CUgraphNode_st>> out, left = graph.nodes;
+    std::set<CUgraphNode_st*> done;
+    while (!left.empty()) {
+        auto next = std::find_if(left.begin(), left.end(), [&](auto& node) {
+            return std::all_of(node->after.begin(), node->after.end(), [&](auto* each) { return done.count(each); });
+        });
+        if (next == left.end()) return {};
+        done.insert(next->get());
+        out.push_back(*next);
+        left.erase(next);
+    }
+    return out;
+}
+
+// Launch of a kernel by its address, with a copy of its arguments.
+static std::function<void()> launch_of(const cudaKernelNodeParams& k, Spot place) {
+    auto found = kernels.find(k.func);
+    if (found == kernels.end() || !k.kernelParams) return nullptr;
+    std::vector<std::vector<char>> values;
+    for (size_t i = 0; i < found->second.sizes.size(); ++i)
+        values.emplace_back((char*)k.kernelParams[i], (char*)k.kernelParams[i] + found->second.sizes[i]);
+    Config config(k.emu_gridDim, k.emu_blockDim, k.sharedMemBytes, nullptr, place.file, place.line);
+    return [values, config, kernel = k.func]() mutable {
+        std::vector<void*> arguments;
+        for (auto& value : values) arguments.push_back(value.data());
+        emu_launch_address(kernel, config, arguments.data());
+    };
+}
+
+static cudaError_t no_kernel(Spot place) {
+    report("problem", "launch", "the graph's node at {0} gets an address that is no kernel's", "", place);
+    return failed(cudaErrorInvalidDeviceFunction);
+}
+
+}  // namespace emu
+
+EMU_EXPORT bool emu_captures(cudaStream_t stream) { return uintptr_t(stream) > 2 && is_stream(stream)
+    && stream->captured; }
+EMU_EXPORT void emu_capture(cudaStream_t stream, const char* kind, void (*run)(void*), void* work) {
+    Lock lock;
+    int type = !strcmp(kind, "kernel") ? cudaGraphNodeTypeKernel : !strcmp(kind, "copy") ? cudaGraphNodeTypeMemcpy
+        : !strcmp(kind, "fill") ? cudaGraphNodeTypeMemset : cudaGraphNodeTypeHost;
+    added(stream->captured, type, [=] { run(work); }, nullptr, 0);
+}
+EMU_API cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode, const char* file, int line) {
+    EMU_KNOWN(uintptr_t(stream) > 2 && is_stream(stream) && !stream->captured, "cudaStreamBeginCapture");
+    stream->captured = new CUgraph_st;
+    return cudaSuccess;
+}
+EMU_API cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph, const char* file, int line) {
+    EMU_KNOWN(emu_captures(stream), "cudaStreamEndCapture");
+    *graph = stream->captured;
+    for (void* handle : streams)
+        if (auto* each = static_cast<cudaStream_t>(handle); each->captured == *graph) each->captured = nullptr;
+    return cudaSuccess;
+}
+EMU_API cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+    *status = emu_captures(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+EMU_API cudaGraphCreate(cudaGraph_t* graph, unsigned) { return *graph = new CUgraph_st, returned(cudaSuccess); }
+EMU_API cudaGraphDestroy(cudaGraph_t graph) { return delete graph, returned(cudaSuccess); }
+EMU_API cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
+    return *clone = new CUgraph_st(*graph), returned(cudaSuccess); }
+EMU_API emu_instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
+    Lock lock;
+    auto nodes = ordered(*graph);
+    if (nodes.size() != graph->nodes.size()) return failed(cudaErrorInvalidValue);
+    *exec = new CUgraphExec_st{nodes, {}};
+    return returned(cudaSuccess);
+}
+EMU_API cudaGraphExecDestroy(cudaGraphExec_t exec) { return delete exec, returned(cudaSuccess); }
+EMU_API cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream, const char* file, int line) {
+    EMU_KNOWN(is_stream(stream), "cudaGraphLaunch");
+    auto run = [exec] {
+        for (auto& node : exec->nodes) {
+            auto changed = exec->changed.find(node.get());
+            changed == exec->changed.end() ? node->run() : changed->second();
+        }
+    };
+    if (emu_captures(stream)) added(stream->captured, cudaGraphNodeTypeGraph, run, nullptr, 0);
+    else run();
+    return returned(cudaSuccess);
+}
+EMU_API emu_update(cudaGraphExec_t exec, cudaGraph_t graph) {
+    Lock lock;
+    auto nodes = ordered(*graph);
+    bool same = nodes.size() == exec->nodes.size();
+    for (size_t i = 0; same && i < nodes.size(); ++i) same = nodes[i]->type == exec->nodes[i]->type;
+    if (!same) return failed(cudaErrorInvalidValue);
+    exec->nodes = nodes, exec->changed.clear();
+    return returned(cudaSuccess);
+}
+EMU_API emu_add_node(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, int type,
+    void (*run)(void*), void* work) {
+    Lock lock;
+    *node = added(graph, type, [=] { run(work); }, after, count);
+    return returned(cudaSuccess);
+}
+EMU_API cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
+    const cudaKernelNodeParams* kernel, const char* file, int line) {
+    Lock lock;
+    auto run = launch_of(*kernel, {file, line});
+    if (!run) return no_kernel({file, line});
+    *node = added(graph, cudaGraphNodeTypeKernel, run, after, count);
+    return returned(cudaSuccess);
+}
+EMU_API cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* kernel, const char* file,
+    int line) {
+    Lock lock;
+    auto run = launch_of(*kernel, {file, line});
+    if (!run) return no_kernel({file, line});
+    node->run = run;
+    return returned(cudaSuccess);
+}
+EMU_API cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams* kernel,
+    const char* file, int line) {
+    Lock lock;
+    auto run = launch_of(*kernel, {file, line});
+    if (!run) return no_kernel({file, line});
+    exec->changed[node] = run;
+    return returned(cudaSuccess);
+}
+EMU_API cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
+    for (size_t i = 0; i < count; ++i) to[i]->after.push_back(from[i]);
+    return returned(cudaSuccess);
+}
+EMU_API cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+    for (size_t i = 0; nodes && i < std::min(*count, graph->nodes.size()); ++i) nodes[i] = graph->nodes[i].get();
+    *count = graph->nodes.size();
+    return returned(cudaSuccess);
+}
+EMU_API cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
+    cudaGraph_t child) {
+    Lock lock;
+    auto nodes = ordered(*child);
+    *node = added(graph, cudaGraphNodeTypeGraph, [nodes] { for (auto& each : nodes) each->run(); }, after, count);
+    return returned(cudaSuccess);
+}
+EMU_API cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
+    return *type = cudaGraphNodeType(node->type), returned(cudaSuccess); }

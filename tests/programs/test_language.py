@@ -1,0 +1,160 @@
+"""Programs with what courses teach later: cooperative groups, graphs, textures, launches from kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpladder.device.emulator.toolchain import why_not
+from warpladder.programs.build import ProgramOptions
+from warpladder.programs.gpus import find
+from warpladder.programs.run import run
+
+pytestmark = [pytest.mark.skipif(why_not() is not None, reason=str(why_not())), pytest.mark.slow]
+
+GROUPS = """
+#include <cstdio>
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
+#include <cooperative_groups/memcpy_async.h>
+namespace cg = cooperative_groups;
+struct Big { double a, b, c; };
+__device__ int sum(cg::thread_group g, int* t, int v) {
+    int lane = g.thread_rank();
+    for (int i = g.size() / 2; i > 0; i /= 2) { t[lane] = v; g.sync(); if (lane < i) v += t[lane + i];
+        g.sync(); }
+    return v;
+}
+__global__ void k(const int* x, int* out, int n) {
+    __shared__ int t[128], stage[128];
+    auto block = cg::this_thread_block();
+    auto warp = cg::tiled_partition<32>(block);
+    cg::thread_block_tile<8> tile = cg::tiled_partition<8>(block);
+    cg::memcpy_async(block, stage, x + blockIdx.x * 128, sizeof(int) * 128);
+    cg::wait(block);
+    int v = stage[block.thread_rank()];
+    int s = sum(block, t, v);
+    int r = cg::reduce(warp, v, cg::plus<int>());
+    int m = cg::reduce(tile, v, cg::greater<int>());
+    int sc = cg::inclusive_scan(tile, v), ex = cg::exclusive_scan(tile, v);
+    Big b{1.0 * v, 2, 3};
+    b = warp.shfl(b, 3);
+    auto odd = cg::binary_partition(warp, v & 1);
+    int os = cg::reduce(odd, v, cg::plus<int>());
+    auto part = cg::tiled_partition(block, 16);
+    part.sync();
+    unsigned bits = tile.ballot(v & 1);
+    auto lab = cg::labeled_partition(tile, v % 3);
+    if (block.thread_rank() == 5) printf("%d %d %d %d %d %g %d %x %u %u %u %u\\n", s, r, m, sc, ex, b.a, os,
+        bits, (unsigned)odd.size(), lab.size(), tile.meta_group_rank(), tile.meta_group_size());
+    auto grid = cg::this_grid();
+    if (block.thread_rank() == 0) out[blockIdx.x] = s;
+    grid.sync();
+    if (grid.thread_rank() == 0) { int a = 0; for (int i = 0; i < gridDim.x; ++i) a += out[i];
+        printf("total %d of %llu\\n", a, grid.size()); }
+    cg::sync(block);
+}
+int main() {
+    int *x, *out, n = 256;
+    cudaMallocManaged(&x, n * 4); cudaMallocManaged(&out, 8);
+    for (int i = 0; i < n; ++i) x[i] = i;
+    void* a[] = {&x, &out, &n};
+    cudaLaunchCooperativeKernel((void*)k, 2, 128, a, 0, 0);
+    printf("%s\\n", cudaGetErrorString(cudaDeviceSynchronize()));
+    cudaFree(x); cudaFree(out);
+}
+"""
+GROUPS_PRINT = """\
+1040 496 7 15 10 3 256 aa 16 2 0 16
+3088 4592 135 783 650 131 2304 aa 16 2 0 16
+total 32640 of 256
+no error
+"""
+
+RUNTIME = """
+#include <cstdio>
+#include <vector>
+__global__ void add(float* x, float v, int n = 64) { int i = threadIdx.x; if (i < n) x[i] += v; }
+__global__ void parent(float* x) { if (threadIdx.x == 0) { add<<<1, 64>>>(x, 100.f, 64); } }
+__shared__ float tile[4][8];
+__shared__ int count;
+__global__ void outer(float* x) { int i = threadIdx.x; tile[i / 8][i % 8] = x[i]; if (i == 0) count = 5;
+    __syncthreads(); x[i] = tile[i / 8][7 - i % 8] + count; }
+template <class T> __global__ void dyn(T* x) { extern __shared__ T s[][4]; int i = threadIdx.x;
+    s[i / 4][i % 4] = x[i]; __syncthreads(); x[i] = s[i % 4][i / 4]; }
+__global__ void late(float* x) { float __shared__ a[16]; double extern __shared__ d[]; a[threadIdx.x] = 1;
+    d[threadIdx.x] = 2; x[threadIdx.x] += a[threadIdx.x] + d[threadIdx.x]; }
+__global__ void sample(cudaTextureObject_t t, float* y, int n) { int i = threadIdx.x;
+    if (i < n) y[i] = tex1D<float>(t, i + 0.5f + 0.25f); }
+__global__ void sample2(cudaTextureObject_t t, float* y) { int x = threadIdx.x, v = threadIdx.y;
+    y[v * 4 + x] = tex2D<float>(t, (x + 1.0f) / 4, (v + 0.5f) / 4); }
+__global__ void store(cudaSurfaceObject_t s) { surf2Dwrite(float(threadIdx.x * threadIdx.y), s,
+    threadIdx.x * 4, threadIdx.y); }
+int main() {
+    float* d; cudaMalloc(&d, 320); cudaMemset(d, 0, 256);
+    float h[64];
+    cudaStream_t s, s2; cudaStreamCreate(&s); cudaStreamCreate(&s2);
+    cudaEvent_t e, e2; cudaEventCreate(&e); cudaEventCreate(&e2);
+    cudaGraph_t g; cudaGraphExec_t x;
+    cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+    cudaEventRecord(e, s); cudaStreamWaitEvent(s2, e, 0);
+    add<<<1, 64, 0, s>>>(d, 1, 64);
+    add<<<1, 64, 0, s2>>>(d, 2, 64);
+    cudaEventRecord(e2, s2); cudaStreamWaitEvent(s, e2, 0);
+    cudaMemcpyAsync(h, d, 256, cudaMemcpyDeviceToHost, s);
+    cudaStreamEndCapture(s, &g);
+    cudaGraphInstantiate(&x, g, NULL, NULL, 0);
+    for (int i = 0; i < 3; ++i) cudaGraphLaunch(x, s);
+    cudaStreamSynchronize(s);
+    printf("graph %g\\n", h[5]);
+    cudaGraph_t g2; cudaGraphCreate(&g2, 0); cudaGraphNode_t n1, n2; float v = 10; int n = 64;
+        void* a[] = {&d, &v, &n};
+    cudaKernelNodeParams p = {0}; p.func = (void*)add; p.gridDim = dim3(1); p.blockDim = dim3(64);
+        p.kernelParams = a;
+    cudaGraphAddKernelNode(&n1, g2, NULL, 0, &p);
+    cudaGraphAddMemcpyNode1D(&n2, g2, &n1, 1, h, d, 256, cudaMemcpyDeviceToHost);
+    cudaGraphExec_t x2; cudaGraphInstantiate(&x2, g2, 0); cudaGraphLaunch(x2, 0); printf("nodes %g\\n", h[5]);
+    add<<<1, 64>>>(d, 0.5f);
+    parent<<<1, 32>>>(d); cudaDeviceSynchronize();
+    outer<<<1, 32>>>(d); dyn<float><<<1, 16, 64>>>(d); late<<<1, 16, 16 * sizeof(double)>>>(d);
+    cudaMemcpy(h, d, 256, cudaMemcpyDeviceToHost); printf("child %g %g\\n", h[5], h[40]);
+    cudaChannelFormatDesc f = cudaCreateChannelDesc<float>(); cudaArray_t arr; float line[16];
+        for (int i = 0; i < 16; ++i) line[i] = i * i;
+    cudaMallocArray(&arr, &f, 16); cudaMemcpy2DToArray(arr, 0, 0, line, 64, 64, 1, cudaMemcpyHostToDevice);
+    cudaResourceDesc r = {}; r.resType = cudaResourceTypeArray; r.res.array.array = arr;
+    cudaTextureDesc td = {}; td.addressMode[0] = cudaAddressModeClamp; td.filterMode = cudaFilterModeLinear;
+        td.readMode = cudaReadModeElementType;
+    cudaTextureObject_t t; cudaCreateTextureObject(&t, &r, &td, NULL);
+    sample<<<1, 16>>>(t, d, 16); cudaMemcpy(h, d, 64, cudaMemcpyDeviceToHost);
+        printf("tex %g %g %g\\n", h[0], h[3], h[15]);
+    cudaArray_t a2; cudaMallocArray(&a2, &f, 4, 4, cudaArraySurfaceLoadStore);
+        cudaMemcpyToArray(a2, 0, 0, line, 64, cudaMemcpyHostToDevice);
+    r.res.array.array = a2; td.normalizedCoords = 1; cudaTextureObject_t t2;
+        cudaCreateTextureObject(&t2, &r, &td, NULL); cudaSurfaceObject_t so; cudaCreateSurfaceObject(&so, &r);
+    sample2<<<1, dim3(4, 4)>>>(t2, d); store<<<1, dim3(4, 4)>>>(so);
+        cudaMemcpy(h, d, 64, cudaMemcpyDeviceToHost); printf("tex2 %g %g %g\\n", h[0], h[5], h[15]);
+    cudaMemcpy2DFromArray(h, 16, a2, 0, 0, 16, 4, cudaMemcpyDeviceToHost); printf("surf %g\\n", h[11]);
+    cudaFree(d); cudaFreeArray(arr); cudaFreeArray(a2);
+}
+"""
+RUNTIME_PRINTS = """\
+graph 9
+nodes 19
+child 127.5 119.5
+tex 0.25 10.75 225
+tex2 0.5 30.5 225
+surf 6
+"""
+
+
+@pytest.mark.parametrize("mode", ["fast", "check"])
+@pytest.mark.parametrize(
+    ("text", "prints"), [(GROUPS, GROUPS_PRINT), (RUNTIME, RUNTIME_PRINTS)], ids=["groups", "runtime"]
+)
+def test_a_program_prints_what_it_does_on_a_gpu(tmp_path, capfd, text, prints, mode):
+    file = tmp_path / "program.cu"
+    file.write_text(text)
+    outcome = run([file], ProgramOptions(find("H100"), mode), limit=60)
+    printed = capfd.readouterr().out
+    assert sorted(printed.splitlines()) == sorted(prints.splitlines())
+    assert (outcome.code, outcome.problems) == (0, ())
