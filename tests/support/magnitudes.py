@@ -21,6 +21,7 @@ from warpladder.nets import (
     AvgPool2d,
     Conv2d,
     CrossEntropyLoss,
+    Dropout,
     Flatten,
     Layer,
     LeakyReLU,
@@ -127,6 +128,8 @@ def forward_scale(
             return average.forward(layer, square) / average.area(layer, value) + y**2
         case Flatten():
             return square.reshape(len(square), -1)
+        case Dropout():  # without a mask
+            return square
     if isinstance(layer, ACTIVATIONS):
         return activation.backward(layer, value, None, np.ones_like(value))[0] ** 2 * square + value**2
     raise NotImplementedError(layer)
@@ -153,6 +156,8 @@ def backward_scale(
             return (average.backward(layer, value, None, d)[0] / average.area(layer, value),)
         case Flatten():
             return (d.reshape(value.shape),)
+        case Dropout():
+            return (d,)
     if isinstance(layer, ACTIVATIONS):  # the second derivative is at most 1, and the first is rounded near 1
         bend = 0 if isinstance(layer, LeakyReLU) else 1 + square
         return (d * (activation.backward(layer, value, None, np.ones_like(value))[0] ** 2 + bend),)
