@@ -777,7 +777,7 @@ def test_cases_that_a_liar_may_have_written_into_are_made_anew(net, data, monkey
 
 
 def test_where_cores_allow_others_are_proven_in_processes_of_their_own(net, data, monkeypatch):
-    """All but the first, which is to be there early, and those that no process can build."""
+    """All but the first, which does not wait for them, and those that no process can build."""
     monkeypatch.setattr(machine, "cores", lambda: 8)
     said: list[str] = []
     count, results = proofs(
@@ -792,8 +792,8 @@ def test_where_cores_allow_others_are_proven_in_processes_of_their_own(net, data
     assert count == 2, "numpy, and the one from outside"
     assert "proving 2 rungs side by side" in said
     assert (
-        said.index("timing, round 1 of 1: numpy")
-        < said.index("proving 2 rungs side by side")
+        said.index("proving 2 rungs side by side")
+        < said.index("timing, round 1 of 1: numpy")
         < said.index("timing, round 1 of 1: native")
     )
     alone = proofs(net, data, monkeypatch, [find("loops"), NUMPY], kept=False)[1]
@@ -885,7 +885,7 @@ def test_while_the_last_proofs_are_made_others_are_weighed_and_none_while_a_time
 
         def next(self, until: float = math.inf) -> Any:
             time.sleep(0.1)
-            if not self.order:
+            if not self.order or until == 0.0:
                 return None
             self.waiting.discard(self.order[0])
             return self.order.pop(0), Checked(True, 0.0, 1.0, "", 0.1)
@@ -904,7 +904,8 @@ def test_while_the_last_proofs_are_made_others_are_weighed_and_none_while_a_time
         for name in ("numpy", "loops", "native", "mine")
     }
     assert all(happened.count(f"begin {name}") == 1 for name in weighed)
-    early = [name for name, (_, end) in weighed.items() if end < times[1]]
+    early = [name for name, (_, end) in weighed.items() if end < times[3]]
+    assert not any(begin < at < end for begin, end in weighed.values() for at in times)
     assert early == ["numpy", "mine"], "no slow rung, and not the one whose proof came last"
     assert all(begin > times[-1] for name, (begin, _) in weighed.items() if name not in early)
 

@@ -8,7 +8,7 @@ peak memory of rungs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -36,8 +36,6 @@ SETTLE = 0.2
 #: Seconds of a proof, for estimates until one has been made; at least so many of a peer, whose library is imported
 #: first, and of a slow rung.
 PROOF, LONG_PROOF = 5.0, 10.0
-
-TAIL = 3  # concurrent proofs that leave processors idle, so that peak memory is measured meanwhile
 
 # most processes that measure peak memory at a time: libraries whose threads wait for each other want the other cores
 # while rungs are repeated
@@ -72,7 +70,6 @@ class ClimbSchedule:
     has_memory: bool = True
     notes: list[str] = field(default_factory=list)
     is_settled: bool = False  # no thread of the rung before can be spinning
-    has_proven_ahead: bool = False
     ahead: ProofsAhead = field(init=False)
     memories: PeakMemories = field(init=False)
 
@@ -130,17 +127,21 @@ class ClimbSchedule:
 
     def _prove(self) -> None:
         """Prove, warm up and time once, one rung after the other."""
-        at, left = 0, sorted(self.entries, key=self._proof_cost)
+        left = sorted(self.entries, key=self._proof_cost)
         if self.is_quick:
             order = from_the_fastest(entry.rung for entry in left)
             left = sorted(self.entries, key=lambda entry: order.index(entry.rung))
-            self.ahead.begin(left[1:])
+        first = left[0]
+        self.ahead.begin(left[1:], least=1 if self.is_quick else 2)
+        until = self.limit.proofs_end if self.is_quick else math.inf
         while left:
-            if self.is_quick and at:
-                self.ahead.sort(left, self.limit.proofs_end)
-            elif at and not (left[0].rung.tunes or self.has_proven_ahead):
-                self.has_proven_ahead = True
-                self._prove_concurrently()
+            if left[0] is not first:
+                if self.has_memory and {each.rung.name for each in left} <= self.ahead.waiting:
+                    # slow rungs, and libraries that take long to import, would delay the timing
+                    quick = [each for each in self._alive() if not math.isfinite(each.rung.proof_flops)]
+                    self._add_memories(entry for entry in quick if not is_peer(entry.rung))
+                self.ahead.sort(left, until)
+                self.memories.settle()
             entry = left.pop(0)
             entry.check_support()
             if entry.alive and self.is_quick and not self._has_time(entry):
@@ -157,8 +158,13 @@ class ClimbSchedule:
                     if entry.peak is None:  # this processor's peak is its floor
                         self._measure_peak()
             self._report(entry)
-            at += 1
         self.ahead.end()
+
+    def _add_memories(self, entries: Iterable[TimedEntry]) -> None:
+        """Measure the peak memory of timed entries in processes of their own."""
+        for entry in entries:
+            if entry.seconds:
+                self.memories.add(entry.rung)
 
     def _advance(self, entry: TimedEntry, doing: str, work: Callable[..., None]) -> None:
         if entry.alive:
@@ -175,29 +181,6 @@ class ClimbSchedule:
 
     def _is_proven(self, entry: TimedEntry) -> bool:
         return entry.passed is not None or self._proof_cost(entry) == 0
-
-    def _prove_concurrently(self) -> None:
-        """Check the support of all other rungs, prove them concurrently if there are cores, and wait for it.
-
-        This comes after the first row, which need not wait until torch is imported.
-        """
-        self.ahead.begin(self.entries, least=2)  # checks the support of each
-        alive = self._alive()
-        # rungs that are proven by then; a slow rung, or a library that takes long to import, would delay the timing
-        quick = [
-            entry
-            for entry in alive
-            if (entry.rung.name in self.ahead.waiting or "check" in entry.found)
-            and self._proof_cost(entry) < 2
-            and not is_peer(entry.rung)
-        ]
-        for waiting in self.ahead.verdicts(alive):
-            if self.has_memory and 0 < len(waiting) <= TAIL and not self.memories.found:
-                for entry in quick:
-                    if entry.rung.name not in waiting:
-                        self.memories.add(entry.rung)
-        self.ahead.end()
-        self.memories.settle()
 
     def _proof_cost(self, entry: TimedEntry) -> int:
         """Sort key: 0 for a cached proof, 1 for a normal one, 2 for that of a slow rung."""
@@ -254,8 +237,7 @@ class ClimbSchedule:
         """Compare bits and train for the accuracy, and meanwhile measure the peak memories that are missing."""
         timed = self._alive()
         if self.has_memory:
-            for entry in sorted(timed, key=lambda entry: not is_peer(entry.rung)):  # peers' imports take long
-                self.memories.add(entry.rung)
+            self._add_memories(sorted(timed, key=lambda entry: not is_peer(entry.rung)))  # peers' imports take long
         left = sorted(timed, key=lambda entry: entry.peak is None)  # the processes need this CPU's cores
         for at, entry in enumerate(left):
             rest = sum(other.replay for other in left[at:])
