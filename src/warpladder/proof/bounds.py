@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+import numpy as np
+
 from ..machine.precision import Precision, named
 from ..nets import ElementLoss, Net
 from ..nets.params import param_slices
@@ -52,6 +54,16 @@ def output_bound(net: Net, precision: str | Precision = "fp32") -> float:
     """Bound of the net's outputs."""
     last = len(net.layers)
     return distance_bound(precision, roundings(net, last), products(net, last, precision))
+
+
+def output_scale(outputs: np.ndarray, every: np.ndarray | None = None) -> np.ndarray:
+    """Scale of the errors of outputs: the root mean square of all, or a number's own size if that is larger.
+
+    outputs : (n, *out_shape), of which one may be many times as large as the others and have their relative error.
+    every : outputs whose root mean square counts; None for `outputs`.
+    """
+    size = np.sqrt(np.mean(np.square(outputs if every is None else every, dtype=np.float64)))
+    return np.maximum(np.abs(outputs, dtype=np.float64), size)
 
 
 def loss_bound(net: Net, size: int, precision: str | Precision = "fp32") -> float:

@@ -14,7 +14,7 @@ from ..data.order import Order
 from ..nets import CrossEntropyLoss
 from ..nets.params import param_slices, views
 from ..trainers.base import State
-from .bounds import output_bound
+from .bounds import output_bound, output_scale
 from .context import GuardedTrainer, ProofContext
 from .places import places_in
 from .reference import ReferenceTrainer
@@ -127,10 +127,10 @@ class _NonFiniteChecks:
         )
         self._holds(np.all(np.isnan(out[bad][reached])), "outputs of a sample of NaN are finite")
         if others.any():
-            what, shape = "outputs next to a sample of NaN, and without it,", clean[others].shape
+            what = "outputs next to a sample of NaN, and without it,"
             bounds = {"the output": output_bound(self.net, self.context.cases.precision)}
-            size = {"the output": np.full(shape, np.sqrt(np.mean(np.square(clean[others], dtype=np.float64))))}
-            self.context.ledger.near("NaN", what, {"the output": (out[others], clean[others])}, bounds, size)
+            scales = {"the output": output_scale(clean[others])}
+            self.context.ledger.near("NaN", what, {"the output": (out[others], clean[others])}, bounds, scales)
         if isinstance(self.net.loss, CrossEntropyLoss) and not reached.any():
             return
         trainer.load(self._dataset(x))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bounds import output_bound
+from .bounds import output_bound, output_scale
 from .context import GuardedTrainer, ProofContext
 from .reference_cases import PredictionPool, ReferenceCase
 
@@ -59,8 +59,8 @@ def _check_after_update(context: ProofContext, trainer: GuardedTrainer, case: Re
         context.ledger.same("predict", what, after, again)
     else:
         bounds = {"the output": output_bound(context.net, context.cases.precision)}
-        size = {"the output": np.full(again.shape, np.sqrt(np.mean(np.square(again, dtype=np.float64))))}
-        context.ledger.near("predict", what, {"the output": (after, again)}, bounds, size)
+        scales = {"the output": output_scale(again)}
+        context.ledger.near("predict", what, {"the output": (after, again)}, bounds, scales)
 
 
 def _layouts(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -96,7 +96,7 @@ def _check_prediction(
     ledger.holds("output", alike, f"output: wanted {context.element} {shape}, {given}: {where}")
     outputs = {"the output": (got, pool.truth[which])}
     bounds = {"the output": output_bound(context.net, context.cases.precision)}
-    scales = {"the output": np.full(got.shape, float(np.sqrt(np.mean(pool.truth**2))))}
+    scales = {"the output": output_scale(pool.truth[which], pool.truth)}
     ledger.near("predict", where, outputs, bounds, scales)
     ledger.holds("data", np.array_equal(x, pool.x[which]), f"data: predict has changed its samples: {where}")
     return got

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..nets.params import views
 from ..trainers.base import State, StepLog
-from .bounds import loss_bound, output_bound, update_bounds
+from .bounds import loss_bound, output_bound, output_scale, update_bounds
 from .cases import LEAST_RATE
 from .context import GuardedTrainer, ProofContext, pairs
 from .reference import ReferenceTrainer
@@ -132,6 +132,5 @@ def check_learnt(context: ProofContext) -> None:
         trainer.set_state(state)
         truth = ReferenceTrainer(context.net, context.config, state).predict(x, scale)
         outputs = {"the output": (trainer.predict(x, scale), truth)}
-        size = np.full(truth.shape, np.sqrt(np.mean(truth**2)))
         bounds = {"the output": EXTREME * output_bound(context.net, context.cases.precision)}
-        context.ledger.near("predict", f"{case.name} data", outputs, bounds, {"the output": size})
+        context.ledger.near("predict", f"{case.name} data", outputs, bounds, {"the output": output_scale(truth)})

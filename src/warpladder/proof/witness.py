@@ -23,7 +23,7 @@ from ..ops.tables.reference import with_references
 from ..trainers.base import State
 from ..trainers.layerwise import LayerwiseTrainer
 from .bias_sums import BiasSums
-from .bounds import loss_bound, output_bound, update_bounds
+from .bounds import loss_bound, output_bound, output_scale, update_bounds
 from .places import Places
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceStep, truth
@@ -193,7 +193,7 @@ def fit_to_predict(
     ndarray
         (fit,) int64, at most ALONE numbers of samples.
     """
-    size = np.full(truth.shape, np.sqrt(np.mean(truth**2)))
+    size = output_scale(truth)
     limit = output_bound(net, precision)
     witnesses = _storing(net, params, precision) if precision.coarse else [Witness(net, params, precision)]
     reserve, share = (COARSE_RESERVE, COARSE_SHARE) if precision.coarse else (RESERVE, SHARE)
