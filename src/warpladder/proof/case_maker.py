@@ -16,13 +16,13 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import Net
+from ..nets import CrossEntropyLoss, Net
 from ..nets.params import initial, param_slices, views
 from ..optimizers import SGD
 from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
 from .bias_sums import BiasSums
-from .kinks import away_from_kinks, has_clear_argmax, on_grid
+from .kinks import away_from_kinks, gaps, has_clear_argmax, on_grid
 from .places import Places, places_in
 from .reference import ReferenceTrainer, slices
 from .reference_cases import PredictionPool, ReferenceCase, ReferenceStep, truth
@@ -34,6 +34,7 @@ BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distin
 REPEATED = 9
 CANDIDATES = 64  # samples screened for each one wanted, before a net counts as having too many kinks
 SPARE = 4  # samples drawn for each one wanted, where a coarse format makes some of them useless
+SPARE_SHARE = 64  # samples wanted for each one more that is drawn, in other formats
 STARTS = 32  # initial weights that are tried until every tensor moves
 REDRAWS = 8  # batches that are tried at a state until one is fit
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
@@ -334,16 +335,21 @@ class CaseMaker:
     def _exact(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
         """State on a grid, and samples on another.
 
-        In a format coarser than fp32 a logit's rounding is large: samples are chosen whose largest logit is clear.
+        The last layer's sums are not exact: samples are chosen whose largest logit is clear, or ties exactly. In a
+        format coarser than fp32, in which a logit's rounding is large, there may be too few.
         """
-        coarse = self.precision.coarse and bool(np.any(state.params))  # from zeros all logits tie, exactly
-        x, y = source(self.rng, SPARE * count if coarse else count)
+        coarse = self.precision.coarse
+        screens = isinstance(self.net.loss, CrossEntropyLoss) and bool(np.any(state.params))  # zeros tie, exactly
+        x, y = source(self.rng, (SPARE * count if coarse else count + count // SPARE_SHARE + SPARE) if screens else count)
         seen = pixels(x, source.scale).astype(np.float64)
         rounded = on_grid(self.net, state, seen, self.rng, self.precision)
-        if coarse:
-            outputs = ReferenceTrainer(self.net, self.config, rounded).through(seen)
-            clear = has_clear_argmax(self.net, outputs, self.precision)
-            if np.count_nonzero(clear) < count:
-                raise Unfit("too few samples have a largest logit that rounding cannot change")
-            x, y = x[clear][:count], y[clear][:count]
-        return rounded, x, y
+        if not screens:
+            return rounded, x, y
+        outputs = ReferenceTrainer(self.net, self.config, rounded).through(seen)
+        clear = has_clear_argmax(self.net, outputs, self.precision)
+        if not coarse and self.net.out_shape[0] > 1:
+            clear |= gaps(outputs) == 0
+        if coarse and np.count_nonzero(clear) < count:
+            raise Unfit("too few samples have a largest logit that rounding cannot change")
+        chosen = np.argsort(~clear, kind="stable")[:count]  # those that are clear first
+        return rounded, x[chosen], y[chosen]

@@ -57,13 +57,23 @@ def _away_from_kinks(
 
 
 def has_clear_argmax(net: Net, out: np.ndarray, precision: str | Precision = "fp32") -> np.ndarray:
-    """(n,) bool: True for outputs (n, *out_shape) float64 whose largest logit rounding cannot change."""
+    """(n,) bool: True for outputs (n, *out_shape) float64 whose largest logit rounding cannot change.
+
+    Where terms cancel, all logits of a sample are small and their errors are not: the other samples' size counts too.
+    """
     if not isinstance(net.loss, CrossEntropyLoss) or net.out_shape[0] == 1:
         return np.ones(len(out), np.bool_)
-    logits = np.sort(out, axis=1)
-    clear = logits[:, -1] - logits[:, -2] > output_bound(net, precision) * np.abs(logits).max(axis=1)
+    size = np.abs(out).max(axis=1)
+    usual = np.median(size) if len(size) else 0.0  # a few huge logits do not count
+    clear = gaps(out) > output_bound(net, precision) * np.maximum(size, usual)
     # logits that a mask drops are 0 and tie in every program
-    return clear | (logits[:, -2:] == 0).all(axis=1) if net.layers[-1].is_random else clear
+    return clear | (np.sort(out, axis=1)[:, -2:] == 0).all(axis=1) if net.layers[-1].is_random else clear
+
+
+def gaps(out: np.ndarray) -> np.ndarray:
+    """(n,) differences of the two largest of each row of out, (n, classes)."""
+    largest = np.sort(out, axis=1)
+    return largest[:, -1] - largest[:, -2]
 
 
 def kink_layers(net: Net) -> list[int]:
