@@ -42,6 +42,8 @@ BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
 MOMENTS = 64  # updates of a run that are tried as a case's first
 EARLY = 50  # updates of a run in which Adam's corrections are large
+AT_WRAP = 4  # number of the case that begins where a count of updates in 8, 15 or 16 bits begins again
+WRAPS = 2**16
 LONG = 10_000  # updates of a run with a constant rate
 LEAST_SHARE = 1e-6  # least share of the optimizer's rate that a schedule may leave
 
@@ -87,7 +89,7 @@ class CaseMaker:
         self.seed = int(rng.integers(2**31))  # of initial weights other than the configuration's and the caller's
         # random numbers of its own, so that the schedule does not change other sources
         self.moments = np.random.default_rng([self.seed, 2])
-        self.placed = False
+        self.placed = 0  # cases whose first update was drawn
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
 
     def case(
@@ -259,12 +261,15 @@ class CaseMaker:
         real ones.
         """
         config, never, first = self.config.but(learning_rate=1.0), self.config.schedule.steady, not self.placed
-        self.placed = True
+        self.placed += 1
         last = max(1, LONG if never else 0, config.epochs * config.steps(samples) - steps)
         logs = np.exp(self.moments.uniform(0, np.log(last), MOMENTS // 2)).astype(np.int64)
         moments = self.moments.permutation([*self.moments.integers(1, last + 1, MOMENTS // 2), *logs])
         if first:
             moments = np.concatenate([self.moments.integers(1, min(last, EARLY) + 1, MOMENTS), moments])
+        wraps = WRAPS * int(self.moments.integers(1, 16)) + int(self.moments.integers(EARLY))
+        if self.placed == AT_WRAP and (never or wraps <= last):
+            moments = np.concatenate([[wraps], moments])
         found = 0
         for moment in moments.tolist():
             rates = config.rates(moment, moment + steps, samples)

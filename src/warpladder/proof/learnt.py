@@ -36,6 +36,7 @@ SPREAD = 5.0, 20.0  # logits of mixed samples
 HUGE = 60.0, 2e4  # logits of samples far from learnt
 LESS_HUGE = 60.0, 1e3  # in a format coarser than fp32
 POWERS = 5, 12  # powers of two by which pixels are scaled
+MORE_POWERS = 20, 30  # where an optimizer squares no gradient: the more, the smaller are the cuts that show
 FEW_POWERS = 2, 4  # in a format coarser than fp32
 ROUNDINGS = 12.0  # unit roundoffs of a probability by which its difference from the label may be off
 DRAWS = 4  # of the signs of such errors
@@ -83,7 +84,8 @@ class _Drawer:
             if self.is_classifier:
                 state, y = self._sharpened(kind, state, entering[-1])
             else:
-                power = 2.0 ** ((-1 if kind == "tiny" else 1) * self._drawn(FEW_POWERS if self.coarse else POWERS))
+                powers = FEW_POWERS if self.coarse else MORE_POWERS if self.maker.plain else POWERS
+                power = 2.0 ** ((-1 if kind == "tiny" else 1) * self._drawn(powers))
                 state, scale = self._scaled(state, power), scale * power
                 y = y * y.dtype.type(power) if y.ndim == 2 else y
             labels = goals(self.net, y)
