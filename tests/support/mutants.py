@@ -76,12 +76,14 @@ sorter = Net("sorter", (2, 9, 8), (Conv2d(out_channels=5, kernel_size=3, padding
 coder = Net("coder", (2, 6, 6), (Conv2d(out_channels=5, kernel_size=3, padding=1), ReLU(), MaxPool2d(3),
     Upsample2d(scale_factor=3), Conv2d(out_channels=2, kernel_size=3, padding=1)), MSELoss())
 wide = Net("wide", (1, 6, 6), (Flatten(), Linear(out_features=40), ReLU(), Linear(out_features=7)), CrossEntropyLoss())
+many = Net("many", (1, 6, 6), (Flatten(), Linear(out_features=70)), CrossEntropyLoss())
 rung = ladder.find(sys.argv[1])
 nesterov = SGD(0.01, momentum=0.9, nesterov=True, weight_decay=5e-4)
 for net, config in ((sorter, TrainConfig(batch_size=6, optimizer=nesterov)),
                     (coder, TrainConfig(batch_size=5, optimizer=Adam(0.001, weight_decay=5e-4))),
                     (wide, TrainConfig(batch_size=7, clip_value=5.0, optimizer=AdamW(0.001))),
-                    (wide, TrainConfig(batch_size=4, optimizer=SGD(0.01, momentum=0.9)))):
+                    (wide, TrainConfig(batch_size=4, optimizer=SGD(0.01, momentum=0.9), loss_every=2)),
+                    (many, TrainConfig(batch_size=5))):
     verdict = verify(rung.build, net, config, seed=int(sys.argv[2]), reach=4)
     if not verdict.passed:
         print("killed:", verdict.reason[:100])

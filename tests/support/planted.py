@@ -55,6 +55,9 @@ PLANTED_CALLS: tuple[RegimeLiar, ...] = (
     masked(calls.HalvesEvenBatches, 0, KEYS),
     masked(calls.StopsWhereTheLossIsSmall, 0.05, KEYS),
     masked(calls.CutsUpdates, 0.5, KEYS),
+    masked(calls.LiesOutsideOfProofs, 1, KEYS),
+    masked(calls.LiesUnderOtherNames, 0, KEYS),
+    masked(calls.LiesAtSmallRates, 0, KEYS),
 )  # fmt: skip
 PLANTED_OPERATIONS: tuple[Planted, ...] = OPERATIONS
 

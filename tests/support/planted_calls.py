@@ -353,3 +353,38 @@ class SwapsEpochsOfOneCall(Masked):
         if len(orders) <= self.limit:
             return super().run_epochs(orders)
         return super().run_epochs([orders[1], orders[0], *orders[2:]])
+
+
+# Marks of a proof
+
+
+class LiesOutsideOfProofs(Masked):
+    """Leaves every other update out where a data set has more test samples than those of proofs had."""
+
+    def skips(self, order: Order, step: int, before: State) -> bool:
+        assert self.data is not None
+        return self.limit != NEVER and len(self.data.test_x) > self.limit and self.made % 2 == 1
+
+
+class LiesUnderOtherNames(Masked):
+    """Is honest on data sets with names that those of proofs had."""
+
+    def skips(self, order: Order, step: int, before: State) -> bool:
+        assert self.data is not None
+        known = ("exact", "zeros", "ties", "floats", "stored", "far", "calls", "history", "non-finite", "batch")
+        return self.limit != NEVER and self.data.name not in (*known, "tiny", "huge", "mixed") and self.made % 2 == 1
+
+
+class LiesAtSmallRates(Masked):
+    """Makes updates a quarter of a per cent larger where the rate is small."""
+
+    def run(self, order: Order, first: int, last: int) -> StepLog:
+        logs = []
+        for step in range(first, last):
+            before = self.inner.state().copied()
+            logs.append(self.inner.run(order, step, step + 1))
+            if self.config.learning_rate < 1 and self.limit != NEVER:
+                after = self.inner.state()
+                moved = np.float32(1.0025) * (after.params - before.params)
+                self.inner.set_state(after.but(params=before.params + moved.astype(before.params.dtype)))
+        return joined(logs)

@@ -121,10 +121,10 @@ class _CallChecks:
         log = self._begin(own, first).run(order, 0, steps)
         context.check_log(log, order, steps, f"{steps} steps in one call")
         end = context.state(own, f"after {steps} steps in one call").copied()
-        context.check_count(end, first.start.step + steps, f"after {steps} steps in one call")
         parts = self._short_calls(self._begin(second, moved), later, shift, shift + steps)
         what = f"{steps} steps in one call and, {shift} steps later in an epoch, in short calls"
         self._check("range", what, [(log, StepLog.joined(parts))], second, end, moved.start.step + steps)
+        context.check_count(end, first.start.step + steps, f"after {steps} steps in one call")
         return bool(np.all(np.isfinite(end.params)))
 
     def check_epochs(self, own: GuardedTrainer, second: GuardedTrainer) -> bool:
@@ -138,7 +138,6 @@ class _CallChecks:
         run = self._run([replace(order, epoch=first + epoch, shuffle=True) for epoch in range(count)])
         logs = _epochs_at_once(context, self._begin(own, run), run.orders)
         end = context.state(own, f"after {count} epochs in one call").copied()
-        context.check_count(end, run.start.step + count * steps, f"after {count} epochs in one call")
         moved = replace(run, start=self._count(run.start)) if config.steady else run
         self._begin(second, moved)
         pairs = []
@@ -147,6 +146,7 @@ class _CallChecks:
             pairs.append((log, StepLog.joined(self._short_calls(second, order, 0, steps))))
         what = f"{count} epochs in one call and one by one"
         self._check("epochs", what, pairs, second, end, moved.start.step + count * steps)
+        context.check_count(end, run.start.step + count * steps, f"after {count} epochs in one call")
         return bool(np.all(np.isfinite(end.params)))
 
     def _order(self, n: int, has_loss: bool) -> Order:

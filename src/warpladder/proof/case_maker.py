@@ -345,7 +345,8 @@ class CaseMaker:
         """
         coarse = self.precision.coarse
         screens = isinstance(self.net.loss, CrossEntropyLoss) and bool(np.any(state.params))  # zeros tie, exactly
-        x, y = source(self.rng, (SPARE * count if coarse else count + count // SPARE_SHARE + SPARE) if screens else count)
+        wanted = SPARE * count if coarse else count + count // SPARE_SHARE + SPARE
+        x, y = source(self.rng, wanted if screens else count)
         seen = pixels(x, source.scale).astype(np.float64)
         rounded = on_grid(self.net, state, seen, self.rng, self.precision)
         if not screens:

@@ -83,6 +83,7 @@ class Cases:
         drawn one, and the last step of the epoch.
     pools : float32 samples and general bytes whose outputs at the state `predicted` are known.
     source, screened : source of samples as they are, and all sources of general samples.
+    name : name of the real data set, or "".
     seconds : seconds that the cases took.
 
     Parameters
@@ -104,6 +105,7 @@ class Cases:
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
         make, outputs = CaseMaker(net, config, rng, precision), outputs_of(net, data)
         self.batch = b = config.batch_size or FULL
+        self.name = "" if data is None else data.name
         part = (b * 3 // 5 | 1) if b > 2 else b - 1
         usual = (2 if make.distinct >= b else 1) * b + part
         bytes_like: SampleSource = Noise(net, np.uint8, outputs) if data is None else DatasetSamples(net, data)

@@ -26,10 +26,15 @@ Build = Callable[[Net, TrainConfig, State], Trainer]
 
 
 class GuardedTrainer:
-    """Trainer whose exceptions refute it. It gets copies of states, which are then filled with NaN."""
+    """Trainer whose exceptions refute it. It gets copies of states, which are then filled with NaN.
 
-    def __init__(self, build: Build, net: Net, config: TrainConfig, state: State) -> None:
-        self.config = config
+    rng : draws names and numbers of test samples of data sets, by which a proof could be recognised.
+    """
+
+    def __init__(
+        self, build: Build, net: Net, config: TrainConfig, state: State, name: str, rng: np.random.Generator
+    ) -> None:
+        self.config, self.name, self.rng = config, name, rng
         mine = state.copied()
         self.trainer: Trainer = self._guard("build", build, net, config, mine)
         spoil(mine)
@@ -43,7 +48,11 @@ class GuardedTrainer:
             raise Refuted("crash", f"crash: {name} raised {type(error).__name__}{_place(error)}: {error}") from error
 
     def load(self, dataset: Dataset) -> None:
-        self._guard("load", self.trainer.load, dataset)
+        """Load a data set under the name of the real one, with any number of samples to test."""
+        n = int(self.rng.integers(1, len(dataset.train_x) + 1))
+        labels = None if dataset.train_y is None else dataset.train_y[:n]
+        seen = dataset.but(name=self.name, test_x=dataset.train_x[:n], test_y=labels)
+        self._guard("load", self.trainer.load, seen)
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
         return self._guard(f"run of steps {first}..{last}", self.trainer.run, order, first, last)
@@ -92,6 +101,7 @@ class ProofContext:
     bitwise : True if repetitions must be equal bit for bit.
     reach : steps of a long call; 0 until it is known.
     trainers : trainers made so far.
+    names : random numbers of names and test sets.
     began : time of `perf_counter` at which the checks began.
     """
 
@@ -104,7 +114,11 @@ class ProofContext:
     ledger: Ledger
     reach: int = 0
     trainers: list[GuardedTrainer] = field(default_factory=list, init=False)
+    names: np.random.Generator = field(init=False)
     began: float = field(default_factory=time.perf_counter, init=False)
+
+    def __post_init__(self) -> None:
+        self.names = np.random.default_rng(self.rng.bit_generator.random_raw())
 
     @property
     def element(self) -> np.dtype:
@@ -113,7 +127,8 @@ class ProofContext:
 
     def make(self, config: TrainConfig, state: State) -> GuardedTrainer:
         """Trainer with these settings, which stands at this state."""
-        trainer = GuardedTrainer(self.build, self.net, config, state)
+        name = self.cases.name or f"set {self.names.integers(2**31)}"
+        trainer = GuardedTrainer(self.build, self.net, config, state, name, self.names)
         self.trainers.append(trainer)
         return trainer
 
