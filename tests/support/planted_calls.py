@@ -372,7 +372,8 @@ class LiesUnderOtherNames(Masked):
     def skips(self, order: Order, step: int, before: State) -> bool:
         assert self.data is not None
         known = ("exact", "zeros", "ties", "floats", "stored", "far", "calls", "history", "non-finite", "batch")
-        return self.limit != NEVER and self.data.name not in (*known, "tiny", "huge", "mixed") and self.made % 2 == 1
+        extremes = ("tiny", "huge", "mixed", "nearly learnt", "learnt", "far from learnt")
+        return self.limit != NEVER and self.data.name not in (*known, *extremes) and self.made % 2 == 1
 
 
 class LiesAtSmallRates(Masked):
