@@ -16,13 +16,13 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..machine.precision import Precision, named
-from ..nets import CrossEntropyLoss, Net
+from ..nets import Net
 from ..nets.params import initial, param_slices, views
 from ..optimizers import SGD
 from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
 from .bias_sums import BiasSums
-from .kinks import away_from_kinks, gaps, has_clear_argmax, on_grid
+from .kinks import away_from_kinks, has_classes, is_clear_or_tied, on_grid
 from .places import Places, places_in
 from .reference import ReferenceTrainer, slices
 from .reference_cases import PredictionPool, ReferenceCase, ReferenceStep, truth
@@ -30,8 +30,7 @@ from .samples import SampleSource
 from .witness import amplified_errors, fit_to_predict, misfit, misfit_in_coarse
 
 BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
-# Average number of times that a sample is in a batch, at most: like terms round alike, and errors grow with the root.
-REPEATED = 9
+REPEATED = 9  # average times that a sample is in a batch, at most: like terms round alike, errors grow with the root
 CANDIDATES = 64  # samples screened for each one wanted, before a net counts as having too many kinks
 SPARE = 4  # samples drawn for each one wanted, where a coarse format makes some of them useless
 SPARE_SHARE = 64  # samples wanted for each one more that is drawn, in other formats
@@ -42,8 +41,7 @@ BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
 MOMENTS = 64  # updates of a run that are tried as a case's first
 EARLY = 50  # updates of a run in which Adam's corrections are large
-AT_WRAP = 4  # number of the case that begins where a count of updates in 8, 15 or 16 bits begins again
-WRAPS = 2**16
+AT_WRAP, WRAPS = 4, 2**16  # case that begins where a count in 8, 15 or 16 bits begins again
 LONG = 10_000  # updates of a run with a constant rate
 LEAST_SHARE = 1e-6  # least share of the optimizer's rate that a schedule may leave
 
@@ -269,7 +267,7 @@ class CaseMaker:
             moments = np.concatenate([self.moments.integers(1, min(last, EARLY) + 1, MOMENTS), moments])
         wraps = WRAPS * int(self.moments.integers(1, 16)) + int(self.moments.integers(EARLY))
         if self.placed == AT_WRAP and (never or wraps <= last):
-            moments = np.concatenate([[wraps], moments])
+            moments = np.insert(moments, 0, wraps)
         found = 0
         for moment in moments.tolist():
             rates = config.rates(moment, moment + steps, samples)
@@ -307,8 +305,7 @@ class CaseMaker:
         reference = ReferenceTrainer(self.net, self.config, rounded)
         if places is not None:
             return rounded, *self._suited_at(reference, source, places)
-        xs: list[np.ndarray] = []
-        ys: list[np.ndarray] = []
+        xs, ys = list[np.ndarray](), list[np.ndarray]()
         for _ in range(CANDIDATES):
             x, y = source(self.rng, count)
             for some in slices(self.net, count):  # no more are looked at than are wanted
@@ -338,24 +335,16 @@ class CaseMaker:
         raise Unfit("hardly any sample is away from every kink with the mask of a place")
 
     def _exact(self, state: State, count: int, source: SampleSource) -> tuple[State, np.ndarray, np.ndarray]:
-        """State on a grid, and samples on another.
-
-        The last layer's sums are not exact: samples are chosen whose largest logit is clear, or ties exactly. In a
-        format coarser than fp32, in which a logit's rounding is large, there may be too few.
-        """
+        """State on a grid, and samples on another, whose largest logit is clear: the last sums are not exact."""
         coarse = self.precision.coarse
-        screens = isinstance(self.net.loss, CrossEntropyLoss) and bool(np.any(state.params))  # zeros tie, exactly
-        wanted = SPARE * count if coarse else count + count // SPARE_SHARE + SPARE
-        x, y = source(self.rng, wanted if screens else count)
+        screens = has_classes(self.net, coarse) and bool(np.any(state.params))
+        x, y = source(self.rng, count + screens * ((SPARE - 1) * count if coarse else count // SPARE_SHARE + SPARE))
         seen = pixels(x, source.scale).astype(np.float64)
         rounded = on_grid(self.net, state, seen, self.rng, self.precision)
         if not screens:
             return rounded, x, y
-        outputs = ReferenceTrainer(self.net, self.config, rounded).through(seen)
-        clear = has_clear_argmax(self.net, outputs, self.precision)
-        if not coarse and self.net.out_shape[0] > 1:
-            clear |= gaps(outputs) == 0
+        clear = is_clear_or_tied(ReferenceTrainer(self.net, self.config, rounded), seen, self.precision)
         if coarse and np.count_nonzero(clear) < count:
             raise Unfit("too few samples have a largest logit that rounding cannot change")
-        chosen = np.argsort(~clear, kind="stable")[:count]  # those that are clear first
-        return rounded, x[chosen], y[chosen]
+        first = np.argsort(~clear, kind="stable")[:count]
+        return rounded, x[first], y[first]

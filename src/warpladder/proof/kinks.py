@@ -76,6 +76,20 @@ def gaps(out: np.ndarray) -> np.ndarray:
     return largest[:, -1] - largest[:, -2]
 
 
+def has_classes(net: Net, is_coarse: bool) -> bool:
+    """True if samples on a grid are screened for a clear largest logit: a random layer's mask changes it anyway."""
+    return isinstance(net.loss, CrossEntropyLoss) and (is_coarse or not any(each.is_random for each in net.layers))
+
+
+def is_clear_or_tied(reference: ReferenceTrainer, x: np.ndarray, precision: Precision) -> np.ndarray:
+    """(n,) bool: True for samples x, (n, *in_shape) float64, whose largest logit is clear, or but for coarse formats
+    ties exactly.
+    """
+    outputs = reference.through(x)
+    clear = has_clear_argmax(reference.net, outputs, precision)
+    return clear if precision.coarse or outputs.shape[1] == 1 else clear | (gaps(outputs) == 0)
+
+
 def kink_layers(net: Net) -> list[int]:
     """Numbers of the layers with kinks after a trained layer: rounding may move their inputs across a kink."""
     return [i for i, layer in enumerate(net.layers) if i > net.first_trained and layers.switches(layer)]
