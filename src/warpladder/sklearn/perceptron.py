@@ -79,7 +79,8 @@ class RungPerceptron(BaseMultilayerPerceptron):
         if self.early_stopping and incremental:
             raise ValueError("partial_fit does not support early_stopping=True")
         X = X if isinstance(X, np.ndarray) else X.toarray()
-        goals, held = self._goals(y), (None, None)
+        goals = self._goals(y)
+        held: tuple[Any, Any] = None, None
         if self.early_stopping:
             strata = y if is_classifier(self) and y.shape[1] == 1 else None
             X, held_x, goals, held_y = train_test_split(
