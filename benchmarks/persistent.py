@@ -2,9 +2,11 @@
 
     python benchmarks/persistent.py --out DIR
     python benchmarks/persistent.py --rungs graph,persistent --nets table
+    python benchmarks/persistent.py --waits --nets softmax,mlp,wide,deep,table --out DIR
 
 Samples are noise: the time of a step does not depend on them. A time is that of `run_epochs` of two whole epochs by a
-step, with the partial last batch; all take turns, round by round, and medians and the spread are stored.
+step, with the partial last batch; all take turns, round by round, and medians and the spread are stored. With --waits:
+each kind of wait, and first what each trains from the same weights as NumPy, in two epochs of 1,000 samples.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from warpladder.optimizers import SGD, Adam
 from warpladder.trainers.base import State
 
 ROUNDS = 7
+WAITS = ["wait=grid", "wait=both:cluster=1", "wait=both:cluster=4", "wait=both:cluster=8", "wait=both:cluster=16"]
 RUNGS = "graph,tensor,tensor:precision=bf16,persistent,persistent:wait=cluster,jax:device=cuda"
 
 
@@ -86,21 +89,58 @@ def measured(net: Net, batch: int, samples: int, dtype: type, optimizer: object,
     return out
 
 
+def against_numpy(net: Net, batch: int, dtype: type, optimizer: object, rungs: list[str]) -> dict[str, object]:
+    """Norm of the difference in weights to NumPy's, by the norm of NumPy's update; the largest difference of a loss;
+    True if a second training has the same bits.
+    """
+    config = TrainConfig(batch_size=batch, epochs=2, optimizer=optimizer)  # type: ignore[arg-type]
+    start = State(np.random.default_rng(1).normal(0, 0.05, net.param_count).astype(np.float32))
+    data, orders = made_up(net, 1000, dtype), [Order(0, epoch, 1000) for epoch in (0, 1)]
+
+    def trained(name: str) -> tuple[State, np.ndarray]:
+        trainer = find(name).build(net, config, start)
+        trainer.load(data)
+        losses = np.concatenate([log.loss for log in trainer.run_epochs(orders)])
+        state = trainer.state()
+        trainer.close()
+        return state, losses
+
+    expected, losses = trained("numpy")
+    out: dict[str, object] = {}
+    for name in rungs:
+        (state, found), (again, _) = trained(name), trained(name)
+        error = np.linalg.norm(state.params - expected.params) / np.linalg.norm(expected.params - start.params)
+        out[f"{net.name} {name}"] = {
+            "error of the update": float(error),
+            "of the loss": float(np.abs(found - losses).max()),
+            "repeats equal": again.bits() == state.bits(),
+        }
+    return out
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="folder for persistent.json")
+    parser.add_argument("--out", type=Path, help="folder for persistent.json, or persistent_waits.json")
     parser.add_argument("--rungs", default=RUNGS)
+    parser.add_argument("--waits", action="store_true", help="each kind of wait of the persistent rung")
     parser.add_argument("--nets", help="names, with commas between them; all if not given")
     chosen = parser.parse_args()
-    results = {}
+    rungs = chosen.rungs.split(",")
+    waits = [f"persistent:{wait}" for wait in WAITS] if chosen.waits else []
+    if chosen.waits and chosen.rungs == RUNGS:
+        rungs = ["graph", "tensor", *waits]
+    results, proofs = {}, {}
     for net, *rest in NETS:
         if chosen.nets is None or net.name in chosen.nets.split(","):
-            results[net.name] = found = measured(net, *rest, chosen.rungs.split(","))
+            batch, _, dtype, optimizer = rest
+            proofs |= against_numpy(net, batch, dtype, optimizer, waits) if waits else {}
+            results[net.name] = found = measured(net, *rest, rungs)
             times = {name: f"{v['us']:.1f}" if isinstance(v, dict) else v for name, v in found.items()}
             print(f"{net.name}, batch {rest[0]}: {times}", flush=True)
             if chosen.out is not None:
-                stored = {"machine": machine.facts(), "us a step": results}
-                (chosen.out / "persistent.json").write_text(json.dumps(stored, indent=1, default=str) + "\n")
+                stored = {"machine": machine.facts(), "us a step": results, "against numpy": proofs}
+                name = "persistent_waits.json" if waits else "persistent.json"
+                (chosen.out / name).write_text(json.dumps(stored, indent=1, default=str) + "\n")
 
 
 if __name__ == "__main__":
