@@ -18,8 +18,8 @@ class PersistentOptions(Options):
 
     device : "emulated" runs the kernel on the CPU; None is the GPU.
     wait : "cluster", blocks that reach each other quickly and are at most 16; "grid", a block for each multiprocessor;
-    "both", clusters that divide the batch, and all blocks for the weight gradients. None takes "cluster" or "grid", by
-    an estimate.
+    "both", clusters that divide the batch, and all blocks for the weight gradients. None takes the kind whose estimate
+    is fastest.
     cluster : blocks of a cluster with wait=both, which may be 1. None takes the size whose estimate is fastest.
     blocks : blocks of the launch; None takes as many as there can be.
     """

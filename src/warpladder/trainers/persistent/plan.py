@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from ...device.limits import Limits
@@ -17,8 +18,15 @@ from ...nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
 #: Threads of a block, as THREADS of product.cuh.
 THREADS = 256
 
-#: Cycles of a wait: of a block for its own threads, of a cluster, and of the whole grid (H200: 0.24 and 0.97 us).
-BLOCK_WAIT, CLUSTER_WAIT, GRID_WAIT = 60, 900, 1900
+#: Cycles of a wait: of one cluster that has the device to itself, and of the whole grid.
+CLUSTER_WAIT, GRID_WAIT = 900, 1900
+
+#: Cycles of a wait of a block or cluster that has samples of its own, with the time that its phases take beyond their
+#: estimate: fitted to steps of 54-128-64-7 and of eight layers of 128 on an H200.
+OWN_BLOCK_WAIT, OWN_CLUSTER_WAIT = 1000, 1600
+
+#: Ratio by which the estimate of a grid that divides each phase must exceed another's: below it, it is the choice.
+MARGIN = 1.05
 
 #: Blocks of the clusters that divide a batch among them.
 CLUSTERS = (1, 2, 4, 8, 16)
@@ -132,10 +140,10 @@ class PhaseProduct:
 
 @dataclass(frozen=True)
 class Phases:
-    """Products of a step: each layer's forward, input gradient (None for the first layer) and weight gradient."""
+    """Products of a step: each layer's forward, input gradient (without the first layer's) and weight gradient."""
 
     forward: tuple[PhaseProduct, ...]
-    inputs: tuple[PhaseProduct | None, ...]
+    inputs: tuple[PhaseProduct, ...]
     weights: tuple[PhaseProduct, ...]
 
 
@@ -148,7 +156,7 @@ class PersistentPlan:
     in_grid : True if they wait for each other as a grid, False if as one cluster.
     cluster : blocks of a cluster of the launch.
     rows : samples of a batch that a cluster takes alone, forward and backward; None if all blocks divide each phase.
-    forward, inputs, weights : tiles of `Phases`.
+    forward, inputs, weights : each layer's tiles; None for the input gradient of the first.
     shared : bytes of dynamic shared memory for tiles.
     cycles : estimated cycles of a step.
     """
@@ -193,10 +201,7 @@ def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, rows: int | Non
         )
         for number, each in enumerate(chain)
     )
-    inputs = tuple(
-        PhaseProduct(some, each.inputs, each.outputs, (True, False)) if number else None
-        for number, each in enumerate(chain)
-    )
+    inputs = tuple(PhaseProduct(some, each.inputs, each.outputs, (True, False)) for each in chain[1:])
     weights = tuple(PhaseProduct(each.outputs, each.inputs + 1, batch, (False, False)) for each in chain)
     return Phases(forward, inputs, weights)
 
@@ -205,14 +210,14 @@ def plans(
     net: Net, batch: int, limits: Limits, blocks: int | None = None, wait: str | None = None, cluster: int | None = None
 ) -> list[PersistentPlan]:
     """Plans of the net on a device, the fastest estimate first: for one cluster, for a grid, and for a grid of clusters
-    that divide the batch.
+    that divide the batch. The grid is first where no other is faster by `MARGIN`.
 
     Parameters
     ----------
     blocks : int, optional
         Blocks of the launch; a cluster of the device's largest size or a block for each multiprocessor by default.
     wait : {"cluster", "grid", "both"}, optional
-        How blocks wait for each other; "cluster" and "grid" are planned by default.
+        How blocks wait for each other; by default one plan of each.
     cluster : int, optional
         Blocks of a cluster for "both".
     """
@@ -226,11 +231,19 @@ def plans(
         found.append(_planned(chain, phases(chain, net, batch), size, False, capacity))
     if wait in (None, "grid"):
         found.append(_planned(chain, phases(chain, net, batch), blocks or processors, True, capacity))
-    if wait == "both":
-        for size in (cluster,) if cluster else (each for each in CLUSTERS if each <= limits.cluster):
-            for rows in shares(batch, size, blocks or processors):
-                found.append(_shared(chain, phases(chain, net, batch, rows), -(-batch // rows), size, capacity))
-    return sorted((plan for plan in found if plan is not None), key=lambda plan: plan.cycles)
+    if wait in (None, "both"):
+        divided = [
+            _shared(chain, phases(chain, net, batch, rows), -(-batch // rows), size, capacity)
+            for size in ((cluster,) if cluster else (each for each in CLUSTERS if each <= limits.cluster))
+            for rows in shares(batch, size, blocks or processors)
+        ]
+        found += sorted(filter(None, divided), key=_rank)[: 1 if wait is None else None]
+    return sorted(filter(None, found), key=_rank)
+
+
+def _rank(plan: PersistentPlan) -> float:
+    """Estimated cycles, by which plans are ordered; more by `MARGIN` unless all blocks divide each phase as a grid."""
+    return plan.cycles * (1 if plan.in_grid and plan.rows is None else MARGIN)
 
 
 def shares(batch: int, cluster: int, blocks: int) -> list[int]:
@@ -243,6 +256,7 @@ def shares(batch: int, cluster: int, blocks: int) -> list[int]:
     return sorted(rows for rows in sizes if rows <= max(batch, 4))
 
 
+@lru_cache(4096)
 def _fastest(
     phase: PhaseProduct, capacity: int, blocks: int, teams: int = 1, places: int = THREADS
 ) -> tuple[PhaseTile, float] | None:
@@ -252,54 +266,60 @@ def _fastest(
     return None if tile is None else (tile, phase.cycles(tile, blocks, teams))
 
 
+def _all_fastest(
+    kind: tuple[PhaseProduct, ...], capacity: int, blocks: int, teams: int = 1
+) -> list[tuple[PhaseTile, float]]:
+    """`_fastest` of each phase that has a tile."""
+    found = (_fastest(phase, capacity, blocks, teams) for phase in kind)
+    return [each for each in found if each is not None]
+
+
 def _planned(
     chain: tuple[LinearLayer, ...], products: Phases, blocks: int, in_grid: bool, capacity: int
 ) -> PersistentPlan | None:
     """The plan for a number of blocks: for each phase the tile of the fewest cycles; None if a phase has no tile."""
     cycles = 2.0 * len(chain) * (GRID_WAIT if in_grid else CLUSTER_WAIT)
-    forward, inputs, weights = (
-        [phase and _fastest(phase, capacity, blocks) for phase in kind]
-        for kind in (products.forward, products.inputs[1:], products.weights)
-    )
-    if None in (*forward, *inputs, *weights):
-        return None
-    cycles += sum(each[1] for each in (*forward, *inputs, *weights))  # type: ignore[index]
+    forward = _all_fastest(products.forward, capacity, blocks)
+    inputs = _all_fastest(products.inputs, capacity, blocks)
+    weights = _all_fastest(products.weights, capacity, blocks)
+    cycles += sum(each[1] for each in (*forward, *inputs, *weights))
     return _plan(chain, products, blocks, (in_grid, 1 if in_grid else blocks, None), (forward, inputs, weights), cycles)
 
 
 def _shared(
     chain: tuple[LinearLayer, ...], products: Phases, teams: int, cluster: int, capacity: int
 ) -> PersistentPlan | None:
-    """The plan for clusters of so many blocks, of which each takes a part of the batch forward and backward. Then all
-    blocks compute all weight gradients between two waits of the grid: layers get blocks in proportion to their weights.
+    """The plan for clusters of so many blocks, of which each takes a part of the batch forward and backward; None if a
+    phase has no tile. Then all blocks compute all weight gradients between two waits of the grid: layers get blocks in
+    proportion to their weights.
     """
     blocks, rows = teams * cluster, products.forward[0].rows
-    forward, inputs = (
-        [phase and _fastest(phase, capacity, cluster, teams) for phase in kind]
-        for kind in (products.forward, products.inputs[1:])
-    )
+    forward = _all_fastest(products.forward, capacity, cluster, teams)
+    inputs = _all_fastest(products.inputs, capacity, cluster, teams)
     every = sum(each.outputs * (each.inputs + 1) for each in chain)
-    portions = [max(1, blocks * each.outputs * (each.inputs + 1) // every) for each in chain]
-    weights = [
-        _fastest(phase, capacity, portion, max(1, blocks // portion), THREADS // 2)  # larger ones spill registers
-        for phase, portion in zip(products.weights, portions, strict=True)
-    ]
-    if None in (*forward, *inputs, *weights):
-        return None
-    wait = BLOCK_WAIT if cluster == 1 else CLUSTER_WAIT
-    cycles = 2.0 * GRID_WAIT + 2 * (len(chain) - 1) * wait
-    cycles += sum(each[1] for each in (*forward, *inputs)) + max(each[1] for each in weights)  # type: ignore[index]
+    weights = []
+    for phase in products.weights:
+        portion = max(1, blocks * phase.rows * phase.columns // every)
+        tile = _fastest(
+            phase, capacity, portion, max(1, blocks // portion), THREADS // 2
+        )  # larger ones spill registers
+        weights += [tile] if tile is not None else []
+    cycles = 2.0 * GRID_WAIT + 2 * (len(chain) - 1) * (OWN_BLOCK_WAIT if cluster == 1 else OWN_CLUSTER_WAIT)
+    cycles += sum(each[1] for each in (*forward, *inputs)) + max((each[1] for each in weights), default=0.0)
     return _plan(chain, products, blocks, (True, cluster, rows), (forward, inputs, weights), cycles)
 
 
 def _plan(
     chain: tuple[LinearLayer, ...], products: Phases, blocks: int, launch: tuple[bool, int, int | None],
-    found: tuple[list, list, list], cycles: float,
-) -> PersistentPlan:  # fmt: skip
-    """The plan of these tiles. launch : `in_grid`, `cluster` and `rows` of the plan."""
+    found: tuple[list[tuple[PhaseTile, float]], ...], cycles: float,
+) -> PersistentPlan | None:  # fmt: skip
+    """The plan of these tiles; None if a phase has none. launch : `in_grid`, `cluster` and `rows` of the plan."""
+    kinds = products.forward, products.inputs, products.weights
+    if any(len(tiles) < len(kind) for tiles, kind in zip(found, kinds, strict=True)):
+        return None
     forward, inputs, weights = (tuple(tile for tile, _ in each) for each in found)
-    kinds = zip((products.forward, products.inputs[1:], products.weights), (forward, inputs, weights), strict=True)
-    shared = max(phase.shared(tile) for some, tiles in kinds for phase, tile in zip(some, tiles, strict=True) if phase)
+    pairs = zip((*products.forward, *products.inputs, *products.weights), (*forward, *inputs, *weights), strict=True)
+    shared = max(phase.shared(tile) for phase, tile in pairs)
     return PersistentPlan(chain, blocks, *launch, forward, (None, *inputs), weights, shared, cycles)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...config import TrainConfig
 from ...data.order import ORDER_WORDS, Order
 from ...device import Array, Device, Launch
-from ...errors import KernelError, RungError
+from ...errors import KernelError, LaunchError, RungError
 from ...nets import Net
 from ...ops.engine.chain import Slice
 from ...ops.tables.gemm import TABLE
@@ -70,18 +70,30 @@ class PersistentTrainer(KernelTrainer):
         self._load(dataset)
 
     def _load(self, dataset: Dataset) -> None:
-        self._release()
-        start, device = perf_counter(), self.device
+        """Load the data set for the plan whose estimate is fastest, of those whose clusters the device holds."""
         self.samples = samples = len(dataset.train_x)
         self.batch = self.config.batch(samples)
         if reason := why_not(self.net):
             raise RungError(f"rung 'persistent' cannot train this: {reason}")
-        found = plans(self.net, self.batch, device.limits, self.blocks, self.wait, self.cluster)
+        found = plans(self.net, self.batch, self.device.limits, self.blocks, self.wait, self.cluster)
         if not found:
             raise RungError(
-                f"rung 'persistent' has no tiles for net {self.net.name!r} on {device.name} with these options"
+                f"rung 'persistent' has no tiles for net {self.net.name!r} on {self.device.name} with these options"
             )
-        self.plan = plan = found[0]
+        for plan in found if self.wait is None else found[:1]:
+            self._release()
+            self._prepare(dataset, plan)
+            try:
+                self._launch(0, 1, False)
+                break
+            except LaunchError:  # fewer clusters fit onto this device than the plan assumes
+                if plan is found[-1] or self.wait is not None:
+                    raise
+
+    def _prepare(self, dataset: Dataset, plan: PersistentPlan) -> None:
+        """Memory on the device and the compiled kernel for a plan."""
+        start, device, samples = perf_counter(), self.device, self.samples
+        self.plan = plan
         self.epoch = max(1, self.config.steps(samples))
         self.together = max(1, STEPS // self.epoch)
         entries = self.together * self.epoch
