@@ -1,4 +1,4 @@
-"""PyTorch trainer with CUDA graphs: an epoch's steps are captured when the data set is loaded, as one graph if small.
+"""PyTorch trainer with CUDA graphs: blocks of steps are captured when the data set is loaded.
 
 The step is a function of its tensors: PyTorch's autograd and its fused updates, or all of it compiled by inductor.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ...data.dataset import Dataset
 
 #: Steps in a graph, by the most FLOPs of one.
-CAPTURED = ((2e8, 1024), (1e10, 64), (math.inf, 8))
+CAPTURED = ((1e10, 64), (math.inf, 8))
 
 GATHERED = 1 << 28  # bytes of samples that a graph gathers before its first step, at most
 
