@@ -128,12 +128,12 @@ class WrapsEpochs(Masked):
     """Counts epochs in as many bits as hold `limit`, and repeats their orders."""
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
-        return super().run(replace(order, epoch=order.epoch % self.limit), first, last)
+        return super().run(replace(order, epoch=order.epoch % int(self.limit)), first, last)
 
 
 class WrapsSeeds(Masked):
     def run(self, order: Order, first: int, last: int) -> StepLog:
-        return super().run(replace(order, seed=order.seed % self.limit), first, last)
+        return super().run(replace(order, seed=order.seed % int(self.limit)), first, last)
 
 
 class WrapsSteps(Masked):

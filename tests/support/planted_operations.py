@@ -34,7 +34,8 @@ def mixed(kind: type, fault: type, form: str) -> Build:
     table = TABLES[form]
     part = "losses" if kind in table.losses else "layers"
     op = type(fault.__name__, (fault, getattr(table, part)[kind]), {})
-    changed = replace(table, **{part: {**getattr(table, part), kind: op}})
+    changes: dict[str, Any] = {part: {**getattr(table, part), kind: op}}
+    changed = replace(table, **changes)
 
     class Mixed(Wrapper):
         def __init__(self, net: Net, config: TrainConfig, state: State) -> None:

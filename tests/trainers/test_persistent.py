@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from warpladder.ladder import find
 from warpladder.nets import Conv2d, CrossEntropyLoss, Flatten, Layer, Linear, MSELoss, Net, ReLU
 from warpladder.optimizers import SGD, Adam, AdamW
 from warpladder.trainers.base import State
+from warpladder.trainers.kernelwise import where
 from warpladder.trainers.persistent import trainer as module
 from warpladder.trainers.persistent.plan import plans
 from warpladder.trainers.persistent.trainer import PersistentTrainer
@@ -291,6 +293,25 @@ def test_nets_without_phases_are_refused_with_the_layer():
     reason = find("persistent", device="emulated").unsupported(convolutional, TrainConfig(batch_size=4, epochs=1))
     assert reason is not None and "layer 0 is Conv2d" in reason
     assert "graph" in reason
+
+
+@pytest.mark.parametrize(
+    ("options", "capability", "reason"),
+    [
+        ({"cluster": 4}, (9, 0), "give wait=both as well"),
+        ({"cluster": 4, "wait": "grid"}, (9, 0), "give wait=both as well"),
+        ({"cluster": 4, "wait": "both"}, (8, 0), "cluster=1 runs on this one"),
+        ({"wait": "cluster"}, (8, 0), "wait=grid runs on this one"),
+        ({"cluster": 1, "wait": "both"}, (8, 0), None),
+        ({"cluster": 4, "wait": "both"}, (9, 0), None),
+        ({}, (8, 0), None),
+    ],
+)
+@needs_compiler
+def test_clusters_that_cannot_be_are_refused_in_one_line(monkeypatch, options, capability, reason):
+    monkeypatch.setattr(where, "peaks", lambda _: SimpleNamespace(capability=capability))
+    found = find("persistent", device="emulated", **options).unsupported(net(8, 2), TrainConfig(batch_size=4, epochs=1))
+    assert found is None if reason is None else reason in str(found)
 
 
 @needs_compiler

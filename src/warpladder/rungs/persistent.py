@@ -44,16 +44,21 @@ def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = Pers
     """A layer or loss that has no phase, and what every rung of kernels needs."""
     from ..trainers.persistent.plan import why_not
 
-    return why_not(net) or of_kernels(net, config, options) or _too_old(options)  # type: ignore[arg-type]
+    return why_not(net) or of_kernels(net, config, options) or _no_clusters(options)  # type: ignore[arg-type]
 
 
-def _too_old(options: PersistentOptions) -> str | None:
-    """A line if clusters are requested of a GPU that has none."""
+def _no_clusters(options: PersistentOptions) -> str | None:
+    """A line if the size of clusters is given for another wait, or clusters are requested of a GPU that has none."""
     from ..trainers.kernelwise.where import peaks
 
+    if options.cluster is not None and options.wait != "both":
+        return f"cluster={options.cluster} divides a batch with wait=both: give wait=both as well"
     found = peaks(options.device)
-    if options.wait != "cluster" or found is None or found.capability >= (9, 0):
+    has_clusters = options.wait == "cluster" or (options.cluster or 1) > 1
+    if not has_clusters or found is None or found.capability >= (9, 0):
         return None
+    if options.wait == "both":
+        return f"cluster={options.cluster} needs a GPU of compute capability 9.0 or later: cluster=1 runs on this one"
     return "wait=cluster needs a GPU of compute capability 9.0 or later: wait=grid runs on this one"
 
 
