@@ -21,6 +21,7 @@ from warpladder.nets import (
     AvgPool2d,
     Conv2d,
     CrossEntropyLoss,
+    Dropout,
     Flatten,
     Linear,
     MaxPool2d,
@@ -37,7 +38,7 @@ from warpladder.trainers.persistent.plan import layers
 
 SMOOTH = (
     Conv2d(out_channels=5, kernel_size=3, bias=False), Tanh(), AvgPool2d(kernel_size=2), Flatten(),
-    Linear(out_features=10), GELU(), Linear(out_features=10),
+    Linear(out_features=10), GELU(), Dropout(0.5), Linear(out_features=10),
 )  # fmt: skip
 
 NETS = (

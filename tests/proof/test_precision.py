@@ -20,7 +20,7 @@ from warpladder.machine.precision import PRECISIONS
 from warpladder.nets import Linear, MSELoss, Net, ReLU
 from warpladder.nets.params import initial
 from warpladder.proof import verify
-from warpladder.proof.bounds import output_bound
+from warpladder.proof.bounds import output_bound, output_scale
 from warpladder.proof.case_maker import CaseMaker
 from warpladder.proof.kinks import on_grid
 from warpladder.proof.reference import ReferenceTrainer
@@ -150,10 +150,10 @@ def test_wherever_results_are_stored_the_predictions_of_one_sample_pass(stores: 
         state, pools = maker.pools((Noise(net, np.float32), Noise(net, np.uint8)), 7)
         program = ReferenceTrainer(net, TrainConfig(), state, "bf16", stores)
         for pool in pools:
-            size = np.full((1, *net.out_shape), np.sqrt(np.mean(pool.truth**2)))
             for i in pool.alone:
                 got = program.predict(pool.x[i : i + 1], pool.scale)
-                assert distance(got, pool.truth[i : i + 1], size) <= output_bound(net, "bf16")
+                truth = pool.truth[i : i + 1]
+                assert distance(got, truth, output_scale(truth, pool.truth)) <= output_bound(net, "bf16")
 
 
 def test_a_precision_has_to_be_known() -> None:
