@@ -65,6 +65,7 @@ def test_the_kernels_of_a_file_are_listed_with_a_command_to_begin_with(run: Run,
     )
     assert max(map(len, out.splitlines())) <= 84
     assert ".toml" not in out
+    assert out.endswith("\nTo run main() and check the launches that it makes:\n\n  warpladder run --check saxpy.cu\n")
     saxpy.with_suffix(".toml").touch()
     assert "This folder has one: warpladder check saxpy.toml" in run("saxpy.cu")[1]
 

@@ -112,9 +112,36 @@ def test_arguments_that_a_launch_leaves_out_are_the_kernels_own():
     [
         ("extern __shared__ T s[][N + 1];", 'auto* s = emu::dynamic_shared<T[N + 1]>("s");'),
         ("double extern __shared__ s[];", 'auto* s = emu::dynamic_shared<double>("s");'),
+        ("extern double __shared__ s[];", 'auto* s = emu::dynamic_shared<double>("s");'),
+        ("struct A { int a; };\n#ifdef B\n#endif\n extern A __shared__ s[];", 'auto* s = emu::dynamic_shared<A>("s");'),
         ("extern __shared__ __align__(sizeof(T)) unsigned char s[];", "emu::dynamic_shared<unsigned char>"),
         ("unsigned int __shared__ a[4];", "{ unsigned int a[4]; "),
     ],
 )
 def test_every_form_of_shared_memory_is_read(text, new):
     assert new in rewritten(f"__global__ void k() {{ {text} }}")
+
+
+@pytest.mark.parametrize(
+    ("defined", "size", "is_count"),
+    [
+        ("const int n = 1000;", "n", True),
+        ("#define N (1 << 20)", "N", True),
+        ("int n = argc > 1 ? atoi(argv[1]) : 1000;", "n", True),
+        ("int w = 64, h = 32; int size = w * h;", "size", True),
+        ("void upload(float* x, int n) {}", "n", True),
+        ("", "1000", True),
+        ("const int n = 1000;", "n * sizeof(float)", False),
+        ("const int n = 1000; size_t bytes = n * sizeof(float);", "bytes", False),
+        ("#define N 64\n#define SIZE (N * sizeof(int))", "SIZE", False),
+        ("const int n = 1000; int bytes = n * 4;", "bytes", False),
+        ("int n = 64; n *= sizeof(int);", "n", False),
+        ("for (int n = 64; n < 4096; n++) {}", "n", False),
+        ("void upload(float* x, size_t bytes) {}", "bytes", False),
+        ("", "total(3)", False),
+        ("const int n = 1000;", "4 * n", False),
+    ],
+)
+def test_a_size_counts_elements_if_no_sizeof_leads_to_it(defined, size, is_count):
+    out = rewritten(f"{defined}\nvoid f() {{ cudaMemcpy(d, /* , */ h, {size}, cudaMemcpyHostToDevice); }}")
+    assert (f"emu::elements({size})" in out) is is_count

@@ -56,6 +56,13 @@ __global__ void sum(const float* x, float* y) {
     s[threadIdx.x] = x[threadIdx.x];
     if (threadIdx.x == 0) { float t = 0; for (int i = 0; i < 64; ++i) t += s[i]; *y = t; }
 }
+__global__ void make(float* x) {
+    float* own;
+    cudaMalloc(&own, 4 * sizeof(float));
+    own[3] = threadIdx.x;
+    x[threadIdx.x] = own[3];
+    cudaFree(own);
+}
 int main(int, char** argv) {
     float host[512] = {}, *d, *other;
     cudaError_t error = cudaMalloc(&d, 256 * sizeof(float));
@@ -76,6 +83,8 @@ int main(int, char** argv) {
         case 12: wait<<<1, 1>>>((int*)d); break;
         case 13: sum<<<1, 64>>>(d, other); break;
         case 14: error = cudaMemset(d, 0, 1025); break;
+        case 15: error = cudaMemcpy(host, d, 64 * sizeof(float), cudaMemcpyDeviceToHost); break;
+        case 16: make<<<1, 32>>>(d); break;
     }
     error = cudaDeviceSynchronize();
     printf("%d\\n", int(error));
@@ -111,15 +120,15 @@ def test_a_program_prints_and_returns_what_it_does_on_a_gpu(programs, capfd):
 
 #: Words of the report that each fault of FAULTS gets, by its number, and its kind.
 EXPECTED = {
-    0: ("host pointer", "argument 1 of kernel twice at program.cu:20 is a pointer of the host"),
-    1: ("out of bounds", "the memory was freed at program.cu:21"),
+    0: ("host pointer", "argument 1 of kernel twice at program.cu:27 is a pointer of the host"),
+    1: ("out of bounds", "the memory was freed at program.cu:28"),
     2: ("copy", "2048 bytes are more than the target has"),
     3: ("copy", "the pointers or the direction are swapped"),
     4: ("bytes", "256 elements of 4 bytes"),
     5: ("launch", "2048 threads a block, and a GPU takes 1024"),
     6: ("shared memory", "60000 bytes of shared memory a block, and it gets 49152"),
-    7: ("device memory", "host code reads or writes what only kernels and cudaMemcpy reach at program.cu:27"),
-    8: ("out of bounds", "after the end of device memory other of 1000 bytes (allocated at program.cu:18)"),
+    7: ("device memory", "host code reads or writes what only kernels and cudaMemcpy reach at program.cu:34"),
+    8: ("out of bounds", "after the end of device memory other of 1000 bytes (allocated at program.cu:25)"),
     9: ("out of bounds", "writes up to 24 bytes after the end of device memory other"),
     10: ("free", "memory that is freed already"),
     11: ("handle", "was not created"),
@@ -136,10 +145,22 @@ def test_faults_of_the_host_are_reported(programs, number):
     assert outcome.code == (139 if number == 7 else 0)
 
 
+def test_a_part_of_an_array_may_have_the_bytes_that_it_has_elements(programs):
+    outcome = programs.run(FAULTS, "15")
+    assert outcome.problems == () and outcome.code == 0
+    assert [r.message for r in outcome.remarks if r.kind == "bytes" and "unless only this part is" in r.message]
+
+
+@pytest.mark.parametrize("mode", ["fast", "check"])
+def test_a_kernel_allocates_and_frees_memory_of_its_own(programs, mode):
+    outcome = programs.run(FAULTS, "16", mode=mode)
+    assert outcome.problems == () and outcome.code == 0 and {r.kind for r in outcome.remarks} == {"leak"}
+
+
 def test_leaks_are_remarks_with_the_line_of_the_allocation(programs):
     outcome = programs.run(FAULTS, "99")
     assert outcome.problems == () and {remark.kind for remark in outcome.remarks} == {"leak"}
-    assert {remark.places[0][1] for remark in outcome.remarks} == {17, 18}
+    assert {remark.places[0][1] for remark in outcome.remarks} == {24, 25}
 
 
 def test_an_endless_kernel_is_ended_and_its_line_named(programs):
@@ -161,6 +182,10 @@ def test_a_correct_program_passes_the_check(programs):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("#include <cuda.h>\nCUdevice d;\nint main() {}", "program.cu:2: CUdevice is of the CUDA driver API"),
+        ("int main() {\n cuInit(0); }", "program.cu:2: cuInit is of the CUDA driver API"),
+        ("static const char* name(int error);\nstatic const char* name(CUfunction f) {}\nint main() {}",
+         "program.cu:2: CUfunction is of the CUDA driver API"),
         ("#include <cublas_v2.h>\nint main() {}", r"program.cu:1: <cublas_v2.h> cannot be emulated"),
         ('#include "mine.h"\nint main() {}', r"program.cu:1: there is no header mine.h; -I names its folder"),
         ("int main() {\n nothing(); }", r"program.cu:2: 'nothing' was not declared"),

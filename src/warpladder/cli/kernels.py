@@ -63,6 +63,8 @@ def listed(file: Path, as_json: bool) -> None:
     click.echo(f"\n{ARRAYS}")
     if file.with_suffix(".toml").is_file():
         click.echo(f"This folder has one: warpladder check {file.with_suffix('.toml')}")
+    if re.search(r"\bmain\s*\([^;{]*\)\s*(?:try\s*)?\{", host_code(file)):
+        click.echo(f"\nTo run main() and check the launches that it makes:\n\n  warpladder run --check {file}")
 
 
 def _example(file: Path, source: KernelSource, plain: list[Signature], instances: list[str]) -> str:

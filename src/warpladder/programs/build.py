@@ -146,6 +146,22 @@ def _compiled(file: tuple[Path, Path], flags: list[str], sources: ProgramFiles) 
     return out
 
 
+#: Types and functions of the CUDA driver API in a message of the compiler.
+_DRIVER = re.compile(
+    r"['‘](?P<name>CU[a-z]\w+|CUDA_[A-Z]\w+|CU_[A-Z]\w+|cu(?:Init|Ctx|Device|Driver|Module|Library|Kernel|Mem|Launch|"
+    r"Stream|Event|Func|Link|Graph|Array|TexRef|TexObject|Pointer|Occupancy|Get|Import|Multicast)\w*)['’]"
+)
+
+
+def _driver_name(messages: str, place: str) -> str:
+    """Name of the CUDA driver API that an error at a place FILE:LINE is about, or ""."""
+    for line in messages.splitlines():
+        match = _DRIVER.search(line)
+        if match and line.startswith(f"{place}:") and "error:" in line and re.search("declared|name a type", line):
+            return match["name"]
+    return ""
+
+
 def _first_error(messages: str, path: Path) -> str:
     """The compiler's first error in one line: file:line: what is wrong."""
     for line in messages.splitlines():
@@ -156,7 +172,11 @@ def _first_error(messages: str, path: Path) -> str:
                 return f"{match['file']}:{match['line']}: <{header['name']}> cannot be emulated"
             if header:
                 return f"{match['file']}:{match['line']}: there is no header {header['name']}; -I names its folder"
-            return f"{match['file']}:{match['line']}: {match['why']}"
+            place = f"{match['file']}:{match['line']}"
+            driver = _driver_name(messages, place)
+            if driver:
+                return f"{place}: {driver} is of the CUDA driver API, which cannot be emulated; the runtime API can be"
+            return f"{place}: {match['why']}"
     missing = re.search(r"undefined reference to [`'‘](?P<name>[^'’]+)['’]", messages)
     if missing:
         return f"{path} calls {missing['name']}, which is in none of the files: name the file with it too"

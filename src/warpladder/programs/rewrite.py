@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ..device.declarations import split
 from ..device.emulator.rewrite import bare, closing, rewritten, without_ptx
 from ..errors import KernelError
+from . import counts
 
 _OPEN = re.compile(r"<<<")
 _KERNEL = re.compile(
@@ -90,7 +91,7 @@ def program_text(text: str, file: str, known: dict[str, list[DeclaredKernel]]) -
     Raises KernelError: a launch or a declaration that cannot be read, with file and line.
     """
     text = _MEMBER.sub(r"\1\2emu_\3", _NOINLINE.sub("__attribute__((noinline))", text))
-    text = _marked(_named(_addressed(_renamed(text), known)))
+    text = _marked(_named(_addressed(_renamed(counts.marked(text)), known)))
     return _launches(without_ptx(rewritten(text, file)), file, known)
 
 

@@ -27,9 +27,9 @@ _DECLARATION = re.compile(
     r"(?P<before>(?:\b(?:extern|static|volatile|const|alignas\s*\([^;]*?\)|__align__\s*\([^;]*?\))\s*)*)"
     r"\b__shared__\b(?P<declared>[^;{}]*);"
 )
-#: Type before the word: float __shared__ a[16]; double extern __shared__ s[];
+#: Type before the word: float __shared__ a[16]; double extern __shared__ s[]; extern double __shared__ s[];
 _LATE = re.compile(
-    r"(?<=[;{})\n])(?P<space>\s*)(?P<type>(?:\b(?:const|volatile|unsigned|signed|long|short|struct)\s+)*"
+    r"(?<=[;{})\n])(?P<space>\s*)(?P<first>(?:\b(?:extern|static)\s+)?)(?P<type>(?:\b(?:const|volatile|unsigned|signed|long|short|struct)\s+)*"
     r"\b(?!extern\b|static\b|const\b|volatile\b|return\b)[A-Za-z_][\w:]*(?:\s*<[^<>;{}]*>)?[\s*]+)"
     r"(?P<extern>extern\s+)?__shared__\s+(?=[A-Za-z_]\w*\s*[\[;,])"
 )
@@ -66,7 +66,7 @@ def rewritten(text: str, file: str) -> str:
     """Source with its shared memory declared for the emulator; `KernelError` names a declaration that is unreadable."""
     plain = bare(text, directives=True)
     for match in reversed(list(_LATE.finditer(plain))):
-        new = f"{match['space']}{match['extern'] or ''}__shared__ {match['type']}"
+        new = f"{match['space']}{match['first']}{match['extern'] or ''}__shared__ {match['type']}"
         text, plain = (each[: match.start()] + new + each[match.end() :] for each in (text, plain))
     out, position, numbers = [], 0, count()
     for match in _DECLARATION.finditer(plain):

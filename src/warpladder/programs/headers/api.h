@@ -7,19 +7,19 @@
 
 namespace emu {
 // Pointer that the next allocation fills: its name in the program, and bytes of what it points to, 1 if that is not
-// known. programs/rewrite.py sets them at the call.
+// known. programs/rewrite.py sets them at the call, in kernels too, whose checks do not watch these functions.
 struct Named {
     const char* name = "";
     unsigned element = 1;
 };
 inline thread_local Named next_pointer;
-inline Named taken_name() { return std::exchange(next_pointer, Named{}); }
+EMU_UNSEEN inline Named taken_name() { auto out = next_pointer; next_pointer = {}; return out; }
 template <class T> constexpr unsigned element_of() {
     if constexpr (std::is_void_v<T> || std::is_function_v<T>) return 1;
     else return sizeof(T);
 }
-inline void name(const char* name, const void*) { next_pointer = {name, 1}; }
-template <class T> void name(const char* name, T** pointer) { next_pointer = {name, element_of<T>()}; }
+EMU_UNSEEN inline void name(const char* name, const void*) { next_pointer = {name, 1}; }
+template <class T> EMU_UNSEEN void name(const char* name, T** pointer) { next_pointer = {name, element_of<T>()}; }
 }  // namespace emu
 
 // errors.cpp
@@ -85,25 +85,37 @@ template <class F> cudaError_t on_stream(cudaStream_t stream, const char* kind, 
 
 // copies.cpp. A copy is rows of `width` bytes; element: bytes of a number of the program's pointers, 1 if unknown.
 namespace emu {
+// Size in a call. counts_elements: true if no sizeof leads to it in the program's text (programs/counts.py).
+struct Bytes {
+    size_t bytes;
+    bool counts_elements = false;
+    template <class T> Bytes(T bytes, bool counts_elements = false)
+        : bytes(static_cast<size_t>(bytes)), counts_elements(counts_elements) {}
+    operator size_t() const { return bytes; }
+};
+template <class T> Bytes elements(T count) { return {count, true}; }
 struct Copy {
     void* to;
     const void* from;
-    size_t to_pitch, from_pitch, width, height;
+    size_t to_pitch, from_pitch;
+    Bytes width;
+    size_t height;
     cudaMemcpyKind kind;
     unsigned element;
     const char* call;
 };
 }  // namespace emu
 EMU_API emu_memcpy_host(const emu::Copy& copy, const char* file, int line);
-EMU_API emu_memset_host(void* to, size_t pitch, int value, size_t width, size_t height, unsigned element,
+EMU_API emu_memset_host(void* to, size_t pitch, int value, emu::Bytes width, size_t height, unsigned element,
     const char* call, const char* file, int line);
 EMU_API emu_symbol(const void* symbol, size_t bytes, size_t offset, void* other, int to_symbol, cudaMemcpyKind kind,
     size_t count, const char* file, int line);
-template <class T, class F> cudaError_t cudaMemcpy(T* to, const F* from, size_t bytes, cudaMemcpyKind kind, EMU_HERE) {
+template <class T, class F> cudaError_t cudaMemcpy(T* to, const F* from, emu::Bytes bytes, cudaMemcpyKind kind,
+    EMU_HERE) {
     return emu_memcpy_host({(void*)to, from, bytes, bytes, bytes, 1, kind, emu::element_of<T>(), "cudaMemcpy"}, file,
         line);
 }
-template <class T, class F> cudaError_t cudaMemcpyAsync(T* to, const F* from, size_t bytes,
+template <class T, class F> cudaError_t cudaMemcpyAsync(T* to, const F* from, emu::Bytes bytes,
     cudaMemcpyKind kind = cudaMemcpyDefault, cudaStream_t stream = 0, EMU_HERE) {
     return emu::on_stream(stream, "copy", [=] {
         return emu_memcpy_host({(void*)to, from, bytes, bytes, bytes, 1, kind, emu::element_of<T>(),
@@ -129,10 +141,11 @@ inline cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, siz
     EMU_HERE) {
     return cudaMemcpyPeer(to, 0, from, 0, bytes, file, line);
 }
-template <class T> cudaError_t cudaMemset(T* to, int value, size_t bytes, EMU_HERE) {
+template <class T> cudaError_t cudaMemset(T* to, int value, emu::Bytes bytes, EMU_HERE) {
     return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemset", file, line);
 }
-template <class T> cudaError_t cudaMemsetAsync(T* to, int value, size_t bytes, cudaStream_t stream = 0, EMU_HERE) {
+template <class T> cudaError_t cudaMemsetAsync(T* to, int value, emu::Bytes bytes, cudaStream_t stream = 0,
+    EMU_HERE) {
     return emu::on_stream(stream, "fill", [=] {
         return emu_memset_host((void*)to, bytes, value, bytes, 1, emu::element_of<T>(), "cudaMemsetAsync", file, line);
     });

@@ -31,13 +31,15 @@ static bool is_device(const void* pointer) {
     return a && !a->freed && a->type == cudaMemoryTypeDevice;
 }
 
-// A count of elements where one of bytes is meant leaves most of an array as it was.
-static void count_elements(const Allocation* a, const void* pointer, size_t bytes, unsigned element, const char* call,
+// A count of elements where one of bytes is meant leaves most of an array as it was. It is a fault if the text of the
+// call counts elements too; a part of an array can have that size by chance.
+static void count_elements(const Allocation* a, const void* pointer, Bytes bytes, unsigned element, const char* call,
     Spot place) {
     if (!a || element < 2 || uintptr_t(pointer) != a->low || bytes * element != a->bytes) return;
-    report("problem", "bytes", std::string(call) + " at {0} takes " + std::to_string(bytes) + " bytes of "
-        + described(*a) + ", which are " + std::to_string(bytes) + " elements of " + std::to_string(element)
-        + " bytes: a number of elements where one of bytes is meant", a->name, place);
+    report(bytes.counts_elements ? "problem" : "remark", "bytes", std::string(call) + " at {0} takes "
+        + std::to_string(bytes) + " bytes of " + described(*a) + ", which are " + std::to_string(bytes)
+        + " elements of " + std::to_string(element) + " bytes: a number of elements where one of bytes is meant"
+        + (bytes.counts_elements ? "" : ", unless only this part is"), a->name, place);
 }
 
 // In the check mode what a copy brings counts as written.
@@ -95,7 +97,7 @@ EMU_API emu_memcpy_host(const Copy& c, const char* file, int line) {
     return cudaSuccess;
 }
 
-EMU_API emu_memset_host(void* to, size_t pitch, int value, size_t width, size_t height, unsigned element,
+EMU_API emu_memset_host(void* to, size_t pitch, int value, Bytes width, size_t height, unsigned element,
     const char* call, const char* file, int line) {
     Lock lock;
     if (returned(cudaSuccess) != cudaSuccess) return returned(cudaSuccess);

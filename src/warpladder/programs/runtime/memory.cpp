@@ -57,7 +57,9 @@ std::string explained(const void* address) {
 
 // What follows an allocation up to the next multiple of 256 bytes.
 static constexpr unsigned char FILL = 0xA5;
-static void fill_end(const Allocation& a) { memset((void*)a.high(), FILL, a.mapped + a.pages - a.high()); }
+static void fill_end(const Allocation& a) {
+    __builtin_memset((void*)a.high(), FILL, a.mapped + a.pages - a.high());  // not watched, if a kernel allocates
+}
 
 size_t overrun(Allocation& a) {
     if (a.freed || !a.mapped) return 0;
@@ -192,7 +194,7 @@ EMU_API emu_malloc(void** pointer, size_t bytes, int kind, Named name, const cha
     a.element = name.element;
     a.mapped = uintptr_t(memory) + GUARD, a.pages = pages;
     fill_end(a);
-    if (type == cudaMemoryTypeDevice) mprotect(memory + GUARD, pages, PROT_NONE);
+    if (type == cudaMemoryTypeDevice && !current) mprotect(memory + GUARD, pages, PROT_NONE);  // open in a launch
     host().allocations[a.low] = a;
     *pointer = (void*)a.low;
 #ifdef EMU_CHECK

@@ -61,6 +61,17 @@ void Checker::begin(Run& run) {
     }
 }
 
+void Checker::allocated(const Allocation& memory) {
+    if (!run_) return;
+    Region region;
+    region.low = memory.low, region.high = memory.low + memory.bytes, region.name = "of the kernel";
+    region.element = 4, region.cells = memory.cells;
+    region.written = static_cast<unsigned char*>(memory.written->at()), region.written_low = memory.low;
+    auto after = [](const Region& a, const Region& b) { return a.low < b.low; };
+    views_.insert(std::upper_bound(views_.begin(), views_.end(), region, after), region);
+    std::fill_n(recent_, RECENT, nullptr);
+}
+
 void Checker::end() {
     report_unread(false);
     run_ = nullptr;

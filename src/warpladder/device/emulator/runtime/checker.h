@@ -29,6 +29,7 @@ class Checker {
     std::map<uintptr_t, Allocation> allocations;
 
     void begin(Run& run);
+    void allocated(const Allocation& memory);  // by a kernel, while it runs
     void end();
     void begin(Block& block);
     void barrier(Block& block);

@@ -131,6 +131,7 @@ EMU_EXPORT void emu_adopt([[maybe_unused]] void* memory, [[maybe_unused]] size_t
 #ifdef EMU_CHECK
     uintptr_t low = uintptr_t(memory);
     checker.allocations[low] = {low, bytes, std::make_shared<Cells>(low, bytes, grain), std::make_unique<Lazy>(bytes)};
+    checker.allocated(checker.allocations[low]);
 #endif
 }
 

@@ -1,0 +1,88 @@
+"""Sizes of copies and fills whose text counts elements, not bytes: cudaMemcpy(d, h, n, ...) with `const int n = 1000;`.
+
+The size of such a call is marked, `emu::elements(n)`. The run reports it as a fault if it is also the number of
+elements of the array. A size that comes from somewhere else, as from a function, is not marked.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..device.declarations import split
+from ..device.emulator.rewrite import bare, closing
+
+_CALL = re.compile(r"\b(?:cudaMemcpy|cudaMemset)(?:Async)?\s*\(")
+_NAME = re.compile(r"\b[A-Za-z_]\w*\b")
+#: A product with the bytes of a number, as n * 4 and n << 2, counts bytes.
+_PRODUCT = re.compile(r"\*\s*(?:2|4|8|16)\b|(?<![\w.])(?:2|4|8|16)\s*\*|<<\s*[1-4]\b")
+_BYTES = re.compile(r"byte|size|mem", re.IGNORECASE)
+#: Words of an expression that say nothing of its unit: types, casts, and what reads a number from the command line.
+_WORDS = re.compile(
+    r"int|unsigned|signed|long|short|size_t|u?int\d+_t|std|const|auto|static_cast|true|false|min|max|argc|argv|"
+    r"ato(?:i|l|ll)|sto(?:i|l|ul)|strtou?l|nullptr|NULL"
+)
+#: Definitions that a name is followed through.
+DEPTH = 5
+
+
+def marked(text: str) -> str:
+    """Text in which the sizes of copies and fills that count elements are arguments of emu::elements."""
+    plain, code = bare(text), bare(text, directives=True)
+    out, position = [], 0
+    for match in _CALL.finditer(plain):
+        last = closing(plain, match.end() - 1, "()")
+        arguments = split(plain[match.end() : last - 1])
+        if len(arguments) < 3 or not counts_elements(arguments[2], code):
+            continue
+        span = _third(plain, match.end(), last - 1)
+        out += [text[position : span[0]], f" emu::elements({text[span[0] : span[1]].strip()})"]
+        position = span[1]
+    return "".join([*out, text[position:]])
+
+
+def counts_elements(size: str, code: str) -> bool:
+    """True if no sizeof and no product with the bytes of a number leads to a size, through all definitions of its names.
+
+    code : text of the file, with its directives and without comments.
+    """
+    return not _PRODUCT.search(size) and _is_count(size, code, frozenset(), DEPTH)
+
+
+def _is_count(expression: str, code: str, seen: frozenset[str], depth: int) -> bool:
+    for name in set(_NAME.findall(expression)) - seen:
+        if _WORDS.fullmatch(name):
+            continue
+        values = _definitions(name, code)
+        if name == "sizeof" or depth == 0 or _is_changed(name, code):
+            return False
+        if not values and (_BYTES.search(name) or not re.search(rf"\b(?:int|unsigned)\s+{name}\s*[,)]", code)):
+            return False  # neither a definition nor a whole number that a function gets
+        for value in values:
+            if _BYTES.search(name) and _PRODUCT.search(value):
+                return False
+            if not _is_count(value, code, seen | {name}, depth - 1):
+                return False
+    return bool(expression.strip())
+
+
+def _is_changed(name: str, code: str) -> bool:
+    """True if a name is a counter, or gets another value step by step."""
+    return re.search(rf"\b{name}\s*(?:(?:[-+*/%]|<<|>>)=|\+\+|--)|(?:\+\+|--)\s*{name}\b", code) is not None
+
+
+def _definitions(name: str, code: str) -> list[str]:
+    """Values that a file gives to a name: const int n = 1000; #define n 1000; int n(1000);"""
+    given = re.findall(rf"(?<![.>\w]){name}\s*=(?!=)\s*([^;,{{}}]+)", code)
+    given += re.findall(rf"^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+([^\n]+)", code, re.MULTILINE)
+    return given + re.findall(rf"\b(?:int|size_t|unsigned|long)\s+{name}\s*[({{]\s*([^;,{{}}()]+)[)}}]\s*;", code)
+
+
+def _third(plain: str, start: int, end: int) -> tuple[int, int]:
+    """First and last position of the third argument in the parentheses of a call."""
+    depth, commas = 0, [start - 1]
+    for at in range(start, end):
+        depth += (plain[at] in "(<[{") - (plain[at] in ")>]}")
+        if plain[at] == "," and depth == 0:
+            commas.append(at)
+    commas.append(end)
+    return commas[2] + 1, commas[3]
