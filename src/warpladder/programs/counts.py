@@ -41,7 +41,7 @@ def marked(text: str) -> str:
 
 
 def counts_elements(size: str, code: str) -> bool:
-    """True if no sizeof and no product with the bytes of a number leads to a size, through all definitions of its names.
+    """True if no sizeof and no product with the bytes of a number leads to a size, by all definitions of its names.
 
     code : text of the file, with its directives and without comments.
     """

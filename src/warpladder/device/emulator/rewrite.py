@@ -29,7 +29,8 @@ _DECLARATION = re.compile(
 )
 #: Type before the word: float __shared__ a[16]; double extern __shared__ s[]; extern double __shared__ s[];
 _LATE = re.compile(
-    r"(?<=[;{})\n])(?P<space>\s*)(?P<first>(?:\b(?:extern|static)\s+)?)(?P<type>(?:\b(?:const|volatile|unsigned|signed|long|short|struct)\s+)*"
+    r"(?<=[;{})\n])(?P<space>\s*)(?P<first>(?:\b(?:extern|static)\s+)?)"
+    r"(?P<type>(?:\b(?:const|volatile|unsigned|signed|long|short|struct)\s+)*"
     r"\b(?!extern\b|static\b|const\b|volatile\b|return\b)[A-Za-z_][\w:]*(?:\s*<[^<>;{}]*>)?[\s*]+)"
     r"(?P<extern>extern\s+)?__shared__\s+(?=[A-Za-z_]\w*\s*[\[;,])"
 )
