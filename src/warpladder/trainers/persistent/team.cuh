@@ -90,7 +90,7 @@ struct GridTeam : Blocks {
             while (static_cast<int>(load_acquire(arrived) - target) < 0)
                 if (clock64() - began > PATIENCE) {
                     lost = true;
-                    report(number);
+                    report(arrived, number, step);
                     break;
                 }
         }
@@ -104,8 +104,9 @@ struct GridTeam : Blocks {
     }
 
 private:
-    // The first block whose wait was in vain leaves its number; later ones find it.
-    __device__ __noinline__ void report(int number) {
+    // The first block whose wait was in vain leaves its number; later ones find it. It is static, so that the team
+    // stays in registers.
+    static __device__ __noinline__ void report(unsigned* arrived, int number, int step) {
         if (atomicCAS(arrived + 1, 0u, number + 1u) == 0u) {
             arrived[2] = step;
             arrived[3] = blockIdx.x;
