@@ -30,9 +30,14 @@ def mix32(x: int) -> int:
     return x ^ (x >> 16)
 
 
+def layer_offset(number: int) -> int:
+    """Number below 2^32 that layer `number` adds to the epoch's `Order.mask_key`."""
+    return GOLDEN * (number + 1) % 2**32
+
+
 def layer_key(mask_key: int, number: int) -> int:
     """Key of the masks of layer `number` in the epoch of this `Order.mask_key`, 32 bits."""
-    return mix32(mask_key + GOLDEN * (number + 1))
+    return mix32(mask_key + layer_offset(number))
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def gaps(out: np.ndarray) -> np.ndarray:
 
 def has_classes(net: Net, is_coarse: bool) -> bool:
     """True if samples on a grid are screened for a clear largest logit: a random layer's mask changes it anyway."""
-    return isinstance(net.loss, CrossEntropyLoss) and (is_coarse or not any(each.is_random for each in net.layers))
+    return isinstance(net.loss, CrossEntropyLoss) and (is_coarse or not net.is_random)
 
 
 def is_clear_or_tied(reference: ReferenceTrainer, x: np.ndarray, precision: Precision) -> np.ndarray:

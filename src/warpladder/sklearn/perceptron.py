@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from abc import abstractmethod
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -43,25 +44,25 @@ class RungPerceptron(BaseMultilayerPerceptron):
     rung_: str
     rung_reason_: str
 
+    @abstractmethod
     def _goals(self, y: np.ndarray) -> np.ndarray:
         """Goals of samples for a net: (samples,) int32 labels, or (samples, outputs) float32 targets; y is 2-d."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _seen(self, goals: np.ndarray) -> np.ndarray:
         """Labels or targets of held-out samples, as `score` takes them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _net(self, units: list[int]) -> Net:
         """Net of a perceptron of these widths, features and outputs included."""
-        raise NotImplementedError
 
     def _factors(self) -> tuple[float, float]:
         """scikit-learn's loss over that of the net, and its gradient over the net's."""
         return 1.0, 1.0
 
+    @abstractmethod
     def _beyond_goals(self, y: np.ndarray) -> str | None:
         """Reason why no rung can train on these labels or targets (samples, outputs); None if one can."""
-        raise NotImplementedError
 
     def _fit_lbfgs(self, *arguments: Any) -> None:
         self._leave("lbfgs needs the loss of all samples at weights of its choice")

@@ -94,7 +94,7 @@ class MLPRegressor(RungPerceptron, Theirs):
         return perceptron(units, self.activation, MSELoss())
 
     def _factors(self) -> tuple[float, float]:
-        """Its loss is half the mean of all squares; its gradient that of half their sum over a sample's outputs."""
+        """Half of MSELoss, a mean of squares over samples and outputs; the gradient of half their sum over outputs."""
         return 0.5, self.n_outputs_ / 2
 
     def _beyond_goals(self, y: np.ndarray) -> str | None:

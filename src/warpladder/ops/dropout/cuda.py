@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.order import GOLDEN
+from ...data.order import layer_offset
 from ...device import Array, Device
 from ...nets import Dropout
 from ..engine.chain import Slice, Subgraph
@@ -38,7 +38,7 @@ class NaiveDropout(Segment):
         assert isinstance(layer, Dropout)
         key, step = (None, None) if keys is None else (keys.key, keys.step)
         threshold, scale = (0, 1.0) if keys is None else (layer.threshold, layer.scale)
-        added = GOLDEN * (self.subgraph.layers_at[0] + 1) % 2**32
+        added = layer_offset(self.subgraph.layers_at[0])
         return [
             flat(
                 self.kernel, count, self.block_size, a, out, key, step, done, self.subgraph.batch, part.offset,

@@ -55,7 +55,7 @@ struct Host {
 };
 Host& host();
 
-// Of the host's state: host code takes turns, and threads of kernels take turns, while the host waits for its launch.
+// Mutex of the host's state for threads of kernels, which take turns while the host waits for its launch.
 inline std::recursive_mutex& of_kernels() {
     static auto& mutex = *new std::recursive_mutex;
     return mutex;

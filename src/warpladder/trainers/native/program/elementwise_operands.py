@@ -48,6 +48,6 @@ class DropoutOperands(NamedTuple):
     x: ActivationView
     y: ActivationView
     channels: int  # without padding
-    added: int  # to the epoch's mask key: the layer's number times GOLDEN
+    added: int  # to the epoch's mask key: `data.order.layer_offset`
     threshold: int  # of the hashes
     scale: int  # of what is not dropped: the bits of a float64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....data.order import GOLDEN
+from ....data.order import layer_offset
 from ....nets import (
     ACTIVATIONS,
     AdaptiveAvgPool2d,
@@ -94,7 +94,7 @@ def _function(layer: Layer) -> tuple[int, int]:
 
 
 def _dropout(node: FusedLayer, layer: Dropout, x: Tensor, y: Tensor) -> DropoutOperands:
-    added, scale = GOLDEN * (node.index + 1) % 2**32, int(np.float64(layer.scale).view(np.int64))
+    added, scale = layer_offset(node.index), int(np.float64(layer.scale).view(np.int64))
     return DropoutOperands(x.view, y.view, x.shape[0], added, layer.threshold, scale)
 
 
