@@ -200,8 +200,9 @@ def test_an_optimizer_that_pytorch_does_not_have_is_not_told_as_one_of_its():
         del wl.SGD.known["signs"]
 
 
-def test_clipping_has_no_place_in_pytorchs_optimizer():
-    run = wl.train(MLP, data(), CONFIG.but(epochs=0, clip_value=1.0))
+@pytest.mark.parametrize("clip", ["clip_value", "clip_norm"])
+def test_clipping_has_no_place_in_pytorchs_optimizer(clip):
+    run = wl.train(MLP, data(), CONFIG.but(epochs=0, **{clip: 1.0}))
     with pytest.raises(ConfigError, match="clips no gradients"):
         run.optimizer_state_dict()
 

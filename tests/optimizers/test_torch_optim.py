@@ -45,11 +45,11 @@ def theirs(optimizer: Optimizer, w: Any) -> Any:
     return getattr(torch.optim, type(optimizer).__name__)([w], lr=optimizer.learning_rate, foreach=False, **settings)
 
 
-@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize("clip", [{}, {"clip_value": 0.5}, {"clip_norm": 0.5}, {"clip_norm": 30.0}], ids=str)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_steps_are_torch_optim_s(name: str, clip: float | None) -> None:
+def test_steps_are_torch_optim_s(name: str, clip: dict[str, float]) -> None:
     """Fifty steps along given gradients, some of them 0 and of many sizes: parameters and slots to 1e-12 after each."""
-    config = TrainConfig(optimizer=OPTIMIZERS[name], clip_value=clip)
+    config = TrainConfig(optimizer=OPTIMIZERS[name], **clip)
     optimizer, random = config.optimizer, np.random.default_rng(3)
     w = random.normal(size=40)
     slots = {slot: np.zeros_like(w) for slot in optimizer.slots}
@@ -59,8 +59,10 @@ def test_steps_are_torch_optim_s(name: str, clip: float | None) -> None:
         g = random.normal(size=40) * 10.0 ** random.integers(-6, 2, 40) * (random.random(40) < 0.9)
         w, slots = reference.step(w, g, slots, config, optimizer.learning_rate, number)
         tensor.grad = torch.tensor(g)
-        if clip is not None:
-            torch.nn.utils.clip_grad_value_([tensor], clip)
+        if config.clip_value is not None:
+            torch.nn.utils.clip_grad_value_([tensor], config.clip_value)
+        if config.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_([tensor], config.clip_norm)
         made.step()
         near(w, tensor.detach().numpy())
         for slot, found in slots.items():

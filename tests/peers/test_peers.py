@@ -121,6 +121,7 @@ SETTINGS = {
     "nesterov": PLAIN.but(momentum=0.9, nesterov=True),
     "decay": PLAIN.but(weight_decay=0.1, momentum=0.5),
     "clip": PLAIN.but(clip_value=0.003),
+    "norm": PLAIN.but(clip_norm=0.1, momentum=0.9),
     "full": PLAIN.but(batch_size=None),
 }
 

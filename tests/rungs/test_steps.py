@@ -195,6 +195,23 @@ def test_batches_larger_than_the_buffers(name: str, net: Net, monkeypatch: pytes
 
 
 @rungs
+@pytest.mark.by_day("numpy", "loops", "native", "naive-emulated")
+def test_gradients_are_scaled_together(rung: Rung) -> None:
+    """Steps whose norm is larger than `clip_norm` permits, with a partial batch, on every rung that can."""
+    net = nets.mlp((1, 8, 8))
+    drawn = clear_of_switches(net, SETTINGS.but(batch_size=5, clip_norm=0.1), samples=13)
+    if (reason := rung.unsupported(net, drawn.config)) is not None:
+        assert rung.name.startswith("persistent") and "norm" in reason and "\n" not in reason
+        return
+    assert compare_epoch(rung, drawn) == 3
+    free = ReferenceTrainer(net, drawn.config.but(clip_norm=None), drawn.state)
+    free.load(drawn.dataset)
+    for step in range(3):
+        x, y = free.batch(drawn.order.indices(5 * step, min(5 * step + 5, 13)))
+        assert np.linalg.norm(free.gradients(x, y)[2]) > 0.1
+
+
+@rungs
 def test_memory_counts_the_data_as_bytes(rung: Rung) -> None:
     drawn = case(SMALL, SETTINGS, seed=8, samples=50)
     with build(rung, drawn) as trainer:

@@ -19,19 +19,20 @@ from warpladder.proof.tolerance import bound
 
 def update_cases(table: KernelTable) -> Runs:
     for number, optimizer in enumerate(OPTIMIZERS):
-        size, block, limit = (1, 1001, 257, 64)[number % 4], BLOCKS[number % len(BLOCKS)], (None, 0.5)[number % 2]
+        size, block = (1, 1001, 257, 64)[number % 4], BLOCKS[number % len(BLOCKS)]
+        limit = ({}, {"clip_value": 0.5}, {"clip_norm": 0.7})[number % 3]
         a = (optimizer, size, block, limit)
         yield (
-            f"{named(optimizer)}, limit {limit}, of {size}, block {block}",
+            f"{named(optimizer)}, limit {limit or None}, of {size}, block {block}",
             lambda device, a=a: _update(device, table, *a),  # type: ignore[misc]
         )
 
 
 def _update(
-    device: Device, table: KernelTable, optimizer: Optimizer, size: int, block: int, limit: float | None
+    device: Device, table: KernelTable, optimizer: Optimizer, size: int, block: int, limit: dict[str, float]
 ) -> set[str]:
     """At a step whose row of numbers is one of several."""
-    case = drawn(optimizer, size, limit)
+    case = drawn(optimizer, size, **limit)
     params, grads = device.array(case.w, "params"), device.array(case.g, "grads")
     slots = tuple(device.array(slot, name) for name, slot in zip(optimizer.slots, case.slots, strict=True))
     rows = nan(3, len(case.numbers))

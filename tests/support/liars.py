@@ -338,6 +338,16 @@ class ClipsAtHalf(Wrapper):
         return config.but(clip_value=None if config.clip_value is None else config.clip_value / 2)
 
 
+class IgnoresTheNorm(Wrapper):
+    def settings(self, config: TrainConfig) -> TrainConfig:
+        return config.but(clip_norm=None)
+
+
+class ClipsToHalfTheNorm(Wrapper):
+    def settings(self, config: TrainConfig) -> TrainConfig:
+        return config.but(clip_norm=None if config.clip_norm is None else config.clip_norm / 2)
+
+
 class HasItsOwnRate(Wrapper):
     """Takes 64 times the rate where the rate is small (S2)."""
 
@@ -1056,6 +1066,8 @@ LIARS = (
     Liar(IgnoresWeightDecay, UPDATE, settings={"weight_decay": 1e-8}),
     Liar(IgnoresClipping, UPDATE, settings={"clip_value": 5.0}),
     Liar(ClipsAtHalf, UPDATE, settings={"clip_value": 5.0}),
+    Liar(IgnoresTheNorm, UPDATE, settings={"clip_norm": 5.0}),
+    Liar(ClipsToHalfTheNorm, UPDATE, settings={"clip_norm": 5.0}),
     Liar(HasItsOwnRate, UPDATE),
     Liar(RoundsItsRate, UPDATE),
     Liar(HasItsOwnStart, ("loss", "correct", "update")),

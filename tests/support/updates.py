@@ -55,10 +55,12 @@ class Update:
     slot_terms: tuple[np.ndarray, ...]
 
 
-def drawn(optimizer: Optimizer, size: int, clip_value: float | None = None, seed: int = 0) -> Update:
+def drawn(
+    optimizer: Optimizer, size: int, clip_value: float | None = None, seed: int = 0, clip_norm: float | None = None
+) -> Update:
     """An update of `size` parameters; squares are drawn between 1/2 and 2."""
     rng = np.random.default_rng(seed)
-    config = TrainConfig(optimizer=optimizer, clip_value=clip_value, batch_size=None)
+    config = TrainConfig(optimizer=optimizer, clip_value=clip_value, clip_norm=clip_norm, batch_size=None)
     w, g = (rng.standard_normal(size).astype(np.float32) for _ in range(2))
     slots = {
         name: (rng.uniform(0.5, 2, size) if name in ("exp_avg_sq", "square_avg") else rng.standard_normal(size)).astype(
@@ -92,7 +94,7 @@ def sizes(
         As `ops.update.reference.step` takes them.
     """
     w, slots = abs(w), {name: abs(slot) for name, slot in slots.items()}
-    after, slots_after = reference.step(w, terms, slots, config.but(clip_value=None), rate, number)
+    after, slots_after = reference.step(w, terms, slots, config.but(clip_value=None, clip_norm=None), rate, number)
     if isinstance(config.optimizer, RMSprop):
         return _sizes_of_rmsprop(config.optimizer, w, terms, slots, rate)
     if not isinstance(config.optimizer, Adam):

@@ -218,6 +218,36 @@ class SquaresWithoutDecay(ArrayUpdate):
         self.params -= rate * m / (np.sqrt(v) * root + eps)
 
 
+class WrongNorm(ArrayUpdate):
+    """Scales the gradients by a norm of its own."""
+
+    def norm(self) -> float:
+        raise NotImplementedError
+
+    def _clip_norm(self, limit: float) -> None:
+        self.grads *= self.grads.dtype.type(min(1.0, limit / (self.norm() + 1e-6)))
+
+
+class TakesTheSumOfSquares(WrongNorm):
+    def norm(self) -> float:
+        return float(np.sum(self.grads.astype(np.float64) ** 2))
+
+
+class TakesTheSumOfSizes(WrongNorm):
+    def norm(self) -> float:
+        return float(np.sum(np.abs(self.grads)))
+
+
+class LeavesOutTheLastBias(WrongNorm):
+    def norm(self) -> float:
+        return float(np.linalg.norm(self.grads[:-1]))
+
+
+class ScalesSmallGradientsUp(ArrayUpdate):
+    def _clip_norm(self, limit: float) -> None:
+        self.grads *= self.grads.dtype.type(limit / (np.linalg.norm(self.grads) + 1e-6))
+
+
 class ClipsWhatDecays(ArrayUpdate):
     """Clips the gradient with its weight decay in it."""
 
@@ -340,6 +370,7 @@ ADAMW = {"optimizer": AdamW()}
 NESTEROV = {"optimizer": SGD(momentum=0.9, nesterov=True, weight_decay=1e-4), "clip_value": 5.0}
 COSINE = {"optimizer": Adam(), "schedule": Cosine(warmup=1)}
 CLIPPED = {"optimizer": Adam(), "clip_value": 5.0}
+NORM = {"optimizer": SGD(momentum=0.9), "clip_norm": 0.5}
 STEPS = {"schedule": StepDecay(every=1, gamma=0.01)}
 STEP = (*UPDATE, "step")
 SLOTS = (*UPDATE, "slots")
@@ -368,6 +399,10 @@ WRONG_STEPS = (
     Liar(with_update(SquaresWhatWasNotClipped), SLOTS, few, CLIPPED, "SquaresWhatWasNotClipped"),
     Liar(with_update(SquaresWithoutDecay), SLOTS, few, DECAYING, "SquaresWithoutDecay"),
     Liar(with_update(ClipsWhatDecays), UPDATE, few, NESTEROV, "ClipsWhatDecays"),
+    Liar(with_update(TakesTheSumOfSquares), UPDATE, few, NORM, "TakesTheSumOfSquares"),
+    Liar(with_update(TakesTheSumOfSizes), UPDATE, few, NORM, "TakesTheSumOfSizes"),
+    Liar(with_update(LeavesOutTheLastBias), UPDATE, few, NORM, "LeavesOutTheLastBias"),
+    Liar(with_update(ScalesSmallGradientsUp), UPDATE, few, {"clip_norm": 1e6}, "ScalesSmallGradientsUp"),
     Liar(with_update(LooksNotAhead), UPDATE, few, {"optimizer": SGD(momentum=0.9, nesterov=True)}, "LooksNotAhead"),
     Liar(with_update(UsesOldSquares), UPDATE, few, ADAM, "UsesOldSquares"),
     Liar(ForgetsTheSecondSlot, UPDATE, few, ADAM),

@@ -39,6 +39,9 @@ class TrainConfig(metaclass=ByName):
         How the learning rate goes from step to step; `Constant()` if not given.
     clip_value : float or None
         Clip every gradient element to [-clip_value, clip_value] before the optimizer sees it (S4 uses 5).
+    clip_norm : float or None
+        Scale all gradients of a step together by clip_norm / (norm + 1e-6) where their L2 norm is larger than that
+        permits, as PyTorch's `clip_grad_norm_` does; in place of `clip_value`.
     seed : int
         Of the initial weights and of the order of the samples.
     shuffle : bool
@@ -74,6 +77,7 @@ class TrainConfig(metaclass=ByName):
     log_every: int | None = None
     loss_every: int = 1
     early_stopping: int | None = None
+    clip_norm: float | None = None
 
     def __init__(
         self,
@@ -88,6 +92,7 @@ class TrainConfig(metaclass=ByName):
         log_every: int | None = None,
         loss_every: int = 1,
         early_stopping: int | None = None,
+        clip_norm: float | None = None,
         *,
         learning_rate: float | None = None,
         momentum: float | None = None,
@@ -106,7 +111,7 @@ class TrainConfig(metaclass=ByName):
             )
         values = (
             epochs, batch_size, changed(optimizer, changes), schedule, clip_value, seed, shuffle, drop_last, log_every,
-            loss_every, early_stopping,
+            loss_every, early_stopping, clip_norm,
         )  # fmt: skip
         for field, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, field.name, value)
@@ -120,11 +125,7 @@ class TrainConfig(metaclass=ByName):
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ConfigError(f"{name} wants a whole number of at least {least}, got {value!r}")
-        value = self.clip_value
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, (int, float)) or not (math.isfinite(value) and value >= 0)
-        ):
-            raise ConfigError(f"clip_value wants a finite number of at least 0, got {value!r}")
+        self._check_clipping()
         for name, kind, form in (
             ("optimizer", Optimizer, "wl.Adam(1e-3)"),
             ("schedule", Schedule, "wl.Cosine(warmup=1)"),
@@ -139,12 +140,26 @@ class TrainConfig(metaclass=ByName):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise ConfigError(f"{name} wants True or False, got {value!r}")
-        if self.clip_value == 0:
-            raise ConfigError("clip_value 0 would stop every update: leave it out for no clipping")
         if self.seed >= 2**32:
             raise ConfigError(f"seed must be below 2^32, got {self.seed}")
         if self.loss_every >= 2**31:
             raise ConfigError(f"loss_every must be below 2^31, got {self.loss_every}")
+
+    def _check_clipping(self) -> None:
+        for name in ("clip_value", "clip_norm"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not (math.isfinite(value) and value >= 0)
+            ):
+                raise ConfigError(f"{name} wants a finite number of at least 0, got {value!r}")
+            if value == 0:
+                raise ConfigError(f"{name} 0 would stop every update: leave it out for no clipping")
+        if self.clip_value is not None and self.clip_norm is not None:
+            raise ConfigError("clip_value limits each element and clip_norm all gradients together: give one of them")
 
     @property
     def learning_rate(self) -> float:
@@ -183,6 +198,9 @@ class TrainConfig(metaclass=ByName):
         for name in changes:
             if name not in known and name not in SHORT:
                 raise ConfigError(f"there is no setting {name!r}; there are {', '.join(sorted([*known, *SHORT]))}")
+        for name, other in (("clip_value", "clip_norm"), ("clip_norm", "clip_value")):  # one takes the other's place
+            if changes.get(name) is not None:
+                changes.setdefault(other, None)
         own = {name: changes.pop(name) for name in SHORT if name in changes}
         if own and "optimizer" not in changes:
             changes["optimizer"] = changed(self.optimizer, own)
@@ -192,11 +210,12 @@ class TrainConfig(metaclass=ByName):
 
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, for JSON; optimizer and schedule are dictionaries with their names. Without
-        early stopping there is no word of it.
+        early stopping, or a clip_norm, there is no word of it.
         """
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.early_stopping is None:
-            del plain["early_stopping"]
+        for name in ("early_stopping", "clip_norm"):
+            if plain[name] is None:
+                del plain[name]
         return plain | {
             name: {"name": type(plain[name]).__name__} | asdict(plain[name]) for name in ("optimizer", "schedule")
         }

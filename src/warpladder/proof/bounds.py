@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..config import TrainConfig
 from ..machine.precision import Precision, named
 from ..nets import ElementLoss, Net
 from ..nets.params import param_slices
@@ -74,12 +75,15 @@ def loss_bound(net: Net, size: int, precision: str | Precision = "fp32") -> floa
 
 
 @lru_cache(maxsize=256)
-def update_bounds(net: Net, size: int, precision: str | Precision = "fp32", last: int = UPDATE) -> dict[str, float]:
+def update_bounds(
+    net: Net, size: int, precision: str | Precision = "fp32", last: int = UPDATE, clips_norm: bool = False
+) -> dict[str, float]:
     """Bounds of each tensor's gradient, update and slots after one step on a batch of this size.
 
     The longest chain of roundings has the sums of the forward pass, those of the backward pass down to the layer, and
     the tensor's own sum over the batch and the layer's output pixels, one rounding if that sum is made in fp64.
     last : roundings that the optimizer adds, its `roundings`.
+    clips_norm : True if the norm of all gradients scales each: its relative error is at most the largest tensor's.
     """
     forward = roundings(net, len(net.layers)) + last
     out = {}
@@ -91,4 +95,9 @@ def update_bounds(net: Net, size: int, precision: str | Precision = "fp32", last
         chain = products(net, len(net.layers), precision) + len(above) + 1 + named(precision).stored
         own = 1 if named(precision).wide else size * pixels
         out[place.name] = distance_bound(precision, forward + backward + own, chain)
-    return out
+    return {name: math.hypot(limit, max(out.values())) for name, limit in out.items()} if clips_norm else out
+
+
+def step_bounds(net: Net, size: int, precision: str | Precision, config: TrainConfig) -> dict[str, float]:
+    """`update_bounds` of a step with these settings."""
+    return update_bounds(net, size, precision, config.optimizer.roundings, config.clip_norm is not None)

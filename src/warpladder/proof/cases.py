@@ -213,15 +213,17 @@ class Cases:
         return self.strong(step for case in self for step in case.steps)
 
     def visible(self) -> TrainConfig | None:
-        """`strong`, with clip value and small settings, if they are in use, raised until they show; None if none is."""
+        """`strong`, with clipping and small settings, if in use, raised until they show; None if none is."""
         small = [name for name in SMALL if getattr(self.config.optimizer, name, 0)]
-        if self.config.clip_value is None and not small:
+        if self.config.clip_value is None and self.config.clip_norm is None and not small:
             return None
         config, step = self.strongest, self.exact.steps[0]
         if config.clip_value is not None:
             sizes = [float(np.sqrt(np.mean(g**2))) for g in views(self.net, step.gradient).values()]
             sizes = [size for size in sizes if size > 0] or [config.clip_value]
             config = config.but(clip_value=float(np.median(sizes)))
+        if config.clip_norm is not None:
+            config = config.but(clip_norm=float(np.linalg.norm(step.gradient)) / 2 or config.clip_norm)
         if "weight_decay" in small:
             share = float(np.linalg.norm(step.gradient) / np.linalg.norm(step.state.params))
             decay: float = config.optimizer.weight_decay  # type: ignore[attr-defined]

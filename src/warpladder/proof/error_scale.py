@@ -42,14 +42,17 @@ def error_scales(
     tuple
         (count,) float64, at least 0, for the change of the parameters; and a mapping of such arrays for the slots.
     """
-    free, clip = config.but(clip_value=None), config.clip_value
+    free, clip = config.but(clip_value=None, clip_norm=None), config.clip_value
     seen = gradient if clip is None else np.clip(gradient, -clip, clip)
+    span = np.abs(gradient) if span is None else span
+    if config.clip_norm is not None:  # which scales a gradient with its errors
+        factor = update.norm_factor(gradient, config.clip_norm)
+        seen, span = factor * gradient, factor * span
 
     def results(w: np.ndarray, g: np.ndarray, *held: np.ndarray) -> list[np.ndarray]:
         after, slots_after = update.step(w, g, dict(zip(slots, held, strict=True)), free, rate, number)
         return [after - w, *slots_after.values()]
 
-    span = np.abs(gradient) if span is None else span
     if isinstance(config.optimizer, SGD):  # linear, with coefficients of one sign
         change, *after = map(np.abs, results(np.abs(params), span, *map(np.abs, slots.values())))
         return change, dict(zip(slots, after, strict=True))

@@ -23,7 +23,7 @@ from ..nets.params import param_slices, views
 from ..ops.update import reference as update
 from ..optimizers import SGD
 from ..trainers.base import State, goals
-from .bounds import loss_bound, update_bounds
+from .bounds import loss_bound, step_bounds
 from .case_maker import CaseMaker
 from .places import places_in
 from .reference import ReferenceTrainer
@@ -132,7 +132,7 @@ def _followed(
     """ReferenceHistory of these epochs: the reference, and the distance of its twin."""
     net, precision, n = maker.net, maker.precision, len(dataset.train_x)
     true = _Trajectory(net, config, dataset, orders, start)
-    bounds = update_bounds(net, config.batch(n), precision, config.optimizer.roundings)
+    bounds = step_bounds(net, config.batch(n), precision, config)
     more = config.optimizer.host_rounding(start.step + 1)
     drift, loss_drift = dict.fromkeys(true.least, 0.0), np.zeros(len(true.losses))
     for _ in range(TWINS if precision.coarse else 1):
@@ -176,7 +176,7 @@ class _Trajectory:
         n = len(dataset.train_x)
         batch, number, optimizer = config.batch(n), start.step, config.optimizer
         is_plain = isinstance(optimizer, SGD) and not (
-            optimizer.momentum or optimizer.weight_decay or config.clip_value
+            optimizer.momentum or optimizer.weight_decay or config.clip_value or config.clip_norm
         )
         rates = config.rates(number, number + len(orders) * config.steps(n), n).tolist()
         all_x, all_y = trainer.batch(np.arange(n))

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..nets.params import views
 from ..trainers.base import State, StepLog
-from .bounds import loss_bound, output_bound, output_scale, update_bounds
+from .bounds import loss_bound, output_bound, output_scale, step_bounds
 from .cases import LEAST_RATE
 from .context import GuardedTrainer, ProofContext, pairs
 from .reference import ReferenceTrainer
@@ -75,7 +75,7 @@ def _check_update(context: ProofContext, trainer: GuardedTrainer, wanted: Refere
     net, ledger, config = context.net, context.ledger, trainer.config
     before = wanted.params
     after, (params, slots) = context.state(trainer, where), wanted.after(config)
-    bounds = update_bounds(net, wanted.size, context.cases.precision, config.optimizer.roundings)
+    bounds = step_bounds(net, wanted.size, context.cases.precision, config)
     update_scales, slot_scales = wanted.error_scales(config, bounds, net)
     slack = None
     if config.learning_rate < LEAST_RATE:

@@ -23,7 +23,7 @@ from ..ops.tables.reference import with_references
 from ..trainers.base import State
 from ..trainers.layerwise import LayerwiseTrainer
 from .bias_sums import BiasSums
-from .bounds import loss_bound, output_bound, output_scale, update_bounds
+from .bounds import loss_bound, output_bound, output_scale, step_bounds, update_bounds
 from .places import Places
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceStep, truth
@@ -138,7 +138,7 @@ def amplified_errors(
     """
     config = config.but(learning_rate=1.0)
     reserve = COARSE_RESERVE if precision.coarse else RESERVE
-    limits = update_bounds(net, step.size, precision, config.optimizer.roundings)
+    limits = step_bounds(net, step.size, precision, config)
     (after, slots), (change, scales) = step.after(config), step.error_scales(config)
     wanted, scales = {"update": after, **slots}, {"update": change, **scales}
     for gradient in gradients:

@@ -44,6 +44,10 @@ def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = Pers
     """A layer or loss that has no phase, and what every rung of kernels needs."""
     from ..trainers.persistent.plan import why_not
 
+    if config.clip_norm is not None:
+        return (
+            "it updates each weight with its gradient, before the norm of all gradients is known: graph takes clip_norm"
+        )
     return why_not(net) or of_kernels(net, config, options) or _no_clusters(options)  # type: ignore[arg-type]
 
 

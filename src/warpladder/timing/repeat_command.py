@@ -30,7 +30,9 @@ def repeat_command(task: ClimbTask, rungs: Sequence[Rung], *, quick: bool = Fals
     stored = standardize or task.data.train_x.dtype == np.uint8  # all data sets that have a name are bytes
     foreign = bool(outsiders(task.net, task.config)) or any(map(outside, rungs))
     defaults = recipe(task.net.name, task.data.name)
-    is_unclipped = defaults.clip_value is not None and task.config.clip_value is None  # no option unsets it
+    is_unclipped = (
+        defaults.clip_value is not None and task.config.clip_value is task.config.clip_norm is None
+    )  # no option unsets it
     if WHOLE.get(task.data.name) != task.n or not stored or foreign or is_unclipped or not is_named(task.net):
         return ""
     names = [rung.name for rung in rungs]

@@ -173,5 +173,5 @@ def _largest(values: np.ndarray) -> float:
 def _advice(config: TrainConfig, data: Dataset) -> str:
     """Advice for numbers that grew too large."""
     scale = scale_advice(data)
-    clip = " or set a clip_value" if config.clip_value is None else ""
+    clip = " or set a clip_value" if config.clip_value is None and config.clip_norm is None else ""
     return ("" if scale is None else f"{scale}, or ") + f"lower the learning rate ({config.learning_rate:g} now){clip}"

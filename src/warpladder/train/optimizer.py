@@ -43,6 +43,11 @@ def to_torch(checkpoint: Checkpoint) -> dict[str, Any]:
             f"torch.optim.{kind.__name__} clips no gradients, this run clips them to {config.clip_value:g}: "
             "call clip_grad_value_ before step"
         )
+    if config.clip_norm is not None:
+        raise ConfigError(
+            f"torch.optim.{kind.__name__} clips no gradients, this run clips their norm to {config.clip_norm:g}: "
+            "call clip_grad_norm_ before step"
+        )
     if checkpoint.last is not None and checkpoint.best_epoch != checkpoint.epoch:
         raise ConfigError(
             f"the weights are those of epoch {checkpoint.best_epoch}, and the optimizer's state is that of epoch "

@@ -95,6 +95,7 @@ config_options = together(
         "cosine:warmup=1:least=1e-5.",
     ),
     click.option("--clip-value", type=float, help="Clip every gradient element to +-this."),
+    click.option("--clip-norm", type=float, help="Scale all gradients of a step to an L2 norm of at most this."),
     click.option("--seed", type=int, help="Seed of initial weights, order and splits."),
     click.option("--shuffle/--no-shuffle", default=None, help="A new order every epoch, or the stored one."),
     click.option("--drop-last/--keep-last", default=None, help="Leave out a partial last batch, or train it."),

@@ -6,6 +6,7 @@ from ...config import TrainConfig
 from ...device import Array, Device
 from ..engine.grids import flat
 from ..engine.kernels import KernelUpdate, Launches
+from .norm import NormClip
 
 FILE = "step.cu"
 
@@ -16,7 +17,9 @@ def limit(config: TrainConfig) -> float:
 
 
 class NaiveUpdate(KernelUpdate):
-    """One thread for each parameter of the net, in one launch a step."""
+    """One thread for each parameter of the net, in one launch a step; before it the launches of `NormClip`, if the
+    config has a `clip_norm`: params are then all of the net's.
+    """
 
     def __init__(
         self, device: Device, config: TrainConfig, params: Array, grads: Array, slots: tuple[Array, ...],
@@ -24,8 +27,14 @@ class NaiveUpdate(KernelUpdate):
     ) -> None:  # fmt: skip
         super().__init__(device, config, params, grads, slots, block_size)
         self.kernel = device.kernel(config.optimizer.folder() / FILE, f"{config.optimizer.name}_step")
+        self.clipping = None if config.clip_norm is None else NormClip(device, grads, config.clip_norm, block_size)
+        self.workspace += 0 if self.clipping is None else self.clipping.workspace
 
     def launches(self, numbers: Array, step: Array | None) -> Launches:
+        return [*([] if self.clipping is None else self.clipping.launches()), *self.step(numbers, step)]
+
+    def step(self, numbers: Array, step: Array | None) -> Launches:
+        """Launches of the optimizer's step alone; arguments as in `launches`."""
         return [flat(self.kernel, self.params.size, self.block_size, *self.arguments(self.params.size, numbers, step))]
 
     def arguments(self, count: int, numbers: Array, step: Array | None) -> tuple[object, ...]:

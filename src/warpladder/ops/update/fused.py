@@ -12,9 +12,12 @@ NOTHING = (None, None, None, 0.0, 0.0, 0, 0.0, 0.0)
 
 
 def fuses(subgraph: Subgraph) -> bool:
-    """True if a segment may update its parameters: SGD at a constant rate, with settings as kernel arguments."""
+    """True if a segment may update its parameters: SGD at a constant rate, with settings as kernel arguments.
+
+    The norm of all gradients is known only after the last of them: with a `clip_norm` nothing updates before.
+    """
     config = subgraph.config
-    return config is not None and isinstance(config.optimizer, SGD) and config.steady
+    return config is not None and isinstance(config.optimizer, SGD) and config.steady and config.clip_norm is None
 
 
 class UpdatesInPlace(Segment):

@@ -1,5 +1,6 @@
 """The update as a loop over all parameters."""
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -10,6 +11,7 @@ from ...config import TrainConfig
 from ...optimizers import Optimizer
 from ..engine.base import Array, UpdateOp
 from ..jit.cache import compiled
+from .reference import EPSILON
 
 
 @compiled
@@ -18,6 +20,18 @@ def clip(g: np.ndarray, limit: float) -> None:
     for i in range(len(g)):
         if abs(g[i]) > limit:  # NaN stays NaN
             g[i] = min(max(g[i], -limit), limit)
+
+
+@compiled
+def clip_norm(g: np.ndarray, limit: float) -> None:
+    """Scale g to an L2 norm of `limit` where its norm is larger; the squares are added in float64."""
+    total = 0.0
+    for i in range(len(g)):
+        total += np.float64(g[i]) * np.float64(g[i])
+    factor = limit / (math.sqrt(total) + EPSILON)
+    if not factor >= 1:  # NaN goes on to all
+        for i in range(len(g)):
+            g[i] *= factor
 
 
 @cache
@@ -36,6 +50,8 @@ class LoopsUpdate(UpdateOp):
         self.two = (*slots, nothing, nothing)[:2]
 
     def step(self, numbers: np.ndarray) -> None:
+        if self.config.clip_norm is not None:
+            clip_norm(self.grads, self.config.clip_norm)
         if self.config.clip_value is not None:
             clip(self.grads, self.config.clip_value)
         self.rule(self.params, self.grads, *self.two, numbers)

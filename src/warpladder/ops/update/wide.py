@@ -25,8 +25,8 @@ class WideUpdate(NaiveUpdate):
         wide = params.size % 4 == 0 and (len(slots) < 2 or params.size > held)
         self.by_four = device.kernel(config.optimizer.folder() / FILE, kernel) if wide else None
 
-    def launches(self, numbers: Array, step: Array | None) -> Launches:
+    def step(self, numbers: Array, step: Array | None) -> Launches:
         if self.by_four is None:
-            return super().launches(numbers, step)
+            return super().step(numbers, step)
         count = self.params.size // 4
         return [flat(self.by_four, count, self.block_size, *self.arguments(count, numbers, step))]

@@ -20,6 +20,7 @@ from jax import lax
 from ...config import TrainConfig
 from ...nets import Conv2d, CrossEntropyLoss, Flatten, Linear, MaxPool2d, Net, ReLU, Upsample2d
 from ...ops.engine.layer_files import form
+from ...ops.update.reference import EPSILON
 from ...optimizers import NUMBERS, Optimizer
 from ..layout import pooled_first, spatial
 from .order import shuffled
@@ -28,14 +29,16 @@ Tree = dict[str, jax.Array]
 Slots = dict[str, Tree]
 
 #: Numbers of an update that are arguments of a compiled program (as constants they gain nothing): those of the
-#: optimizer, and the clip value.
+#: optimizer, and the clip value or norm.
 WIDTH = NUMBERS + 1
 
 
 def numbers(config: TrainConfig, first: int, last: int, samples: int) -> np.ndarray:
     """Numbers (last - first, WIDTH) float32 of the updates first..last-1."""
     rows = config.numbers(first, last, samples)
-    return np.concatenate([rows, np.full((len(rows), 1), config.clip_value or 0.0)], axis=1).astype(np.float32)
+    return np.concatenate([rows, np.full((len(rows), 1), config.clip_value or config.clip_norm or 0.0)], axis=1).astype(
+        np.float32
+    )
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,13 @@ class Rule:
     """Settings that decide the arithmetic of a compiled step; runs that differ in others share a program.
 
     optimizer : its class. slots : its slots. settings : by name, those but the learning rate; numbers as `Given`.
-    clip : True if gradients are clipped. steady : True if all steps have equal numbers.
+    clip : "value", "norm" or None, the clipping of gradients. steady : True if all steps have equal numbers.
     """
 
     optimizer: type[Optimizer]
     settings: tuple[tuple[str, object], ...]
     slots: tuple[str, ...]
-    clip: bool
+    clip: str | None
     steady: bool
 
     @classmethod
@@ -67,7 +70,8 @@ class Rule:
         optimizer = config.optimizer
         names = [field.name for field in fields(optimizer) if field.name != "learning_rate"]
         settings = tuple((name, _given(getattr(optimizer, name))) for name in names)
-        return cls(type(optimizer), settings, optimizer.slots, config.clip_value is not None, config.steady)
+        clip = "value" if config.clip_value is not None else "norm" if config.clip_norm is not None else None
+        return cls(type(optimizer), settings, optimizer.slots, clip, config.steady)
 
 
 def _given(value: object) -> object:
@@ -232,8 +236,12 @@ def update(rule: Rule, row: jax.Array, params: Tree, slots: Slots, grads: Tree) 
     rule_step, settings = rule.optimizer.form("jax").step, SimpleNamespace(**dict(rule.settings))
     new: Tree = {}
     moved: Slots = {slot: {} for slot in rule.slots}
+    if rule.clip == "norm":
+        norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in grads.values()))
+        factor = jnp.minimum(row[NUMBERS] / (norm + EPSILON), 1.0)
+        grads = {name: g * factor for name, g in grads.items()}
     for name, p in params.items():
-        g = jnp.clip(grads[name], -row[NUMBERS], row[NUMBERS]) if rule.clip else grads[name]
+        g = jnp.clip(grads[name], -row[NUMBERS], row[NUMBERS]) if rule.clip == "value" else grads[name]
         new[name], after = rule_step(p, g, {slot: slots[slot][name] for slot in rule.slots}, settings, row[:NUMBERS])
         for slot in rule.slots:
             moved[slot][name] = after[slot]

@@ -36,7 +36,7 @@ def unsupported(net: Net, config: TrainConfig, options: ThreadOptions = ThreadOp
         return f"MLPClassifier has SGD and Adam, and no {optimizer}"
     if config.optimizer.weight_decay:  # type: ignore[attr-defined]
         return "MLPClassifier's weight decay is another: it is divided by the batch size and leaves biases out"
-    if config.clip_value is not None:
+    if config.clip_value is not None or config.clip_norm is not None:
         return "MLPClassifier cannot clip gradients"
     if config.loss_every > 1:
         return "MLPClassifier computes the loss in every step: leave loss_every out"

@@ -233,6 +233,7 @@ class GraphTrainer(Trainer):
             good = None
             if scale is not None:
                 grads, good = unscaled(grads, *scale)
+            grads = self.update.scaled(grads)
             for name, p in params.items():
                 self.update.one(p, grads[name], {slot: tensors[name] for slot, tensors in slots.items()}, row, good)
             return (loss, output) if has_loss else None

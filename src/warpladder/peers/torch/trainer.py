@@ -150,6 +150,9 @@ class TorchTrainer(Trainer):
         if self.config.clip_value is not None:
             self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_value_(self.named.values(), self.config.clip_value)
+        if self.config.clip_norm is not None:
+            self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.named.values(), self.config.clip_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.step += 1

@@ -87,6 +87,8 @@ class GraphUpdate:
         if clip is not None:
             torch._foreach_clamp_max_(grads, clip)
             torch._foreach_clamp_min_(grads, -clip)
+        if self.config.clip_norm is not None:
+            torch._foreach_mul_(grads, norm_factor(grads, self.config.clip_norm))
         if row is None and bad is None:
             self._steady_sgd(params, grads, slots)
             return
@@ -154,6 +156,13 @@ class GraphUpdate:
                 along = buffer
         torch._foreach_add_(params, along, alpha=-optimizer.learning_rate)
 
+    def scaled(self, grads: Tensors) -> Tensors:
+        """All gradients of a step, by name, scaled together if there is a `clip_norm`; for `one`."""
+        if self.config.clip_norm is None:
+            return grads
+        factor = norm_factor(list(grads.values()), self.config.clip_norm)
+        return {name: g * factor for name, g in grads.items()}
+
     def one(
         self, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None,
         good: torch.Tensor | None = None,
@@ -170,6 +179,12 @@ class GraphUpdate:
         p.sub_(taken if good is None else torch.where(good, taken, 0))
         for name, value in kept.items():
             slots[name].copy_(value if good is None else torch.where(good, value, slots[name]))
+
+
+def norm_factor(grads: list[torch.Tensor], limit: float) -> torch.Tensor:
+    """Factor () of all gradients of a step, at most 1, as `torch.nn.utils.clip_grad_norm_` computes it."""
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in grads]))
+    return torch.clamp(limit / (norm + 1e-6), max=1.0)
 
 
 def sgd(

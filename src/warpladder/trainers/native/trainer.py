@@ -26,7 +26,7 @@ from .compiler.vectors import LANES, TOGETHER
 from .kernels.tile_sizes import KINDS, UPDATED
 from .program.barriers import rows_of_thread
 from .program.job import SUMMED, Instruction, StepsJob
-from .program.memory import NativeMemory, Pages, padded_bytes
+from .program.memory import LINE, NativeMemory, Pages, padded_bytes
 from .program.operands import GATHERED, OPERATIONS, WITHOUT_LOSS
 from .program.plan import NativePlan
 from .threads.workers import MANY, Workers
@@ -75,6 +75,7 @@ class NativeTrainer(Trainer):
             "packed": ((built.packed_count + SLACK,), np.float32),
             "offsets": ((self.threads, KINDS * built.offset_count), np.int64),
             "scratch": ((self.threads, TOGETHER * UPDATED), np.float32),
+            "squares": ((self.threads, LINE // 8), np.float64),
             "sync": ((16,), np.int64),
         }
         pages = Pages(sum(padded_bytes(*each) for each in shapes.values()))

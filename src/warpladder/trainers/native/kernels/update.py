@@ -34,13 +34,13 @@ def call_optimizer(memory, work, g, start, stop):  # type: ignore[no-untyped-def
 
 
 @inner
-def _summed(memory, work, start, stop):  # type: ignore[no-untyped-def]
-    """The gradient of weights[start:stop], clipped: the first `work.add` shares' gradients, summed in that order."""
+def summed(memory, work, shares, start, stop):  # type: ignore[no-untyped-def]
+    """The gradient of weights[start:stop], clipped: the first `shares` shares' gradients, summed in that order."""
     g = cut(floats(memory, SCRATCH, work.thread), 0, stop - start)
     own = cut(floats(memory, GRADIENTS, 0), start, stop - start)
     for i in range(stop - start):
         g[i] = own[i]
-    for part in range(1, work.add):
+    for part in range(1, shares):
         more = cut(floats(memory, GRADIENTS, part), start, stop - start)
         for i in range(stop - start):
             g[i] += more[i]
@@ -57,12 +57,12 @@ def _own_range(it, line, work):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _sgd_step(memory, work, start, stop):  # type: ignore[no-untyped-def]
+def _sgd_step(memory, work, shares, start, stop):  # type: ignore[no-untyped-def]
     """SGD's step of weights[start:stop], as in optimizers/sgd/loops.py; without momentum there is no slot."""
     numbers, slots = floats(memory, NUMBERS, work.step), floats(memory, SLOTS, 0)
     rate, momentum, nesterov, decay = numbers[0], numbers[1], numbers[2] != 0, numbers[3]
     w = cut(floats(memory, WEIGHTS, 0), start, stop - start)
-    g = _summed(memory, work, start, stop)
+    g = summed(memory, work, shares, start, stop)
     if decay > 0:
         for i in range(stop - start):
             g[i] += decay * w[i]
@@ -79,19 +79,21 @@ def _sgd_step(memory, work, start, stop):  # type: ignore[no-untyped-def]
 def sgd(operands, memory, work):  # type: ignore[no-untyped-def]
     """Update by SGD, UPDATED weights at a time."""
     it = _read(operands)
+    shares = 1 if it.is_summed != 0 else work.add
     for line in range(it.lines):
         first, last = _own_range(it, line, work)
         for start in range(first, last, UPDATED):
-            _sgd_step(memory, work, start, min(start + UPDATED, last))
+            _sgd_step(memory, work, shares, start, min(start + UPDATED, last))
     return 0.0, 0.0
 
 
 def optimizer_loop(operands, memory, work):  # type: ignore[no-untyped-def]
     """Update by the loop of any other optimizer, UPDATED weights at a time."""
     it = _read(operands)
+    shares = 1 if it.is_summed != 0 else work.add
     for line in range(it.lines):
         first, last = _own_range(it, line, work)
         for start in range(first, last, UPDATED):
             stop = min(start + UPDATED, last)
-            call_optimizer(memory, work, _summed(memory, work, start, stop), start, stop)
+            call_optimizer(memory, work, summed(memory, work, shares, start, stop), start, stop)
     return 0.0, 0.0

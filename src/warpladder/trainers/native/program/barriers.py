@@ -23,7 +23,7 @@ BY_SAMPLE = {
 #: operations that read activations and write a gradient or weights of the thread's own panels
 BY_PANEL = {
     "few_outputs_weight_gradient_of_bytes", "few_outputs_weight_gradient", "weight_gradient", "weight_step",
-    "bias_gradient", "sgd", "optimizer_loop",
+    "bias_gradient", "sgd", "optimizer_loop", "scale_gradients",
 }  # fmt: skip
 
 

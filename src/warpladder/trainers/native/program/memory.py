@@ -31,6 +31,7 @@ class NativeMemory(NamedTuple):
     packed: np.ndarray  # (floats,) float32
     offsets: np.ndarray  # (threads, entries of the offset tables) int64
     scratch: np.ndarray  # (threads, floats) float32
+    squares: np.ndarray  # (threads, cache line) float64: the sum of each part's squared gradients, and zeros
     sync: np.ndarray  # (16,) int64
     numbers: np.ndarray  # (steps, NUMBERS) float32: the optimizer's numbers of each step
     loss: np.ndarray  # (threads, steps) float64
@@ -56,13 +57,13 @@ class NativeMemory(NamedTuple):
 
 #: the type of each array's elements
 TYPES: dict[str, type] = dict.fromkeys(NativeMemory._fields, np.float32) | {
-    "argmax": np.int32, "offsets": np.int64, "sync": np.int64, "loss": np.float64,
+    "argmax": np.int32, "offsets": np.int64, "squares": np.float64, "sync": np.int64, "loss": np.float64,
     "correct": np.int64, "u8": np.uint8, "labels": np.int32, "indices": np.int64,
 }  # fmt: skip
 
 # an array's number in the table, for compiled code
-(ACTIVATIONS, ARGMAX, GRADIENTS, SUBTOTALS, WEIGHTS, SLOTS, PACKED, OFFSETS, SCRATCH, SYNC, NUMBERS, LOSS, CORRECT, U8,
- F32, LABELS, TARGETS, INDICES, FACTORS, OUT) = range(len(NativeMemory._fields))  # fmt: skip
+(ACTIVATIONS, ARGMAX, GRADIENTS, SUBTOTALS, WEIGHTS, SLOTS, PACKED, OFFSETS, SCRATCH, SQUARES, SYNC, NUMBERS, LOSS,
+ CORRECT, U8, F32, LABELS, TARGETS, INDICES, FACTORS, OUT) = range(len(NativeMemory._fields))  # fmt: skip
 
 LARGE = 2 << 20  # bytes of a large page on x86-64 and on arm64 with 4 KB base pages
 LINE = 64  # bytes of a cache line

@@ -42,6 +42,7 @@ OPERATIONS = {
             "squared_error_of_targets_gradient",
         ),
         "update": ("sgd", "optimizer_loop"),
+        "gradient_norm": ("sum_squares", "scale_gradients"),
         "fused_update": ("weight_step",),
     }.items()
     for operation in operations
@@ -304,3 +305,12 @@ class UpdateOperands(NamedTuple):
     first: int
     last: int  # the weight after the last
     lines: int
+    is_summed: bool  # True if the first share's gradients are already the sum of all shares'
+
+
+class NormOperands(NamedTuple):
+    """sum_squares, scale_gradients: sum the shares' gradients of a range of weights, and scale them to a norm."""
+
+    first: int
+    last: int  # the weight after the last
+    limit: int  # largest norm: the bits of a float64

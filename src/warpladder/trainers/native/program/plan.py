@@ -44,9 +44,9 @@ class NativePlan:
         together = batch < 2 * threads or (self.layout.count > SMALL and work < 2000)
         # an optimizer but SGD brings its loop with it
         update = "sgd" if type(config.optimizer) is SGD else "optimizer_loop"
-        self.sharing = WorkSharing(together, batch, SEPARATE, update)
+        self.sharing = WorkSharing(together, batch, SEPARATE, update, config.clip_norm)
         if together:
-            if batch <= CHUNK:  # a Linear layer's gradient then never reaches memory
+            if batch <= CHUNK and config.clip_norm is None:  # a Linear layer's gradient then never reaches memory
                 plain = type(config.optimizer) is SGD and not config.optimizer.slots
                 self.sharing = self.sharing._replace(steps_weights=IN_REGISTERS if plain else BY_LOOP)
         else:

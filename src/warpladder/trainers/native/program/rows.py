@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ....nets import CrossEntropyLoss, Net
 from ..compiler.vectors import TOGETHER, WIDTH
 from ..kernels.tile_sizes import BLOCK, ROWS
@@ -13,7 +15,7 @@ from .elementwise_operands import ReluGradientOperands
 from .fuse import fuse
 from .job import Instruction, Sections
 from .layout import LayerWeights, WeightLayout
-from .operands import TransposeOperands, UpdateOperands
+from .operands import NormOperands, TransposeOperands, UpdateOperands
 from .tensors import Arena
 
 #: floats of activations that a block may have: more do not fit the second-level cache, fewer read weights too often
@@ -30,12 +32,14 @@ class WorkSharing(NamedTuple):
     together : True if every instruction is divided among the threads; False if each trains a share of the batch.
     block : samples that go through the layers at once. steps_weights : SEPARATE, IN_REGISTERS or BY_LOOP.
     update : the update's operation: "sgd", or "optimizer_loop" for an optimizer that brings its loop.
+    clip_norm : L2 norm to which all gradients are scaled before the update, or None.
     """
 
     together: bool
     block: int
     steps_weights: int
     update: str
+    clip_norm: float | None = None
 
 
 class RowBuilder:
@@ -113,11 +117,15 @@ class RowBuilder:
 
     def update(self, section: str, first: int, last: int, lines: int = 1) -> None:
         """Step the weights from `first` to before `last`, and `lines - 1` ranges of equal length after them."""
-        self.emit(section, self.sharing.update, UpdateOperands(first, last, lines))
+        self.emit(section, self.sharing.update, UpdateOperands(first, last, lines, self.sharing.clip_norm is not None))
 
     def update_others(self) -> None:
         """Step all weights that are not stepped with their gradient."""
         start, count = 0, self.layout.count
+        if self.sharing.clip_norm is not None:
+            operands = NormOperands(0, count, int(np.float64(self.sharing.clip_norm).view(np.int64)))
+            self.emit("update", "sum_squares", operands)
+            self.emit("update", "scale_gradients", operands)
         for first, last in [*sorted(self.stepped.values()), (count, count)]:
             if first > start:
                 self.update("update", start, first)
