@@ -39,21 +39,24 @@ def graph_with(
     net: Net, config: TrainConfig, state: State, functions: Callable[[Any], dict[str, Any]], **options: Any
 ) -> Trainer:
     """The same with functions of `torch.nn.functional` in place of its own, which `functions` is given."""
-    from warpladder.peers.torch import graph as torch_graph
     from warpladder.peers.torch import net as torch_net
+    from warpladder.peers.torch.function import NetFunction
+    from warpladder.peers.torch.graph import GraphTrainer
 
     module: Any = torch_net
 
-    class Changed(torch_graph.GraphTrainer):
-        def _forward(self, params: Any, x: Any) -> Any:
+    class ChangedFunction(NetFunction):
+        def output(self, params: Any, x: Any) -> Any:
             plain = module.functional
             module.functional = SimpleNamespace(**{**vars(plain), **functions(plain)})
             try:
-                return super()._forward(params, x)
+                return super().output(params, x)
             finally:
                 module.functional = plain
 
-    return Changed(net, config, state, device="cpu", **options)
+    trainer = GraphTrainer(net, config, state, device="cpu", **options)
+    trainer.function = ChangedFunction(net, trainer.format, trainer.images_last)
+    return trainer
 
 
 def apart(net: Net, config: TrainConfig, state: State) -> Trainer:
@@ -249,7 +252,6 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What inductor would compile runs as it is written."""
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
     monkeypatch.setattr(torch, "compile", lambda function, **how: function)
-    monkeypatch.setattr(torch.compiler, "reset", lambda: None)
 
 
 STEPPING = (*CPU_PEERS, *STAND_INS, stand_in("compiled", partial(graph, compiled=True, images_last=True)))
@@ -634,3 +636,26 @@ def test_both_kinds_of_pools_give_a_tie_to_the_first_in_jax(size: int, k: int) -
     assert np.array_equal(a, b)
     assert np.array_equal(back_a(dy)[0], back_b(dy)[0])
     assert float(back_b(dy)[0].sum()) == float(dy.sum())
+
+
+def test_trainers_of_the_same_settings_share_a_compiled_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten sizes of a batch: PyTorch stores eight functions for the code of one, and reports any further as an error."""
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch==2.13.0")
+    compiled: list[Any] = []
+    real = torch.compile
+
+    def counted(function: Any, **how: Any) -> Any:
+        compiled.append(function)
+        return real(function, backend="eager", **how)
+
+    monkeypatch.setattr(torch, "compile", counted)
+    net = Net("shared", (9,), (Linear(out_features=7), ReLU(), Linear(out_features=4)), CrossEntropyLoss())
+    for size in (*range(2, 12), *range(2, 12)):
+        drawn = case(net, PLAIN.but(batch_size=size), seed=size, samples=2 * size)
+        reference = ReferenceTrainer(net, drawn.config, drawn.state)
+        with graph(net, drawn.config, drawn.state, compiled=True) as trainer:
+            for each in (trainer, reference):
+                each.load(drawn.dataset)
+                each.run(drawn.order, 0, 2)
+            agree(trainer.state(), reference.state(), 2)
+    assert len(compiled) == 10

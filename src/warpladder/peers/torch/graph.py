@@ -17,18 +17,19 @@ from ...config import TrainConfig
 from ...data.dataset import pixels
 from ...data.order import Order
 from ...machine.precision import named
-from ...nets import CrossEntropyLoss, Net
+from ...nets import Net
 from ...nets.params import views
 from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, in_a_row, not_loaded
 from .. import driver
 from ..blocks import Blocks, powers, with_losses
 from ..layout import channels_first, channels_last, flattened, spatial
 from .captured import CapturedSteps, Reported, Step
-from .net import arithmetic, forward
+from .function import NetFunction, compiled_step
+from .net import arithmetic
 from .order import Shuffle
-from .scale import LossScale, unscaled
-from .trainer import PREDICT_FLOATS, SHORT, goal_tensor, mean_loss, open_device, slope
-from .update import GraphUpdate, Tensors
+from .scale import LossScale
+from .trainer import PREDICT_FLOATS, SHORT, goal_tensor, open_device, slope
+from .update import GraphUpdate, Tensors, WrittenUpdate
 
 if TYPE_CHECKING:
     from ...data.dataset import Dataset
@@ -55,10 +56,10 @@ class GraphTrainer(Trainer):
     ) -> None:  # fmt: skip
         self.net, self.config, self.precision, self.compiled = net, config, named(precision).name, compiled
         self.device = open_device(device)
-        self.classes = isinstance(net.loss, CrossEntropyLoss)
         self.images_last = images_last and spatial(net)
         self.flattened = flattened(net) if self.images_last else {}
         self.format = SHORT.get(self.precision, torch.float32)
+        self.function = NetFunction(net, self.format, self.images_last)
         self.update = GraphUpdate(config, compiled, exact=self.precision == "fp32")
         self.scale = LossScale(self.device) if self.precision == "fp16" else None
         self.params = {name: self._inward(name, view) for name, view in views(net, state.params).items()}
@@ -94,18 +95,14 @@ class GraphTrainer(Trainer):
         held = self.state()
         with arithmetic(self.precision):
             kinds = (True,) if self.config.loss_every == 1 else (True, False)
-            steps = {kind: self._compiled(kind) if self.compiled else self._autograd(kind) for kind in kinds}
             pool = torch.cuda.graph_pool_handle() if pinned else None
             lengths = powers(self.most) if self.whole else self.blocks.lengths
             shapes = {(length, self.blocks.batch) for length in lengths} | self.blocks.whole
             self.programs = {
-                (count, size, kind): CapturedSteps(self, step, count, size, pool, kind)
-                for kind, step in steps.items()
+                (count, size, kind): CapturedSteps(self, self._made(size, kind), count, size, pool, kind)
+                for kind in kinds
                 for count, size in sorted(shapes, reverse=True)
             }
-        if self.compiled:
-            # captured functions are not called again, and inductor stores a limited number of them
-            torch.compiler.reset()
         self.set_state(held)  # undoes the warm-up steps
         self.seconds = {"load": loaded - start, "capture": perf_counter() - loaded}
 
@@ -168,27 +165,8 @@ class GraphTrainer(Trainer):
             torch.cuda.current_stream().synchronize()
         return self.loss[first:last].numpy().astype(np.float64), self.correct[first:last].numpy().astype(np.int64)
 
-    def batch_loss(
-        self, params: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The mean loss of samples as they are stored here, and the net's output for them, both float32."""
-        x = self._seen(x)
-        output = self._forward(params, x).float()
-        return mean_loss(self.net.loss, output, self._wanted(x, y, output)), output
-
-    def _wanted(self, x: torch.Tensor, y: torch.Tensor | None, output: torch.Tensor) -> torch.Tensor:
-        """Labels, or targets of the output's shape; of nets that learn their input, x."""
-        if y is None:
-            return x.float().reshape(output.shape)
-        return y if self.classes else y.reshape(output.shape)
-
-    def _forward(self, params: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-        if self.format != torch.float32:  # the casts of autocast
-            params = {name: p.to(self.format) for name, p in params.items()}
-        return forward(self.net, params, x, self.images_last)
-
-    def _seen(self, x: torch.Tensor) -> torch.Tensor:
-        return x.permute(0, 3, 1, 2) if self.images_last else x
+    def _made(self, size: int, has_loss: bool) -> Step:
+        return self._compiled(size, has_loss) if self.compiled else self._autograd(has_loss)
 
     def _autograd(self, has_loss: bool) -> Step:
         """Step by PyTorch's autograd, and updates of all tensors in one kernel each; returns None if not `has_loss`."""
@@ -198,11 +176,11 @@ class GraphTrainer(Trainer):
             leaves = {name: p.detach().requires_grad_() for name, p in self.params.items()}
             scale = self.scale
             if has_loss:
-                loss, output = self.batch_loss(leaves, x, y)
+                loss, output = self.function.loss(leaves, x, y)
                 found = torch.autograd.grad(loss if scale is None else loss * scale.scale, list(leaves.values()))
             else:
-                output = self._forward(leaves, self._seen(x)).float()
-                by = slope(output.detach(), self._wanted(self._seen(x), y, output))
+                output = self.function.output(leaves, x)
+                by = slope(output.detach(), self.function.wanted(x, y, output))
                 found = torch.autograd.grad(output, list(leaves.values()), by if scale is None else by * scale.scale)
             grads = list(found)
             if scale is not None:
@@ -214,31 +192,9 @@ class GraphTrainer(Trainer):
 
         return step
 
-    def _compiled(self, has_loss: bool) -> Step:
-        """Training step as one function for torch.compile, which drops the loss without `has_loss`."""
-
-        def scaled(
-            params: Tensors, x: torch.Tensor, y: torch.Tensor | None, by: torch.Tensor | None
-        ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-            loss, output = self.batch_loss(params, x, y)
-            return loss if by is None else loss * by, (loss, output)
-
-        def step(
-            params: Tensors, slots: dict[str, Tensors],
-            x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None,
-            scale: tuple[torch.Tensor, torch.Tensor] | None,
-        ) -> Reported | None:  # fmt: skip
-            by = None if scale is None else scale[0]
-            grads, (_, (loss, output)) = torch.func.grad_and_value(scaled, has_aux=True)(params, x, y, by)
-            good = None
-            if scale is not None:
-                grads, good = unscaled(grads, *scale)
-            grads = self.update.scaled(grads)
-            for name, p in params.items():
-                self.update.one(p, grads[name], {slot: tensors[name] for slot, tensors in slots.items()}, row, good)
-            return (loss, output) if has_loss else None
-
-        fast = torch.compile(step, fullgraph=True, dynamic=False)
+    def _compiled(self, size: int, has_loss: bool) -> Step:
+        """Step of `size` samples as inductor compiled it, for this trainer or for one of the same settings before."""
+        fast = compiled_step(self.function, WrittenUpdate.of(self.config), size, has_loss)
 
         def one(x: torch.Tensor, y: torch.Tensor | None, row: torch.Tensor | None) -> Reported | None:
             with torch.no_grad():
@@ -286,8 +242,8 @@ class GraphTrainer(Trainer):
         rows = max(1, PREDICT_FLOATS // max(map(math.prod, self.net.shapes)))
         with arithmetic(self.precision, search=False), torch.inference_mode():
             for first in range(0, len(x), rows):
-                some = self._seen(self._tensor(x[first : first + rows], scale))
-                out[first : first + rows] = self._forward(self.params, some).float().cpu().numpy()
+                some = self._tensor(x[first : first + rows], scale)
+                out[first : first + rows] = self.function.output(self.params, some).cpu().numpy()
         return out
 
     def memory(self) -> dict[str, int]:

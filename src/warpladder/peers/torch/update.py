@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class GraphUpdate:
     table with a row for each step, `numbers` is the host's copy, and the functions below take a row. If all steps have
     the same numbers they are constants, and the row is None.
 
-    compiled : use `one`, for inductor, and not `all`, of PyTorch's own kernels. exact : see `eager`.
+    compiled : a `WrittenUpdate` updates, and not `all`, which calls PyTorch's own kernels. exact : see `eager`.
     """
 
     def __init__(self, config: TrainConfig, compiled: bool, exact: bool = False) -> None:
@@ -156,21 +156,34 @@ class GraphUpdate:
                 along = buffer
         torch._foreach_add_(params, along, alpha=-optimizer.learning_rate)
 
+
+@dataclass(frozen=True)
+class WrittenUpdate:
+    """Update of a step written out for inductor, in the settings of a `TrainConfig`."""
+
+    optimizer: Optimizer
+    clip_value: float | None
+    clip_norm: float | None
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> WrittenUpdate:
+        return cls(config.optimizer, config.clip_value, config.clip_norm)
+
     def scaled(self, grads: Tensors) -> Tensors:
-        """All gradients of a step, by name, scaled together if there is a `clip_norm`; for `one`."""
-        if self.config.clip_norm is None:
+        """All gradients of a step, by name, scaled together if there is a `clip_norm`."""
+        if self.clip_norm is None:
             return grads
-        factor = norm_factor(list(grads.values()), self.config.clip_norm)
+        factor = norm_factor(list(grads.values()), self.clip_norm)
         return {name: g * factor for name, g in grads.items()}
 
-    def one(
+    def change(
         self, p: torch.Tensor, g: torch.Tensor, slots: Tensors, row: torch.Tensor | None,
         good: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
-        """Change a parameter and its slots, or neither where `good`, (), is False; written out for inductor."""
-        if self.config.clip_value is not None:
-            g = g.clamp(-self.config.clip_value, self.config.clip_value)
-        match self.config.optimizer:
+        """Change a parameter and its slots, or neither where `good`, (), is False."""
+        if self.clip_value is not None:
+            g = g.clamp(-self.clip_value, self.clip_value)
+        match self.optimizer:
             case SGD() as optimizer:
                 taken, kept = sgd(optimizer, p, g, slots, row)
             case Adam() as optimizer:
