@@ -67,7 +67,13 @@ CASES = {
 
 
 #: Those that scripts/test runs.
-BY_DAY = {("softmax", "grid"), ("deep", "pairs"), ("images", "cluster"), ("batch of one", "alone")}
+BY_DAY = {
+    ("softmax", "grid"),
+    ("deep", "pairs"),
+    ("images", "cluster"),
+    ("batch of one", "alone"),
+    ("odd images", "held pairs"),
+}
 
 
 def trained(case, build, epochs=2):
@@ -85,7 +91,15 @@ WAITS: dict[str, tuple[Any, ...]] = {
     "cluster": (3, "cluster"),
     "alone": (3, "both", 1),
     "pairs": (6, "both", 2),
+    "held pairs": (6, "both", 2, "shared"),
+    "held alone": (3, "both", 1, "shared"),
+    "held fours": (8, "both", 4, "shared"),
 }
+
+#: Cases that run with weights in shared memory.
+HELD = {
+    "held pairs": ("deep", "odd images", "softmax"), "held alone": ("deep", "images"), "held fours": ("batch of one",),
+}  # fmt: skip
 
 
 def persistent(mode="fast", wait="grid", **device):
@@ -103,8 +117,8 @@ def close(a, b):
     ("case", "wait"),
     [
         pytest.param(case, wait, marks=() if (case, wait) in BY_DAY else pytest.mark.slow)
-        for case in CASES
         for wait in WAITS
+        for case in HELD.get(wait, CASES)
     ],
 )
 def test_trains_as_numpy_does(case, wait):
@@ -131,6 +145,22 @@ def test_any_cut_of_the_steps_gives_the_same_bits():
         assert np.concatenate([log.loss for log in parts]).tobytes() == whole.loss.tobytes()
     assert apart.state().bits() == together.state().bits()
     assert trained("deep", persistent())[0].state().bits() == together.state().bits()
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("case", "wait"),
+    [
+        ("softmax", "held pairs"),
+        pytest.param("deep", "held pairs", marks=pytest.mark.slow),
+        pytest.param("odd images", "held fours", marks=pytest.mark.slow),
+    ],
+)
+def test_no_access_of_held_weights_is_wrong_and_repeats_are_equal(case, wait):
+    first, logs = trained(case, persistent("check", wait, order="random", seed=5))
+    again, others = trained(case, persistent("check", wait, order="random", seed=6))
+    assert first.state().bits() == again.state().bits()
+    assert all(log.loss.tobytes() == other.loss.tobytes() for log, other in zip(logs, others, strict=True))
 
 
 @needs_compiler
@@ -195,6 +225,8 @@ WRONG = {
     "a sample read twice": ("row = order[from + warp()];", "row = order[from + max(warp(), 1)];"),
     "no bias": ("bias[k] = IN % 4 == 0 && o < OUT ? w[o * line(IN) + IN] : 0.0f;", "bias[k] = 0.0f;"),
     "no ReLU mask": ("passes[k] ? sum : 0.0f", "sum"),
+    "a stale slice of weights": ("present ? from + row * LINE + 4 * quad : from, present ? 4 : 0", "from, 4"),
+    "another block's rows": ("(rank + other) % BLOCKS);", "rank);"),
     "the mean of a full batch": ("(c == label ? 1.0f : 0.0f)) / batch;", "(c == label ? 1.0f : 0.0f)) / 8;"),
 }
 
@@ -207,11 +239,14 @@ def test_planted_faults_change_the_weights(monkeypatch, fault):
     case = "softmax" if fault == "no bias" else "deep"
     expected = trained(case, find("numpy").build)[0].state().params
     planted(monkeypatch, *WRONG[fault])
-    assert not close(trained(case, persistent())[0].state().params, expected)
+    wait = "held pairs" if fault in ("a stale slice of weights", "another block's rows") else "grid"
+    assert not close(trained(case, persistent(wait=wait))[0].state().params, expected)
 
 
 def kind(plan):
-    """The plan's `wait`."""
+    """The plan's `wait`, or "held" with weights in shared memory."""
+    if plan.held is not None:
+        return "held"
     return "both" if plan.rows is not None else "grid" if plan.in_grid else "cluster"
 
 
@@ -228,7 +263,7 @@ MEASURED = {
 @pytest.mark.parametrize("name", MEASURED)
 def test_the_wait_that_is_planned_is_at_most_four_percent_slower_than_the_fastest_measured(name):
     widths, batch = MEASURED[name]
-    found = plans(net(*widths), batch, Limits("an H200", multiprocessors=132, memory=1 << 36))
+    found = plans(net(*widths), batch, Limits("an H200", multiprocessors=132, memory=1 << 36), weights="global")
     assert sorted(kind(plan) for plan in found) == ["both", "cluster", "grid"]
     stored = json.loads((Path(__file__).parents[2] / "benchmarks/h200/persistent_waits.json").read_text())
     times = {rung: row["us"] for rung, row in stored["us a step"][name].items() if rung.startswith("persistent")}
@@ -266,9 +301,24 @@ def test_plans_prefer_the_faster_estimate_and_fit():
         assert found[0].cycles <= found[-1].cycles
         assert {plan.in_grid for plan in found} == {True, False}
         assert all(plan.shared <= limits.shared_opt_in for plan in found)
-    assert [kind(plan) for plan in plans(net(8, 2), 4, replace(limits, cluster=1))] == ["grid", "both"]
+    assert [kind(plan) for plan in plans(net(8, 2), 4, replace(limits, cluster=1), weights="global")] == [
+        "grid",
+        "both",
+    ]
     assert [kind(plan) for plan in plans(net(8, 2), 4, limits, wait="cluster")] == ["cluster"]
     assert [plan.blocks for plan in plans(net(8, 2), 4, limits, 7, "grid")] == [7]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 64, 250])
+def test_held_weights_fit_or_are_not_planned(batch):
+    limits = Limits("a GPU", multiprocessors=132, memory=1 << 36)
+    for widths in ((54, 128, 64, 7), (784, *[64] * 8, 10), (5, 3)):
+        found = plans(net(*widths), batch, limits, wait="both", weights="shared")
+        assert found
+        for plan in found:
+            assert plan.held is not None
+            assert 4 * plan.held.floats < plan.shared <= limits.shared_opt_in
+    assert plans(net(784, 4000, 4000, 10), batch, limits, wait="both", weights="shared") == []
 
 
 @pytest.mark.parametrize("batch", [1, 7, 64, 250])

@@ -21,6 +21,8 @@ class PersistentOptions(Options):
     "both", clusters that divide the batch, and all blocks for the weight gradients. None takes the kind whose estimate
     is fastest.
     cluster : blocks of a cluster with wait=both, which may be 1. None takes the size whose estimate is fastest.
+    weights : "global", each phase reads the weights from global memory; "shared", with wait=both each block reads its
+    part of them into shared memory once a step, and keeps activations there. None takes what the estimate finds faster.
     blocks : blocks of the launch; None takes as many as there can be.
     """
 
@@ -29,6 +31,9 @@ class PersistentOptions(Options):
         OneOf(("cluster", "grid", "both")), "how blocks wait for each other; by an estimate if not given"
     )
     cluster: int | None = option(Whole(1, 16), "blocks of a cluster with wait=both; by an estimate if not given")
+    weights: str | None = option(
+        OneOf(("global", "shared")), "memory that phases read weights from; by an estimate if not given"
+    )
     blocks: int | None = option(Whole(1, 1024), "blocks of the launch; as many as there can be if not given")
 
 
@@ -37,7 +42,7 @@ def build(net: Net, config: TrainConfig, state: State, options: PersistentOption
     from ..trainers.persistent.trainer import PersistentTrainer
 
     device = open_device(options.device)
-    return PersistentTrainer(net, config, state, device, options.blocks, options.wait, options.cluster)
+    return PersistentTrainer(net, config, state, device, options.blocks, options.wait, options.cluster, options.weights)
 
 
 def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = PersistentOptions()) -> str | None:
@@ -55,6 +60,8 @@ def _no_clusters(options: PersistentOptions) -> str | None:
     """A line if the size of clusters is given for another wait, or clusters are requested of a GPU that has none."""
     from ..trainers.kernelwise.where import peaks
 
+    if options.weights == "shared" and options.wait not in (None, "both"):
+        return f"weights=shared is for clusters that divide a batch: give wait=both instead of wait={options.wait}"
     if options.cluster is not None and options.wait != "both":
         return f"cluster={options.cluster} divides a batch with wait=both: give wait=both as well"
     found = peaks(options.device)

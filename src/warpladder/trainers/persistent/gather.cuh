@@ -17,10 +17,35 @@ struct Quad<float> {
     __device__ __forceinline__ float4 times(float s) const { return make_float4(v.x * s, v.y * s, v.z * s, v.w * s); }
 };
 
+// The warps that share a batch's samples: all of the grid, which spreads them over all blocks.
+struct ByGrid {
+    // The first sample of this warp, from it to the warp's next one, and the end of those that its warps share.
+    static __device__ __forceinline__ int first() { return blockIdx.x + threadIdx.x / 32 * gridDim.x; }
+    static __device__ __forceinline__ int stride() { return blockDim.x / 32 * gridDim.x; }
+    static __device__ __forceinline__ int end(int n) { return n; }
+};
+
+// The warps of a cluster of BLOCKS blocks, which share its own ROWS samples.
+template <int BLOCKS, int ROWS>
+struct ByCluster {
+    static __device__ __forceinline__ int first() {
+        return blockIdx.x / BLOCKS * ROWS + blockIdx.x % BLOCKS + threadIdx.x / 32 * BLOCKS;
+    }
+    static __device__ __forceinline__ int stride() { return blockDim.x / 32 * BLOCKS; }
+    static __device__ __forceinline__ int end(int n) {
+        return min(n, static_cast<int>(blockIdx.x / BLOCKS + 1) * ROWS);
+    }
+};
+
+// Another place that a sample's quads go to: none.
+struct Nowhere {
+    __device__ __forceinline__ void operator()(int sample, int e, const float4& v) const {}
+};
+
 // The gathering of batches of samples of SIZE numbers into rows that are LINE floats apart. A warp takes a sample: its
 // place in the order is found once. Each lane requests HELD quads of the warp's first sample ahead, and the rest when
-// it stores them.
-template <class Pixel, int SIZE, int LINE, int HELD>
+// it stores them. Warps: the warps that share the samples.
+template <class Pixel, int SIZE, int LINE, int HELD, class Warps = ByGrid>
 struct Gather {
     static constexpr int QUADS = (SIZE + 3) / 4;
     const Pixel* samples;
@@ -32,10 +57,6 @@ struct Gather {
     Order order;
     Quad<Pixel> held[HELD];
 
-    // The warp's number among all, and how many there are: a batch's samples are spread over all blocks.
-    static __device__ __forceinline__ int warp() { return blockIdx.x + threadIdx.x / 32 * gridDim.x; }
-    static __device__ __forceinline__ int warps() { return blockDim.x / 32 * gridDim.x; }
-
     // Request the batch of a step, counted from the beginning of the first epoch; returns its number of samples.
     __device__ __forceinline__ int start(int step) {
         if (step / steps != epoch) {
@@ -44,8 +65,8 @@ struct Gather {
         }
         from = step % steps * batch;
         n = min(batch, count - from);
-        if (warp() < n) {
-            row = order[from + warp()];
+        if (Warps::first() < Warps::end(n)) {
+            row = order[from + Warps::first()];
 #pragma unroll
             for (int i = 0; i < HELD; ++i)
                 if (lane() + i * 32 < QUADS) held[i] = request(row, lane() + i * 32);
@@ -54,17 +75,19 @@ struct Gather {
         return n;
     }
 
-    // Store it: x (n, LINE), target (n,).
-    __device__ __forceinline__ void finish(float* x, int* target) const {
-        if (warp() >= n) return;
+    // Store it: x (n, LINE), target (n,), and each quad where `also` puts it.
+    template <class Also = Nowhere>
+    __device__ __forceinline__ void finish(float* x, int* target, const Also& also = Also()) const {
+        const int first = Warps::first(), end = Warps::end(n);
+        if (first >= end) return;
 #pragma unroll
         for (int i = 0; i < HELD; ++i)
-            if (lane() + i * 32 < QUADS) store(x + warp() * LINE, lane() + i * 32, held[i]);
-        copy(x, warp(), row, lane() + HELD * 32);
-        if (labels != nullptr && lane() == 0) target[warp()] = label;
-        for (int sample = warp() + warps(); sample < n; sample += warps()) {
+            if (lane() + i * 32 < QUADS) store(x, first, lane() + i * 32, held[i], also);
+        copy(x, first, row, lane() + HELD * 32, also);
+        if (labels != nullptr && lane() == 0) target[first] = label;
+        for (int sample = first + Warps::stride(); sample < end; sample += Warps::stride()) {
             const int other = order[from + sample];
-            copy(x, sample, other, lane());
+            copy(x, sample, other, lane(), also);
             if (labels != nullptr && lane() == 0) target[sample] = labels[other];
         }
     }
@@ -73,9 +96,10 @@ private:
     static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
 
     // Copy a sample's quads from number `first` on, those of this lane.
-    __device__ __forceinline__ void copy(float* x, int sample, int stored, int first) const {
+    template <class Also>
+    __device__ __forceinline__ void copy(float* x, int sample, int stored, int first, const Also& also) const {
 #pragma unroll 4
-        for (int quad = first; quad < QUADS; quad += 32) store(x + sample * LINE, quad, request(stored, quad));
+        for (int quad = first; quad < QUADS; quad += 32) store(x, sample, quad, request(stored, quad), also);
     }
 
     __device__ __forceinline__ Quad<Pixel> request(int stored, int quad) const {
@@ -94,10 +118,14 @@ private:
     }
 
     // One product in float32 for each number, as every gathering kernel has it. The one after the last number stays.
-    __device__ __forceinline__ void store(float* x, int quad, const Quad<Pixel>& found) const {
+    template <class Also>
+    __device__ __forceinline__ void store(
+        float* x, int sample, int quad, const Quad<Pixel>& found, const Also& also
+    ) const {
         const int e = 4 * quad;
-        float* const to = x + e;
+        float* const to = x + sample * LINE + e;
         const float4 v = found.times(scale);
+        also(sample, e, v);
         if (SIZE % 4 == 0) {
             *reinterpret_cast<float4*>(to) = v;
             return;

@@ -7,16 +7,12 @@ multiply-adds of a tile, and the wait after it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import product
 
 from ...device.limits import Limits
 from ...nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
-
-#: Threads of a block, as THREADS of product.cuh.
-THREADS = 256
+from .held import HeldPlan, held_line, held_plan
+from .products import THREADS, LinearLayer, PhaseProduct, Phases, PhaseTile, all_fastest, fastest
 
 #: Cycles of a wait: of one cluster that has the device to itself, and of the whole grid.
 CLUSTER_WAIT, GRID_WAIT = 900, 1900
@@ -28,123 +24,20 @@ OWN_BLOCK_WAIT, OWN_CLUSTER_WAIT = 1000, 1600
 #: Ratio by which the estimate of a grid that divides each phase must exceed another's: below it, it is the choice.
 MARGIN = 1.05
 
+#: The same ratio for weights in shared memory, whose steps have not been measured.
+HELD_MARGIN = 1.25
+
 #: Blocks of the clusters that divide a batch among them.
 CLUSTERS = (1, 2, 4, 8, 16)
 
 #: Multiprocessors of an H100's or H200's graphics cluster, which holds whole clusters only: 18 at most.
 NEIGHBOURS = 18
 
-#: Cycles until a block's first load from L2 has arrived and its tile is stored, whatever the tile's size.
-LATENCY = 1500
-
-#: Bytes that the L2 cache delivers in a cycle to all multiprocessors, and to one at most, as these copies reach them.
-L2_BYTES, L2_BYTES_EACH = 1600, 26
-
-#: Multiply-adds of a multiprocessor in a cycle that these tiles reach.
-FMAS = 50
-
-#: Cycles of a piece of k beyond its loads and multiply-adds, and from one piece to the next at least: its copies are on
-#: their way while one other piece is computed with.
-PIECE, PIECE_LATENCY = 200, 1000
-
-#: Numbers of k of a piece, and pieces in shared memory at a time, at most.
-DEPTHS, STAGES = (4, 8, 16, 32, 64, 128, 256, 512, 1024), 3
-
 #: Blocks on a device whose number of multiprocessors says nothing: the emulator.
 EMULATED_BLOCKS = 3
 
 #: Bytes of shared memory that are not for tiles: static arrays, and what the system takes.
 RESERVED = 3 << 10
-
-
-@dataclass(frozen=True)
-class LinearLayer:
-    """A Linear layer of the chain, with the ReLU that follows it.
-
-    number : number of the layer in the net; its tensors are "<number>.weight" and "<number>.bias".
-    inputs, outputs : features.
-    relu : True if a ReLU follows.
-    """
-
-    number: int
-    inputs: int
-    outputs: int
-    relu: bool
-
-
-@dataclass(frozen=True)
-class PhaseTile:
-    """Shape of a tile, `Tile` of product.cuh: 4 * down rows, 4 * across columns, k in pieces of `depth`, of which
-    `stages` are in shared memory at a time.
-    """
-
-    down: int
-    across: int
-    depth: int
-    stages: int
-
-    def __str__(self) -> str:
-        return f"Tile<{self.down}, {self.across}, {self.depth}, {self.stages}>"
-
-
-@dataclass(frozen=True)
-class PhaseProduct:
-    """Sizes of a phase's matrix product, and how its factors lie in memory.
-
-    rows, columns, depth : m, n and k.
-    inside : for each factor, True if neighbours in memory are neighbours in k.
-    whole_rows : True if a tile must have all columns.
-    """
-
-    rows: int
-    columns: int
-    depth: int
-    inside: tuple[bool, bool]
-    whole_rows: bool = False
-
-    def tiles(self, capacity: int) -> Iterator[PhaseTile]:
-        """Tiles that fit into `capacity` bytes of shared memory."""
-        sizes = [2**i for i in range(THREADS.bit_length())]
-        for down, across in product(sizes, sizes):
-            if down * across > THREADS or (self.whole_rows and 4 * across < self.columns):
-                continue
-            for depth in DEPTHS:
-                tile = PhaseTile(down, across, depth, min(STAGES, -(-self.depth // depth)))
-                if depth < max(8, 2 * self.depth) and self.shared(tile) <= capacity:
-                    yield tile
-
-    def shared(self, tile: PhaseTile) -> int:
-        """Bytes of shared memory of a tile: its panels, or the sums of all groups and the finished tile."""
-        lines = 4 * tile.down, 4 * tile.across
-        panels = tile.stages * sum(
-            size * (tile.depth + 4) if inside else tile.depth * (size + 4)
-            for size, inside in zip(lines, self.inside, strict=True)
-        )
-        return 4 * max(panels, 16 * THREADS + lines[0] * lines[1])
-
-    def count(self, tile: PhaseTile) -> int:
-        """Number of tiles that cover the product."""
-        return -(-self.rows // (4 * tile.down)) * -(-self.columns // (4 * tile.across))
-
-    def cycles(self, tile: PhaseTile, blocks: int, teams: int = 1) -> float:
-        """Estimated cycles of the phase on this many blocks, without the wait after it; as many `teams` of blocks
-        compute the same on other samples.
-        """
-        rows, columns, pieces = 4 * tile.down, 4 * tile.across, -(-self.depth // tile.depth)
-        groups, active = THREADS // (tile.down * tile.across), teams * min(blocks, self.count(tile))
-        deep = min(tile.depth, self.depth)
-        load = 4 * (rows + columns) * deep / min(L2_BYTES_EACH, L2_BYTES / active)
-        work = rows * columns * 4 * groups * -(-deep // (4 * groups)) / FMAS + PIECE
-        return -(-self.count(tile) // blocks) * (LATENCY + load + work + (pieces - 1) * max(load, work, PIECE_LATENCY))
-
-
-@dataclass(frozen=True)
-class Phases:
-    """Products of a step: each layer's forward, input gradient (without the first layer's) and weight gradient."""
-
-    forward: tuple[PhaseProduct, ...]
-    inputs: tuple[PhaseProduct, ...]
-    weights: tuple[PhaseProduct, ...]
 
 
 @dataclass(frozen=True)
@@ -157,8 +50,9 @@ class PersistentPlan:
     cluster : blocks of a cluster of the launch.
     rows : samples of a batch that a cluster takes alone, forward and backward; None if all blocks divide each phase.
     forward, inputs, weights : each layer's tiles; None for the input gradient of the first.
-    shared : bytes of dynamic shared memory for tiles.
+    shared : bytes of dynamic shared memory.
     cycles : estimated cycles of a step.
+    held : places of weights and activations in shared memory; None if they stay in global memory.
     """
 
     layers: tuple[LinearLayer, ...]
@@ -171,6 +65,7 @@ class PersistentPlan:
     weights: tuple[PhaseTile, ...]
     shared: int
     cycles: float
+    held: HeldPlan | None = None
 
 
 def layers(net: Net) -> tuple[LinearLayer, ...] | str:
@@ -207,10 +102,12 @@ def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, rows: int | Non
 
 
 def plans(
-    net: Net, batch: int, limits: Limits, blocks: int | None = None, wait: str | None = None, cluster: int | None = None
-) -> list[PersistentPlan]:
+    net: Net, batch: int, limits: Limits, blocks: int | None = None, wait: str | None = None,
+    cluster: int | None = None, weights: str | None = None,
+) -> list[PersistentPlan]:  # fmt: skip
     """Plans of the net on a device, the fastest estimate first: for one cluster, for a grid, and for a grid of clusters
-    that divide the batch. The grid is first where no other is faster by `MARGIN`.
+    that divide the batch, with weights in global or shared memory. The grid is first where no other is faster by
+    `MARGIN`.
 
     Parameters
     ----------
@@ -220,29 +117,36 @@ def plans(
         How blocks wait for each other; by default one plan of each.
     cluster : int, optional
         Blocks of a cluster for "both".
+    weights : {"global", "shared"}, optional
+        Memory that phases read weights from; by default plans of both. Only clusters that divide the batch hold them in
+        shared memory.
     """
     chain = layers(net)
     assert not isinstance(chain, str)
     capacity = limits.shared_opt_in - RESERVED
     processors = limits.multiprocessors if limits.multiprocessors > 1 else EMULATED_BLOCKS
-    found = []
-    if wait in (None, "cluster") and limits.cluster > 1:
+    found: list[PersistentPlan | None] = []
+    whole = weights in (None, "global")
+    if whole and wait in (None, "cluster") and limits.cluster > 1:
         size = min(blocks or limits.cluster, limits.cluster)
         found.append(_planned(chain, phases(chain, net, batch), size, False, capacity))
-    if wait in (None, "grid"):
+    if whole and wait in (None, "grid"):
         found.append(_planned(chain, phases(chain, net, batch), blocks or processors, True, capacity))
     if wait in (None, "both"):
-        divided = [
-            _shared(chain, phases(chain, net, batch, rows), -(-batch // rows), size, capacity)
-            for size in ((cluster,) if cluster else (each for each in CLUSTERS if each <= limits.cluster))
-            for rows in shares(batch, size, blocks or processors)
-        ]
-        found += sorted(filter(None, divided), key=_rank)[: 1 if wait is None else None]
+        for kind in [*([_shared] if whole else []), *([_held] if weights in (None, "shared") else [])]:
+            divided = [
+                kind(chain, phases(chain, net, batch, rows), -(-batch // rows), size, capacity)
+                for size in ((cluster,) if cluster else (each for each in CLUSTERS if each <= limits.cluster))
+                for rows in shares(batch, size, blocks or processors)
+            ]
+            found += sorted(filter(None, divided), key=_rank)[: 1 if wait is None else None]
     return sorted(filter(None, found), key=_rank)
 
 
 def _rank(plan: PersistentPlan) -> float:
-    """Estimated cycles, by which plans are ordered; more by `MARGIN` unless all blocks divide each phase as a grid."""
+    """Estimated cycles, by which plans are ordered; more by a margin unless all blocks divide each phase as a grid."""
+    if plan.held is not None:
+        return plan.cycles * HELD_MARGIN
     return plan.cycles * (1 if plan.in_grid and plan.rows is None else MARGIN)
 
 
@@ -256,32 +160,14 @@ def shares(batch: int, cluster: int, blocks: int) -> list[int]:
     return sorted(rows for rows in sizes if rows <= max(batch, 4))
 
 
-@lru_cache(4096)
-def _fastest(
-    phase: PhaseProduct, capacity: int, blocks: int, teams: int = 1, places: int = THREADS
-) -> tuple[PhaseTile, float] | None:
-    """The tile of the fewest cycles, and the cycles; None if no tile fits. places : patches of 4 x 4 at most."""
-    tiles = (tile for tile in phase.tiles(capacity) if tile.down * tile.across <= places)
-    tile = min(tiles, key=lambda tile: phase.cycles(tile, blocks, teams), default=None)
-    return None if tile is None else (tile, phase.cycles(tile, blocks, teams))
-
-
-def _all_fastest(
-    kind: tuple[PhaseProduct, ...], capacity: int, blocks: int, teams: int = 1
-) -> list[tuple[PhaseTile, float]]:
-    """`_fastest` of each phase that has a tile."""
-    found = (_fastest(phase, capacity, blocks, teams) for phase in kind)
-    return [each for each in found if each is not None]
-
-
 def _planned(
     chain: tuple[LinearLayer, ...], products: Phases, blocks: int, in_grid: bool, capacity: int
 ) -> PersistentPlan | None:
     """The plan for a number of blocks: for each phase the tile of the fewest cycles; None if a phase has no tile."""
     cycles = 2.0 * len(chain) * (GRID_WAIT if in_grid else CLUSTER_WAIT)
-    forward = _all_fastest(products.forward, capacity, blocks)
-    inputs = _all_fastest(products.inputs, capacity, blocks)
-    weights = _all_fastest(products.weights, capacity, blocks)
+    forward = all_fastest(products.forward, capacity, blocks)
+    inputs = all_fastest(products.inputs, capacity, blocks)
+    weights = all_fastest(products.weights, capacity, blocks)
     cycles += sum(each[1] for each in (*forward, *inputs, *weights))
     return _plan(chain, products, blocks, (in_grid, 1 if in_grid else blocks, None), (forward, inputs, weights), cycles)
 
@@ -294,19 +180,44 @@ def _shared(
     proportion to their weights.
     """
     blocks, rows = teams * cluster, products.forward[0].rows
-    forward = _all_fastest(products.forward, capacity, cluster, teams)
-    inputs = _all_fastest(products.inputs, capacity, cluster, teams)
-    every = sum(each.outputs * (each.inputs + 1) for each in chain)
-    weights = []
-    for phase in products.weights:
-        portion = max(1, blocks * phase.rows * phase.columns // every)
-        tile = _fastest(
-            phase, capacity, portion, max(1, blocks // portion), THREADS // 2
-        )  # larger ones spill registers
-        weights += [tile] if tile is not None else []
+    forward = all_fastest(products.forward, capacity, cluster, teams)
+    inputs = all_fastest(products.inputs, capacity, cluster, teams)
+    weights = _weight_gradients(chain, products, blocks, capacity)
     cycles = 2.0 * GRID_WAIT + 2 * (len(chain) - 1) * (OWN_BLOCK_WAIT if cluster == 1 else OWN_CLUSTER_WAIT)
     cycles += sum(each[1] for each in (*forward, *inputs)) + max((each[1] for each in weights), default=0.0)
     return _plan(chain, products, blocks, (True, cluster, rows), (forward, inputs, weights), cycles)
+
+
+def _weight_gradients(
+    chain: tuple[LinearLayer, ...], products: Phases, blocks: int, capacity: int
+) -> list[tuple[PhaseTile, float]]:
+    """The tiles of the weight gradients that all blocks compute between two waits; larger ones spill registers."""
+    every = sum(each.outputs * (each.inputs + 1) for each in chain)
+    portions = [max(1, blocks * phase.rows * phase.columns // every) for phase in products.weights]
+    found = (
+        fastest(phase, capacity, portion, max(1, blocks // portion), THREADS // 2)
+        for phase, portion in zip(products.weights, portions, strict=True)
+    )
+    return [each for each in found if each is not None]
+
+
+def _held(
+    chain: tuple[LinearLayer, ...], products: Phases, teams: int, cluster: int, capacity: int
+) -> PersistentPlan | None:
+    """As `_shared`, with weights and activations in shared memory; None if they do not fit."""
+    blocks, rows = teams * cluster, products.forward[0].rows
+    samples = 4 * rows * held_line(chain[0].inputs)
+    held = held_plan(chain, rows, teams, cluster)
+    weights = _weight_gradients(chain, products, blocks, capacity - samples)
+    if 4 * held.floats + samples > capacity or len(weights) < len(chain):
+        return None
+    cycles = 2.0 * GRID_WAIT + held.cycles + max(each[1] for each in weights)
+    tiles = (phase.shared(each[0]) for phase, each in zip(products.weights, weights, strict=True))
+    shared = samples + -(-max(4 * held.floats, *tiles) // 16) * 16
+    return PersistentPlan(
+        chain, blocks, True, cluster, rows, held.forward, held.inputs, tuple(tile for tile, _ in weights), shared,
+        cycles, held,
+    )  # fmt: skip
 
 
 def _plan(

@@ -16,7 +16,9 @@ from ...errors import ConfigError
 from ...nets import CrossEntropyLoss, Net
 from ...optimizers import Optimizer
 from ..kernelwise.layout import ParameterLayout
-from .plan import PersistentPlan, PhaseTile
+from .held_source import held_phases, held_samples
+from .plan import PersistentPlan
+from .products import PhaseTile
 
 #: Name of the kernel in every source.
 KERNEL = "persistent_epochs"
@@ -32,7 +34,7 @@ _TEXT = """\
 // Whole epochs of net {net} in one launch, batch {batch}, {optimizer}: {team}.
 #include "{step}"
 #include "gather.cuh"
-#include "phases.cuh"
+#include "{templates}"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders, int count,
@@ -46,10 +48,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
     const Parts own = {{loss == nullptr ? nullptr : lost + {own}, hits + {own}}};
     const int thread = blockIdx.x * THREADS + threadIdx.x, threads = gridDim.x * THREADS;
 {pointers}
-    Gather<{pixel}, {inputs}, line({inputs}), {held}> gather = {{samples, labels, scale, orders, count, batch, steps}};
+    Gather<{pixel}, {inputs}, line({inputs}), {held}{warps}> gather = {{
+        samples, labels, scale, orders, count, batch, steps
+    }};
     int n = gather.start(first);
 {into_rows}
-    gather.finish(x_even, target);
+    gather.finish(x_even, target{also});
     {rule} rule(Numbers(numbers + (constant ? 0 : 2 * first), nullptr));
     team.meet(0);
     for (int step = first; step < first + total; ++step) {{
@@ -70,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
 
 # The next batch is requested while blocks wait after the first phase, and stored while they wait after the second.
 _REQUESTED = "if (more) next = gather.start(step + 1);"
-_GATHERED = "if (more) gather.finish(odd ? x_even : x_odd, target + (odd ? 0 : {batch}));"
+_GATHERED = "if (more) gather.finish(odd ? x_even : x_odd, target + (odd ? 0 : {batch}){also});"
 
 
 def persistent_source(
@@ -87,9 +91,10 @@ def persistent_source(
         kernel=KERNEL,
         pixel=PIXELS[samples],
         pointers=_pointers(batch, optimizer, plan),
-        into_rows="\n".join(_moves(net, optimizer, plan, "true")),
+        into_rows="\n".join([*_moves(net, optimizer, plan, "true"), *_all_there(plan)]),
         from_rows="\n".join(_moves(net, optimizer, plan, "false")),
         held=min(HELD, -(-plan.layers[0].inputs // 128)),
+        **_gathering(plan),
         rule=_rule(optimizer),
         inputs=plan.layers[0].inputs,
         phases="\n".join(
@@ -123,12 +128,31 @@ def _teams(plan: PersistentPlan) -> dict[str, str]:
     if plan.rows is None:
         return kind | {"team": words, "crew": "    constexpr int from = 0;", "own": "0", "mine": "n"}
     clusters = f"    ClusterTeam<{plan.cluster}> crew;\n    const int from = blockIdx.x / {plan.cluster} * {plan.rows};"
+    if plan.held is not None:
+        clusters += f"\n    float* const held = tile_memory();\n    float* const held_x = held + {held_samples(plan)};"
     return kind | {
         "team": f"{words}, and in clusters of {plan.cluster}, each with {plan.rows} samples",
         "crew": clusters,
-        "own": f"blockIdx.x / {plan.cluster} * {_tiles_of(plan)}",
+        "own": "blockIdx.x" if plan.held is not None else f"blockIdx.x / {plan.cluster} * {_tiles_of(plan)}",
         "mine": f"max(0, min({plan.rows}, n - from))",
     }
+
+
+def _gathering(plan: PersistentPlan) -> dict[str, str]:
+    """Parts of the text by which samples reach the batch's memory; held ones reach all blocks of a cluster as well."""
+    if plan.held is None:
+        return {"templates": "phases.cuh", "warps": "", "also": ""}
+    return {"templates": "held.cuh", "warps": f", ByCluster<{plan.cluster}, {plan.rows}>", "also": _also(plan)}
+
+
+def _all_there(plan: PersistentPlan) -> list[str]:
+    """The wait before the first store into another block's shared memory."""
+    return ["    crew.meet(0);"] if plan.held is not None and plan.cluster > 1 else []
+
+
+def _also(plan: PersistentPlan) -> str:
+    """Last argument of the call that stores samples."""
+    return f", SpreadSample<{plan.layers[0].inputs}, {plan.cluster}>{{held_x, from}}" if plan.held is not None else ""
 
 
 def _tiles_of(plan: PersistentPlan) -> int:
@@ -210,12 +234,16 @@ def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -
     """
     last, meetings, lines = len(plan.layers), 0, []
     crew = "team" if plan.rows is None else "crew"
+    between = {1: _REQUESTED, 2: _GATHERED.format(batch=batch, also=_also(plan))}
+    if plan.held is not None:
+        lines = held_phases(net, plan, lambda array, layer: _own(plan, array, layer), list(between.values()))
+        return [*lines, *(_weight_gradient(plan, number, slots, rule) for number in range(last, 0, -1))]
 
     def meet(team: str) -> None:
         nonlocal meetings
         meetings += 1
-        between = {1: [_REQUESTED], 2: [_GATHERED.format(batch=batch)]}.get(meetings, [])
-        lines.extend([f"{team}.arrive();", *between, f"{team}.wait({meetings});"])
+        during = [between[meetings]] if meetings in between else []
+        lines.extend([f"{team}.arrive();", *during, f"{team}.wait({meetings});"])
 
     for number, (each, tile) in enumerate(zip(plan.layers, plan.forward, strict=True), start=1):
         shape = f"<{tile}, {each.inputs}, {each.outputs}, {str(each.relu).lower()}>"
@@ -239,7 +267,7 @@ def _phases(net: Net, plan: PersistentPlan, batch: int, slots: int, rule: str) -
         meet("team" if number == 2 else crew)
     left = range(last, 0, -1) if plan.rows is not None else [number for number in (2, 1) if number <= last]
     lines += [_weight_gradient(plan, number, slots, rule) for number in left]
-    return lines if meetings > 1 else [*lines, _GATHERED.format(batch=batch)]
+    return lines if meetings > 1 else [*lines, between[2]]
 
 
 def _own(plan: PersistentPlan, array: str, layer: int) -> str:
@@ -271,6 +299,8 @@ def _loss_tiles(net: Net, plan: PersistentPlan) -> str:
     """Number of the tiles whose losses are added up, as an expression of n."""
     tile: PhaseTile = plan.forward[-1]
     down = f"pieces(n, {4 * tile.down})"
+    if plan.held is not None:
+        return f"pieces(n, {plan.rows}) * {plan.cluster}"
     if plan.rows is not None:  # only the last cluster with samples may have fewer than the others
         across = -(-plan.layers[-1].outputs // (4 * tile.across))
         return f"n / {plan.rows} * {_tiles_of(plan)} + pieces(n % {plan.rows}, {4 * tile.down}) * {across}"

@@ -20,7 +20,8 @@ from ...ops.update.cuda import limit
 from ..base import State, StepLog, check_fit, check_range, goals, in_a_row, not_loaded
 from ..kernelwise.epoch_log import DeviceEpochLog, StepSettings
 from ..kernelwise.trainer import KernelTrainer
-from .plan import THREADS, PersistentPlan, plans, why_not
+from .plan import PersistentPlan, plans, why_not
+from .products import THREADS
 from .source import KERNEL, initial_work, persistent_source, waits
 
 if TYPE_CHECKING:
@@ -46,13 +47,15 @@ class PersistentTrainer(KernelTrainer):
         How they wait for each other; the plan's if None.
     cluster : int or None
         Blocks of a cluster where wait is "both"; the plan's if None.
+    weights : {"global", "shared"} or None
+        Memory that phases read weights from; the plan's if None.
     """
 
     def __init__(
         self, net: Net, config: TrainConfig, state: State, device: Device,
-        blocks: int | None = None, wait: str | None = None, cluster: int | None = None,
+        blocks: int | None = None, wait: str | None = None, cluster: int | None = None, weights: str | None = None,
     ) -> None:  # fmt: skip
-        self.blocks, self.wait, self.cluster = blocks, wait, cluster
+        self.blocks, self.wait, self.cluster, self.weights = blocks, wait, cluster, weights
         super().__init__(net, config, state, device, TABLE, "resident")
 
     def _release(self) -> None:
@@ -61,9 +64,14 @@ class PersistentTrainer(KernelTrainer):
         self.arrays: dict[str, Array] = {}
         self.launches: dict[tuple[int, int, bool], Launch] = {}
 
+    @property
+    def _requested(self) -> tuple[int | None, str | None, int | None, str | None]:
+        """Options of the plan: blocks, wait, cluster and weights."""
+        return self.blocks, self.wait, self.cluster, self.weights
+
     def on_device(self, device: Device) -> PersistentTrainer:
         start = State(np.zeros(self.net.param_count, np.float32))
-        return PersistentTrainer(self.net, self.config, start, device, self.blocks, self.wait, self.cluster)
+        return PersistentTrainer(self.net, self.config, start, device, *self._requested)
 
     def load(self, dataset: Dataset) -> None:
         check_fit(self.net, dataset)
@@ -75,7 +83,7 @@ class PersistentTrainer(KernelTrainer):
         self.batch = self.config.batch(samples)
         if reason := why_not(self.net):
             raise RungError(f"rung 'persistent' cannot train this: {reason}")
-        found = plans(self.net, self.batch, self.device.limits, self.blocks, self.wait, self.cluster)
+        found = plans(self.net, self.batch, self.device.limits, *self._requested)
         if not found:
             raise RungError(
                 f"rung 'persistent' has no tiles for net {self.net.name!r} on {self.device.name} with these options"
@@ -111,8 +119,8 @@ class PersistentTrainer(KernelTrainer):
             "work": device.array(work, "activations"),
             "arrived": device.zeros((4,), np.uint32, "workspace"),
             "target": device.zeros((2 * self.batch,), np.int32, "activations"),
-            "lost": device.zeros((self.batch * plan.layers[-1].outputs,), np.float64, "workspace"),
-            "hits": device.zeros((self.batch * plan.layers[-1].outputs,), np.int64, "workspace"),
+            "lost": device.zeros((max(plan.blocks, self.batch * plan.layers[-1].outputs),), np.float64, "workspace"),
+            "hits": device.zeros((max(plan.blocks, self.batch * plan.layers[-1].outputs),), np.int64, "workspace"),
         }
         if goal is not None and dataset.has_targets:  # a sample's label is its row of the targets
             self.arrays["targets"] = device.array(goal, "data")
@@ -226,7 +234,15 @@ class PersistentTrainer(KernelTrainer):
             type(self),
             *(
                 here / name
-                for name in ("source.py", "phases.cuh", "product.cuh", "gather.cuh", "team.cuh", "layout.cuh")
+                for name in (
+                    "source.py",
+                    "held.cuh",
+                    "phases.cuh",
+                    "product.cuh",
+                    "gather.cuh",
+                    "team.cuh",
+                    "layout.cuh",
+                )
             ),
         ]
 

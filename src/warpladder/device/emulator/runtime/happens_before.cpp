@@ -43,10 +43,18 @@ void Checker::cluster_barrier(Cluster& cluster) {
     for (Block* block : cluster.blocks) block->clocks.known = all;
 }
 
-// All threads know all earlier accesses: the cells start anew.
+// All threads know all earlier accesses: the cells of global memory start anew. Those of shared memory remember what
+// was written, and blocks of a cluster reach each other's: every block learns of all.
 void Checker::grid_barrier() {
     launch_stamp_ = ++stamp_;
-    for (size_t i = 0; i < worker_here->resident; ++i) barrier(*worker_here->blocks[i]);
+    auto all = std::make_shared<Knowledge>();
+    for (size_t i = 0; i < worker_here->resident; ++i) {
+        Block& block = *worker_here->blocks[i];
+        barrier(block);
+        if (block.clocks.known) all->learn(*block.clocks.known);
+        all->learn_block(block.linear, block.clocks.epoch);
+    }
+    for (size_t i = 0; i < worker_here->resident; ++i) worker_here->blocks[i]->clocks.known = all;
 }
 
 ThreadClock& Checker::clock(Thread& me) {

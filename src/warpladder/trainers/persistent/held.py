@@ -1,0 +1,131 @@
+"""Weights and activations in shared memory: where they lie, the tiles of the phases that read them there, and what such
+a step takes by estimate. The phases are held.cuh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .products import L2_BYTES, L2_BYTES_EACH, THREADS, LinearLayer, PhaseTile
+
+#: Cycles until the first weights have arrived after a wait of the grid.
+FIRST_WEIGHTS = 900
+
+#: Cycles of a tile beyond its multiply-adds: two barriers, the sums of the groups, what is stored.
+TILE = 250
+
+#: Cycles of four numbers of k for all threads, 16 multiply-adds each for one of them.
+QUAD = 250
+
+#: Cycles of a wait of a block, and of a cluster with the latency of the last store into another block's shared memory.
+BLOCK_WAIT, CLUSTER_WAIT = 60, 700
+
+#: Bytes that a block receives in a cycle from the other blocks of its cluster.
+RECEIVED = 16
+
+#: Cycles of the loss, and of eight rows of it.
+LOSS, LOSS_ROWS = 300, 250
+
+#: Cycles of a gathered quad that a lane stores into another block.
+STORED = 8
+
+
+def slice_of(features: int, blocks: int) -> int:
+    """Features of a layer that one block of a cluster computes, as `slice` of held.cuh."""
+    return -(-((features + 3) // 4) // blocks) * 4
+
+
+def held_line(features: int) -> int:
+    """Floats from row to row in shared memory, as `held_line` of held.cuh."""
+    return ((features + 3) // 4 | 1) * 4
+
+
+@dataclass(frozen=True)
+class HeldPlan:
+    """Tiles and places of weights and activations in shared memory.
+
+    forward, inputs : each layer's tiles; None for the input gradient of the first.
+    places : offset in floats by name. w1, w2, ...: weights by outputs; b2, b3, ...: by inputs, in clusters of several
+        blocks; own1, own2, ...: the block's slice of a layer's outputs; own: of the last layer or of a gradient;
+        a, b: rows of all features, in turns; g: gradient by the logits; sums: parts of tiles.
+    floats : floats of all of them, without the batch's samples.
+    cycles : estimated cycles of forward, loss and input gradients, with the waits between them.
+    """
+
+    forward: tuple[PhaseTile, ...]
+    inputs: tuple[PhaseTile | None, ...]
+    places: dict[str, int]
+    floats: int
+    cycles: float
+
+
+def held_plan(chain: tuple[LinearLayer, ...], rows: int, teams: int, cluster: int) -> HeldPlan:
+    """Tiles and places for clusters of so many blocks, of which `teams` have `rows` samples each."""
+    forward = [_fastest(rows, slice_of(each.outputs, cluster), each.inputs) for each in chain]
+    inputs = [_fastest(rows, slice_of(each.inputs, cluster), each.outputs) for each in chain[1:]]
+    sizes = _sizes(chain, rows, cluster)
+    sizes["sums"] = max(_sums(tile) for tile, _ in (*forward, *inputs))
+    places, floats = {}, 0
+    for name, size in sizes.items():
+        places[name] = floats
+        floats += size
+    cycles = _step(chain, rows, teams, cluster, ([each for _, each in forward], [each for _, each in inputs]))
+    tiles = tuple(tile for tile, _ in forward), (None, *(tile for tile, _ in inputs))
+    return HeldPlan(*tiles, places, floats, cycles)
+
+
+def _sizes(chain: tuple[LinearLayer, ...], rows: int, cluster: int) -> dict[str, int]:
+    """Floats of each place but the sums."""
+    sizes, last = {}, chain[-1].outputs
+    for number, each in enumerate(chain, start=1):
+        sizes[f"w{number}"] = slice_of(each.outputs, cluster) * held_line(each.inputs + 1)
+        if cluster > 1 and number > 1:
+            sizes[f"b{number}"] = -(-each.outputs // 4) * 4 * (slice_of(each.inputs, cluster) + 4)
+        if number < len(chain):
+            sizes[f"own{number}"] = rows * slice_of(each.outputs, cluster)
+    widest = max(each.outputs for each in chain)
+    sizes["own"] = rows * slice_of(widest, cluster)
+    sizes["a"] = sizes["b"] = rows * held_line(widest)
+    sizes["g"] = rows * held_line(last)
+    return sizes
+
+
+def _sums(tile: PhaseTile) -> int:
+    """Floats of the parts of a tile, as Tile of product.cuh has them."""
+    patches = tile.down * tile.across
+    return 16 * patches * (THREADS // 32 if patches < 32 else THREADS // patches)
+
+
+def _fastest(rows: int, columns: int, depth: int) -> tuple[PhaseTile, float]:
+    """The tile of the fewest cycles for a product in shared memory, and the cycles."""
+    sizes = [2**i for i in range(THREADS.bit_length())]
+    tiles = [PhaseTile(down, across, 4, 1) for down in sizes for across in sizes if down * across <= THREADS // 2]
+
+    def cycles(tile: PhaseTile) -> float:
+        count = -(-rows // (4 * tile.down)) * -(-columns // (4 * tile.across))
+        return count * (TILE + QUAD * -(-depth * tile.down * tile.across // (4 * THREADS)))
+
+    best = min(tiles, key=lambda tile: (cycles(tile), tile.down * tile.across))
+    return best, cycles(best)
+
+
+def _step(
+    chain: tuple[LinearLayer, ...], rows: int, teams: int, cluster: int, phases: tuple[list[float], list[float]]
+) -> float:
+    """Cycles from one wait of the grid to the next: each phase begins when its weights are there."""
+    speed = min(L2_BYTES_EACH, L2_BYTES / (teams * cluster))
+    clock, loaded = 0.0, float(FIRST_WEIGHTS)
+
+    def phase(cycles: float, weights: int, features: int) -> None:
+        nonlocal clock, loaded
+        loaded += 4 * weights / speed
+        wait = BLOCK_WAIT if cluster == 1 else CLUSTER_WAIT + 4 * rows * features / RECEIVED
+        clock = max(clock, loaded) + cycles + wait
+
+    for each, cycles in zip(chain, phases[0], strict=True):
+        phase(cycles, slice_of(each.outputs, cluster) * (each.inputs + 1), each.outputs)
+    clock += LOSS + LOSS_ROWS * -(-rows // 8)
+    for each, cycles in zip(chain[:0:-1], phases[1][::-1], strict=True):
+        phase(cycles, each.outputs * slice_of(each.inputs, cluster) if cluster > 1 else 0, each.inputs)
+    gathered = -(-rows // (8 * cluster)) * -(-chain[0].inputs // 128)
+    return clock + STORED * gathered * cluster

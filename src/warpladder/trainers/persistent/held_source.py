@@ -1,0 +1,93 @@
+"""Lines of a step whose weights and activations are in shared memory: calls of the phases of held.cuh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...nets import CrossEntropyLoss, Net
+from .held import held_line
+from .plan import PersistentPlan
+
+
+def held_samples(plan: PersistentPlan) -> int:
+    """Offset in floats of the batch's samples in shared memory, after all that tiles of weight gradients overwrite."""
+    assert plan.rows is not None
+    return plan.shared // 4 - plan.rows * held_line(plan.layers[0].inputs)
+
+
+def held_phases(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], between: list[str]) -> list[str]:
+    """Lines from the copies of the weights to the last input gradient, and the wait of all blocks after it.
+
+    own : expression of the cluster's rows of an array, from its name and the number of the layer whose outputs it has.
+    between : what is done while blocks wait after the first phase and after the second.
+    """
+    last, left = len(plan.layers), list(between)
+    copies = _copies(plan)
+    phases = [_forward(net, plan, own, number) for number in range(1, last + 1)]
+    phases += [_input_gradient(net, plan, own, number) for number in range(last, 1, -1)]
+    lines = list(copies)
+    for number, (line, after) in enumerate(
+        zip(phases, [*["crew"] * (last - 1), "loss", *["crew"] * last], strict=False)
+    ):
+        if number < len(copies):  # the weights of this phase are there
+            lines.append(f"ready<{len(copies) - 1 - number}>();")
+        lines.append(line)
+        if number < len(phases) - 1 or after == "loss":
+            lines.extend(["crew.arrive();", *([left.pop(0)] if left else []), f"crew.wait({number + 1});"])
+        if after == "loss" and isinstance(net.loss, CrossEntropyLoss):
+            lines.append(_cross_entropy(plan, own))
+    return [*lines, "team.arrive();", *left, f"team.wait({len(phases)});"]
+
+
+def _place(plan: PersistentPlan, name: str) -> str:
+    """Expression of a place in shared memory; "to3" is that of the outputs of layer 3, which lies in a or b."""
+    assert plan.held is not None
+    return f"held + {plan.held.places['ab'[int(name[2:]) % 2] if name.startswith('to') else name]}"
+
+
+def _copies(plan: PersistentPlan) -> list[str]:
+    """Lines that start the copies of the weights, in the order of the phases that read them."""
+    numbered = list(enumerate(plan.layers, start=1))
+    backward = numbered[:0:-1] if plan.cluster > 1 else []  # a block alone reads the same weights both times
+    return [
+        f"hold_{kind}<{each.inputs}, {each.outputs}, {plan.cluster}>({_place(plan, f'{name}{number}')}, w{number});"
+        for kind, name, some in (("outputs", "w", numbered), ("inputs", "b", backward))
+        for number, each in some
+    ]
+
+
+def _forward(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], number: int) -> str:
+    """Call of a layer's forward phase, counted from 1; with the mean squared error the last one has its gradient."""
+    each, is_last = plan.layers[number - 1], number == len(plan.layers)
+    source = "held_x" if number == 1 else _place(plan, f"to{number - 1}")
+    shape = f"<{plan.forward[number - 1]}, {each.inputs}, {each.outputs}, {plan.cluster}, {str(each.relu).lower()}>"
+    weights, to, sums = (_place(plan, name) for name in (f"w{number}", f"to{number}", "sums"))
+    stays = _place(plan, "own" if is_last else f"own{number}")
+    if is_last and not isinstance(net.loss, CrossEntropyLoss):
+        target = f"targets == nullptr ? {own('x', 0)} : targets, targets == nullptr ? nullptr : label + from"
+        gradient = own(f"g{number}", number)
+        return (
+            f"held_reconstruct{shape}({source}, {weights}, {target}, {stays}, {to}, {gradient}, {sums}, own, mine, n);"
+        )
+    out = "nullptr" if is_last else own(f"y{number}", number)
+    return f"held_forward{shape}({source}, {weights}, {stays}, {to}, {out}, {sums}, mine);"
+
+
+def _cross_entropy(plan: PersistentPlan, own: Callable[[str, int], str]) -> str:
+    """Call of the loss of the last layer's logits; its gradient takes their place for the first input gradient."""
+    each, last = plan.layers[-1], len(plan.layers)
+    shape = f"<{each.outputs}, {plan.cluster}, {str(each.relu).lower()}>"
+    logits, gradient = _place(plan, f"to{last}"), own(f"g{last}", last)
+    return f"held_cross_entropy{shape}({logits}, label + from, {_place(plan, 'g')}, {gradient}, own, mine, n);"
+
+
+def _input_gradient(net: Net, plan: PersistentPlan, own: Callable[[str, int], str], number: int) -> str:
+    """Call of the gradient by the inputs of a layer, counted from 1."""
+    each, before, last = plan.layers[number - 1], plan.layers[number - 2], len(plan.layers)
+    shape = f"<{plan.inputs[number - 1]}, {each.inputs}, {each.outputs}, {plan.cluster}, {str(before.relu).lower()}>"
+    first = "g" if isinstance(net.loss, CrossEntropyLoss) else f"to{last}"
+    source = _place(plan, first if number == last else f"to{number + 2}")
+    weights = _place(plan, f"{'b' if plan.cluster > 1 else 'w'}{number}")
+    places = ", ".join(_place(plan, name) for name in (f"own{number - 1}", "own", f"to{number + 1}"))
+    out = own(f"g{number - 1}", number - 1)
+    return f"held_input_gradient{shape}({source}, {weights}, {places}, {out}, {_place(plan, 'sums')}, mine);"
