@@ -268,6 +268,13 @@ def normalise(b: Bench) -> None:
 
 
 @case
+def neighbours_by_grid(b: Bench) -> None:
+    out = b.device.empty((128,))
+    b.send("grid", "neighbours_by_grid", 4, 32, b.put(X[:128]), out, cooperative=True, cluster=2)
+    equal(out, 2 * X[:128].reshape(2, 2, 32)[:, ::-1].ravel())
+
+
+@case
 def cluster_sum(b: Bench) -> None:
     out, x = b.device.empty((256,)), X[:256]
     b.send("grid", "cluster_sum", 8, 32, b.put(x), out, shared=128, cluster=4)
