@@ -30,7 +30,8 @@ from warpladder.ops.conv2d.tensor.first import first
 from warpladder.ops.engine.kernels import OnDevice
 from warpladder.proof import verify
 
-pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
+if gpu.why_not() is not None:
+    pytest.skip(str(gpu.why_not()), allow_module_level=True)
 
 #: The autoencoder's first layer, with more pictures than an H200 has multiprocessors.
 WIDE = Asked((3, 32, 32), 256, 139)

@@ -22,7 +22,8 @@ from warpladder.device.gpu import cache, compile, program
 from warpladder.device.gpu.device import GpuDevice
 from warpladder.errors import DeviceError, KernelError, LaunchError, OutOfMemoryError
 
-pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
+if gpu.why_not() is not None:
+    pytest.skip(str(gpu.why_not()), allow_module_level=True)
 
 KERNELS = """
 extern "C" __global__ void axpy(const float* x, float* y, int n, float a) {

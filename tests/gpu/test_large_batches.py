@@ -18,7 +18,8 @@ from warpladder.ops.engine.chain import whole
 from warpladder.ops.tables.naive import TABLE
 from warpladder.proof.tolerance import bound
 
-pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
+if gpu.why_not() is not None:
+    pytest.skip(str(gpu.why_not()), allow_module_level=True)
 
 SAMPLES = 140_000  # of 16,384 numbers: 2.3e9
 ROOM = 40e9  # bytes

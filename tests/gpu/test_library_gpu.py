@@ -39,7 +39,8 @@ from warpladder.trainers.kernelwise.trainer import KernelTrainer
 from warpladder.trainers.kernelwise.where import open_device
 
 REASON = gpu.why_not() or library.why_not(OPERATIONS)
-pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+if REASON is not None:
+    pytest.skip(str(REASON), allow_module_level=True)
 TABLE = library.table(OPERATIONS)
 LIMIT = 60_000_000  # bytes of activations up to which the reference is asked: it is slow
 

@@ -22,7 +22,8 @@ from warpladder.nets import cnn
 from warpladder.ops.conv2d.tensor.formats import FORMATS
 from warpladder.proof import verify
 
-pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
+if gpu.why_not() is not None:
+    pytest.skip(str(gpu.why_not()), allow_module_level=True)
 
 #: cnn's second layer as it is, beside the small ones.
 SECOND = (conv(32, 3), (16, 26, 26), 64)

@@ -22,7 +22,8 @@ from warpladder.proof import verify
 from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State, Trainer
 
-pytestmark = pytest.mark.skipif(driver.no_gpu() is not None, reason=str(driver.no_gpu()))
+if driver.no_gpu() is not None:
+    pytest.skip(str(driver.no_gpu()), allow_module_level=True)
 
 #: Precisions that a climb times where somebody names them; "compile" with fp16 is what people call compiled with
 #: automatic mixed precision.

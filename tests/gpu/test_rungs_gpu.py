@@ -21,7 +21,8 @@ from warpladder.rungs.base import Rung
 from warpladder.trainers.base import State
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
-pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
+if gpu.why_not() is not None:
+    pytest.skip(str(gpu.why_not()), allow_module_level=True)
 
 GPU_RUNGS = [rung for rung in LADDER if rung.name in ("cupy", "library") or rung.has("device")]
 rungs = pytest.mark.parametrize("rung", GPU_RUNGS, ids=lambda rung: rung.name)

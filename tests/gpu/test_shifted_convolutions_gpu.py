@@ -23,7 +23,8 @@ from warpladder.ladder import find
 from warpladder.machine.peaks import HOPPER
 from warpladder.proof import verify
 
-pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
+if gpu.why_not() is not None:
+    pytest.skip(str(gpu.why_not()), allow_module_level=True)
 
 
 @pytest.fixture(scope="module")

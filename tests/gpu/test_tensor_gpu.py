@@ -25,7 +25,8 @@ from warpladder.device import Device, emulator, gpu
 from warpladder.device.emulator import EmulatedDevice
 from warpladder.device.gpu.device import GpuDevice
 
-pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
+if gpu.why_not() is not None:
+    pytest.skip(str(gpu.why_not()), allow_module_level=True)
 
 STEPS = Path(__file__).parents[1] / "device" / "emulator" / "correct" / "tensor.cu"
 levels = pytest.mark.parametrize("level", TENSOR_LEVELS, ids=lambda level: level.name)

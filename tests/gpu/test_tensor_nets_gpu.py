@@ -30,7 +30,8 @@ from warpladder.rungs.tensor import PRECISIONS
 from warpladder.timing.profile import kernels, profile
 
 REASON = gpu.why_not() or find("tensor").unsupported(nets.mlp(), TrainConfig())
-pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+if REASON is not None:
+    pytest.skip(str(REASON), allow_module_level=True)
 
 RUNGS = tuple(find("tensor", precision=precision) for precision in PRECISIONS)
 FIVE = (nets.softmax(), nets.mlp(), nets.mlp10(), nets.cnn(), nets.autoencoder())

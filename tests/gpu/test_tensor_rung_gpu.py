@@ -51,7 +51,8 @@ from warpladder.rungs.base import Rung
 from warpladder.trainers.kernelwise.trainer import KernelTrainer
 
 REASON = gpu.why_not() or find("tensor").unsupported(nets.mlp(), TrainConfig())
-pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+if REASON is not None:
+    pytest.skip(str(REASON), allow_module_level=True)
 
 #: The perceptron whose times docs/rungs/tensor.md predicts, at batch 512.
 WIDE = Net(

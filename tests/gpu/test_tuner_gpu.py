@@ -19,7 +19,8 @@ from warpladder.trainers.tuning import plan_cache
 from warpladder.trainers.tuning.candidates import products
 from warpladder.trainers.tuning.tuner import WORTH
 
-pytestmark = pytest.mark.skipif(gpu.why_not() is not None, reason=str(gpu.why_not()))
+if gpu.why_not() is not None:
+    pytest.skip(str(gpu.why_not()), allow_module_level=True)
 
 #: Above what the tuner allows: clocks change between one measurement and the next.
 NOISE = 1.1

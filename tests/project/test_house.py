@@ -9,8 +9,6 @@ from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "warpladder"
 CODE = (".py", ".cu", ".cuh", ".cpp", ".h")
@@ -97,12 +95,16 @@ def test_no_two_classes_have_one_name() -> None:
     assert {each: found for each, found in places.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize("path", [*FILES, *PAGES], ids=name)
-def test_lines_fit_the_page_and_words_are_plain(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert [f"{number}: {len(line)}" for number, line in enumerate(lines, 1) if len(line) > COLUMNS] == []
-    if "notes" not in path.parts:
-        assert [f"{number}: {line.strip()}" for number, line in enumerate(lines, 1) if PLAIN.search(line)] == []
+def test_lines_fit_the_page_and_words_are_plain() -> None:
+    long, unplain = [], []
+    for path in (*FILES, *PAGES):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if len(line) > COLUMNS:
+                long.append(f"{name(path)}:{number}: {len(line)}")
+            if "notes" not in path.parts and PLAIN.search(line):
+                unplain.append(f"{name(path)}:{number}: {line.strip()}")
+    assert long == []
+    assert unplain == []
 
 
 def test_each_folder_says_what_lives_in_it() -> None:
