@@ -55,9 +55,13 @@ POLLS = {"fast": _CALLOUTS, "asan": ("-fsanitize-coverage=trace-pc",)}
 #: Of builds that fill local variables: without passes that replace a missing value by any, often the useful, value.
 FILLED_FLAGS = ("-O1", "-fno-tree-ccp", "-fno-tree-fre", "-fno-tree-copy-prop")
 _VOLATILE = re.compile(r"(?<!asm )(?<!asm)\b(?:volatile|__ldcv)\b")
-#: Without passes over machine instructions that take a sixth of the time to compile and gain nothing that can be
-#: measured: passes over the syntax tree have done their work before.
-_FEWER_PASSES = ("-fno-if-conversion", "-fno-if-conversion2", "-fno-move-loop-invariants", "-fno-dse")
+#: Without passes that take a third of the time to compile and gain nothing that can be measured: those over machine
+#: instructions, whose work passes over the syntax tree have done before, and those that look for values and jumps which
+#: a kernel's straight code seldom has. Registers are given out over the whole function at once.
+_FEWER_PASSES = (
+    "-fno-if-conversion", "-fno-if-conversion2", "-fno-move-loop-invariants", "-fno-dse", "-fira-region=one",
+    "-fno-tree-dominator-opts", "-fno-ivopts", "-fno-thread-jumps", "-fno-tree-pta", "-fno-tree-bit-ccp",
+)  # fmt: skip
 KERNEL_FLAGS = {
     # Nothing that changes a result: no -ffast-math. Multiply-adds are fused, as nvcc fuses them, which below -O2 is one
     # of the expensive optimizations. -O3 takes two thirds more time to compile a kernel, and what it gains is a tenth
