@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ..device.expressions import Number, evaluate, whole
 from ..device.signature import Parameter
 from ..device.source import KernelSource
 from ..device.types import resolve
 from ..errors import ConfigError
 from ..files.npy import read_npy
 from .description import Content
-from .expressions import Number, evaluate, whole
 
 _RANGE = re.compile(r"random\s*\(([^,]+),([^,]+)\)")
 FILLS = "random, random(low, high), zeros, ones, iota, uninitialised, or a .npy file"

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..device.expressions import Number
 from ..errors import ConfigError
-from .expressions import Number
 
 Expression = str | Number
 

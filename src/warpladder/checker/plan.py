@@ -11,13 +11,13 @@ import numpy as np
 
 from ..device.declarations import instantiated, readable, signature, templates
 from ..device.emulator.symbols import constants, refused
+from ..device.expressions import Number, evaluate, whole
 from ..device.signature import Parameter, Signature
 from ..device.source import KernelSource
 from ..device.tensormap import TensorMap
 from ..errors import ConfigError, KernelError
 from .contents import filled, loaded, same_type, shaped
 from .description import Description, LaunchRequest
-from .expressions import Number, evaluate, whole
 
 #: Argument of a parameter: an array's name, None for a null pointer, a number, or for a struct a mapping of members.
 Argument = str | Number | None | Mapping[str, "Argument"]

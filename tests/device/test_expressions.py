@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpladder.checker.expressions import evaluate, whole
+from warpladder.device.expressions import evaluate, whole
 from warpladder.errors import ConfigError
 
 VALUES = {"n": 1000, "blocks": 4, "rate": 0.5}

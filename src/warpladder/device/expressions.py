@@ -7,8 +7,8 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 
-from ..device.types import resolve
 from ..errors import ConfigError
+from .types import resolve
 
 Number = int | float | bool
 
