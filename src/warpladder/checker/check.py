@@ -22,11 +22,11 @@ from typing import Any
 
 from .. import errors
 from ..device.emulator import asan
+from ..device.emulator.hostcode import bodiless, device_code, host_code
 from ..device.source import read
 from ..errors import KernelError, WarpladderError
 from .description import Description, packed
 from .faults import MODES, Outcome, Problem, found, refused
-from .hostcode import bodiless, device_code, host_code
 from .plan import plan
 from .sanitizers import translated
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from ..device.emulator.hostcode import device_code
 from ..errors import WarpladderError
 from .contents import differs_by_rounding, first_difference
 from .description import Description, unpacked
-from .hostcode import device_code
 from .passes import Pass, TimeLimit, Write, quiet
 from .plan import plan
 from .uninitialised import comparable, compare_fills, suspected

@@ -128,9 +128,9 @@ def check(
 def _described(file: Path, requested: dict[str, Any], context: click.Context) -> Description:
     """The single launch that the options describe."""
     from ..checker.description import Content, Description, LaunchRequest, content, sizes
-    from ..checker.hostcode import device_code
     from ..checker.plan import only_kernel
     from ..device.declarations import signature
+    from ..device.emulator.hostcode import device_code
 
     for name in ("grid", "block"):
         if not requested[name]:

@@ -23,8 +23,8 @@ or by a file, x.npy. Several launches are described in a TOML file (docs/check.m
 
 def listed(file: Path, as_json: bool) -> None:
     """Text that lists the kernels of a file, with an example of a check."""
-    from ..checker.hostcode import device_code, host_code
     from ..device.declarations import instantiated, readable, signature, templates
+    from ..device.emulator.hostcode import device_code, host_code
     from ..device.emulator.symbols import refused
     from ..errors import KernelError
 

@@ -14,14 +14,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from ..device import KernelSource
-from ..device import source as sources
-from ..device.emulator.rewrite import bare, closing
-from ..device.emulator.toolchain import compiler, why_not
-from ..errors import KernelError
+from ...errors import KernelError
+from .. import KernelSource
+from .. import source as sources
+from .rewrite import bare, closing
+from .toolchain import compiler, why_not
 
 #: The emulator's versions of the toolkit's headers.
-EMULATED = Path(__file__).resolve().parents[1] / "device" / "emulator" / "headers" / "cuda"
+EMULATED = Path(__file__).resolve().parent / "headers" / "cuda"
 #: Headers of host code, or of things that need no header here.
 HOST_HEADERS = re.compile(
     r"device_functions|cuda_profiler_api|cublas\w*|cudnn\w*|cufft\w*|curand|cusparse\w*|cusolver\w*|nvtx?\w*|"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpladder.checker.hostcode import without
+from warpladder.device.emulator.hostcode import without
 from warpladder.device.emulator.toolchain import why_not
 from warpladder.errors import KernelError
 
