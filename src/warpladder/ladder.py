@@ -27,6 +27,7 @@ from .rungs import (
     tiled,
 )
 from .rungs import outside as _outside
+from .rungs import own_op as _own_op
 from .rungs.base import Rung
 from .rungs.options import (
     GraphOptions,
@@ -92,7 +93,8 @@ def find(name: str, **options: Any) -> Rung:
     Parameters
     ----------
     name : str
-        "naive", or "./mine.py" for a file; options may follow, as "naive:block_size=512:feed=streamed".
+        "naive"; "./mine.py" for a file; or an operation and its file, "linear.forward=mine.cu". Options may follow, as
+        "naive:block_size=512:feed=streamed".
     **options
         Options by their names, which go before those of the text.
 
@@ -113,6 +115,8 @@ def find(name: str, **options: Any) -> Rung:
 
 def _split(name: str) -> tuple[str, list[str]]:
     """The name of a rung, or the path of its file, and the options after it, each as "block_size=512"."""
+    if _own_op.is_own_op(name):
+        return _own_op.split(name)
     place, ending, rest = name.partition(".py:")
     if ending:
         return f"{place}.py", rest.split(":")
@@ -138,6 +142,8 @@ def read_options(rung: Rung, texts: list[str]) -> dict[str, Any]:
 
 def _plain(name: str) -> Rung:
     """The rung of a name with no option set."""
+    if _own_op.is_own_op(name):
+        return _own_op.load(name)
     if _outside.is_path(name):
         return load(name)
     for rung in LADDER + PEERS:
@@ -178,6 +184,8 @@ def spelled(rung: Rung) -> str | None:
     it.
     """
     name = rung.name
+    if _own_op.is_own_op(name):
+        return _own_op.absolute(name)
     if rung.path is not None:
         name = ":".join([os.path.abspath(os.path.expanduser(rung.path)), *filter(None, [str(rung.options)])])
     try:

@@ -19,6 +19,7 @@ from .evaluate import evaluate
 from .features import features
 from .gemm import gemm
 from .nets import nets
+from .new import new
 from .predict import predict
 from .profile import profile
 from .report import report
@@ -94,6 +95,7 @@ for _command in (
     data,
     check,
     run,
+    new,
     gemm,
 ):
     group.add_command(_command)

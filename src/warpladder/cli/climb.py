@@ -21,6 +21,7 @@ from .shared.options import (
     rung_options,
     split_options,
 )
+from .shared.own_ops import with_ops
 from .shared.progress import shown, stoppable
 from .shared.request import SHARED
 from .shared.sweeps import check_trained, swept, tasks_of
@@ -48,6 +49,13 @@ _OUTPUT = ("out", "overwrite", "progress")
     "ladder's precision, none, or every variant.",
 )
 @click.option("--no-peers", is_flag=True, help="As --peers none.")
+@click.option(
+    "--op",
+    "ops",
+    metavar="OP=FILE",
+    multiple=True,
+    help="Your kernel in place of ours, linear.forward=mine.cu, next to the rung without it; may be given again.",
+)
 @click.option("--repeats", type=int, help="Timed repetitions of each rung; 5 if not given.")
 @click.option(
     "--budget",
@@ -85,6 +93,7 @@ def climb(
     net_name: str,
     rung_names: str | None,
     sweeps: tuple[str, ...],
+    ops: tuple[str, ...],
     out: Path | None,
     overwrite: bool,
     progress: bool | None,
@@ -100,6 +109,7 @@ def climb(
       warpladder climb mlp --data digits
       warpladder climb cnn --data mnist --quick
       warpladder climb cnn --data mnist --rungs numpy,native,torch --epochs 1
+      warpladder climb mlp --data digits --op linear.forward=mine.cu
       warpladder climb mlp --data mnist --rungs naive --sweep block_size=64,256
       warpladder climb mlp --data mnist --rungs native --sweep batch_size=64,full
     """
@@ -110,6 +120,7 @@ def climb(
 
     shared, quick = {name: options.get(name) for name in SHARED}, options["quick"]
     named = None if rung_names is None else _named(rung_names)
+    named, shared = with_ops(named, ops, shared)
     rungs, swept_settings = swept(with_shared(named or [*LADDER, *PEERS], shared), sweeps)
     tasks = tasks_of(swept_settings, net_name, options)
     first = tasks[0].task
@@ -120,8 +131,8 @@ def climb(
         check_trained(rungs, tasks)
     is_usual = named is None and options["peers"] != "all" and options["repeats"] is options["budget"] is None
     repeats, budget = (2, 0.5) if quick else (5, 1.0)
-    repeats = repeats if options["repeats"] is None else options["repeats"]
-    budget = budget if options["budget"] is None else options["budget"]
+    given = options["repeats"], options["budget"]
+    repeats, budget = (repeats if given[0] is None else given[0]), (budget if given[1] is None else given[1])
     settings = ClimbSettings(
         None, repeats, budget, quick, options["kept"], _again(ctx), usual_limit() if is_usual else math.inf
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ..config import TrainConfig
 from ..machine.precision import named
@@ -14,6 +15,9 @@ from ..trainers.base import State, Trainer
 from .base import Rung
 from .options import FP64, SUMS, THREADS, Options, option
 from .reasons import of_arrays
+
+if TYPE_CHECKING:
+    from ..ops.engine.base import OpTable
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,10 @@ class NumpyOptions(Options):
     sums: str | None = option(*SUMS)
 
 
-def build(net: Net, config: TrainConfig, state: State, options: NumpyOptions = NumpyOptions()) -> Trainer:
+def build(
+    net: Net, config: TrainConfig, state: State, options: NumpyOptions = NumpyOptions(), table: OpTable | None = None
+) -> Trainer:
+    """The trainer; `table` has the implementation of each operation, the rung's own if it is None."""
     from ..ops.tables.array import TABLE
     from ..trainers.layerwise import LayerwiseTrainer
 
@@ -41,7 +48,7 @@ def build(net: Net, config: TrainConfig, state: State, options: NumpyOptions = N
         limit = partial(ThreadpoolController().limit, limits=options.threads, user_api="blas")
     sums = None if options.sums is None else named(options.sums).element
     return LayerwiseTrainer(
-        net, config, state, TABLE, around=limit, dtype=named(options.precision or "fp32").element, sums=sums
+        net, config, state, table or TABLE, around=limit, dtype=named(options.precision or "fp32").element, sums=sums
     )
 
 

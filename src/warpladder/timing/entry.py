@@ -228,6 +228,6 @@ def user_place(error: BaseException, path: str | None) -> str:
 
 
 def line(text: str) -> str:
-    """One printable line of at most 400 characters."""
+    """One printable line of at most 600 characters."""
     text = " ".join(text.split())
-    return "".join(c if c.isprintable() else "?" for c in text)[:400]
+    return "".join(c if c.isprintable() else "?" for c in text)[:600]

@@ -15,10 +15,12 @@ def kernel_hint(path: str | None) -> str:
 
 
 def kernel_files(path: str | None) -> list[str]:
-    """The .cu files that a Python file names and that are in its folder, as a user would write them."""
+    """The .cu files that a Python file names and that are in its folder, as a user would write them; a .cu file itself."""
     if path is None:
         return []
     file = Path(path).expanduser()
+    if path.endswith(".cu"):
+        return [path]
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:

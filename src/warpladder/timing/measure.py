@@ -19,6 +19,7 @@ from ..proof import verify
 from ..results import Checked
 from ..trainers.base import State, StepLog, Trainer
 from .entry import TimedEntry, finite, line
+from .foreign import rung as foreign
 from .foreign.trainer import ForeignTrainer
 from .gpu_clock import GpuClock
 from .kernel_files import kernel_hint
@@ -32,6 +33,9 @@ def check(entry: TimedEntry, cache: ProofCache | None) -> None:
     """Prove against the float64 reference that the rung trains right, or take the proof of an earlier climb."""
     with entry.guarded("check"):
         checked = (cache.find(entry.rung) if cache else None) or entry.passed
+        inspection = foreign.inspected(entry.rung, entry.task.net, entry.task.config)
+        if inspection is not None:
+            entry.remark(inspection.text)
         if checked is None:
             config, cut = proven_with(entry.rung, entry.task)
             verdict = verify(
@@ -48,7 +52,9 @@ def check(entry: TimedEntry, cache: ProofCache | None) -> None:
             error, bound = finite(verdict.error), finite(verdict.bound)
             checked = Checked(verdict.passed, error, bound, line(verdict.reason + cut), verdict.seconds)
             if not verdict.passed:
-                entry.give_up("failed" if verdict.judged else "unjudged", verdict.reason + kernel_hint(entry.rung.path))
+                run = inspection and inspection.command
+                hint = f": run `{run}`" if run else kernel_hint(entry.rung.path)
+                entry.give_up("failed" if verdict.judged else "unjudged", verdict.reason + hint)
         entry.found["check"] = checked
 
 

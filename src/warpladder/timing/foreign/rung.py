@@ -17,7 +17,9 @@ from ...config import TrainConfig
 from ...errors import RungError
 from ...files.python import origins
 from ...nets import Net
+from ...proof.own.kernels import OwnInspection
 from ...rungs import options as kinds_of_options
+from ...rungs import own_op
 from ...rungs.base import Rung
 from ...rungs.options import Kind, Options, option
 from ...trainers.base import State, Trainer
@@ -30,6 +32,9 @@ VARIED = ("title", "idea", "precision", "sums", "unit", "transforms", "proof_flo
 
 #: Fields of a description that are `Rung`'s own.
 OWN_FIELDS = (*VARIED, "name", "peer")
+
+#: Seconds that the check of a user's kernels may take in usual cases; one launch has a limit of its own.
+INSPECTION = 30.0
 
 _known: dict[tuple[Path, str], Rung] = {}
 
@@ -97,6 +102,18 @@ class ForeignRung:
         reason = self._request(self.process(), "unsupported", name, net_to_json(net), config.as_dict())
         return None if reason is None else str(reason)
 
+    def inspect(self, net: Net, config: TrainConfig, options: Options) -> OwnInspection | None:
+        """What the kernels of a user's operation do by themselves, before any training; None for other rungs.
+
+        Raises RungError: a fault of a kernel, in one line.
+        """
+        if not own_op.is_own_op(self.name):
+            return None
+        self._bring(net, config)
+        named, process = self._named(str(options)), self.process(str(options))
+        found = process.request("inspect", named, net_to_json(net), config.as_dict(), seconds=INSPECTION)
+        return OwnInspection(*map(str, found))
+
     def vary(self, rung: Rung, options: Options) -> dict[str, Any]:
         """Fields that these options change."""
         about = self._request(self.process(), "describe", self._named(str(options)))
@@ -130,6 +147,8 @@ def find(name: str) -> Rung:
     RungError
         As `ladder.find`; also if the file ends or hangs its process.
     """
+    if os.name == "posix" and own_op.is_own_op(str(name)):
+        return _own_op(str(name))
     place, ending, chosen = str(name).partition(".py:")
     path = f"{place}.py" if ending else place
     if os.name != "posix" or not path.endswith(".py"):
@@ -145,9 +164,29 @@ def find(name: str) -> Rung:
     return rung.but(**ladder.read_options(rung, chosen.split(":"))) if chosen else rung
 
 
+def _own_op(name: str) -> Rung:
+    """The rung of operations and files, as `find`."""
+    spec, chosen = own_op.split(name)
+    full, shown = own_op.absolute(spec), own_op.files(spec)
+    paths = [Path(file) for file in own_op.files(full)]
+    if not all(path.is_file() for path in paths):
+        return ladder.find(name)  # which has the message
+    digest = sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+    key = Path(f"{spec} {full}"), digest
+    if key not in _known:
+        rung = _opened(str(paths[0]), shown[0], full)
+        _known[key] = replace(rung, name=spec)
+    rung = _known[key]
+    return rung.but(**ladder.read_options(rung, chosen)) if chosen else rung
+
+
 def foreign(rung: Rung) -> Rung:
     """A rung that was loaded from a file in this process, as one of a process of its own; others as they are."""
-    if rung.path is None or of(rung) is not None or os.name != "posix":
+    if of(rung) is not None or os.name != "posix":
+        return rung
+    if own_op.is_own_op(rung.name):
+        return find(rung.name)
+    if rung.path is None:
         return rung
     return find(":".join([rung.path, *filter(None, [str(rung.options)])]))
 
@@ -192,15 +231,21 @@ def end(rung: Rung) -> str:
     return "" if owner is None else owner.close(str(rung.options))
 
 
+def inspected(rung: Rung, net: Net, config: TrainConfig) -> OwnInspection | None:
+    """What the kernels of a user's operation do by themselves; None for other rungs. Raises as `inspect`."""
+    owner = of(rung)
+    return None if owner is None else owner.inspect(net, config, rung.options)
+
+
 def limit(rung: Rung, seconds: float) -> None:
     """Set the seconds that one call of a rung from outside may take."""
     if (owner := of(rung)) is not None:
         owner.call = seconds
 
 
-def _opened(path: str, shown: str) -> Rung:
-    """The rung of a file, described by its process."""
-    owner = ForeignRung(path, path, shown)
+def _opened(path: str, shown: str, name: str = "") -> Rung:
+    """The rung of a file, or of this name with files, described by its process."""
+    owner = ForeignRung(name or path, path, shown)
     owner.process()
     about = owner.about
     has_options = bool(about["options"])

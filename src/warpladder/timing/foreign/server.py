@@ -27,6 +27,7 @@ from ...data.dataset import Dataset
 from ...data.order import Order
 from ...errors import WarpladderError
 from ...files.python import OURS, bring
+from ...proof.own.kernels import inspect
 from ...rungs.base import Rung
 from ...trainers.base import State, StepLog, Trainer
 from ..source_text import texts
@@ -51,6 +52,7 @@ class Server:
         self.trainers: dict[int, Trainer] = {}
         self.given: list[tuple[Dataset, int]] = []
         self.made = 0
+        self.channel: socket.socket | None = None
 
     def open(self, name: str, path: str | None, outside: dict[str, Any]) -> dict[str, Any]:
         """Load the rung of a name, options included, and describe it."""
@@ -66,6 +68,17 @@ class Server:
     def unsupported(self, name: str, net: Any, config: Any) -> str | None:
         """The reason why a variant of the rung cannot train a net, or None."""
         return ladder.find(name).unsupported(net_from_json(net), TrainConfig.from_dict(config))
+
+    def inspect(self, name: str, net: Any, config: Any) -> tuple[str, str]:
+        """What was checked of the kernels of a user's operation, and the command that checks them."""
+        settings = TrainConfig.from_dict(config)
+        return tuple(inspect(ladder.find(name), net_from_json(net), settings, self._abort))  # type: ignore[return-value]
+
+    def _abort(self, message: str) -> None:
+        """Answer for the thread that a kernel holds, and end the process."""
+        assert self.channel is not None
+        send(self.channel, ["error", "RungError", message, "", True])
+        os._exit(0)
 
     def build(self, net: Any, config: Any, state: State) -> int:
         self.made += 1
@@ -182,6 +195,7 @@ def main(arguments: Sequence[str]) -> None:
     _end_with_the_parent()
     warnings.simplefilter("ignore", RuntimeWarning)  # of NumPy, where a proof has NaN and infinity on purpose
     server = Server()
+    server.channel = channel
 
     def fill(buffer: memoryview) -> None:
         while buffer:

@@ -1,0 +1,42 @@
+"""`climb --op`: a rung with a user's kernel for each, next to the rung whose kernel it replaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import RungError
+
+if TYPE_CHECKING:
+    from ...rungs.base import Rung
+
+
+def with_ops(rungs: list[Rung], ops: tuple[str, ...], shared: dict[str, Any]) -> tuple[list[Rung], dict[str, Any]]:
+    """These rungs, the rungs without the users' kernels, and one for each operation; and the options of all rungs.
+
+    Without a GPU the kernels run on the emulator, and a line states so.
+    Raises RungError: an operation or its file cannot be read.
+    """
+    from ...ladder import find
+    from ...rungs.own_op import files, is_own_op
+    from ...timing.foreign.rung import find as find_foreign
+
+    found = []
+    for op in ops:
+        if not is_own_op(op):
+            raise RungError(
+                f"--op wants an operation and a file, as linear.forward=mine.cu, got {op!r}: a file ends in .cu or .py"
+            )
+        found.append((op, find_foreign(op)))
+    bases = [find("naive" if rung.has("device") else "numpy") for _, rung in found]
+    if any(rung.has("device") for _, rung in found) and shared.get("device") is None:
+        from ...device import gpu
+
+        if (reason := gpu.why_not()) is not None:
+            names = ", ".join(file for op, _ in found for file in files(op))
+            click.echo(f"{names}: on the emulator, since here is no GPU ({reason})", err=True)
+            shared = shared | {"device": "emulated"}
+    named = {rung.name for rung in rungs}
+    ours = [rung for rung in dict.fromkeys(bases) if rung.name not in named]
+    return [*rungs, *ours, *(rung for _, rung in found)], shared

@@ -1,0 +1,183 @@
+"""Operations that a user's kernel can compute, and the names of what it takes: arrays and numbers.
+
+Names are read without case and underscores, and an array and a number may have the same name: in a convolution the
+array `w` is the weight, and the number `w` the width.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+import numpy as np
+
+from ...errors import KernelError
+from ...nets import ACTIVATIONS, AdaptiveAvgPool2d, AvgPool2d, Conv2d, Layer, Linear, MaxPool2d, ReLU, Upsample2d
+from ...optimizers import Optimizer
+from ..activation import scalar
+from ..engine.base import Buffers
+
+Number = int | float
+
+#: Layers whose kernels can be replaced, by name.
+LAYERS: dict[str, type[Layer]] = {
+    kind.__name__.lower(): kind
+    for kind in (Linear, Conv2d, ReLU, *ACTIVATIONS, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d)
+}
+
+#: The optimizer's step: its name as an operation.
+UPDATE = "update"
+
+#: Arrays that each pass writes.
+PASSES = {"forward": ("y",), "backward": ("dx", "dw", "db")}
+
+ARRAYS = {
+    "x": "x input in inp",
+    "w": "w weight weights filter filters",
+    "b": "b bias biases",
+    "y": "y output out",
+    "dy": "dy gradoutput gradout grady gradienty outputgradient dout doutput gy",
+    "dx": "dx gradinput gradin gradx gradientx inputgradient din dinput gx",
+    "dw": "dw gradweight gradweights gradw weightgradient dweight dweights gw",
+    "db": "db gradbias gradb biasgradient dbias gb",
+}
+_LINEAR = {
+    "n": "n batch batchsize samples rows",
+    "inputs": "inputs infeatures indim inputsize nin",
+    "outputs": "outputs outfeatures outdim outputsize nout",
+}
+_IMAGES = {
+    "n": "n batch batchsize samples",
+    "c": "c channels inchannels cin",
+    "h": "h height inheight hin",
+    "w": "w width inwidth win",
+    "oh": "oh outheight hout",
+    "ow": "ow outwidth wout",
+    "k": "k kernel kernelsize ksize",
+    "stride": "stride s",
+}
+_CONV = _IMAGES | {"o": "o f filters outchannels cout", "padding": "padding pad p"}
+_ELEMENTS = {"count": "count n size numel length total", "slope": "slope negativeslope alpha"}
+UPDATE_ARRAYS = {
+    "w": "w weight weights p param params parameters",
+    "g": "g grad grads gradient gradients dw",
+    "first": "first v velocity momentumbuffer buffer buf m expavg",
+    "second": "second expavgsq",
+}
+UPDATE_NUMBERS = {"count": "count n size numel length total", "limit": "limit clip clipvalue"}
+
+
+def plain(name: str) -> str:
+    """A name without case and underscores."""
+    return name.replace("_", "").lower()
+
+
+class Roles:
+    """What kernels of an operation take: a canonical name for each that a signature may have.
+
+    arrays, numbers : names by canonical name, separated by blanks.
+    """
+
+    def __init__(self, op: str, arrays: Mapping[str, str], numbers: Mapping[str, str]) -> None:
+        self.op = op
+        self.arrays = {word: name for name, words in arrays.items() for word in words.split()}
+        self.numbers = {word: name for name, words in numbers.items() for word in words.split()}
+
+    def of(self, name: str, is_array: bool, where: str) -> str:
+        """Canonical name of a parameter; `KernelError` with the names that there are."""
+        known = self.arrays if is_array else self.numbers
+        if (found := known.get(plain(name))) is not None:
+            return found
+        near = get_close_matches(plain(name), known, 1)
+        meant = f" (did you mean {known[near[0]]}?)" if near else ""
+        there = ", ".join(dict.fromkeys(known.values()))
+        raise KernelError(
+            f"{where}: no {'array' if is_array else 'number'} of {self.op} is called {name!r}{meant}: it has {there}; "
+            "rename it, or name what it takes: // launch: kernel<<<grid, block>>>(x, w, b, y, n, ...)"
+        )
+
+
+def roles(op: str, kind: type[Layer] | None, optimizer: Optimizer | None = None) -> Roles:
+    """Roles of an operation on a layer's class; of the update, with the optimizer's numbers, if `kind` is None."""
+    if kind is None:
+        assert optimizer is not None
+        return Roles(op, UPDATE_ARRAYS, UPDATE_NUMBERS | {name: plain(name) for name in columns(optimizer)})
+    arrays = ARRAYS if kind in (Linear, Conv2d) else {name: ARRAYS[name] for name in ("x", "y", "dy", "dx")}
+    if kind is Linear:
+        return Roles(op, arrays, _LINEAR)
+    if kind is Conv2d:
+        return Roles(op, arrays, _CONV)
+    if kind in (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d):
+        return Roles(op, arrays, _IMAGES | {"scale": "scale scalefactor"})
+    return Roles(op, arrays, _ELEMENTS)
+
+
+def values(layer: Layer, buffers: Buffers, n: int) -> dict[str, Number]:
+    """Numbers of a layer's kernels by canonical name, for n samples."""
+    x, y = buffers.x.shape[1:], buffers.y.shape[1:]
+    if isinstance(layer, Linear):
+        return {"n": n, "inputs": x[0], "outputs": y[0]}
+    if type(layer) in (ReLU, *ACTIVATIONS):
+        return {"count": n * math.prod(x), "slope": scalar.slope(layer)}
+    (c, h, w), (o, oh, ow) = x, y
+    found: dict[str, Number] = {"n": n, "c": c, "h": h, "w": w, "o": o, "oh": oh, "ow": ow}
+    if isinstance(layer, Conv2d):
+        assert isinstance(layer.padding, int)
+        return found | {"k": layer.kernel_size, "stride": layer.stride, "padding": layer.padding}
+    if isinstance(layer, Upsample2d):
+        return found | {"scale": layer.scale_factor}
+    window = h if isinstance(layer, AdaptiveAvgPool2d) else layer.kernel_size  # type: ignore[attr-defined]
+    return found | {"k": window, "stride": getattr(layer, "stride", None) or 1}
+
+
+def columns(optimizer: Optimizer) -> tuple[str, ...]:
+    """Names of the numbers that an optimizer's step is made with, by their column; () where no names are known."""
+    return COLUMNS.get(optimizer.name, ())
+
+
+#: Columns of `Optimizer.numbers` by the optimizer's name.
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "sgd": ("lr", "momentum", "nesterov", "weight_decay"),
+    "adam": ("step_size", "beta1", "rest1", "beta2", "rest2", "correction", "eps", "weight_decay"),
+    "adamw": ("step_size", "beta1", "rest1", "beta2", "rest2", "correction", "eps", "decay"),
+}
+
+_SPEC = re.compile(r"(?P<op>[A-Za-z]\w*(?:\.\w+)?)=(?P<file>[^=+]+?\.(?:cu|py))")
+
+
+def split_spec(text: str) -> list[tuple[str, str]] | None:
+    """Operations and files of "linear.forward=a.cu+linear.backward=b.cu"; None for another text."""
+    found = [_SPEC.fullmatch(part.strip()) for part in text.split("+")]
+    return [(match["op"].lower(), match["file"]) for match in found if match] if all(found) else None
+
+
+def named(op: str) -> tuple[type[Layer] | str, tuple[str, ...]]:
+    """The layer's class, or the optimizer's name, and the arrays that an operation writes; `KernelError` for another
+    name.
+    """
+    layer, _, part = op.partition(".")
+    if op == UPDATE or part == UPDATE:
+        if op != UPDATE and layer not in COLUMNS:
+            raise KernelError(f"there is no optimizer {layer!r} whose update can be replaced: {', '.join(COLUMNS)}")
+        return ("" if op == UPDATE else layer), ("w",)
+    if layer not in LAYERS:
+        raise KernelError(f"there is no operation {op!r}: {operations(op)}")
+    if part and part not in PASSES:
+        raise KernelError(f"there is no operation {op!r}: {layer} has {layer}.forward and {layer}.backward")
+    outputs = PASSES[part] if part else PASSES["forward"] + PASSES["backward"]
+    has_weights = LAYERS[layer] in (Linear, Conv2d)
+    return LAYERS[layer], tuple(name for name in outputs if has_weights or name in ("y", "dx"))
+
+
+def operations(near: str = "") -> str:
+    """A line with the operations that there are; with the nearest to a name first."""
+    close = get_close_matches(near.lower(), [f"{name}.{part}" for name in LAYERS for part in PASSES], 1)
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"{meant}there are {', '.join(LAYERS)}, each .forward or .backward, and update (sgd.update, adam.update)"
+
+
+def number(value: Number, dtype: np.dtype) -> Number:
+    """A number as a parameter of this type takes it."""
+    return float(value) if dtype.kind == "f" else int(value)
