@@ -119,8 +119,7 @@ def climb(
     from ..train.rung_choice import with_shared
 
     shared, quick = {name: options.get(name) for name in SHARED}, options["quick"]
-    named = None if rung_names is None else _named(rung_names)
-    named, shared = with_ops(named, ops, shared)
+    named, shared = with_ops(None if rung_names is None else _named(rung_names), ops, shared)
     rungs, swept_settings = swept(with_shared(named or [*LADDER, *PEERS], shared), sweeps)
     tasks = tasks_of(swept_settings, net_name, options)
     first = tasks[0].task

@@ -15,7 +15,7 @@ def kernel_hint(path: str | None) -> str:
 
 
 def kernel_files(path: str | None) -> list[str]:
-    """The .cu files that a Python file names and that are in its folder, as a user would write them; a .cu file itself."""
+    """The .cu files that a Python file names and that are in its folder, as a user would write them; or a .cu file."""
     if path is None:
         return []
     file = Path(path).expanduser()

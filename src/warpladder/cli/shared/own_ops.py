@@ -12,8 +12,12 @@ if TYPE_CHECKING:
     from ...rungs.base import Rung
 
 
-def with_ops(rungs: list[Rung], ops: tuple[str, ...], shared: dict[str, Any]) -> tuple[list[Rung], dict[str, Any]]:
+def with_ops(
+    rungs: list[Rung] | None, ops: tuple[str, ...], shared: dict[str, Any]
+) -> tuple[list[Rung] | None, dict[str, Any]]:
     """These rungs, the rungs without the users' kernels, and one for each operation; and the options of all rungs.
+
+    Both as they are if there are no operations.
 
     Without a GPU the kernels run on the emulator, and a line states so.
     Raises RungError: an operation or its file cannot be read.
@@ -22,6 +26,8 @@ def with_ops(rungs: list[Rung], ops: tuple[str, ...], shared: dict[str, Any]) ->
     from ...rungs.own_op import files, is_own_op
     from ...timing.foreign.rung import find as find_foreign
 
+    if not ops:
+        return rungs, shared
     found = []
     for op in ops:
         if not is_own_op(op):
@@ -37,6 +43,6 @@ def with_ops(rungs: list[Rung], ops: tuple[str, ...], shared: dict[str, Any]) ->
             names = ", ".join(file for op, _ in found for file in files(op))
             click.echo(f"{names}: on the emulator, since here is no GPU ({reason})", err=True)
             shared = shared | {"device": "emulated"}
-    named = {rung.name for rung in rungs}
+    named = {rung.name for rung in rungs or ()}
     ours = [rung for rung in dict.fromkeys(bases) if rung.name not in named]
-    return [*rungs, *ours, *(rung for _, rung in found)], shared
+    return [*(rungs or ()), *ours, *(rung for _, rung in found)], shared

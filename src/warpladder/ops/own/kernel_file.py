@@ -57,7 +57,7 @@ class OwnLaunch:
 
 @dataclass(frozen=True)
 class KernelFile:
-    """Kernels of a file for an operation. path : as the user wrote it. fixed : True if it is for a net's shapes only."""
+    """Kernels of a file for an operation. path : as the user wrote it."""
 
     path: str
     source: KernelSource
@@ -66,6 +66,7 @@ class KernelFile:
 
     @property
     def fixed(self) -> bool:
+        """True if the kernels are made for the shapes of one net."""
         return bool(_FIXED.search(self.source.text))
 
     def defined(self) -> dict[str, Number]:

@@ -80,7 +80,8 @@ __global__ void input_gradient(const float* dy, const float* weight, float* dx, 
     dx[at] = sum;
 }
 
-// dw[f, channel, i, j] = sum over n, p, q of dy[n, f, p, q] x[n, channel, p stride - padding + i, ...]; db: of dy[:, f].
+// dw[f, channel, i, j] = sum over n, p, q of dy[n, f, p, q] x[n, channel, p stride - padding + i, ...].
+// db[f] = sum over n, p, q of dy[n, f, p, q].
 // launch: weight_gradient<<<(o * c * k * k + 255) / 256, 256>>>
 __global__ void weight_gradient(const float* dy, const float* x, float* dw, float* db, int n, int c, int h, int w,
                                 int o, int oh, int ow, int k, int stride, int padding) {
@@ -216,7 +217,7 @@ __global__ void {op}_backward(const float* {reads}, const float* dy, float* dx, 
 }
 
 _SGD = """\
-// w -= lr v, with v = momentum v + g + weight_decay w, for all parameters of the net at once. v is null without momentum.
+// w -= lr v, with v = momentum v + g + weight_decay w, for all parameters of the net. v is null without momentum.
 // launch: sgd_step<<<(count + 255) / 256, 256>>>(w, g, first, lr, momentum, weight_decay, count)
 __global__ void sgd_step(float* w, const float* g, float* v, float lr, float momentum, float weight_decay, int count) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -230,7 +231,7 @@ __global__ void sgd_step(float* w, const float* g, float* v, float lr, float mom
 _ADAM = """\
 // m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g g, w -= step_size m / (sqrt(v) correction + eps), where
 // step_size is lr / (1 - beta1^t), correction 1 / sqrt(1 - beta2^t), rest1 1 - beta1, and rest2 1 - beta2.
-// launch: adam_step<<<(count + 255) / 256, 256>>>(w, g, first, second, step_size, beta1, rest1, beta2, rest2,{more} count)
+// launch: adam_step<<<(count + 255) / 256, 256>>>{takes}
 __global__ void adam_step(float* w, const float* g, float* m, float* v, float step_size, float beta1, float rest1,
                           float beta2, float rest2, float correction, float eps, float decay, int count) {{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -252,8 +253,9 @@ def start(op: str) -> str:
     if part == "update":
         penalty = " + decay * w[i]" if layer == "adam" else ""
         shrink = "" if layer == "adam" else " - decay * w[i]"
-        more = f" correction, eps, {'weight_decay' if layer == 'adam' else 'decay'},"
-        return _ADAM.format(penalty=penalty, shrink=shrink, more=more)
+        decay = "weight_decay" if layer == "adam" else "decay"
+        takes = f"(w, g, first, second, step_size, beta1, rest1, beta2, rest2, correction, eps, {decay}, count)"
+        return _ADAM.format(penalty=penalty, shrink=shrink, takes=takes)
     parts = [part] if part else list(PASSES)
     return "\n".join(_of(layer, each) for each in parts)
 

@@ -15,16 +15,16 @@ from ...device import Array, Device, KernelSource
 from ...device.signature import Parameter
 from ...errors import KernelError
 from ...optimizers.base import NUMBERS
-from ..engine.kernels import KernelUpdate, Launches
-from ..update.cuda import limit
-from .kernel_file import KernelFile, OwnLaunch, _values, shape
+from ..engine.kernels import Launches
+from ..update.cuda import NaiveUpdate
+from .kernel_file import KernelFile, OwnLaunch
 from .roles import columns
 
 NAME = "own_update"
 _HEAD = "float* w, const float* g, float* first, float* second, long long count, float limit, const float* table, "
 
 
-class OwnUpdate(KernelUpdate):
+class OwnUpdate(NaiveUpdate):
     """A user's kernel as the optimizer's step; `file` has one launch."""
 
     file: ClassVar[KernelFile]
@@ -36,13 +36,9 @@ class OwnUpdate(KernelUpdate):
         super().__init__(device, config, params, grads, slots, block_size)
         self.kernel = device.kernel(wrapped(self.file, config), NAME)
 
-    def launches(self, numbers: Array, step: Array | None) -> Launches:
+    def step(self, numbers: Array, step: Array | None) -> Launches:
         (launch,), count = self.file.launches, self.params.size
-        first, second = (*self.slots, None, None)[:2]
-        known = _values(self.file, launch, {"count": count})
-        grid, block, shared = shape(self.file, launch, {"w": self.params}, known)
-        arguments = self.params, self.grads, first, second, count, limit(self.config), numbers, step
-        return [self.kernel.bind(grid, block, *arguments, shared=shared)]
+        return [self.kernel.bind(grid, block, *self.arguments(count, numbers, step), shared=shared)]
 
 
 def lacks(file: KernelFile, config: TrainConfig) -> str | None:

@@ -37,7 +37,7 @@ def check_update(file: KernelFile, config: TrainConfig, count: int, abort: Calla
     update = kind(device, config, arrays["w"], arrays["g"], tuple(arrays[name] for name in slots), 256)
     row = optimizer.numbers(np.array([optimizer.learning_rate]), 8)[:1].astype(np.float32)
     numbers = device.array(row)
-    (launch,) = update.launches(numbers, None)
+    (launch,) = update.step(numbers, None)
     try:
         send_watched(device, launch, lambda what: abort(described(what)))  # type: ignore[arg-type]
     except KernelError as error:

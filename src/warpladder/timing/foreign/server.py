@@ -72,7 +72,8 @@ class Server:
     def inspect(self, name: str, net: Any, config: Any) -> tuple[str, str]:
         """What was checked of the kernels of a user's operation, and the command that checks them."""
         settings = TrainConfig.from_dict(config)
-        return tuple(inspect(ladder.find(name), net_from_json(net), settings, self._abort))  # type: ignore[return-value]
+        found = inspect(ladder.find(name), net_from_json(net), settings, self._abort)
+        return found.text, found.command
 
     def _abort(self, message: str) -> None:
         """Answer for the thread that a kernel holds, and end the process."""
