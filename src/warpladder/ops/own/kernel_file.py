@@ -161,7 +161,7 @@ def bind(
     values: Mapping[str, Number],
 ) -> Launch:
     """A launch on these arrays and numbers, by canonical name; `KernelError` if they do not fit."""
-    known = _values(file, launch, values)
+    known = numbers_of(file, launch, values)
     grid, block, shared = shape(file, launch, arrays, known)
     where = f"{Path(file.path).name}: kernel {launch.signature.name}"
     arguments = [
@@ -171,7 +171,7 @@ def bind(
     return device.kernel(file.source, launch.signature.name).bind(grid, block, *arguments, shared=shared)
 
 
-def _values(file: KernelFile, launch: OwnLaunch, values: Mapping[str, Number]) -> dict[str, Number]:
+def numbers_of(file: KernelFile, launch: OwnLaunch, values: Mapping[str, Number]) -> dict[str, Number]:
     """Numbers for a launch's expressions: under canonical names, the file's own and those of its parameters."""
     found = {**file.defined(), **{word: values[name] for word, name in file.roles.numbers.items() if name in values}}
     found |= values
@@ -241,7 +241,7 @@ def command(
     file: KernelFile, launch: OwnLaunch, arrays: Mapping[str, Array | None], values: Mapping[str, Number]
 ) -> str:
     """The command that checks a launch, as it is typed."""
-    known = _values(file, launch, values)
+    known = numbers_of(file, launch, values)
     grid, block, shared = shape(file, launch, arrays, known)
     name, is_only = launch.signature.name, len(readable(file.source)) == 1 and "<" not in launch.signature.name
     words = ["warpladder check", file.path, *([] if is_only else [f"--kernel {shlex.quote(name)}"])]

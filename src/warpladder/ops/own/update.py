@@ -38,6 +38,8 @@ class OwnUpdate(NaiveUpdate):
 
     def step(self, numbers: Array, step: Array | None) -> Launches:
         (launch,), count = self.file.launches, self.params.size
+        known = numbers_of(self.file, launch, {"count": count})
+        grid, block, shared = shape(self.file, launch, {"w": self.params}, known)
         return [self.kernel.bind(grid, block, *self.arguments(count, numbers, step), shared=shared)]
 
 
