@@ -21,11 +21,11 @@ from ..engine.base import Buffers
 
 Number = int | float
 
+_KINDS: tuple[type[Layer], ...] = (
+    Linear, Conv2d, ReLU, *ACTIVATIONS, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d,
+)  # fmt: skip
 #: Layers whose kernels can be replaced, by name.
-LAYERS: dict[str, type[Layer]] = {
-    kind.__name__.lower(): kind
-    for kind in (Linear, Conv2d, ReLU, *ACTIVATIONS, MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d)
-}
+LAYERS = {kind.__name__.lower(): kind for kind in _KINDS}
 
 #: The optimizer's step: its name as an operation.
 UPDATE = "update"

@@ -17,7 +17,7 @@ from ...errors import KernelError
 from ...optimizers.base import NUMBERS
 from ..engine.kernels import Launches
 from ..update.cuda import NaiveUpdate
-from .kernel_file import KernelFile, OwnLaunch
+from .kernel_file import KernelFile, OwnLaunch, numbers_of, shape
 from .roles import columns
 
 NAME = "own_update"
