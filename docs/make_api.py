@@ -40,6 +40,8 @@ PARTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
             wl.LeakyReLU,
             wl.GELU,
             wl.SiLU,
+            wl.BatchNorm1d,
+            wl.BatchNorm2d,
             wl.Dropout,
             wl.MaxPool2d,
             wl.AvgPool2d,

@@ -49,7 +49,7 @@ def test_the_zoo_survives_as_json():
     [
         ({"loss": "Hinge"}, "no loss 'Hinge'"),
         ({"loss": ["MSELoss"]}, "no loss"),
-        ({"layers": [{"type": "BatchNorm2d"}]}, "layer 0: there is no layer type 'BatchNorm2d'"),
+        ({"layers": [{"type": "LayerNorm"}]}, "layer 0: there is no layer type 'LayerNorm'"),
         ({"layers": [3]}, "layer 0: there is no layer type None"),
         ({"layers": [{"type": "Linear"}]}, "layer 0: Linear does not take 'nothing'"),
         ({"layers": [{"type": "ReLU", "inplace": True}]}, "ReLU does not take 'inplace'"),

@@ -82,9 +82,12 @@ WIDE: tuple[tuple[Net, int, int], ...] = (
 )  # fmt: skip
 
 
-def steps(rung: Rung, net: Net, batch: int | None = 5, samples: int = 13, optimizer: Optimizer = NESTEROV) -> None:
+def steps(
+    rung: Rung, net: Net, batch: int | None = 5, samples: int = 13, optimizer: Optimizer = NESTEROV,
+    clip: str = "clip_value",
+) -> None:  # fmt: skip
     """Train an epoch and predict, and see that numbers came out."""
-    config = TrainConfig(batch_size=batch, optimizer=optimizer, clip_value=1.0)
+    config = TrainConfig(batch_size=batch, optimizer=optimizer).but(**{clip: 1.0})
     drawn = case(net, config, seed=1, samples=samples)
     with rung.build(net, config, drawn.state) as trainer:
         trainer.load(drawn.dataset)
@@ -117,6 +120,8 @@ def work(rung: Rung) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "mlp10, large batches,", {"net": thin, "batch": MANY, "samples": MANY + 3}
     for optimizer in (Adam(0.01), AdamW(0.01), RMSprop(0.01)):
         yield f"mlp, {type(optimizer).__name__},", {"net": NETS[1], "optimizer": optimizer}
+    if not chains:
+        yield "mlp, clipped by its norm,", {"net": NETS[1], "clip": "clip_norm"}
 
 
 def main(wanted: list[str]) -> None:

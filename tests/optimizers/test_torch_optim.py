@@ -47,7 +47,7 @@ def theirs(optimizer: Optimizer, w: Any) -> Any:
 
 @pytest.mark.parametrize("clip", [{}, {"clip_value": 0.5}, {"clip_norm": 0.5}, {"clip_norm": 30.0}], ids=str)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_steps_are_torch_optim_s(name: str, clip: dict[str, float]) -> None:
+def test_steps_are_torch_optim_s(name: str, clip: dict[str, Any]) -> None:
     """Fifty steps along given gradients, some of them 0 and of many sizes: parameters and slots to 1e-12 after each."""
     config = TrainConfig(optimizer=OPTIMIZERS[name], **clip)
     optimizer, random = config.optimizer, np.random.default_rng(3)

@@ -60,6 +60,7 @@ def test_every_file_of_kernels_is_reached(small_steps: ModuleType, monkeypatch: 
         for _, arguments in small_steps.work(rung):
             batch, samples = arguments.get("batch", 5), arguments.get("samples", 13)
             config = TrainConfig(batch_size=batch, optimizer=arguments.get("optimizer", small_steps.NESTEROV))
+            config = config.but(**{arguments.get("clip", "clip_value"): 1.0})
             drawn = case(arguments["net"], config, seed=1, samples=samples)
             with rung.build(arguments["net"], config, drawn.state) as trainer:
                 trainer.load(drawn.dataset)

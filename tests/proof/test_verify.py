@@ -27,10 +27,9 @@ from warpladder.nets.params import initial, param_slices
 from warpladder.optimizers import SGD, Adam, AdamW, Optimizer
 from warpladder.optimizers.schedules import Constant, Cosine, Schedule, StepDecay
 from warpladder.proof import verify
-from warpladder.proof.bounds import update_bounds
+from warpladder.proof.bounds import error_scales, update_bounds
 from warpladder.proof.case_maker import CaseMaker
 from warpladder.proof.cases import Cases
-from warpladder.proof.error_scale import error_scales
 from warpladder.proof.kinks import on_grid
 from warpladder.proof.reference import ReferenceTrainer
 from warpladder.proof.samples import Quarters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from kernel_tools import BLOCKS, Runs, close, nan, send, untouched
 from segments_here import for_gather, stored
@@ -20,7 +22,7 @@ from warpladder.proof.tolerance import bound
 def update_cases(table: KernelTable) -> Runs:
     for number, optimizer in enumerate(OPTIMIZERS):
         size, block = (1, 1001, 257, 64)[number % 4], BLOCKS[number % len(BLOCKS)]
-        limit = ({}, {"clip_value": 0.5}, {"clip_norm": 0.7})[number % 3]
+        limit: dict[str, Any] = ({}, {"clip_value": 0.5}, {"clip_norm": 0.7})[number % 3]
         a = (optimizer, size, block, limit)
         yield (
             f"{named(optimizer)}, limit {limit or None}, of {size}, block {block}",
@@ -29,7 +31,7 @@ def update_cases(table: KernelTable) -> Runs:
 
 
 def _update(
-    device: Device, table: KernelTable, optimizer: Optimizer, size: int, block: int, limit: dict[str, float]
+    device: Device, table: KernelTable, optimizer: Optimizer, size: int, block: int, limit: dict[str, Any]
 ) -> set[str]:
     """At a step whose row of numbers is one of several."""
     case = drawn(optimizer, size, **limit)

@@ -113,7 +113,8 @@ class Checkpoint:
     epoch : number of finished epochs. history : their logs.
     step : number of finished steps of the next epoch, `sums` over them; all may be finished and the validation missing.
     finished : True if the run has ended. test : score; None before the end, or without a labelled test part.
-    params : arrays under PyTorch's `state_dict` names: float32, or float64 of a run in fp64.
+    params : arrays under PyTorch's `state_dict` names, running means and variances among them: float32, or float64 of a
+        run in fp64.
     slots : arrays of the optimizer by slot (`Optimizer.slots`) and parameter; missing ones are zeros.
     updates : updates before the run's first: those of the PyTorch optimizer from which the slots come. 0 for a run.
     best : with early stopping, before the end: parameters after the epoch with the lowest validation loss so far.

@@ -13,8 +13,9 @@ from ..data.labels import unknown_classes
 from ..data.tables.encoding import TableEncoding
 from ..errors import CheckpointError, DataError
 from ..errors.arguments import listed, shown
-from ..nets import CrossEntropyLoss, Net
+from ..nets import CrossEntropyLoss, Net, Shape
 from ..nets.describe import net_from_json, net_to_json
+from ..nets.params import tensor_shapes
 from .content import Checkpoint, DataMark, EpochLog, EpochSums, Score, param_shapes
 from .plan import plan_from_json, plan_to_json
 
@@ -56,8 +57,9 @@ def from_document(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> C
     params = {name: array for name, array in tensors.items() if slot_of(name) is None}
     checkpoint = Checkpoint(
         net=net, config=config, data=_data(document["data"], net), rung=document["rung"],
-        params=_tensors(net, params, "parameters"), slots=_slots(net, config, tensors), epoch=document["epoch"],
-        step=document["step"], sums=_sums(document["sums"]), history=_history(document["history"]),
+        params=_tensors(params, "parameters", tensor_shapes(net)), slots=_slots(net, config, tensors),
+        epoch=document["epoch"], step=document["step"], sums=_sums(document["sums"]),
+        history=_history(document["history"]),
         finished=document["finished"], test=None if document["test"] is None else _score(document["test"]),
         tuned=plan_from_json(document["tuned"], "tuned") if "tuned" in document else None,
         updates=document.get("updates", 0), **_aside(net, tensors),
@@ -85,7 +87,7 @@ def _slots(net: Net, config: TrainConfig, tensors: dict[str, np.ndarray]) -> dic
     wanted = config.optimizer.slots
     if beyond := [slot for slot in found if slot not in wanted]:
         refuse(f"holds {shown(beyond[0])}, which its optimizer, {config.optimizer.described()}, does not keep")
-    out = {slot: _tensors(net, found.get(slot, {}), slot) for slot in wanted}
+    out = {slot: _tensors(found.get(slot, {}), slot, param_shapes(net)) for slot in wanted}
     for slot, named in out.items():
         if slot.endswith(("_sq", "square_avg")) and any((array < 0).any() for array in named.values()):
             refuse(f"holds {slot} below 0, where means of squares are wanted")
@@ -98,13 +100,12 @@ def _aside(net: Net, tensors: dict[str, np.ndarray]) -> dict[str, dict[str, np.n
     for kind in ASIDE:
         found = {name.partition(".")[2]: array for name, array in tensors.items() if slot_of(name) == kind}
         if found:
-            out[kind] = _tensors(net, found, kind)
+            out[kind] = _tensors(found, kind, tensor_shapes(net))
     return out
 
 
-def _tensors(net: Net, found: dict[str, np.ndarray], what: str) -> dict[str, np.ndarray]:
+def _tensors(found: dict[str, np.ndarray], what: str, shapes: dict[str, Shape]) -> dict[str, np.ndarray]:
     """Tensors in the net's order, with checked names, shapes and numbers."""
-    shapes = param_shapes(net)
     if found.keys() != shapes.keys():
         refuse(f"holds {what} {(listed(sorted(found)) or 'of nothing')!r}, its net has {listed(shapes)!r}")
     for name, shape in shapes.items():
@@ -112,6 +113,8 @@ def _tensors(net: Net, found: dict[str, np.ndarray], what: str) -> dict[str, np.
             refuse(f"holds {what} {name} of shape {found[name].shape}, its net has {shape}")
         if not np.isfinite(found[name]).all():
             refuse(f"holds {what} {name} with numbers that are not finite")
+        if name.endswith(".running_var") and (found[name] < 0).any():
+            refuse(f"holds {name} below 0, where variances are wanted")
     return {name: found[name] for name in shapes}
 
 

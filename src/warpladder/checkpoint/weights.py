@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import warnings
@@ -10,15 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from ..config import TrainConfig
 from ..errors import CheckpointError
 from ..errors.arguments import listed
-from ..nets import Linear, Net, hidden_option, with_hidden
+from ..nets import Linear, Net, Shape, hidden_option, with_hidden
+from ..nets.params import tensor_shapes
 from .codec import decode, unpack
-from .content import param_shapes
+from .content import Checkpoint, DataMark
 from .file import read
 
 #: NumPy's types by safetensors' names; bfloat16, which NumPy lacks, is the upper half of a float32.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+#: Last part of the name of PyTorch's count of the batches that a normalisation has seen.
+COUNT = ".num_batches_tracked"
 
 #: Prefixes of names in a checkpoint that are no weights: optimizers' slots, parameters of the best or last epoch. A
 #: prefix of a wrapped model is another one.
@@ -26,7 +32,7 @@ OTHERS = ("momentum_buffer.", "exp_avg.", "exp_avg_sq.", "best.", "last.")
 
 
 def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32") -> np.ndarray:
-    """Weights (param_count,) "float32" or "float64" of a file, in a net's order.
+    """Weights "float32" or "float64" of a file, flat, in the order of `tensor_shapes`.
 
     path : checkpoint, or safetensors file of a PyTorch `state_dict`. Slots of its optimizer are left out.
     Raises CheckpointError: the file is missing, damaged or foreign, or its names, shapes or numbers do not fit.
@@ -39,20 +45,25 @@ def read_weights(path: str | os.PathLike[str], net: Net, dtype: str = "float32")
     if document is not None:
         return flat_weights(net, decode(content, source).params, source, dtype)
     # a checkpoint that another program wrote again has lost its document, but still has its optimizer's slots
-    tensors = {name: tensor for name, tensor in found.items() if not name.startswith(OTHERS)}
+    tensors = {name: tensor for name, tensor in without_counts(found).items() if not name.startswith(OTHERS)}
     return flat_weights(net, {name: _array(name, tensor, source) for name, tensor in tensors.items()}, source, dtype)
 
 
-def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict", dtype: str = "float32") -> np.ndarray:
-    """Copy of named arrays as one flat buffer (param_count,) "float32" or "float64".
+def flat_weights(
+    net: Net, named: Mapping[str, Any], source: str = "state_dict", dtype: str = "float32",
+    shapes: Mapping[str, Shape] | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Copy of named arrays as one flat buffer "float32" or "float64", in the order of `tensor_shapes`.
+
+    shapes : of other tensors than all of the net's. PyTorch's counts of batches are left out.
 
     named : by the `state_dict` names of the same `torch.nn.Sequential`, "0.weight", in any order, without a prefix that
     all names share, such as "module." of a wrapped model. Names of a class, "fc1.weight", are matched by shapes where
     they fit once, with a warning that lists the matches. source : name of the mapping in error messages.
     Raises CheckpointError: names, shapes, types or numbers do not fit the net.
     """
-    shapes = param_shapes(net)
-    given = _without_prefix(named, shapes.keys())
+    shapes = tensor_shapes(net) if shapes is None else shapes
+    given = _without_prefix(without_counts(named), shapes.keys())
     lacking = [name for name in shapes if name not in given]
     beyond = [name for name in given if name not in shapes]
     if lacking or beyond:
@@ -87,13 +98,46 @@ def flat_weights(net: Net, named: Mapping[str, Any], source: str = "state_dict",
     return np.concatenate(parts) if parts else np.zeros(0, dtype)
 
 
+def unflattened(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
+    """Views by name into what `flat_weights` returns."""
+    out, start = {}, 0
+    for name, shape in tensor_shapes(net).items():
+        out[name] = flat[start : start + math.prod(shape)].reshape(shape)
+        start += math.prod(shape)
+    return out
+
+
+def of_weights(net: Net, arrays: Mapping[str, np.ndarray], data: DataMark) -> Checkpoint:
+    """Checkpoint of named float32 weights, of no epochs; as many updates as PyTorch has counted batches."""
+    counts = [int(array) for name, array in arrays.items() if name.endswith(COUNT)]
+    params = unflattened(net, flat_weights(net, arrays))
+    return Checkpoint(
+        net, TrainConfig(epochs=0), data, "numpy", params, finished=True, updates=max(counts, default=0)
+    )  # fmt: skip
+
+
+def with_counts(checkpoint: Checkpoint) -> dict[str, np.ndarray]:
+    """Copies of a checkpoint's weights, with the number of updates as each normalisation's count of batches."""
+    out: dict[str, np.ndarray] = {}
+    for name, array in checkpoint.params.items():
+        out[name] = array.copy()
+        if name.endswith(".running_var"):
+            out[name.rpartition(".")[0] + COUNT] = np.array(checkpoint.made, np.int64)
+    return out
+
+
+def without_counts(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Named tensors without the counts of batches that PyTorch's normalisations keep."""
+    return {name: value for name, value in named.items() if not name.endswith(COUNT)}
+
+
 def _other_widths(net: Net, found: Mapping[str, tuple[int, ...]]) -> str:
     """Hint to set the widths of hidden layers, where that makes all shapes fit."""
     widths = [found[f"{index}.weight"][:1] for index, layer in enumerate(net.layers) if isinstance(layer, Linear)][:-1]
     if not widths or not all(width and width[0] for width in widths):
         return ""
     other = with_hidden(net, [width[0] for width in widths])
-    return f"; it fits the net with {hidden_option(other)}" if param_shapes(other) == dict(found) else ""
+    return f"; it fits the net with {hidden_option(other)}" if tensor_shapes(other) == dict(found) else ""
 
 
 def matching(shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[int, ...]]) -> dict[str, str] | None:
@@ -131,8 +175,8 @@ def _by_module(tensors: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, tu
 
 def check_order(net: Net, named: Mapping[str, Any]) -> None:
     """Raise `CheckpointError` if the parameters of a module with an optimizer are not in the net's order."""
-    shapes = param_shapes(net)
-    given = _without_prefix(named, shapes.keys())
+    shapes = tensor_shapes(net)
+    given = _without_prefix(without_counts(named), shapes.keys())
     matches = matching(shapes, {name: np.shape(array) for name, array in given.items()})
     if given.keys() != shapes.keys() and matches is not None and list(matches.values()) != list(given):
         raise CheckpointError(

@@ -1,5 +1,5 @@
-"""Nets as data: layers (layers.py, activations.py, pooling.py), losses (losses.py), `Net` (net.py), and the five nets
-of the ladder (ladder_nets.py).
+"""Nets as data: layers (layers.py, activations.py, pooling.py, batchnorm.py, dropout.py), losses (losses.py), `Net`
+(net.py), and the five nets of the ladder (ladder_nets.py).
 
 It imports errors, files and show. Begin with layers.py; params.py has the order of the parameters in memory.
 """
@@ -10,6 +10,9 @@ from .activations import LeakyReLU as LeakyReLU
 from .activations import Sigmoid as Sigmoid
 from .activations import SiLU as SiLU
 from .activations import Tanh as Tanh
+from .batchnorm import NORMALISATIONS as NORMALISATIONS
+from .batchnorm import BatchNorm1d as BatchNorm1d
+from .batchnorm import BatchNorm2d as BatchNorm2d
 from .dropout import Dropout as Dropout
 from .ladder_nets import CLASSIFIERS as CLASSIFIERS
 from .ladder_nets import ZOO as ZOO

@@ -48,6 +48,8 @@ class Layer(metaclass=ByName):
     reads_output: ClassVar[bool] = False
     #: True if training multiplies the layer's input by random numbers, which predictions do not.
     is_random: ClassVar[bool] = False
+    #: True if an output in training depends on all samples of the batch, and predictions take running statistics.
+    normalizes: ClassVar[bool] = False
     #: Folder of ops/ with the files of one of warpladder's layers; empty for that of its name in small letters.
     folder: ClassVar[str] = ""
 
@@ -96,6 +98,10 @@ class Layer(metaclass=ByName):
         """Shapes of the parameters in PyTorch's order: weight (outputs, inputs, ...) and bias (outputs,), weight
         alone, or none.
         """
+        return {}
+
+    def buffer_shapes(self, in_shape: Shape) -> dict[str, Shape]:
+        """Shapes of numbers that batches move and no optimizer steps, under PyTorch's names; most layers have none."""
         return {}
 
     def flops(self, in_shape: Shape) -> int:

@@ -59,7 +59,11 @@ class Net:
             params = layer.param_shapes(shapes[index])
             weight = params.get("weight", ())
             wanted_names = (["weight"], ["weight", "bias"])
-            is_known = list(params) in wanted_names and len(weight) > 1 and params.get("bias", weight[:1]) == weight[:1]
+            is_known = (
+                list(params) in wanted_names
+                and len(weight) > (not layer.normalizes)
+                and params.get("bias", weight[:1]) == weight[:1]
+            )
             if params and not is_known:
                 raise NetError(
                     f"net {self.name!r}, layer {index}: {type(layer).__name__} has parameters {params}: "
@@ -127,6 +131,29 @@ class Net:
     def is_random(self) -> bool:
         """True if a layer draws random masks in training, so that the same samples give another gradient elsewhere."""
         return any(layer.is_random for layer in self.layers)
+
+    @cached_property
+    def normalizes(self) -> bool:
+        """True if a layer normalises by the statistics of its batch, so that samples depend on each other."""
+        return any(layer.normalizes for layer in self.layers)
+
+    @cached_property
+    def least_batch(self) -> int:
+        """Samples that a batch has to have: 2 where a layer takes the variance of one number of each sample."""
+        alone = any(
+            layer.normalizes and math.prod(shape[1:]) == 1
+            for layer, shape in zip(self.layers, self.shapes, strict=False)
+        )
+        return 2 if alone else 1
+
+    @cached_property
+    def buffer_count(self) -> int:
+        """Number of running means and variances."""
+        return sum(
+            math.prod(shape)
+            for layer, s in zip(self.layers, self.shapes, strict=False)
+            for shape in layer.buffer_shapes(s).values()
+        )
 
     @cached_property
     def flops(self) -> int:

@@ -1,12 +1,13 @@
 """Parameters: one flat float32 buffer, named views into it, and the seeded initial weights.
 
 Order and names are those of PyTorch's `state_dict` of the same `nn.Sequential`: "0.weight", "0.bias", "2.weight", ...
-The number is the layer's index.
+The number is the layer's index. Buffers, "1.running_mean" and "1.running_var", are another flat buffer.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -53,8 +54,56 @@ def views(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
     return {place.name: flat[place.start : place.stop].reshape(place.shape) for place in param_slices(net)}
 
 
+@lru_cache(maxsize=64)
+def buffer_slices(net: Net) -> tuple[ParamSlice, ...]:
+    """Buffers of a net, running means and variances, in the order of their flat buffer (buffer_count,)."""
+    out: list[ParamSlice] = []
+    start = 0
+    for index, layer in enumerate(net.layers):
+        for kind, shape in layer.buffer_shapes(net.shapes[index]).items():
+            stop = start + math.prod(shape)
+            out.append(ParamSlice(f"{index}.{kind}", index, shape, start, stop))
+            start = stop
+    return tuple(out)
+
+
+def buffer_views(net: Net, flat: np.ndarray) -> dict[str, np.ndarray]:
+    """Named, shaped views into a flat buffer (buffer_count,)."""
+    return {place.name: flat[place.start : place.stop].reshape(place.shape) for place in buffer_slices(net)}
+
+
+def tensor_shapes(net: Net) -> dict[str, Shape]:
+    """Shapes of all tensors, parameters and buffers, under their names in PyTorch's `state_dict`, in its order."""
+    return {
+        f"{index}.{kind}": shape
+        for index, layer in enumerate(net.layers)
+        for of_kind in (layer.param_shapes, layer.buffer_shapes)
+        for kind, shape in of_kind(net.shapes[index]).items()
+    }
+
+
+def tensors(net: Net, params: np.ndarray, buffers: np.ndarray) -> dict[str, np.ndarray]:
+    """Views of parameters (param_count,) and buffers (buffer_count,) by name, in the order of `tensor_shapes`."""
+    both = views(net, params) | buffer_views(net, buffers)
+    return {name: both[name] for name in tensor_shapes(net)}
+
+
+def joined(places: tuple[ParamSlice, ...], named: Mapping[str, np.ndarray]) -> np.ndarray:
+    """One flat buffer of these tensors, from arrays by name."""
+    return np.concatenate([named[place.name].ravel() for place in places])
+
+
+def initial_buffers(net: Net) -> np.ndarray:
+    """Buffers (buffer_count,) float32 before the first batch: means 0 and variances 1."""
+    flat = np.zeros(net.buffer_count, np.float32)
+    for name, view in buffer_views(net, flat).items():
+        view[...] = name.endswith("running_var")
+    return flat
+
+
 def initial(net: Net, seed: int) -> np.ndarray:
-    """Initial parameters (param_count,) float32: weights normal with variance 2 / fan_in (He et al. 2015), biases 0.
+    """Initial parameters (param_count,) float32: weights normal with variance 2 / fan_in (He et al. 2015), biases 0;
+    a normalisation's weights are 1.
 
     Each tensor draws from its own Philox stream, keyed by (seed, tensor number), in float64, and is then rounded: the
     same bits on every rung and platform.
@@ -66,4 +115,6 @@ def initial(net: Net, seed: int) -> np.ndarray:
             stream = np.random.Generator(np.random.Philox(key=[seed, number]))
             values = stream.standard_normal(place.stop - place.start) * math.sqrt(2 / fan_in)
             flat[place.start : place.stop] = values.astype(np.float32)
+        elif net.layers[place.layer].normalizes and place.name.endswith("weight"):
+            flat[place.start : place.stop] = 1
     return flat

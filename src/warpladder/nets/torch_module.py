@@ -32,6 +32,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "dilation": (1,), "groups": (1,), "padding_mode": ("zeros",), "padding": (0,), "return_indices": (False,),
     "ceil_mode": (False,), "start_dim": (1,), "end_dim": (-1,), "size": (None,), "mode": ("nearest",),
     "align_corners": (None, False), "count_include_pad": (True,), "divisor_override": (None,), "approximate": ("none",),
+    "track_running_stats": (True,),
 }  # fmt: skip
 
 #: What to do about modules that are often met and are no layer here.
@@ -120,7 +121,7 @@ def _layer(place: str, module: Any) -> Layer:
         if usual is None or _one(value) not in usual:
             raise NetError(f"{where} has {name}={shown(value)}: {known.__name__} here has {_fields(known)}")
     parameters = module._parameters
-    if "bias" in parameters and parameters["bias"] is None and "bias" not in settings:
+    if "bias" in parameters and parameters["bias"] is None and not {"bias", "affine"} & settings.keys():
         raise NetError(f"{where} has bias=False: {known.__name__} here has a bias")
     return known(**settings)
 

@@ -19,6 +19,7 @@ from .context import GuardedTrainer, ProofContext
 from .history import ReferenceHistory
 from .repeat_checks import check_equal
 from .samples import SampleSource
+from .whole_batches import rest_of
 
 LEAST_REACH = 4  # steps of a long call, however slow the trainer
 MOST_REACH = 1024
@@ -110,7 +111,11 @@ class _CallChecks:
         """Check an epoch, with losses or without, in one call and in short calls; False if weights overflow."""
         context, config, rng = self.context, own.config, self.context.rng
         steps = 1 if config.batch_size is None else self.reach
-        part = self.batch if steps == 1 or config.drop_last else int(rng.integers(1, self.batch + 1))
+        part = (
+            self.batch
+            if steps == 1 or config.drop_last
+            else int(rng.integers(rest_of(context.net, self.batch, 1), self.batch + 1))
+        )
         moves = config.steady and steps > 1 and not context.net.is_random
         shift = BATCHES * int(rng.integers(1, 5)) if moves else 0
         n = (steps - 1) * self.batch + part
@@ -130,7 +135,7 @@ class _CallChecks:
     def check_epochs(self, own: GuardedTrainer, second: GuardedTrainer) -> bool:
         """Check epochs in one call and one after the other; False if weights overflow."""
         context, config = self.context, own.config
-        n = BATCHES * self.batch if config.batch_size is None else self.batch + 1
+        n = BATCHES * self.batch if config.batch_size is None else self.batch + rest_of(context.net, self.batch, 1)
         steps = config.steps(n)
         count = max(3, min(self.reach // steps, MOST_EPOCHS))
         order = self._order(n, True)

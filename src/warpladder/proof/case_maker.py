@@ -23,10 +23,11 @@ from ..optimizers.schedules import Constant
 from ..trainers.base import State, goals
 from .bias_sums import BiasSums
 from .kinks import away_from_kinks, has_classes, is_clear_or_tied, on_grid
-from .places import Places, places_in
+from .places import Moments, Places, places_in
 from .reference import ReferenceTrainer, slices
 from .reference_cases import PredictionPool, ReferenceCase, ReferenceStep, truth
 from .samples import SampleSource
+from .whole_batches import cancelled_biases, drawn_buffers, moved_together, whole_step
 from .witness import amplified_errors, fit_to_predict, misfit, misfit_in_coarse
 
 BATCH_FLOPS = 4e8  # FLOPs of the reference in a step: sets the number of distinct samples in a batch
@@ -39,11 +40,6 @@ REDRAWS = 8  # batches that are tried at a state until one is fit
 BIAS = 0.1  # standard deviation of the biases of all starts but the first
 BELOW = 2.0**-26  # share of a weight that is added to it in fp64: float32 would lose it
 PROMISE = 1 / 8  # share of the loss that a trajectory's first step takes off, to first order
-MOMENTS = 64  # updates of a run that are tried as a case's first
-EARLY = 50  # updates of a run in which Adam's corrections are large
-AT_WRAP, WRAPS = 4, 2**16  # case that begins where a count in 8, 15 or 16 bits begins again
-LONG = 10_000  # updates of a run with a constant rate
-LEAST_SHARE = 1e-6  # least share of the optimizer's rate that a schedule may leave
 
 
 class TooManyKinks(Exception):
@@ -85,9 +81,7 @@ class CaseMaker:
     ) -> None:
         self.net, self.config, self.rng, self.precision = net, config, rng, named(precision)
         self.seed = int(rng.integers(2**31))  # of initial weights other than the configuration's and the caller's
-        # random numbers of its own, so that the schedule does not change other sources
-        self.moments = np.random.default_rng([self.seed, 2])
-        self.placed = 0  # cases whose first update was drawn
+        self.moments = Moments(config, self.seed)
         self.distinct = max(2, int(BATCH_FLOPS / net.train_flops))
 
     def case(
@@ -106,13 +100,14 @@ class CaseMaker:
         fresh : True if no update was made before the first step, else some were.
         """
         steps = range(self.config.steps(order.n)) if steps is None else steps
-        made = 0 if fresh else self.moment(order.n, len(steps))
+        made = 0 if fresh else self.moments.moment(order.n, len(steps))
         wanted = _WantedCase(name, order, steps, distinct or self.distinct, updates)
         reason = ""
         for source in sources:
             for params, must_move in self._starts() if start is None else [(start, False)]:
                 try:
-                    return self._case(wanted, source, State(params.astype(np.float64), step=made), must_move)
+                    first = State(params.astype(np.float64), step=made, buffers=drawn_buffers(self.net, self.rng))
+                    return self._case(wanted, source, first, must_move)
                 except TooManyKinks:
                     reason = "hardly any sample is away from every kink"
                     break
@@ -139,7 +134,7 @@ class CaseMaker:
             rate = rate if steps else self._rate(step)
             steps.append(step)
             after, held = step.after(config.but(learning_rate=rate, schedule=Constant()))
-            state = State(after, held, step.state.step + 1)
+            state = State(after, held, step.state.step + 1, step.buffers)
         dataset = self._dataset(wanted.name, x_all, y_all, source.scale)
         return ReferenceCase(wanted.name, dataset, order, tuple(steps), wanted.updates)
 
@@ -155,7 +150,10 @@ class CaseMaker:
         for _ in range(REDRAWS):
             step, data, reason, gradients = self._step(wanted, source, state, place)
             if not reason and first:
-                still = [name for name, g in views(self.net, step.gradient).items() if not np.any(g)]
+                idle = cancelled_biases(self.net)
+                still = [
+                    name for name, g in views(self.net, step.gradient).items() if name not in idle and not np.any(g)
+                ]
                 if must_move and still:
                     raise Unfit(f"{still[0]} does not move")
             if not reason and (first or not self.plain):
@@ -179,25 +177,30 @@ class CaseMaker:
         number, size = place
         first = number * self.config.batch(wanted.order.n)
         places = places_in(self.net, wanted.order, first, first + size)
-        count = min(size, max(wanted.distinct, -(-size // REPEATED))) if places is None else size
+        is_whole = places is not None or self.net.normalizes  # no sample repeats another one
+        count = size if is_whole else min(size, max(wanted.distinct, -(-size // REPEATED)))
         rounded, x, y = self.suited(state, count, source, places)
         which = self.rng.permutation(np.concatenate([np.arange(count), self.rng.integers(0, count, size - count)]))
-        if places is not None:  # a mask makes each sample its own, at its place
+        if is_whole:  # a mask makes each sample its own, at its place
             which = np.arange(count)
         seen, counts = pixels(x, source.scale).astype(np.float64), np.bincount(which)
-        sums = BiasSums(self.net, which, self.precision) if wanted.updates and not self.precision.coarse else None
-        results = truth(ReferenceTrainer(self.net, self.config, rounded), seen, y, counts, places, sums)
+        adds = wanted.updates and not self.precision.coarse and not self.net.normalizes
+        sums = BiasSums(self.net, which, self.precision) if adds else None
+        reference = ReferenceTrainer(self.net, self.config, rounded)
+        results = (0.0, 0, rounded.params) if self.net.normalizes else truth(reference, seen, y, counts, places, sums)
         step = ReferenceStep(rounded, number, size, wanted.order.n, *results)
+        if self.net.normalizes:
+            step = whole_step(reference, step, seen, y, self.precision, places)
         data = self._dataset("batch", x[which], y[which], source.scale)
         if not self.precision.coarse:
-            return step, data, *misfit(self.net, data, step, self.precision, sums, places)
+            return step, data, *misfit(self.net, data, step, self.precision, sums, places, wanted.updates)
         batch = seen, y, counts, places
         return step, data, *misfit_in_coarse(self.net, batch, step, self.precision, wanted.updates)
 
     def pools(self, sources: Sequence[SampleSource], most: int) -> tuple[State, tuple[PredictionPool, ...]]:
         """A state, and a pool of at most `most` samples of each source to predict at it."""
         for i in range(1, STARTS):
-            state = State(self._start(i))
+            state = State(self._start(i), buffers=drawn_buffers(self.net, self.rng))
             found = tuple(pool for pool in (self._pool(state, source, most) for source in sources) if pool is not None)
             if len(found) == len(sources):
                 return state, found
@@ -209,7 +212,7 @@ class CaseMaker:
         for _ in range(REDRAWS):
             x, _ = source(self.rng, count)
             truth = reference.predict(x, source.scale)
-            alone = fit_to_predict(self.net, x, source.scale, state.params, truth, self.precision)
+            alone = fit_to_predict(self.net, x, source.scale, state, truth, self.precision)
             if len(alone) and np.any(truth):
                 return PredictionPool(x, source.scale, truth, alone)
         return None
@@ -218,7 +221,8 @@ class CaseMaker:
         """Start `number` with drawn slots after `made` updates, and the rate at which a step takes the whole loss off,
         to first order.
         """
-        state = State(self._start(number), step=made).copied(self.precision.element)
+        state = State(self._start(number), step=made, buffers=drawn_buffers(self.net, self.rng))
+        state = state.copied(self.precision.element)
         reference = ReferenceTrainer(self.net, self.config, state)
         reference.load(dataset)
         size, n = self.config.batch(order.n), order.n
@@ -241,7 +245,7 @@ class CaseMaker:
         out = initial(self.net, self.seed + number)
         for place in param_slices(self.net) if number else ():
             if len(place.shape) == 1:
-                out[place.start : place.stop] = self.rng.normal(0, BIAS, place.shape)
+                out[place.start : place.stop] += self.rng.normal(0, BIAS, place.shape)  # a normalisation's weight is 1
         if self.precision.element == "float64":
             return out * (1 + self.rng.normal(0, BELOW, len(out)))
         return out
@@ -250,32 +254,6 @@ class CaseMaker:
     def plain(self) -> bool:
         """True if a step is a sum of gradients, which does not amplify rounding errors."""
         return isinstance(self.config.optimizer, SGD)
-
-    def moment(self, samples: int, steps: int) -> int:
-        """Updates made before a case of `steps` steps: within the run, where the schedule leaves a rate, else 0.
-
-        The first case, on which settings must show, begins early, where Adam's corrections are far from 1, and where
-        the rate differs from the optimizer's own, if there is such a place. With a constant rate runs are as long as
-        real ones.
-        """
-        config, never, first = self.config.but(learning_rate=1.0), self.config.schedule.steady, not self.placed
-        self.placed += 1
-        last = max(1, LONG if never else 0, config.epochs * config.steps(samples) - steps)
-        logs = np.exp(self.moments.uniform(0, np.log(last), MOMENTS // 2)).astype(np.int64)
-        moments = self.moments.permutation([*self.moments.integers(1, last + 1, MOMENTS // 2), *logs])
-        if first:
-            moments = np.concatenate([self.moments.integers(1, min(last, EARLY) + 1, MOMENTS), moments])
-        wraps = WRAPS * int(self.moments.integers(1, 16)) + int(self.moments.integers(EARLY))
-        if self.placed == AT_WRAP and (never or wraps <= last):
-            moments = np.insert(moments, 0, wraps)
-        found = 0
-        for moment in moments.tolist():
-            rates = config.rates(moment, moment + steps, samples)
-            if rates.min() >= LEAST_SHARE:
-                found = found or moment
-                if never or not first or np.any(rates != 1.0):
-                    return moment
-        return found
 
     def _rate(self, step: ReferenceStep) -> float:
         """Learning rate of the trajectory: the update's parts together take PROMISE of the loss off."""
@@ -299,6 +277,8 @@ class CaseMaker:
         self, state: State, count: int, source: SampleSource, places: Places | None = None
     ) -> tuple[State, np.ndarray, np.ndarray]:
         """State as the trainer stores it, and samples with labels that suit it, at these places if there are some."""
+        if self.net.normalizes:
+            return self._together(state, count, source, places)
         if source.exact:
             return self._exact(state, count, source)
         rounded = state.copied(self.precision.element)
@@ -315,6 +295,22 @@ class CaseMaker:
                 if sum(map(len, xs)) >= count:
                     return rounded, np.concatenate(xs)[:count], np.concatenate(ys)[:count]
         raise TooManyKinks
+
+    def _together(
+        self, state: State, count: int, source: SampleSource, places: Places | None
+    ) -> tuple[State, np.ndarray, np.ndarray]:
+        """State with moved biases and a batch of samples that depend on each other; at zeros every batch suits."""
+        rounded = state.copied(self.precision.element)
+        reference = ReferenceTrainer(self.net, self.config, rounded)
+        for _ in range(REDRAWS):
+            x, y = source(self.rng, count)
+            if not np.any(state.params):
+                return rounded, x, y
+            seen = pixels(x, source.scale).astype(np.float64)
+            params = moved_together(reference, seen, self.precision, places)
+            if params is not None:
+                return rounded.but(params=params), x, y
+        raise Unfit("hardly any batch is away from every kink")
 
     def _suited_at(
         self, reference: ReferenceTrainer, source: SampleSource, places: Places

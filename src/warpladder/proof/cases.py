@@ -19,13 +19,14 @@ from ..machine.precision import Precision, named
 from ..nets import Conv2d, MSELoss, Net
 from ..nets.params import param_slices, views
 from ..ops.tables.reference import switches
-from .case_maker import CaseMaker
+from .case_maker import BATCH_FLOPS, CaseMaker
 from .history import ReferenceHistory, make_history
 from .kinks import always_rounds
 from .learnt import make_learnt
 from .places import in_epoch
 from .reference_cases import ReferenceCase, ReferenceStep
 from .samples import DatasetSamples, Noise, Quarters, SampleSource, outputs_of
+from .whole_batches import cancelled_biases, rest_of
 
 FULL = 97  # samples where the batch is the full training set
 FAR = 70_001  # samples of the far case, at least: more than 16 bits can count
@@ -106,7 +107,7 @@ class Cases:
         make, outputs = CaseMaker(net, config, rng, precision), outputs_of(net, data)
         self.batch = b = config.batch_size or FULL
         self.name = "" if data is None else data.name
-        part = (b * 3 // 5 | 1) if b > 2 else b - 1
+        part, rest = rest_of(net, b, (b * 3 // 5 | 1) if b > 2 else b - 1), rest_of(net, b, 1)
         usual = (2 if make.distinct >= b else 1) * b + part
         bytes_like: SampleSource = Noise(net, np.uint8, outputs) if data is None else DatasetSamples(net, data)
         quarters: list[SampleSource] = [Quarters(net, np.uint8, data, outputs=outputs)]
@@ -125,11 +126,11 @@ class Cases:
 
         self.exact = make.case("exact", self._order(usual), exact)
         nothing = np.zeros(net.param_count)
-        few = max(1, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
+        few = max(rest, min(b, AT_ZERO, TERMS_AT_ZERO // math.prod(net.out_shape[1:])))
         blank = [*quarters, Quarters(net, np.uint8, ink=INK, outputs=outputs)]
         self.zeros = make.case("zeros", self._order(few), blank, steps=[0], start=nothing)
         self.ties = make.case("ties", self._order(b), quarters, steps=[0], start=nothing, updates=False)
-        self.floats = make.case("floats", self._order(b + 1, shuffle=False), floats, fresh=True)
+        self.floats = make.case("floats", self._order(b + rest, shuffle=False), floats, fresh=True)
         self.stored = make.case("stored", self._order(usual), screened)
         self.far = make.case("far", far, long, steps=self._last_steps(far))
         self.source, self.screened = bytes_like, screened
@@ -172,7 +173,10 @@ class Cases:
             count = len(data.train_x) if self.config.batch_size is None else max(count, len(data.train_x))
         if self.config.batch_size is None:
             count = min(count, FAR_ACTIVATIONS // (8 * sum(map(math.prod, self.net.shapes))))
-        return max(self.batch, count)
+        if self.net.normalizes and self.config.batch_size is None:  # each sample of a batch is its own
+            count = min(count, max(self.batch, int(BATCH_FLOPS / self.net.train_flops / 8)))
+        left = count % self.batch
+        return max(self.batch, count + max(0, rest_of(self.net, self.batch, left) - left))
 
     def _last_steps(self, order: Order) -> list[int]:
         """Numbers of the step that takes the last stored sample, of a drawn one, and of the last step of the epoch."""
@@ -203,7 +207,7 @@ class Cases:
             before = step.params
             weights = views(self.net, before)
             for name, update in views(self.net, step.after(high)[0] - before).items():
-                if np.any(update):
+                if name not in cancelled_biases(self.net) and np.any(update):
                     rate = max(rate, HIGH_RATE * float(np.linalg.norm(weights[name]) / np.linalg.norm(update)))
         return self.config.but(learning_rate=2.0 ** math.ceil(math.log2(rate)))
 

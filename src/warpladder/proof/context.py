@@ -87,7 +87,7 @@ def _place(error: Exception) -> str:
 
 def spoil(state: State) -> None:
     """Fill a state's writable arrays with NaN."""
-    for a in (state.params, *state.slots.values()):
+    for a in (state.params, *state.slots.values(), *(() if state.buffers is None else (state.buffers,))):
         if a.flags.writeable:
             a.fill(np.nan)
 
@@ -147,6 +147,9 @@ class ProofContext:
         self.ledger.same(check, f"parameters {where}", got.params, want.params)
         for name in self.config.optimizer.slots:
             self.ledger.same(check, f"{name} {where}", got.slots[name], want.slot(name))
+        if self.net.normalizes:
+            wanted = want.buffers_of(self.net).astype(self.element)
+            self.ledger.same(check, f"running statistics {where}", got.buffers_of(self.net), wanted)
         self.check_count(got, want.step, where)
 
     def check_log(self, log: StepLog, order: Order, steps: int, where: str) -> None:
@@ -186,12 +189,14 @@ class ProofContext:
         self.ledger.holds("slots", sorted(names) == sorted(wanted), f"slots: {listed}: {where}")
         for name in wanted:
             self._check_array(name, state.slots[name], where)
+        if self.net.normalizes:
+            self._check_array("buffers", getattr(state, "buffers", None), where, self.net.buffer_count)
         whole = isinstance(getattr(state, "step", None), int) and not isinstance(state.step, bool)
         self.ledger.holds("state", whole, f"state: step is no int but {kind_of(getattr(state, 'step', None))}: {where}")
         return state
 
-    def _check_array(self, name: str, a: object, where: str) -> None:
-        shape = (self.net.param_count,)
+    def _check_array(self, name: str, a: object, where: str, count: int | None = None) -> None:
+        shape = (self.net.param_count if count is None else count,)
         alike = isinstance(a, np.ndarray) and a.shape == shape and a.dtype == self.element
         self.ledger.holds("state", alike, f"state: {name} is not a {self.element} array of shape {shape}: {where}")
 

@@ -11,6 +11,7 @@ there the farthest of several counts.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,7 @@ from .case_maker import CaseMaker
 from .places import places_in
 from .reference import ReferenceTrainer
 from .samples import SampleSource
+from .whole_batches import cancelled_biases
 
 STEPS = 101, 113  # bounds between which the number of steps is drawn
 FLOPS = 2e9  # FLOPs of all trajectories of a net, at most; a heavy net's history is shorter
@@ -73,7 +75,7 @@ class ReferenceHistory:
     @property
     def sharpness(self) -> float:
         """Smallest update in units of the tolerance of all parameters: above 1, a step that is left out shows."""
-        most = float(np.sqrt(sum(each**2 for each in self.tolerances.values())))
+        most = float(np.sqrt(sum(each**2 for each in self.tolerances.values() if math.isfinite(each))))
         return self.least / most if most > 0 else 0.0
 
 
@@ -97,6 +99,8 @@ def _draw(maker: CaseMaker, source: SampleSource, rng: np.random.Generator, numb
     net, config = maker.net, maker.config
     n = int(rng.integers(2, max(3, min(config.batch_size or 3, 3) + 1)))
     affordable = int(FLOPS / ((net.train_flops * n + COST * net.param_count) * 2))
+    if net.normalizes:
+        n = min(config.batch_size or 8, 8) * (1 if config.batch_size is None or config.batch_size >= 8 else 2)
     each = config.steps(n)
     epochs = -(-max(FEWEST, min(int(rng.integers(*STEPS)), affordable)) // each)
     config = config.but(epochs=max(config.epochs, 2 * epochs))  # schedules end after the history
@@ -146,6 +150,7 @@ def _followed(
         loss_drift = np.maximum(loss_drift, np.maximum.accumulate(np.abs(twin.losses - true.losses)))
     stored = _norms(net, len(true.losses) * STORED * precision.roundoff * true.end)
     tolerances = {name: max(MARGIN * drift[name], SHOWS * true.least[name], stored[name]) for name in drift}
+    tolerances |= dict.fromkeys(cancelled_biases(net), math.inf)  # their gradient is rounding errors alone
     # a loss is a difference of outputs, whose errors do not fall with it
     size = float(np.max(np.abs(true.losses))) + float(np.max(np.abs(true.outputs)))
     allowed = MARGIN * (loss_drift + loss_bound(net, config.batch(n), precision) * size)
@@ -190,7 +195,9 @@ class _Trajectory:
                     trainer.params = exact * rounded
                 places = places_in(net, order, step * batch, step * batch + len(some))
                 y = None if all_y is None else all_y[some]
-                loss, _, moved = trainer.gradients(all_x[some], y, places=places)
+                entering = trainer.activations(all_x[some], places)
+                loss, _, moved = trainer.gradients(all_x[some], y, entering=entering, places=places)
+                trainer.buffers = trainer.moved_buffers(entering)
                 trainer.params = exact
                 rate = rates[len(losses)]
                 number += 1

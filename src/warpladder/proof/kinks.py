@@ -97,9 +97,13 @@ def kink_layers(net: Net) -> list[int]:
 
 def always_rounds(net: Net) -> bool:
     """True if a layer before the last kink rounds with any weights, so that no grid makes the net exact up to there, or
-    if the net draws masks, with which sums have other terms.
+    if the net draws masks, with which sums have other terms, or normalises.
     """
-    return net.is_random or any(not layer.exact for layer in net.layers[: max(kink_layers(net), default=0)])
+    return (
+        net.is_random
+        or net.normalizes
+        or any(not layer.exact for layer in net.layers[: max(kink_layers(net), default=0)])
+    )
 
 
 def on_grid(

@@ -47,6 +47,8 @@ HOMOGENEOUS = (Linear, Conv2d, ReLU, Dropout, MaxPool2d, Upsample2d, Flatten)
 
 def make_learnt(maker: CaseMaker, sources: Sequence[SampleSource], trained: np.ndarray) -> tuple[ReferenceCase, ...]:
     """Cases of one step each at extremes, from trained parameters (param_count,); none if the net offers none."""
+    if maker.net.normalizes:  # a sample far from the others would change theirs
+        return ()
     drawer = _Drawer(maker, trained, np.random.default_rng([maker.seed, 4]))
     kinds = ["mixed", "nearly learnt", "far from learnt"] if drawer.is_classifier else ["tiny", "huge"]
     if drawer.is_classifier and maker.plain and not maker.precision.coarse:
@@ -205,7 +207,7 @@ class _Drawer:
                 scale = np.abs(wanted[name]) + unsure[name] / bounds[name]
                 if not distance(tensor, wanted[name], scale) * reserve <= bounds[name]:
                     return None
-        made = 0 if maker.config.steady else maker.moment(n, 1)
+        made = 0 if maker.config.steady else maker.moments.moment(n, 1)
         step = ReferenceStep(state.but(step=made), 0, n, n, *results, uncertainty, off, largest)
         return maker.with_slots(step)
 

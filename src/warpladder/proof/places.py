@@ -1,4 +1,6 @@
-"""`Places`: what random masks depend on, besides the layer: the epoch's key, and positions in its order."""
+"""`Places`: what random masks depend on, besides the layer: the epoch's key, and positions in its order; `Moments`: how
+many updates a run has made before a case of a proof.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..config import TrainConfig
 from ..data.order import GOLDEN, Order, layer_key, mix32
 from ..nets import Dropout, Layer, Net, Shape
 from ..ops.dropout import reference as dropout
+
+MOMENTS = 64  # updates of a run that are tried as a case's first
+EARLY = 50  # updates of a run in which Adam's corrections are large
+AT_WRAP, WRAPS = 4, 2**16  # case that begins where a count in 8, 15 or 16 bits begins again
+LONG = 10_000  # updates of a run with a constant rate
+LEAST_SHARE = 1e-6  # least share of the optimizer's rate that a schedule may leave
 
 
 @dataclass(frozen=True)
@@ -43,3 +52,38 @@ def _unmix32(x: int) -> int:
     x = (x ^ (x >> 16)) * pow(0x846CA68B, -1, 2**32) % 2**32
     x = (x ^ (x >> 15) ^ (x >> 30)) * pow(0x7FEB352D, -1, 2**32) % 2**32
     return x ^ (x >> 16)
+
+
+class Moments:
+    """Draws of updates made before a case, from random numbers of its own, so that they change no other source."""
+
+    def __init__(self, config: TrainConfig, seed: int) -> None:
+        self.config = config
+        self.moments = np.random.default_rng([seed, 2])
+        self.placed = 0  # cases whose first update was drawn
+
+    def moment(self, samples: int, steps: int) -> int:
+        """Updates made before a case of `steps` steps: within the run, where the schedule leaves a rate, else 0.
+
+        The first case, on which settings must show, begins early, where Adam's corrections are far from 1, and where
+        the rate differs from the optimizer's own, if there is such a place. With a constant rate runs are as long as
+        real ones.
+        """
+        config, never, first = self.config.but(learning_rate=1.0), self.config.schedule.steady, not self.placed
+        self.placed += 1
+        last = max(1, LONG if never else 0, config.epochs * config.steps(samples) - steps)
+        logs = np.exp(self.moments.uniform(0, np.log(last), MOMENTS // 2)).astype(np.int64)
+        moments = self.moments.permutation([*self.moments.integers(1, last + 1, MOMENTS // 2), *logs])
+        if first:
+            moments = np.concatenate([self.moments.integers(1, min(last, EARLY) + 1, MOMENTS), moments])
+        wraps = WRAPS * int(self.moments.integers(1, 16)) + int(self.moments.integers(EARLY))
+        if self.placed == AT_WRAP and (never or wraps <= last):
+            moments = np.insert(moments, 0, wraps)
+        found = 0
+        for moment in moments.tolist():
+            rates = config.rates(moment, moment + steps, samples)
+            if rates.min() >= LEAST_SHARE:
+                found = found or moment
+                if never or not first or np.any(rates != 1.0):
+                    return moment
+        return found

@@ -13,7 +13,8 @@ from ..data.order import Order
 from ..errors import DataError
 from ..machine.precision import named
 from ..nets import Conv2d, CrossEntropyLoss, Layer, Linear, Net
-from ..nets.params import views
+from ..nets.params import buffer_views, views
+from ..ops.batchnorm import reference as batchnorm
 from ..ops.cross_entropy import reference as cross_entropy
 from ..ops.dropout.reference import masked
 from ..ops.gather import reference as gather
@@ -35,8 +36,10 @@ Watch = Callable[[int, np.ndarray], None]
 
 
 def slices(net: Net, n: int) -> Iterator[slice]:
-    """Slices of the samples 0..n-1 that stay in the cache while they go through a net in float64."""
-    step = max(1, SLICE_BYTES // (8 * max(map(math.prod, net.shapes))))
+    """Slices of the samples 0..n-1 that stay in the cache while they go through a net in float64; all samples in one if
+    they depend on each other.
+    """
+    step = max(1, n) if net.normalizes else max(1, SLICE_BYTES // (8 * max(map(math.prod, net.shapes))))
     return (slice(first, min(first + step, n)) for first in range(0, n, step))
 
 
@@ -78,8 +81,17 @@ class ReferenceTrainer(Trainer):
     def params(self, values: np.ndarray) -> None:
         self._params, self._named = values, views(self.net, values)
 
+    @property
+    def buffers(self) -> np.ndarray:
+        """Current running means and variances, (buffer_count,) float64."""
+        return self._buffers
+
+    @buffers.setter
+    def buffers(self, values: np.ndarray) -> None:
+        self._buffers, self._named_buffers = values, buffer_views(self.net, values)
+
     def load(self, dataset: Dataset) -> None:
-        check_fit(self.net, dataset)
+        check_fit(self.net, dataset, self.config)
         self.dataset = dataset
 
     def run(self, order: Order, first: int, last: int) -> StepLog:
@@ -93,7 +105,9 @@ class ReferenceTrainer(Trainer):
             first_at, last_at = step * batch, min((step + 1) * batch, samples)
             x, y = self.batch(order.indices(first_at, last_at))
             places = places_in(self.net, order, first_at, last_at)
-            log.loss[row], log.correct[row], g = self.gradients(x, y, places=places)
+            entering = self.activations(x, places)
+            log.loss[row], log.correct[row], g = self.gradients(x, y, entering=entering, places=places)
+            self.buffers = self.moved_buffers(entering)
             log.size[row] = len(x)
             rate = float(self.config.rates(self.step, self.step + 1, samples)[0])
             self.step += 1
@@ -117,9 +131,20 @@ class ReferenceTrainer(Trainer):
             out.append(self.leaving(i, out[-1], places))
         return out
 
-    def leaving(self, i: int, x: np.ndarray, places: Places | None = None) -> np.ndarray:
-        """Output of layer `i`, (n, *shape), for its input x (n, *shape), both float64; places as in `activations`."""
+    def leaving(self, i: int, x: np.ndarray, places: Places | None = None, trains: bool = True) -> np.ndarray:
+        """Output of layer `i`, (n, *shape), for its input x (n, *shape), both float64; places as in `activations`.
+
+        trains : True if x is a whole batch, by whose statistics the layer normalises; else by the running ones.
+        """
         layer, named = self.net.layers[i], self._named
+        if layer.normalizes and not trains:
+            held = self._named_buffers
+            w, b, mean, var = (
+                source.get(f"{i}.{kind}")
+                for source, kind in ((named, "weight"), (named, "bias"), (held, "running_mean"), (held, "running_var"))
+            )
+            assert mean is not None and var is not None
+            return batchnorm.predict(layer, x, w, b, mean, var)  # type: ignore[arg-type]
         if places is not None and layer.is_random:
             return masked(x, places.mask(layer, i, x.shape[1:]))
         if not self.precision.factors:
@@ -136,9 +161,20 @@ class ReferenceTrainer(Trainer):
         for some in slices(self.net, len(x)):
             a = x[some]
             for i in range(first, last):
-                a = self.leaving(i, a)
+                a = self.leaving(i, a, trains=False)
             out[some] = a
         return out
+
+    def moved_buffers(self, entering: Sequence[np.ndarray]) -> np.ndarray:
+        """Buffers (buffer_count,) after a batch with these `activations`."""
+        flat = self.buffers.copy()
+        held = buffer_views(self.net, flat)
+        for i, layer in enumerate(self.net.layers):
+            if layer.normalizes:
+                both = held[f"{i}.running_mean"], held[f"{i}.running_var"]
+                for at, after in zip(both, batchnorm.moved(layer, entering[i], *both), strict=True):  # type: ignore
+                    at[...] = after
+        return flat
 
     def _with_bias(self, layer: Layer, x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
         """Output of a layer with parameters."""
@@ -227,10 +263,12 @@ class ReferenceTrainer(Trainer):
         return closest
 
     def state(self) -> State:
-        return State(self.params.copy(), {name: slot.copy() for name, slot in self.slots.items()}, self.step)
+        slots = {name: slot.copy() for name, slot in self.slots.items()}
+        return State(self.params.copy(), slots, self.step, self.buffers.copy() if self.net.normalizes else None)
 
     def set_state(self, state: State) -> None:
         self.params, self.step = np.array(state.params, np.float64), state.step
+        self.buffers = np.array(state.buffers_of(self.net), np.float64)
         self.slots = {name: np.array(state.slot(name), np.float64) for name in self.config.optimizer.slots}
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..nets.params import param_slices
 from ..ops.update import reference as update
 from ..trainers.base import State
 from .bias_sums import BiasSums
-from .error_scale import error_scales
+from .bounds import error_scales
 from .places import Places
 from .reference import ReferenceTrainer, slices
 
@@ -32,6 +32,8 @@ class ReferenceStep:
     uncertainty, loss_uncertainty : how far off the gradient, (param_count,) float64 or None for not at all, and the
         loss may be besides their bounds, because the loss loses digits.
     largest_loss : the largest of a sample, or 0 if it is ordinary.
+    buffers, buffer_scales : true running statistics after the step, and the scales of their errors, (buffer_count,)
+        float64; None for a net without them.
     """
 
     state: State
@@ -44,6 +46,8 @@ class ReferenceStep:
     uncertainty: np.ndarray | None = None
     loss_uncertainty: float = 0.0
     largest_loss: float = 0.0
+    buffers: np.ndarray | None = None
+    buffer_scales: np.ndarray | None = None
 
     def after(
         self, config: TrainConfig, gradient: np.ndarray | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..nets.params import views
+from ..nets.params import buffer_views, views
 from ..trainers.base import State, StepLog
 from .bounds import loss_bound, output_bound, output_scale, step_bounds
 from .cases import LEAST_RATE
 from .context import GuardedTrainer, ProofContext, pairs
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceCase, ReferenceStep
+from .whole_batches import buffer_bounds, judged
 
 #: Largest loss of a sample that is compared where a peer declares deviations: some count rarer labels as so rare.
 COUNTED = 15.0
@@ -80,21 +81,38 @@ def _check_update(context: ProofContext, trainer: GuardedTrainer, wanted: Refere
     slack = None
     if config.learning_rate < LEAST_RATE:
         slack = views(net, _storage_error(context, before, params, config.optimizer.stores))
+    names = judged(net, config)
     updates = pairs(net, after.params - before, params - before)
+    updates = {name: both for name, both in updates.items() if name in names}
     more = config.optimizer.host_rounding(wanted.state.step + 1)
     wider = {name: bound + more for name, bound in bounds.items()}
     ledger.near("update", where, updates, wider, views(net, update_scales), slack)
     for slot, values in slots.items():
         tensors, scales = pairs(net, after.slots[slot], values), views(net, slot_scales[slot])
-        names = {name: f"{name}'s {slot}" for name in tensors}
+        called = {name: f"{name}'s {slot}" for name in names}
         ledger.near(
             "slots",
             where,
-            {names[name]: pair for name, pair in tensors.items()},
-            {names[name]: bounds[name] for name in names},
-            {names[name]: scales[name] for name in names},
+            {called[name]: tensors[name] for name in names},
+            {called[name]: bounds[name] for name in names},
+            {called[name]: scales[name] for name in names},
         )
+    if wanted.buffers is not None:
+        _check_buffers(context, after, wanted, where)
     context.check_count(after, wanted.state.step + 1, where)
+
+
+def _check_buffers(context: ProofContext, after: State, wanted: ReferenceStep, where: str) -> None:
+    """Check the running statistics that a batch has moved."""
+    net, precision = context.net, context.cases.precision
+    assert after.buffers is not None and wanted.buffers is not None and wanted.buffer_scales is not None
+    before = wanted.state.buffers_of(net).astype(np.float64)
+    slack = 2 * _storage_error(context, before, wanted.buffers, 2)
+    got, want, scales, slacks = (
+        buffer_views(net, flat) for flat in (after.buffers, wanted.buffers, wanted.buffer_scales, slack)
+    )
+    both = {name: (got[name], want[name]) for name in want}
+    context.ledger.near("buffers", where, both, buffer_bounds(net, wanted.size, precision), scales, slacks)
 
 
 def _storage_error(context: ProofContext, before: np.ndarray, after: np.ndarray, roundings: int) -> np.ndarray:
@@ -110,6 +128,7 @@ def _poison(context: ProofContext, trainer: GuardedTrainer, case: ReferenceCase,
     """Leave NaN in every buffer that a step writes; a trainer that refuses to train on NaN stays clean."""
     bad = State(np.full(context.net.param_count, np.nan, context.element), step=wanted.state.step)
     slots = {name: bad.params.copy() for name in context.config.optimizer.slots}
+    bad = bad.but(buffers=np.full(context.net.buffer_count, np.nan, context.element))
     with np.errstate(all="ignore"):
         try:
             trainer.trainer.set_state(bad.but(slots=slots))

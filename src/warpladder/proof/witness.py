@@ -28,6 +28,7 @@ from .places import Places
 from .reference import ReferenceTrainer
 from .reference_cases import ReferenceStep, truth
 from .verdict import distance
+from .whole_batches import judged
 
 RESERVE = 3.0  # times that the witness's error must fit into each bound
 ALONE = 64  # samples that are tried one by one, at most
@@ -76,13 +77,14 @@ class Witness(LayerwiseTrainer):
 
 def misfit(
     net: Net, dataset: Dataset, step: ReferenceStep, precision: Precision, sums: BiasSums | None,
-    places: Places | None = None,
+    places: Places | None = None, updates: bool = True,
 ) -> tuple[str, list[np.ndarray]]:  # fmt: skip
     """Reason why a batch is not fit in a precision that is not coarse, or "", and the gradients found.
 
     dataset : the batch, as a whole data set.
-    sums : has the true terms of the batch; None if the bound of the loss alone counts. If the sums alone show that the
-        batch is not fit, the witness, which takes longer, does not run, and no gradient is found.
+    sums : has the true terms of the batch, if they are known. If they alone show that the batch is not fit, the
+        witness, which takes longer, does not run, and no gradient is found.
+    updates : False if the bound of the loss alone counts.
     places : of the samples, if the net draws masks.
     """
     bounds = update_bounds(net, step.size, precision)
@@ -92,7 +94,7 @@ def misfit(
     trainer.load(dataset)
     log = trainer.run(Order(0, 0, len(dataset.train_x), shuffle=False), 0, 1)
     gradient = trainer.state().slots["momentum_buffer"]
-    beyond = _beyond(net, step, float(log.loss[0]), gradient, RESERVE, precision, sums is not None)
+    beyond = _beyond(net, step, float(log.loss[0]), gradient, RESERVE, precision, updates)
     if sums is not None and not beyond:
         beyond = sums.repeated_error(step.gradient, bounds, RESERVE)
     return f"plain {precision.name} code itself: {beyond}" if beyond else "", [gradient]
@@ -139,13 +141,14 @@ def amplified_errors(
     config = config.but(learning_rate=1.0)
     reserve = COARSE_RESERVE if precision.coarse else RESERVE
     limits = step_bounds(net, step.size, precision, config)
-    (after, slots), (change, scales) = step.after(config), step.error_scales(config)
+    (after, slots), (change, scales) = step.after(config), step.error_scales(config, limits, net)
     wanted, scales = {"update": after, **slots}, {"update": change, **scales}
     for gradient in gradients:
         moved, held = step.after(config, gradient.astype(np.float64))
         for what, found in {"update": moved, **held}.items():
             off, sizes = views(net, found - wanted[what]), views(net, scales[what])
-            for name, limit in limits.items():
+            for name in judged(net, config):
+                limit = limits[name]
                 error = distance(off[name], np.zeros(off[name].shape), sizes[name])
                 if not error * reserve <= limit:
                     off_by = f"{what} of {name} is off by {error:.1e} for the gradient's rounding"
@@ -164,10 +167,12 @@ def _beyond(
 ) -> str:
     """Sentence on the first bound into which the witness's error does not fit `reserve` times, or ""."""
     found, wanted = views(net, gradient), views(net, step.gradient)
+    unsure = None if step.uncertainty is None else views(net, step.uncertainty)
     off = distance(np.array([loss]), np.array([step.loss]))
     errors = {"the loss": (off, loss_bound(net, step.size, precision))}
     for name, limit in update_bounds(net, step.size, precision).items() if updates else ():
-        errors[f"the gradient of {name}"] = (distance(found[name], wanted[name]), limit)
+        scale = None if unsure is None else np.abs(wanted[name]) + unsure[name] / limit
+        errors[f"the gradient of {name}"] = (distance(found[name], wanted[name], scale), limit)
     for what, (error, limit) in errors.items():
         if not error * reserve <= limit:
             return f"{what} is off by {error:.1e}, more than 1/{reserve:g} of the bound of {limit:.1e}"
@@ -175,7 +180,7 @@ def _beyond(
 
 
 def fit_to_predict(
-    net: Net, x: np.ndarray, scale: float, params: np.ndarray, truth: np.ndarray, precision: Precision
+    net: Net, x: np.ndarray, scale: float, state: State, truth: np.ndarray, precision: Precision
 ) -> np.ndarray:
     """Samples that are fit to be predicted one by one; none if all together are not fit.
 
@@ -185,7 +190,7 @@ def fit_to_predict(
     Parameters
     ----------
     x, scale : samples as they are stored, and their scale
-    params : (param_count,) float64
+    state : of the parameters and buffers
     truth : (samples, *out_shape) float64, their outputs
 
     Returns
@@ -195,7 +200,11 @@ def fit_to_predict(
     """
     size = output_scale(truth)
     limit = output_bound(net, precision)
-    witnesses = _storing(net, params, precision) if precision.coarse else [Witness(net, params, precision)]
+    witnesses: list[Witness] | list[ReferenceTrainer] = (
+        _storing(net, state, precision) if precision.coarse else [Witness(net, state.params, precision)]
+    )
+    for witness in witnesses:
+        witness.set_state(state)
     reserve, share = (COARSE_RESERVE, COARSE_SHARE) if precision.coarse else (RESERVE, SHARE)
     outputs = [witness.predict(x, scale) for witness in witnesses]
 
@@ -207,11 +216,11 @@ def fit_to_predict(
     return found if len(found) >= share * tried else found[:0]
 
 
-def _storing(net: Net, params: np.ndarray, precision: Precision) -> list[ReferenceTrainer]:
+def _storing(net: Net, state: State, precision: Precision) -> list[ReferenceTrainer]:
     """Honest programs of a coarser format that predict: one for each choice of stored, and so rounded, results."""
     parts = ("bias", "product", "sum") if precision.stored else ()
     choices = itertools.chain.from_iterable(itertools.combinations(parts, count) for count in range(len(parts) + 1))
-    return [ReferenceTrainer(net, SETTINGS, State(params), precision.name, stores) for stores in choices]
+    return [ReferenceTrainer(net, SETTINGS, state, precision.name, stores) for stores in choices]
 
 
 def _coarse(net: Net, params: np.ndarray, precision: Precision) -> list[ReferenceTrainer]:

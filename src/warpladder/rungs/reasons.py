@@ -21,7 +21,9 @@ def of_native(net: Net, config: TrainConfig, options: Options = Options()) -> st
     """Reason against the rung that compiles a whole epoch, or None."""
     from ..ops.engine.layer_files import LISTED, others
 
-    known = ", ".join(kind.__name__ for kind in LISTED)
+    known = ", ".join(kind.__name__ for kind in LISTED if not kind.normalizes)
+    if reason := of_statistics(net):
+        return reason
     reason = next((f"it compiles {known}, and has nothing for {kind.__name__}" for kind in others(net)), None)
     return reason or of_loops(net, config, options)
 
@@ -30,7 +32,19 @@ def of_kernels(net: Net, config: TrainConfig, options: KernelOptions | GraphOpti
     """Reason against a rung of CUDA kernels, on a GPU or emulated, or None."""
     from ..trainers.kernelwise.where import why_not
 
-    return of_layers(net, "cuda.py") or config.optimizer.lacks("step.cu") or why_not(options.device)
+    return (
+        of_statistics(net) or of_layers(net, "cuda.py") or config.optimizer.lacks("step.cu") or why_not(options.device)
+    )
+
+
+def of_statistics(net: Net) -> str | None:
+    """Reason against a rung that has no statistics of a batch, or None."""
+    layer = next((layer for layer in net.layers if layer.normalizes), None)
+    return (
+        None
+        if layer is None
+        else f"it has no statistics of a batch, which {layer} takes: loops, numpy, cupy and torch do"
+    )
 
 
 def of_masks(net: Net) -> str | None:

@@ -15,7 +15,7 @@ from ..config import TrainConfig
 from ..data.dataset import Dataset, pixels
 from ..data.order import Order
 from ..nets import CrossEntropyLoss, Flatten, Net
-from ..nets.params import param_slices, views
+from ..nets.params import buffer_slices, buffer_views, param_slices, views
 from ..ops.engine.base import Buffers
 from ..trainers.base import State, Trainer
 from .scale import advice as scale_advice
@@ -64,8 +64,14 @@ def explain_step(trainer: Trainer, rung: str, data: Dataset, snapshot: Snapshot,
 def explain_state(trainer: Trainer, data: Dataset, state: State, epoch: int, step: int) -> str:
     """Name of the layer whose numbers are not finite before a loss has shown it."""
     slots = [(array, f"has {MEANING.get(name, name)} that holds") for name, array in state.slots.items()]
-    for flat, kind in ((state.params, "holds"), *slots):
-        for place in param_slices(trainer.net):
+    net = trainer.net
+    buffers = [] if state.buffers is None else [(state.buffers, "holds", buffer_slices(net))]
+    for flat, kind, places in (
+        (state.params, "holds", param_slices(net)),
+        *((*each, param_slices(net)) for each in slots),
+        *buffers,
+    ):
+        for place in places:
             bad = _bad(flat[place.start : place.stop])
             if bad is not None:
                 what = f"{_name(trainer.net, place.layer)}: its {place.name.partition('.')[2]} {kind} {bad}"
@@ -135,7 +141,7 @@ def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fa
 
     table = with_references(TABLE, net)
     x = x.astype(state.params.dtype)
-    named = views(net, state.params)
+    named, running = views(net, state.params), buffer_views(net, state.buffers_of(net).copy())
     for index, layer in enumerate(net.layers):
         if isinstance(layer, Flatten):
             x = x.reshape(len(x), -1)
@@ -146,7 +152,8 @@ def _walk(net: Net, state: State, x: np.ndarray, advice: str) -> np.ndarray | Fa
                 return Fault(index, f"{_name(net, index)}: the step before left {bad} in its {kind}", advice)
         y = np.empty((len(x), *net.shapes[index + 1]), x.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            table.op(layer)(layer, Buffers(x, y, w=w, b=b)).forward(len(x))
+            held = (running.get(f"{index}.{kind}") for kind in ("running_mean", "running_var"))
+            table.op(layer)(layer, Buffers(x, y, None, None, w, b, None, None, *held)).forward(len(x))
         if (bad := _bad(y)) is not None:
             sizes = f"its largest input is {_largest(x):.3g}" + (
                 "" if w is None else f" and its largest weight {_largest(w):.3g}"

@@ -16,13 +16,13 @@ from ..checkpoint import Checkpoint, EpochLog, EpochSums, Score, best_epoch, is_
 from ..data.order import Order
 from ..errors import CheckpointError, DivergedError, Stopped, StopTraining, UnsavedError
 from ..nets import CrossEntropyLoss
-from ..nets.params import views
+from ..nets.params import tensors, views
 from ..ops.jit.compile_time import compiling
 from ..trainers.base import State, StepLog, Trainer
 from .diverged import Snapshot, explain_score, explain_state, explain_step
 from .interrupt import Interrupt
 from .resolve import ResolvedRun
-from .restore import flat
+from .restore import with_weights
 from .run import Run
 from .saving import Saver, Saving
 from .scoring import part_score
@@ -57,7 +57,7 @@ class TrainingLoop:
         self.steps = self.config.steps(len(run.data.train_x))
         start = run.start
         self.epoch, self.step, self.sums, self.history = start.epoch, start.step, start.sums, list(start.history)
-        self.best = None if start.best is None else flat(run.net, start.best)
+        self.best = None if start.best is None else dict(start.best)
         self.is_stopped = False  # by each_epoch
         self.together: tuple[State, list[Order]] | None = None  # epochs of the last call of several, and their start
         self.scored: Checkpoint | None = None  # the run after its last epoch, while its best weights are scored
@@ -86,8 +86,8 @@ class TrainingLoop:
         end = self._checkpoint()
         if self.best is not None:
             self.scored = end
-            end = replace(end, params=views(end.net, self.best), best=None, last=end.params)
-            self.trainer.set_state(self.trainer.state().but(params=self.best))
+            end = replace(end, params=self.best, best=None, last=end.params)
+            self.trainer.set_state(with_weights(end.net, self.trainer.state(), self.best))
         return replace(end, finished=True, test=self._score("test"))
 
     def _train_steps(self) -> None:
@@ -182,7 +182,7 @@ class TrainingLoop:
         state = self._state()
         self._note_epoch(self.sums, self._score("valid"))
         if self.config.early_stopping is not None and best_epoch(self.history) == self.epoch:
-            self.best = state.params
+            self.best = self._tensors(state)
         self._end_epochs(1)
 
     def _end_epochs(self, count: int) -> None:
@@ -238,7 +238,8 @@ class TrainingLoop:
     def _state(self) -> State:
         """The trainer's state; a state that is not finite goes no further."""
         state = self.trainer.state()
-        if not all(np.isfinite(array).all() for array in (state.params, *state.slots.values())):
+        buffers = () if state.buffers is None else (state.buffers,)
+        if not all(np.isfinite(array).all() for array in (state.params, *buffers, *state.slots.values())):
             raise DivergedError(explain_state(self.trainer, self.data, state, self.epoch, self.step))
         return state
 
@@ -247,11 +248,16 @@ class TrainingLoop:
             return self.scored
         net, state = self.trainer.net, self._state()
         return replace(
-            self.start, params=views(net, state.params),
+            self.start, params=self._tensors(state),
             slots={name: views(net, state.slot(name)) for name in self.config.optimizer.slots}, epoch=self.epoch,
             step=self.step, sums=self.sums, history=tuple(self.history), tuned=self.trainer.tuned,
-            best=None if self.best is None else views(net, self.best),
+            best=self.best,
         )  # fmt: skip
+
+    def _tensors(self, state: State) -> dict[str, np.ndarray]:
+        """Parameters and buffers of a state by name."""
+        net = self.trainer.net
+        return tensors(net, state.params, state.buffers_of(net))
 
     def _heed(self) -> None:
         """Stop here if a signal requested it."""

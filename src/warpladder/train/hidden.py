@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..checkpoint import Checkpoint
-from ..checkpoint.content import param_shapes
 from ..data.dataset import pixels
 from ..errors import ConfigError, DataError, NetError
 from ..errors.arguments import shown
 from ..nets import CrossEntropyLoss, Flatten, Net, Shape
+from ..nets.params import tensor_shapes
 from ..rungs.base import Rung
 from .restore import restore
 from .scoring import SLICE_NUMBERS
@@ -47,7 +47,7 @@ def cut(checkpoint: Checkpoint, layer: int) -> Checkpoint:
         )
     layers = (*net.layers[: layer + 1], *([Flatten()] if len(shape) > 1 else []))
     part = Net(f"{net.name} up to layer {layer}", net.in_shape, layers, CrossEntropyLoss())
-    params = {name: checkpoint.params[name] for name in param_shapes(part)}
+    params = {name: checkpoint.params[name] for name in tensor_shapes(part)}
     return replace(
         checkpoint, net=part, params=params, slots={}, epoch=0, step=0, updates=0, history=(), finished=True, test=None,
         tuned=None, best=None, last=None,

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..checkpoint import Checkpoint, DataMark, check_free, flat_weights, save
-from ..checkpoint.weights import check_order
-from ..config import TrainConfig
+from ..checkpoint import Checkpoint, DataMark, check_free, save
+from ..checkpoint.weights import check_order, of_weights, with_counts
 from ..data.convert import to_numpy
 from ..data.dataset import Dataset, pixels
 from ..data.labels import numbered
@@ -21,7 +20,6 @@ from ..data.standard import Standard
 from ..errors import ArgumentError, DataError
 from ..errors.arguments import called_by_name, shown, wanted
 from ..nets import CrossEntropyLoss, Net
-from ..nets.params import views
 from .hidden import layer_outputs, layer_shape, rows_up_to
 from .optimizer import from_torch, to_torch
 from .regression import r2_of
@@ -218,11 +216,13 @@ class Model:
     def state_dict(self) -> dict[str, np.ndarray]:
         """The weights for a PyTorch net: copies under the names of the equal `torch.nn.Sequential`, in its order.
 
+        A normalisation's `num_batches_tracked` is the number of updates.
+
         Examples
         --------
         >>> module.load_state_dict({name: torch.from_numpy(array) for name, array in model.state_dict().items()})
         """
-        return {name: array.copy() for name, array in self.checkpoint.params.items()}
+        return with_counts(self.checkpoint)
 
     @called_by_name
     def optimizer_state_dict(self) -> dict[str, Any]:
@@ -297,9 +297,8 @@ class Model:
             )
         if optimizer is not None:
             check_order(net, weights)
-        params = views(net, flat_weights(net, {name: to_numpy(tensor, name) for name, tensor in weights.items()}))
         mark = DataMark("none", 0, float(scale), {}, names)
-        made = Checkpoint(net, TrainConfig(epochs=0), mark, RUNGS["float32"], params, finished=True)
+        made = of_weights(net, {name: to_numpy(tensor, name) for name, tensor in weights.items()}, mark)
         return Model(made if optimizer is None else from_torch(made, optimizer))
 
     @called_by_name

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import Checkpoint, flat_weights
+from ..checkpoint.content import param_shapes
 from ..config import TrainConfig
 from ..data.convert import to_numpy
 from ..errors import CheckpointError, ConfigError
@@ -60,7 +61,10 @@ def to_torch(checkpoint: Checkpoint) -> dict[str, Any]:
             state.setdefault(number, {} if kind is SGD else {"step": np.array(checkpoint.made, np.float32)})[slot] = (
                 array.copy()
             )
-    return {"state": state, "param_groups": [group | _OFF[kind] | {"params": list(range(len(checkpoint.params)))}]}
+    return {
+        "state": state,
+        "param_groups": [group | _OFF[kind] | {"params": list(range(len(param_slices(checkpoint.net))))}],
+    }
 
 
 def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
@@ -95,10 +99,10 @@ def from_torch(made: Checkpoint, state_dict: Mapping[str, Any]) -> Checkpoint:
             place.name: np.zeros(place.shape, np.float32) if found[place.name] is None else found[place.name]
             for place in tensors
         }
-        slots[name] = views(net, flat_weights(net, filled, "optimizer"))
+        slots[name] = views(net, flat_weights(net, filled, "optimizer", shapes=param_shapes(net)))
         if name.endswith(("_sq", "square_avg")) and any((array < 0).any() for array in slots[name].values()):
             raise CheckpointError(f"the optimizer holds {name} below 0, where means of squares are wanted")
-    updates = 0 if kind is SGD else _updates(state)
+    updates = made.updates if kind is SGD else _updates(state)
     return replace(made, config=TrainConfig(epochs=0, optimizer=optimizer), slots=slots, updates=updates)
 
 

@@ -173,7 +173,7 @@ def resolve_net(net: Any, in_shape: Shape, classes: int) -> Net:
 
 def _checked(net: Net, stored: Dataset, config: TrainConfig) -> ResolvedTask:
     """The task, if the data set fits the net and the settings can be followed on this machine."""
-    check_fit(net, stored.but(standard=None))
+    check_fit(net, stored.but(standard=None), config)
     samples = len(stored.train_x)
     if config.early_stopping is not None and (stored.valid_x is None or not len(stored.valid_x)):
         part = max(1, samples // 10)

@@ -12,7 +12,7 @@ from ..errors import CheckpointError, RungError
 from ..ladder import find
 from ..machine.precision import named
 from ..nets import Net
-from ..nets.params import param_slices
+from ..nets.params import buffer_slices, joined, param_slices
 from ..rungs.base import Rung
 from ..rungs.options import too_few_cores
 from ..trainers.base import State, Trainer
@@ -60,10 +60,11 @@ def converted(checkpoint: Checkpoint, element: str) -> Checkpoint:
 def to_state(checkpoint: Checkpoint) -> State:
     """The flat buffers of a checkpoint, from which a trainer is built."""
     net = checkpoint.net
-    slots = {name: flat(net, arrays) for name, arrays in checkpoint.slots.items()}
-    return State(flat(net, checkpoint.params), slots, checkpoint.made)
+    slots = {name: joined(param_slices(net), arrays) for name, arrays in checkpoint.slots.items()}
+    return with_weights(net, State(np.zeros(0), slots, checkpoint.made), checkpoint.params)
 
 
-def flat(net: Net, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """One buffer (param_count,) of a net's parameters by name."""
-    return np.concatenate([arrays[each.name].ravel() for each in param_slices(net)])
+def with_weights(net: Net, state: State, named: Mapping[str, np.ndarray]) -> State:
+    """State with these parameters and buffers, arrays by name."""
+    buffers = joined(buffer_slices(net), named) if net.normalizes else None
+    return state.but(params=joined(param_slices(net), named), buffers=buffers)

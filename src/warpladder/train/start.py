@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..checkpoint import Checkpoint, DataMark, differences, flat_weights, is_over, read_weights
-from ..checkpoint.content import param_shapes
+from ..checkpoint.weights import unflattened
 from ..config import TrainConfig
 from ..data.convert import to_numpy
 from ..data.dataset import Dataset
 from ..errors import CheckpointError
 from ..machine.precision import named
 from ..nets import Net
-from ..nets.params import initial, views
+from ..nets.params import initial, initial_buffers, tensor_shapes, tensors
 from ..rungs.base import Rung
 from .request import Weights
 from .restore import converted
@@ -24,12 +24,13 @@ def fresh_start(net: Net, config: TrainConfig, data: DataMark, rung: Rung, weigh
     """Start of a new run with drawn or loaded weights; `CheckpointError` if the file is missing, damaged or unfit."""
     element = named(rung.precision).element
     if weights is None:
-        flat = initial(net, config.seed).astype(element)
-    elif isinstance(weights, Mapping):
+        params, buffers = (array.astype(element) for array in (initial(net, config.seed), initial_buffers(net)))
+        return Checkpoint(net, config, data, rung.name, params=tensors(net, params, buffers))
+    if isinstance(weights, Mapping):
         flat = flat_weights(net, {name: to_numpy(array, str(name)) for name, array in weights.items()}, dtype=element)
     else:
         flat = read_weights(weights, net, element)
-    return Checkpoint(net, config, data, rung.name, params=views(net, flat))
+    return Checkpoint(net, config, data, rung.name, params=unflattened(net, flat))
 
 
 def resumed_start(
@@ -40,7 +41,7 @@ def resumed_start(
     Raises CheckpointError: its run differs in more than its length, or holds float64 numbers that the rung would round.
     """
     if unlike := differences(before, net, config, data):
-        fits = param_shapes(net) == param_shapes(before.net)
+        fits = tensor_shapes(net) == tensor_shapes(before.net)
         remedy = "; its weights can begin a new run with settings of its own: --from FILE, in Python weights=FILE"
         raise CheckpointError(f"{path!r} belongs to another run: {'; '.join(unlike)}{remedy if fits else ''}")
     element = named(rung.precision).element

@@ -21,6 +21,7 @@ from ..data.convert import nhwc_hint
 from ..data.order import Order
 from ..errors import ConfigError, DataError
 from ..nets import CrossEntropyLoss, Net
+from ..nets.params import initial_buffers
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
@@ -73,16 +74,23 @@ class State:
     params : (param_count,), in the order of `params.param_slices`.
     slots : (param_count,) for each of `Optimizer.slots`, by name; missing ones are zeros.
     step : number of updates made, for the schedule and the optimizer's corrections.
+    buffers : (buffer_count,), running means and variances in the order of `params.buffer_slices`; None for the initial
+        ones, or where there are none. Each batch moves them, and no optimizer does.
     """
 
     params: np.ndarray
     slots: Mapping[str, np.ndarray] = field(default_factory=dict)
     step: int = 0
+    buffers: np.ndarray | None = None
 
     def slot(self, name: str) -> np.ndarray:
         """One of the slots, (param_count,); zeros if it is not among `slots`."""
         found = self.slots.get(name)
         return np.zeros_like(self.params) if found is None else found
+
+    def buffers_of(self, net: Net) -> np.ndarray:
+        """Buffers (buffer_count,), the initial ones if there are none."""
+        return initial_buffers(net) if self.buffers is None else self.buffers
 
     def but(self, **changes: Any) -> State:
         """State with these parts changed."""
@@ -91,16 +99,18 @@ class State:
     def copied(self, dtype: Any = None) -> State:
         """Copy of the state, converted if a dtype is passed."""
         return State(
-            np.array(self.params, dtype), {name: np.array(slot, dtype) for name, slot in self.slots.items()}, self.step
-        )
+            np.array(self.params, dtype), {name: np.array(slot, dtype) for name, slot in self.slots.items()}, self.step,
+            None if self.buffers is None else np.array(self.buffers, dtype),
+        )  # fmt: skip
 
     def bits(self) -> bytes:
-        """Parameters, slots and the count of updates as bytes: the same for equal states, and for no others."""
+        """Parameters, slots, buffers and count of updates as bytes: the same for equal states, and for no others."""
         return b"".join(
             [
                 self.params.tobytes(),
                 *(self.slots[name].tobytes() for name in sorted(self.slots)),
                 self.step.to_bytes(8, "little"),
+                b"" if self.buffers is None else self.buffers.tobytes(),
             ]
         )
 
@@ -198,8 +208,8 @@ def in_a_row(config: TrainConfig, orders: Sequence[Order]) -> list[tuple[bool, i
     ]
 
 
-def check_fit(net: Net, dataset: Dataset) -> None:
-    """Raise `DataError` where the dataset cannot train the net; every trainer's `load` calls it."""
+def check_fit(net: Net, dataset: Dataset, config: TrainConfig | None = None) -> None:
+    """Raise `DataError` where the dataset cannot train the net with these settings; every trainer's `load` calls it."""
     if dataset.in_shape != net.in_shape:
         hint = nhwc_hint(dataset.train_x.shape, net.in_shape)
         raise DataError(
@@ -207,6 +217,12 @@ def check_fit(net: Net, dataset: Dataset) -> None:
         )
     if dataset.standard is not None:
         raise DataError(f"{dataset.name} is to be standardised before a trainer takes it: give dataset.standardized()")
+    if config is not None and (size := smallest_batch(config, len(dataset.train_x))) < net.least_batch:
+        raise DataError(
+            f"net {net.name!r}: a batch of {size} has no variance for its BatchNorm1d, and {len(dataset.train_x)} "
+            f"samples in batches of {config.batch(len(dataset.train_x))} leave one: take another batch size, or "
+            "drop_last"
+        )
     if isinstance(net.loss, CrossEntropyLoss):
         if dataset.train_y is None:
             raise DataError(f"net {net.name!r} needs labels and {dataset.name} has none")
@@ -226,6 +242,12 @@ def check_fit(net: Net, dataset: Dataset) -> None:
             f"net {net.name!r}: {loss} compares outputs {net.out_shape} with targets, and {dataset.name} has none; as "
             f"its own target a sample {net.in_shape} would need as many outputs"
         )
+
+
+def smallest_batch(config: TrainConfig, samples: int) -> int:
+    """Samples of the smallest batch in an epoch."""
+    batch = config.batch(samples)
+    return batch if config.drop_last else samples % batch or batch
 
 
 def goals(net: Net, y: np.ndarray | None) -> np.ndarray | None:

@@ -15,7 +15,7 @@ import numpy as np
 from ..config import TrainConfig
 from ..data.order import Order, layer_key
 from ..nets import Flatten, Net, ReLU
-from ..nets.params import views
+from ..nets.params import buffer_views, views
 from ..ops.engine.base import Array, Buffers, LossOp, Op, OpTable, host
 from .base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, not_loaded
 from .feeds import ArrayFeed
@@ -64,6 +64,7 @@ class LayerwiseTrainer(Trainer):
         self.dtype = np.dtype(dtype)
         self.params, self.grads = (xp.zeros(net.param_count, self.dtype) for _ in range(2))
         self.summed = self.grads if sums in (None, dtype) else xp.zeros(net.param_count, sums)  # what a pass fills
+        self.buffers = xp.zeros(net.buffer_count, self.dtype)
         self.slots = {name: xp.zeros(net.param_count, self.dtype) for name in config.optimizer.slots}
         self.update = table.update(config, self.params, self.grads, tuple(self.slots.values()))
         self.step = 0
@@ -73,9 +74,9 @@ class LayerwiseTrainer(Trainer):
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
-        check_fit(self.net, dataset)
+        check_fit(self.net, dataset, self.config)
         batch = self.config.batch(len(dataset.train_x))
-        capacity = self._most(batch)
+        capacity = batch if self.net.normalizes else self._most(batch)
         self.mean = self.xp.zeros_like(self.summed) if capacity < batch else None
         self.batch = self._bind(capacity, train=True)
         x, y, dy = self.batch.activations[0], self.batch.activations[-1], self.batch.gradients[-1]
@@ -108,12 +109,14 @@ class LayerwiseTrainer(Trainer):
                     above.reshape(shape) if reuses[i] and above is not None else self.xp.zeros(shape, self.dtype)
                 )
         w, dw = views(net, self.params), views(net, self.summed) if train else {}
+        held = buffer_views(net, self.buffers)
         ops = [
             (i, self.table.op(layer)(
                 layer,
                 Buffers(
                     activations[i], activations[i + 1], gradients[i], gradients[i + 1],
                     *self._parameters(w, i), *self._parameters(dw, i),
+                    held.get(f"{i}.running_mean"), held.get(f"{i}.running_var"),
                 ),
             ))
             for i, layer in enumerate(net.layers)
@@ -185,13 +188,15 @@ class LayerwiseTrainer(Trainer):
 
     def state(self) -> State:
         return State(
-            host(self.params).copy(), {name: host(slot).copy() for name, slot in self.slots.items()}, self.step
-        )
+            host(self.params).copy(), {name: host(slot).copy() for name, slot in self.slots.items()}, self.step,
+            host(self.buffers).copy() if self.net.normalizes else None,
+        )  # fmt: skip
 
     def set_state(self, state: State) -> None:
         self.params[...] = self.xp.asarray(state.params)
         for name, slot in self.slots.items():
             slot[...] = self.xp.asarray(state.slot(name))
+        self.buffers[...] = self.xp.asarray(state.buffers_of(self.net))
         self.step = state.step
 
     def predict(self, x: np.ndarray, scale: float) -> np.ndarray:

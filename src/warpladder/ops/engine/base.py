@@ -42,6 +42,7 @@ class Buffers:
     dx, dy : gradients of the loss by x and y. dx is None if no layer needs it; both are None if nothing is trained.
     w, b, dw, db : parameters and their gradients, views into flat buffers; None without parameters. float64 dw and db
     next to float32 arrays mean that gradients of samples are added in float64.
+    mean, var : (channels,) running statistics of a normalisation, which `forward` moves; else None.
     """
 
     x: Array
@@ -52,6 +53,8 @@ class Buffers:
     b: Array = None
     dw: Array = None
     db: Array = None
+    mean: Array = None
+    var: Array = None
 
 
 class Bound:

@@ -2,6 +2,7 @@
 
 from ...nets import (
     ACTIVATIONS,
+    NORMALISATIONS,
     AdaptiveAvgPool2d,
     AvgPool2d,
     Conv2d,
@@ -15,6 +16,7 @@ from ...nets import (
 )
 from ..activation.array import ArrayActivation
 from ..avgpool2d.array import ArrayAvgPool2d
+from ..batchnorm.array import ArrayBatchNorm
 from ..conv2d.array import ArrayConv2d
 from ..cross_entropy.array import ArrayCrossEntropy
 from ..dropout.array import ArrayDropout
@@ -33,6 +35,7 @@ TABLE = OpTable(
         Conv2d: ArrayConv2d,
         ReLU: ArrayReLU,
         **dict.fromkeys(ACTIVATIONS, ArrayActivation),
+        **dict.fromkeys(NORMALISATIONS, ArrayBatchNorm),
         Dropout: ArrayDropout,
         MaxPool2d: ArrayMaxPool2d,
         AvgPool2d: ArrayAvgPool2d,

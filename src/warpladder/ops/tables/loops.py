@@ -2,6 +2,7 @@
 
 from ...nets import (
     ACTIVATIONS,
+    NORMALISATIONS,
     AdaptiveAvgPool2d,
     AvgPool2d,
     Conv2d,
@@ -15,6 +16,7 @@ from ...nets import (
 )
 from ..activation.loops import LoopsActivation
 from ..avgpool2d.loops import LoopsAvgPool2d
+from ..batchnorm.loops import LoopsBatchNorm
 from ..conv2d.loops import LoopsConv2d
 from ..cross_entropy.loops import LoopsCrossEntropy
 from ..dropout.loops import LoopsDropout
@@ -33,6 +35,7 @@ TABLE = OpTable(
         Conv2d: LoopsConv2d,
         ReLU: LoopsReLU,
         **dict.fromkeys(ACTIVATIONS, LoopsActivation),
+        **dict.fromkeys(NORMALISATIONS, LoopsBatchNorm),
         Dropout: LoopsDropout,
         MaxPool2d: LoopsMaxPool2d,
         AvgPool2d: LoopsAvgPool2d,

@@ -14,7 +14,7 @@ from ...machine.facts import cores
 from ...nets import Net
 from ...rungs.base import Rung
 from ...rungs.options import THREADS, OneOf, Options, PrecisionOf, option
-from ...rungs.reasons import of_masks
+from ...rungs.reasons import of_masks, of_statistics
 from ...trainers.base import State, Trainer
 from .. import driver
 
@@ -47,7 +47,7 @@ def build(net: Net, config: TrainConfig, state: State, options: JaxOptions = Jax
 
 def unsupported(net: Net, config: TrainConfig, options: JaxOptions = JaxOptions()) -> str | None:
     """Reason why JAX cannot train with these options here, or None. XLA chooses its threads when it starts."""
-    if reason := of_masks(net) or _layers(net) or config.optimizer.lacks("jax.py"):
+    if reason := of_masks(net) or of_statistics(net) or _layers(net) or config.optimizer.lacks("jax.py"):
         return reason
     if options.device is None:
         if options.precision not in (None, "fp32"):

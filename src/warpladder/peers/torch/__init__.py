@@ -17,7 +17,7 @@ from ...machine.precision import PRECISIONS, named
 from ...nets import Conv2d, Net
 from ...rungs.base import Rung
 from ...rungs.options import THREADS, OneOf, Options, PrecisionOf, Whole, YesNo, option, too_few_cores
-from ...rungs.reasons import of_masks
+from ...rungs.reasons import of_masks, of_statistics
 from ...trainers.base import State, Trainer
 from .. import driver
 from .known import KNOWN
@@ -88,6 +88,8 @@ def unsupported(net: Net, config: TrainConfig, options: TorchOptions = TorchOpti
     if not find_spec("torch"):
         return "torch is not installed: pip install 'warpladder[torch]'"
     if reason := of_masks(net) or _layers(net) or _optimizer(config, options):
+        return reason
+    if options.mode is not None and (reason := of_statistics(net)):
         return reason
     if options.device is None:
         return too_few_cores(net, config, options)

@@ -13,7 +13,7 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from ...errors import RungError
-from ...nets import Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
+from ...nets import BatchNorm1d, BatchNorm2d, Conv2d, Flatten, Layer, Linear, MaxPool2d, Net, ReLU, Shape, Upsample2d
 from ...nets.params import param_slices
 from ..layout import pooled_first
 
@@ -40,6 +40,9 @@ def _module(layer: Layer, in_shape: tuple[int, ...]) -> nn.Module:
         case Conv2d():
             sizes = layer.out_channels, layer.kernel_size, layer.stride, layer.padding
             return nn.Conv2d(in_shape[0], *sizes, bias=layer.bias)
+        case BatchNorm1d() | BatchNorm2d():
+            kind = nn.BatchNorm1d if isinstance(layer, BatchNorm1d) else nn.BatchNorm2d
+            return kind(in_shape[0], layer.eps, layer.momentum, layer.affine)
         case ReLU():
             return nn.ReLU()
         case MaxPool2d():

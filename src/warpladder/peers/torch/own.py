@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...config import TrainConfig
 from ...nets import Net
-from ...nets.params import param_slices
+from ...nets.params import buffer_slices, param_slices
 from ...rungs.base import Rung
 from ...trainers.base import State, Trainer
 from . import PEER
@@ -47,11 +47,17 @@ def _unsupported(make: Callable[[Net], nn.Module], net: Net, config: TrainConfig
     """Reason why the module cannot train the net, or None."""
     if reason := PEER.unsupported(net, config):
         return reason
-    found = [(name, tuple(each.shape)) for name, each in make(net).named_parameters()]
+    module = make(net)
+    found = [(name, tuple(each.shape)) for name, each in module.named_parameters()]
     wanted = [(place.name, place.shape) for place in param_slices(net)]
     if len(found) != len(wanted):
         return f"its module has {len(found)} parameters, net {net.name!r} has {len(wanted)}"
     for (theirs, shape), (ours, other) in zip(found, wanted, strict=True):
         if shape != other:
             return f"its parameter {theirs} has shape {shape}, and {ours} of net {net.name!r} has {other}"
+    from .trainer import statistics
+
+    held, running = [tuple(each.shape) for each in statistics(module)], [place.shape for place in buffer_slices(net)]
+    if held != running:
+        return f"its module keeps buffers of shapes {held}, and net {net.name!r} running statistics of {running}"
     return None

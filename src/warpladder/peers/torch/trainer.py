@@ -19,7 +19,7 @@ from ...errors import RungError
 from ...machine.facts import cores
 from ...machine.precision import named
 from ...nets import CrossEntropyLoss, Loss, Net
-from ...nets.params import param_slices, views
+from ...nets.params import buffer_slices, buffer_views, param_slices, views
 from ...trainers.base import State, StepLog, Trainer, check_fit, check_range, check_samples, goals, not_loaded
 from .. import driver
 from .net import arithmetic, sequential
@@ -57,6 +57,8 @@ class TorchTrainer(Trainer):
         if channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.named = dict(zip((place.name for place in param_slices(net)), self.model.parameters(), strict=True))
+
+        self.running = dict(zip((place.name for place in buffer_slices(net)), statistics(self.model), strict=True))
         exact = device == "cuda" and self.precision in ("fp32", "fp64")
         self.optimizer = eager(config.optimizer, self.model.parameters(), exact)
         self.scaler = torch.amp.GradScaler(self.device.type, init_scale=SCALE, enabled=self.precision == "fp16")
@@ -66,7 +68,7 @@ class TorchTrainer(Trainer):
         self.set_state(state)
 
     def load(self, dataset: Dataset) -> None:
-        check_fit(self.net, dataset)
+        check_fit(self.net, dataset, self.config)
         self.x = self._tensor(dataset.train_x, dataset.scale).to(self.device)
         self.labels = goal_tensor(self.net, dataset, self.element, self.device)
 
@@ -166,13 +168,18 @@ class TorchTrainer(Trainer):
         for slot, flat in zip(names, flats, strict=True):
             for name, view in views(self.net, flat).items():
                 view[...] = self.optimizer.state[self.named[name]][slot].cpu().numpy()
-        return State(params, dict(zip(names, flats, strict=True)), self.step)
+        buffers = np.zeros(self.net.buffer_count, self._numpy()) if self.net.normalizes else None
+        for name, view in () if buffers is None else buffer_views(self.net, buffers).items():
+            view[...] = self.running[name].cpu().numpy()
+        return State(params, dict(zip(names, flats, strict=True)), self.step, buffers)
 
     def set_state(self, state: State) -> None:
         self.step = state.step
         params = views(self.net, state.params)
         slots = {slot: views(self.net, state.slot(slot)) for slot in self.config.optimizer.slots}
         with torch.no_grad():
+            for name, view in buffer_views(self.net, state.buffers_of(self.net)).items():
+                self.running[name].copy_(torch.tensor(view))
             for name, p in self.named.items():
                 p.copy_(torch.tensor(params[name]))
                 held = self.optimizer.state[p]
@@ -185,13 +192,25 @@ class TorchTrainer(Trainer):
         check_samples(self.net, x)
         out = np.empty((len(x), *self.net.out_shape), self._numpy())
         rows = max(1, PREDICT_FLOATS // max(map(math.prod, self.net.shapes)))
-        with self._settings(search=False), torch.inference_mode():
+        with self._settings(search=False), torch.inference_mode(), self._predicting():
             for first in range(0, len(x), rows):
                 some = self._tensor(x[first : first + rows], scale).to(self.device)
                 with self._autocast():
                     output = self.model(some.permute(0, 3, 1, 2) if self.channels_last else some)
                 out[first : first + rows] = output.to(self.element).cpu().numpy()
         return out
+
+    @contextmanager
+    def _predicting(self) -> Iterator[None]:
+        """Context in which the model normalises by its running statistics."""
+        if not self.net.normalizes:
+            yield
+            return
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.model.train()
 
     def memory(self) -> dict[str, int]:
         weights = self.element.itemsize * self.net.param_count
@@ -235,6 +254,11 @@ class TorchTrainer(Trainer):
             yield
         finally:
             torch.set_num_threads(before)
+
+
+def statistics(model: nn.Module) -> list[torch.Tensor]:
+    """Running means and variances of a module, in the order of its `state_dict`."""
+    return [held for name, held in model.named_buffers() if not name.endswith("num_batches_tracked")]
 
 
 def slope(output: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:

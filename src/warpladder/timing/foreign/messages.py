@@ -114,7 +114,10 @@ def _tree(value: Any, arrays: list[np.ndarray]) -> Any:
         return {"map": [[str(name), inner(part)] for name, part in value.items()]}
     if isinstance(value, Order):
         return {"order": [value.seed, value.epoch, value.n, value.shuffle]}
-    for name, parts in (("log", ("loss", "correct", "size", "has_loss")), ("state", ("params", "slots", "step"))):
+    for name, parts in (
+        ("log", ("loss", "correct", "size", "has_loss")),
+        ("state", ("params", "slots", "step", "buffers")),
+    ):
         if all(hasattr(value, part) for part in parts):
             return {name: [inner(getattr(value, part)) for part in parts]}
     return {"unknown": kind_of(value)}

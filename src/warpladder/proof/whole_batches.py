@@ -1,0 +1,152 @@
+"""Proofs of nets that normalise by the statistics of a batch: its samples depend on each other.
+
+Another sample changes the statistics and with them every other sample's numbers, so samples cannot be screened one by
+one. What moves is the bias before a kink: it shifts a channel until a gap between its numbers lies at the kink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..config import TrainConfig
+from ..machine.precision import Precision
+from ..nets import AdaptiveAvgPool2d, AvgPool2d, Flatten, LeakyReLU, MaxPool2d, Net, ReLU, Upsample2d
+from ..nets.params import buffer_slices, buffer_views, initial_buffers, param_slices, views
+from ..ops.batchnorm import reference as batchnorm
+from ..ops.tables import reference as layers
+from ..optimizers import SGD
+from ..trainers.base import State
+from .bounds import distance_bound, products, roundings, update_bounds
+from .kinks import has_clear_argmax
+from .places import Places
+from .reference import ReferenceTrainer
+from .reference_cases import ReferenceStep
+
+#: Samples in the smallest batch of a proof: of two numbers the normalised ones are always 1 and -1.
+LEAST = 4
+#: Layers through which a shift of all numbers of a channel passes unchanged.
+SHIFTED = (MaxPool2d, AvgPool2d, AdaptiveAvgPool2d, Upsample2d, Flatten)
+
+
+def rest_of(net: Net, batch: int, usual: int) -> int:
+    """Samples in a partial batch of a proof: `usual`, or more if the batch's statistics count."""
+    return max(usual, min(batch, LEAST + 1)) if net.normalizes and usual else usual
+
+
+def cancelled_biases(net: Net) -> frozenset[str]:
+    """Names of the biases that a normalisation after them takes off again: their gradient is rounding errors alone."""
+    found = []
+    for i, layer in enumerate(net.layers):
+        if "bias" in layer.param_shapes(net.shapes[i]):
+            after = next((each for each in net.layers[i + 1 :] if not isinstance(each, SHIFTED)), None)
+            if after is not None and after.normalizes:
+                found.append(f"{i}.bias")
+    return frozenset(found)
+
+
+def judged(net: Net, config: TrainConfig) -> frozenset[str]:
+    """Names of the tensors whose update can be judged: all, but without cancelled biases where an optimizer divides by
+    gradients, and so makes steps of its usual size from rounding errors.
+    """
+    names = frozenset(place.name for place in param_slices(net))
+    return names if isinstance(config.optimizer, SGD) else names - cancelled_biases(net)
+
+
+def drawn_buffers(net: Net, rng: np.random.Generator) -> np.ndarray | None:
+    """Buffers (buffer_count,) float32 as after some training, means about 0 and variances about 1; None without any."""
+    if not net.normalizes:
+        return None
+    flat = initial_buffers(net)
+    for name, view in buffer_views(net, flat).items():
+        drawn = rng.uniform(0.5, 2, view.shape) if name.endswith("running_var") else rng.normal(0, 0.5, view.shape)
+        view[...] = drawn
+    return flat
+
+
+def moved_together(
+    reference: ReferenceTrainer, x: np.ndarray, precision: Precision, places: Places | None = None
+) -> np.ndarray | None:
+    """Parameters (param_count,) near the reference's, in the precision's format, at which no number of the batch x
+    (n, *in_shape) is near a kink and every largest logit is clear; None if moving biases does not lead there.
+    """
+    net, params = reference.net, reference.params.astype(precision.element)
+    moved = ReferenceTrainer(net, reference.config, State(params))
+    named, wide, a = views(net, params), views(net, moved.params), x
+    for i, layer in enumerate(net.layers):
+        if i > net.first_trained and layers.switches(layer):
+            limit = distance_bound(precision, roundings(net, i), products(net, i, precision))
+            bias = named.get(f"{i - 1}.bias")
+            if isinstance(layer, ReLU | LeakyReLU) and bias is not None:
+                before = bias.astype(np.float64)
+                size = np.sqrt(np.mean(a.reshape(len(a), -1) ** 2, axis=1)).max()
+                bias += _shifts(a, 4 * limit * size).astype(bias.dtype)
+                wide[f"{i - 1}.bias"][...] = bias
+                a = a + batchnorm.across(bias - before, a)
+            if not np.all(layers.margin(layer, a) > limit):
+                return None
+        a = moved.leaving(i, a, places)
+    return params if np.all(has_clear_argmax(net, a, precision)) else None
+
+
+def _shifts(a: np.ndarray, reach: float) -> np.ndarray:
+    """(channels,) smallest shifts after which no number of a (n, channels, ...) is within `reach` of 0."""
+    rows = np.sort(np.moveaxis(a, 1, 0).reshape(a.shape[1], -1), axis=1)
+    out = np.zeros(len(rows))
+    for channel, row in enumerate(rows):
+        if np.abs(row).min() > reach:
+            continue
+        edges = np.concatenate([[row[0] - 4 * reach], row, [row[-1] + 4 * reach]])
+        middle, wide = (edges[1:] + edges[:-1]) / 2, np.diff(edges) > 2 * reach
+        out[channel] = -middle[wide][np.argmin(np.abs(middle[wide]))]
+    return out
+
+
+def whole_step(
+    reference: ReferenceTrainer, step: ReferenceStep, x: np.ndarray, y: np.ndarray, precision: Precision,
+    places: Places | None = None,
+) -> ReferenceStep:  # fmt: skip
+    """The step with its results on the batch x (n, *in_shape) float64, y (n,) or (n, outputs), buffers among them.
+
+    The gradient of a cancelled bias is as uncertain as its terms' sizes, times the bound, make it.
+    """
+    net, names, limits = reference.net, cancelled_biases(reference.net), update_bounds(reference.net, len(x), precision)
+    unsure = np.zeros(net.param_count)
+    at = views(net, unsure)
+
+    def watch(layer: int, dy: np.ndarray) -> None:
+        if (name := f"{layer}.bias") in names:
+            at[name][...] = limits[name] * np.abs(dy).sum(axis=batchnorm.axes(dy))
+
+    entering = reference.activations(x, places)
+    loss, correct, gradient = reference.gradients(x, y, watch, entering=entering, places=places)
+    return replace(
+        step, loss=loss, correct=correct, gradient=gradient, uncertainty=unsure if names else None,
+        buffers=reference.moved_buffers(entering), buffer_scales=buffer_scales(net, entering),
+    )  # fmt: skip
+
+
+def buffer_bounds(net: Net, size: int, precision: Precision) -> dict[str, float]:
+    """Bounds of the running statistics after a batch of this size: chains of roundings up to their layer."""
+    out = {}
+    for place in buffer_slices(net):
+        length = roundings(net, place.layer) + size + 8
+        out[place.name] = distance_bound(precision, length, products(net, place.layer, precision))
+    return out
+
+
+def buffer_scales(net: Net, entering: Sequence[np.ndarray]) -> np.ndarray:
+    """Scales of errors in the moved running statistics, (buffer_count,): the share of the batch in a mean times the
+    root mean square of the numbers, in a variance times twice that and the deviation.
+    """
+    flat = np.zeros(net.buffer_count)
+    at = buffer_views(net, flat)
+    for i, layer in enumerate(net.layers):
+        if layer.normalizes:
+            x, share = entering[i], layer.momentum  # type: ignore[attr-defined]
+            size = np.sqrt(np.mean(np.square(x), axis=batchnorm.axes(x)))
+            at[f"{i}.running_mean"][...] = share * size
+            at[f"{i}.running_var"][...] = 2 * share * size * x.std(batchnorm.axes(x))
+    return flat
