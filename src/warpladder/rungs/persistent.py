@@ -22,7 +22,8 @@ class PersistentOptions(Options):
     is fastest.
     cluster : blocks of a cluster with wait=both, which may be 1. None takes the size whose estimate is fastest.
     weights : "global", each phase reads the weights from global memory; "shared", with wait=both each block reads its
-    part of them into shared memory once a step, and keeps activations there. None takes what the estimate finds faster.
+    part of them into shared memory once a step, and keeps activations there; with wait=cluster the weights of a single
+    layer stay there, and its inputs are divided. None takes what the estimate finds faster.
     blocks : blocks of the launch; None takes as many as there can be.
     """
 
@@ -47,12 +48,14 @@ def build(net: Net, config: TrainConfig, state: State, options: PersistentOption
 
 def unsupported(net: Net, config: TrainConfig, options: PersistentOptions = PersistentOptions()) -> str | None:
     """A layer or loss that has no phase, and what every rung of kernels needs."""
-    from ..trainers.persistent.plan import why_not
+    from ..trainers.persistent.plan import can_divide, why_not
 
     if config.clip_norm is not None:
         return (
             "it updates each weight with its gradient, before the norm of all gradients is known: graph takes clip_norm"
         )
+    if options.weights == "shared" and options.wait == "cluster" and why_not(net) is None and not can_divide(net):
+        return "wait=cluster with weights=shared divides the inputs of a single Linear layer with the cross-entropy"
     return why_not(net) or of_kernels(net, config, options) or _no_clusters(options)  # type: ignore[arg-type]
 
 
@@ -60,8 +63,8 @@ def _no_clusters(options: PersistentOptions) -> str | None:
     """A line if the size of clusters is given for another wait, or clusters are requested of a GPU that has none."""
     from ..trainers.kernelwise.where import peaks
 
-    if options.weights == "shared" and options.wait not in (None, "both"):
-        return f"weights=shared is for clusters that divide a batch: give wait=both instead of wait={options.wait}"
+    if options.weights == "shared" and options.wait == "grid":
+        return "weights=shared is for clusters: give wait=both, or wait=cluster for a net of one layer"
     if options.cluster is not None and options.wait != "both":
         return f"cluster={options.cluster} divides a batch with wait=both: give wait=both as well"
     found = peaks(options.device)

@@ -61,10 +61,10 @@ class HeldPlan:
 
 def held_plan(chain: tuple[LinearLayer, ...], rows: int, teams: int, cluster: int) -> HeldPlan:
     """Tiles and places for clusters of so many blocks, of which `teams` have `rows` samples each."""
-    forward = [_fastest(rows, slice_of(each.outputs, cluster), each.inputs) for each in chain]
-    inputs = [_fastest(rows, slice_of(each.inputs, cluster), each.outputs) for each in chain[1:]]
+    forward = [fastest_tile(rows, slice_of(each.outputs, cluster), each.inputs) for each in chain]
+    inputs = [fastest_tile(rows, slice_of(each.inputs, cluster), each.outputs) for each in chain[1:]]
     sizes = _sizes(chain, rows, cluster)
-    sizes["sums"] = max(_sums(tile) for tile, _ in (*forward, *inputs))
+    sizes["sums"] = max(sums_of(tile) for tile, _ in (*forward, *inputs))
     places, floats = {}, 0
     for name, size in sizes.items():
         places[name] = floats
@@ -90,13 +90,13 @@ def _sizes(chain: tuple[LinearLayer, ...], rows: int, cluster: int) -> dict[str,
     return sizes
 
 
-def _sums(tile: PhaseTile) -> int:
+def sums_of(tile: PhaseTile) -> int:
     """Floats of the parts of a tile, as Tile of product.cuh has them."""
     patches = tile.down * tile.across
     return 16 * patches * (THREADS // 32 if patches < 32 else THREADS // patches)
 
 
-def _fastest(rows: int, columns: int, depth: int) -> tuple[PhaseTile, float]:
+def fastest_tile(rows: int, columns: int, depth: int) -> tuple[PhaseTile, float]:
     """The tile of the fewest cycles for a product in shared memory, and the cycles."""
     sizes = [2**i for i in range(THREADS.bit_length())]
     tiles = [PhaseTile(down, across, 4, 1) for down in sizes for across in sizes if down * across <= THREADS // 2]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ...device.limits import Limits
 from ...nets import CrossEntropyLoss, Flatten, Linear, Net, ReLU
+from .by_inputs import InputsPlan, inputs_plan
 from .held import HeldPlan, held_line, held_plan
 from .products import THREADS, LinearLayer, PhaseProduct, Phases, PhaseTile, all_fastest, fastest
 
@@ -53,6 +54,7 @@ class PersistentPlan:
     shared : bytes of dynamic shared memory.
     cycles : estimated cycles of a step.
     held : places of weights and activations in shared memory; None if they stay in global memory.
+    divided : places of a layer whose inputs are divided over one cluster; None if they are not.
     """
 
     layers: tuple[LinearLayer, ...]
@@ -66,6 +68,7 @@ class PersistentPlan:
     shared: int
     cycles: float
     held: HeldPlan | None = None
+    divided: InputsPlan | None = None
 
 
 def layers(net: Net) -> tuple[LinearLayer, ...] | str:
@@ -103,7 +106,7 @@ def phases(chain: tuple[LinearLayer, ...], net: Net, batch: int, rows: int | Non
 
 def plans(
     net: Net, batch: int, limits: Limits, blocks: int | None = None, wait: str | None = None,
-    cluster: int | None = None, weights: str | None = None,
+    cluster: int | None = None, weights: str | None = None, slots: int = 2,
 ) -> list[PersistentPlan]:  # fmt: skip
     """Plans of the net on a device, the fastest estimate first: for one cluster, for a grid, and for a grid of clusters
     that divide the batch, with weights in global or shared memory. The grid is first where no other is faster by
@@ -119,7 +122,9 @@ def plans(
         Blocks of a cluster for "both".
     weights : {"global", "shared"}, optional
         Memory that phases read weights from; by default plans of both. Only clusters that divide the batch hold them in
-        shared memory.
+        shared memory, and one cluster that divides the inputs of a single layer.
+    slots : int
+        Slots of the optimizer.
     """
     chain = layers(net)
     assert not isinstance(chain, str)
@@ -130,6 +135,8 @@ def plans(
     if whole and wait in (None, "cluster") and limits.cluster > 1:
         size = min(blocks or limits.cluster, limits.cluster)
         found.append(_planned(chain, phases(chain, net, batch), size, False, capacity))
+    if weights in (None, "shared") and wait in (None, "cluster") and can_divide(net):
+        found.append(_divided(chain, batch, min(blocks or limits.cluster, limits.cluster), slots, capacity))
     if whole and wait in (None, "grid"):
         found.append(_planned(chain, phases(chain, net, batch), blocks or processors, True, capacity))
     if wait in (None, "both"):
@@ -145,7 +152,7 @@ def plans(
 
 def _rank(plan: PersistentPlan) -> float:
     """Estimated cycles, by which plans are ordered; more by a margin unless all blocks divide each phase as a grid."""
-    if plan.held is not None:
+    if plan.held is not None or plan.divided is not None:
         return plan.cycles * HELD_MARGIN
     return plan.cycles * (1 if plan.in_grid and plan.rows is None else MARGIN)
 
@@ -217,6 +224,25 @@ def _held(
     return PersistentPlan(
         chain, blocks, True, cluster, rows, held.forward, held.inputs, tuple(tile for tile, _ in weights), shared,
         cycles, held,
+    )  # fmt: skip
+
+
+def can_divide(net: Net) -> bool:
+    """True if the net is one layer with the cross-entropy, whose inputs a cluster can divide."""
+    chain = layers(net)
+    return not isinstance(chain, str) and len(chain) == 1 and isinstance(net.loss, CrossEntropyLoss)
+
+
+def _divided(
+    chain: tuple[LinearLayer, ...], batch: int, blocks: int, slots: int, capacity: int
+) -> PersistentPlan | None:
+    """The plan for one cluster that divides the inputs of a layer; None if they do not fit."""
+    found = inputs_plan(chain[0], batch, blocks, slots)
+    if 4 * found.floats > capacity:
+        return None
+    return PersistentPlan(
+        chain, blocks, False, blocks, None, (found.forward,), (None,), (found.weights,), 4 * found.floats, found.cycles,
+        divided=found,
     )  # fmt: skip
 
 

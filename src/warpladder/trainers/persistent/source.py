@@ -16,6 +16,7 @@ from ...errors import ConfigError
 from ...nets import CrossEntropyLoss, Net
 from ...optimizers import Optimizer
 from ..kernelwise.layout import ParameterLayout
+from .by_inputs import inputs_text
 from .held_source import held_phases, held_samples
 from .plan import PersistentPlan
 from .products import PhaseTile
@@ -81,6 +82,10 @@ def persistent_source(
     net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan: PersistentPlan
 ) -> KernelSource:
     """The kernel's source, with all headers in it."""
+    if plan.divided is not None:
+        return sources.assembled(
+            Path(__file__).with_name(f"{KERNEL}.cu"), _divided(net, batch, samples, optimizer, plan)
+        )
     text = _TEXT.format(
         net=net.name.replace("\n", " "),
         batch=batch,
@@ -106,6 +111,19 @@ def persistent_source(
         else f"static_cast<long long>(n) * {plan.layers[-1].outputs}",
     )
     return sources.assembled(Path(__file__).with_name(f"{KERNEL}.cu"), text)
+
+
+def _divided(net: Net, batch: int, samples: np.dtype, optimizer: Optimizer, plan: PersistentPlan) -> str:
+    """Text of a layer whose inputs are divided."""
+    assert plan.divided is not None
+    layer, layout = plan.layers[0], ParameterLayout(net)
+    starts = {place.name: start for place, start in zip(layout.places, layout.starts, strict=True)}
+    words: dict[str, object] = {
+        "net": net.name.replace("\n", " "), "batch": batch, "optimizer": optimizer.name, "kernel": KERNEL,
+        "step": (optimizer.folder() / "step.cu").as_posix(), "pixel": PIXELS[samples], "rule": _rule(optimizer),
+    }  # fmt: skip
+    places = starts[f"{layer.number}.weight"], starts[f"{layer.number}.bias"]
+    return inputs_text(plan.divided, layer, plan.blocks, len(optimizer.slots), places, words)
 
 
 def waits(plan: PersistentPlan) -> list[str]:

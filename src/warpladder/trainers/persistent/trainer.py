@@ -83,7 +83,7 @@ class PersistentTrainer(KernelTrainer):
         self.batch = self.config.batch(samples)
         if reason := why_not(self.net):
             raise RungError(f"rung 'persistent' cannot train this: {reason}")
-        found = plans(self.net, self.batch, self.device.limits, *self._requested)
+        found = plans(self.net, self.batch, self.device.limits, *self._requested, len(self.slots))
         if not found:
             raise RungError(
                 f"rung 'persistent' has no tiles for net {self.net.name!r} on {self.device.name} with these options"
@@ -237,6 +237,7 @@ class PersistentTrainer(KernelTrainer):
                 for name in (
                     "source.py",
                     "held.cuh",
+                    "inputs.cuh",
                     "phases.cuh",
                     "product.cuh",
                     "gather.cuh",

@@ -1,0 +1,130 @@
+"""One layer whose inputs are divided over a cluster, with its weights in shared memory for a whole launch: sizes,
+tiles, estimate and the kernel's text. The phases are inputs.cuh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .held import CLUSTER_WAIT, LOSS, LOSS_ROWS, fastest_tile, held_line, slice_of, sums_of
+from .products import THREADS, LinearLayer, PhaseTile
+
+#: Quads of the next batch, at most, that a thread holds in registers.
+HELD = 8
+
+TEXT = """\
+// Whole epochs of net {net} in one launch, batch {batch}, {optimizer}: its inputs divided over {blocks} blocks.
+#include "{step}"
+#include "inputs.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) {kernel}(
+    const {pixel}* samples, float scale, const int* labels, const float* targets, const unsigned* orders, int count,
+    int batch, int first, int steps, int total, float* params, float* slot1, float* slot2, float limit,
+    const float4* numbers, int constant,
+    float* work, int* target, unsigned* arrived, double* lost, long long* hits, double* loss, long long* correct
+) {{
+    using Divided = Division<{inputs}, {outputs}, {blocks}, {batch}>;
+    ClusterTeam<{blocks}> crew;
+    float* const held = tile_memory();
+{places}
+    const Losses losses = {{
+        reinterpret_cast<double*>(all_losses), reinterpret_cast<long long*>(all_losses) + {blocks}
+    }};
+    SliceGather<{pixel}, Divided, {held}> gather = {{
+        samples, labels, scale, orders, count, batch, steps, reinterpret_cast<int*>(rows)
+    }};
+    int n = gather.start(first);
+{into}
+    gather.finish(x_even, reinterpret_cast<int*>(label_even));
+    {rule} rule(Numbers(numbers + (constant ? 0 : 2 * first), nullptr));
+    crew.meet(0);
+    for (int step = first; step < first + total; ++step) {{
+        const bool odd = (step - first) % 2 != 0, more = step + 1 < first + total;
+        const float* const x = odd ? x_odd : x_even;
+        int next = 0;
+        __syncthreads();
+        partial_outputs<{forward}, Divided>(x, w, received, parts, n);
+        crew.arrive();
+        if (more) next = gather.start(step + 1);
+        crew.wait(1);
+        owned_losses<Divided, {relu}>(received, reinterpret_cast<int*>(odd ? label_odd : label_even), g, losses, n);
+        crew.arrive();
+        if (more) gather.finish(odd ? x_even : x_odd, reinterpret_cast<int*>(odd ? label_even : label_odd));
+        crew.wait(2);
+        if (loss != nullptr) write_losses<Divided>(losses, n, loss + step, correct + step);
+        step_slice<{weights}, Divided>(g, x, Stepper<{rule}>{{{slices}, limit, rule}}, parts, n);
+        if (more && !constant) rule = {rule}(Numbers(numbers + 2 * (step + 1), nullptr));
+        n = next;
+    }}
+    __syncthreads();
+{back}
+    crew.meet(3);
+}}
+"""
+
+
+@dataclass(frozen=True)
+class InputsPlan:
+    """Tiles and places of a layer whose inputs are divided.
+
+    forward, weights : tiles of the outputs and of the weight gradient.
+    places : offset in floats by name.
+    floats : floats of all of them.
+    cycles : estimated cycles of a step.
+    """
+
+    forward: PhaseTile
+    weights: PhaseTile
+    places: dict[str, int]
+    floats: int
+    cycles: float
+
+
+def inputs_plan(layer: LinearLayer, batch: int, blocks: int, slots: int) -> InputsPlan:
+    """The plan for a layer, a batch, a cluster of so many blocks and an optimizer with so many slots."""
+    part, outs = slice_of(layer.inputs + 1, blocks), slice_of(layer.outputs, 1)
+    line, wide, whole = held_line(part), held_line(layer.outputs), -(-batch // 4) * 4
+    forward, ahead = fastest_tile(batch, outs, part)
+    weights, back = fastest_tile(outs, part, batch)
+    sizes = {"x_even": whole * line, "x_odd": whole * line, "w": outs * line}
+    sizes |= {"vu"[slot]: outs * line for slot in range(slots)}
+    owned = -(-batch // blocks)
+    sizes |= {"g": whole * wide, "received": blocks * owned * wide, "all_losses": 4 * blocks}
+    sizes |= {"rows": whole, "label_even": whole, "label_odd": whole}
+    sizes["parts"] = max(sums_of(forward), sums_of(weights))
+    places, floats = {}, 0
+    for name, size in sizes.items():
+        places[name] = floats
+        floats += size
+    cycles = ahead + back + 2 * CLUSTER_WAIT + LOSS + LOSS_ROWS * -(-owned // 8)
+    return InputsPlan(forward, weights, places, floats, cycles)
+
+
+def inputs_text(
+    plan: InputsPlan, layer: LinearLayer, blocks: int, slots: int, at: tuple[int, int], words: dict[str, object]
+) -> str:
+    """The kernel's text; at : offsets of weight and bias in the flat parameters."""
+    names, flat = ["w", *"vu"[:slots]], ["params", "slot1", "slot2"]
+    moves = {
+        into: "\n".join(
+            f"    move_slice<Divided, {into}>({array}, {name}, {at[0]}, {at[1]});"
+            for array, name in zip(flat, names, strict=False)
+        )
+        for into in ("true", "false")
+    }
+    batch = int(str(words["batch"]))
+    quads = -(-batch * slice_of(layer.inputs + 1, blocks) // (4 * THREADS))
+    return TEXT.format(
+        **words,
+        blocks=blocks,
+        inputs=layer.inputs,
+        outputs=layer.outputs,
+        relu=str(layer.relu).lower(),
+        places="\n".join(f"    float* const {name} = held + {offset};" for name, offset in plan.places.items()),
+        into=moves["true"],
+        back=moves["false"],
+        held=min(HELD, quads),
+        forward=plan.forward,
+        weights=plan.weights,
+        slices=", ".join([*names, *["nullptr"] * (3 - len(names))]),
+    )

@@ -1,0 +1,193 @@
+// One layer whose inputs are divided over a cluster: BLOCKS blocks, each with the weights of a slice of the inputs,
+// which stay in its shared memory for the whole launch. A step has two waits. Each block multiplies its slice of the
+// batch, and sends the partial outputs to the blocks that own the samples; these add them up, and send the gradient by the
+// outputs to all; each block steps its weights. The bias is the weight of one more input, which is one.
+//
+// Shapes: n samples of at most BATCH, IN inputs and OUT outputs. x (n, LINE), weights and slots (OUT, LINE), g and
+// logits (n, G_LINE).
+#pragma once
+#include "gather.cuh"
+#include "held.cuh"
+
+template <int IN_, int OUT_, int BLOCKS_, int BATCH_>
+struct Division {
+    static constexpr int IN = IN_, OUT = OUT_, BLOCKS = BLOCKS_, BATCH = BATCH_;
+    static constexpr int SLICE = slice(IN + 1, BLOCKS), QUADS = SLICE / 4, LINE = held_line(SLICE);
+    static constexpr int OUTS = (OUT + 3) / 4 * 4, G_LINE = held_line(OUT);
+    static constexpr int ROWS = (BATCH + BLOCKS - 1) / BLOCKS;  // samples that a block owns
+    static __device__ __forceinline__ int rank() { return BLOCKS == 1 ? 0 : blockIdx.x % BLOCKS; }
+    static __device__ __forceinline__ int first() { return rank() * SLICE; }
+};
+
+// Parameters or one of the slots of the layer between the flat array, weight (OUT, IN) at w_at and bias (OUT,) at b_at,
+// and the block's slice in shared memory.
+template <class D, bool INTO_SLICE>
+__device__ __forceinline__ void move_slice(float* flat, float* own, int w_at, int b_at) {
+    for (int i = threadIdx.x; i < D::OUT * D::SLICE; i += THREADS) {
+        const int o = i / D::SLICE, s = i % D::SLICE, e = D::first() + s;
+        float* const at = flat + (e < D::IN ? w_at + o * D::IN + e : b_at + o);
+        if (INTO_SLICE) own[o * D::LINE + s] = e <= D::IN ? *at : 0.0f;
+        else if (e <= D::IN) *at = own[o * D::LINE + s];
+    }
+}
+
+// The gathering of the block's slice of a batch's samples. Each thread requests HELD quads ahead.
+template <class Pixel, class D, int HELD>
+struct SliceGather {
+    const Pixel* samples;
+    const int* labels;
+    float scale;
+    const unsigned* orders;
+    int count, batch, steps;
+    int* rows;  // (BATCH,) in shared memory: the samples' numbers in the training set
+    int epoch = -1, n = 0, label = 0;
+    Order order;
+    Quad<Pixel> held[HELD];
+
+    // Request the batch of a step, counted from the beginning of the first epoch; returns its number of samples.
+    __device__ __forceinline__ int start(int step) {
+        if (step / steps != epoch) {
+            epoch = step / steps;
+            order = Order(orders + epoch * ORDER_WORDS);
+        }
+        const int from = step % steps * batch;
+        n = min(batch, count - from);
+        for (int m = threadIdx.x; m < n; m += THREADS) rows[m] = order[from + m];
+        __syncthreads();
+        if (threadIdx.x < n) label = labels[rows[threadIdx.x]];
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) {
+            const int i = threadIdx.x + k * THREADS;
+            if (i < n * D::QUADS) held[k] = request(i);
+        }
+        return n;
+    }
+
+    // Store it: x (n, LINE) with a one after the last input, and zeros up to whole quads of rows; target (n,).
+    __device__ __forceinline__ void finish(float* x, int* target) const {
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) {
+            const int i = threadIdx.x + k * THREADS;
+            if (i < n * D::QUADS) store(x, i, held[k]);
+        }
+        for (int i = threadIdx.x + HELD * THREADS; i < n * D::QUADS; i += THREADS) store(x, i, request(i));
+        for (int i = n * D::SLICE + threadIdx.x; i < (n + 3) / 4 * 4 * D::SLICE; i += THREADS)
+            x[i / D::SLICE * D::LINE + i % D::SLICE] = 0.0f;
+        if (threadIdx.x < n) target[threadIdx.x] = label;
+        for (int m = threadIdx.x + THREADS; m < n; m += THREADS) target[m] = labels[rows[m]];
+    }
+
+private:
+    __device__ __forceinline__ Quad<Pixel> request(int i) const {
+        const int e = D::first() + i % D::QUADS * 4;
+        const Pixel* const at = samples + static_cast<long long>(rows[i / D::QUADS]) * D::IN + e;
+        Quad<Pixel> found;
+        if (D::IN % 4 == 0 && e < D::IN) {
+            found.v = *reinterpret_cast<const decltype(found.v)*>(at);
+        } else {
+            found.v.x = e < D::IN ? at[0] : Pixel(0);
+            found.v.y = e + 1 < D::IN ? at[1] : Pixel(0);
+            found.v.z = e + 2 < D::IN ? at[2] : Pixel(0);
+            found.v.w = e + 3 < D::IN ? at[3] : Pixel(0);
+        }
+        return found;
+    }
+
+    __device__ __forceinline__ void store(float* x, int i, const Quad<Pixel>& found) const {
+        const int quad = i % D::QUADS, e = D::first() + 4 * quad;
+        float4 v = found.times(scale);
+        if (e == D::IN) v.x = 1.0f;
+        if (e + 1 == D::IN) v.y = 1.0f;
+        if (e + 2 == D::IN) v.z = 1.0f;
+        if (e + 3 == D::IN) v.w = 1.0f;
+        *reinterpret_cast<float4*>(x + i / D::QUADS * D::LINE + 4 * quad) = v;
+    }
+};
+
+// Partial outputs of the block's inputs: those of sample m go to its owner's `received` (BLOCKS, ROWS, G_LINE).
+template <class T, class D>
+__device__ __noinline__ void partial_outputs(const float* x, const float* w, float* received, float* parts, int n) {
+    const HeldRows<D::LINE, true> samples = {x, n}, weights = {w, D::OUT};
+    each_product<T, D::OUTS>(samples, weights, n, D::SLICE, parts, [&](float sum, int m, int o) {
+        if (o >= D::OUT) return;
+        float* const to = of_block<D::BLOCKS>(received, m / D::ROWS);
+        to[(D::rank() * D::ROWS + m % D::ROWS) * D::G_LINE + o] = sum;
+    });
+}
+
+// Losses and hits of the blocks, in the shared memory of the first: (BLOCKS,).
+struct Losses {
+    double* lost;
+    long long* hits;
+};
+
+// The owner's part: outputs, softmax cross-entropy, and the gradient by the outputs before a ReLU, which goes to the
+// rows g of all blocks. The sum of the own samples' losses goes to the first block.
+template <class D, bool RELU>
+__device__ __noinline__ void owned_losses(float* received, const int* label, float* g, Losses losses, int n) {
+    __shared__ double lost[THREADS / 32];
+    __shared__ int hits[THREADS / 32];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    double loss = 0.0;
+    int hit = 0;
+    for (int r = warp; r < D::ROWS && D::rank() * D::ROWS + r < n; r += THREADS / 32) {
+        const int m = D::rank() * D::ROWS + r;
+        float* const logits = received + r * D::G_LINE;
+        float* const own = g + m * D::G_LINE;
+        for (int c = lane; c < D::OUT; c += 32) {
+            float sum = logits[c];
+            for (int other = 1; other < D::BLOCKS; ++other) sum += logits[other * D::ROWS * D::G_LINE + c];
+            logits[c] = RELU ? relu(sum) : sum;
+        }
+        __syncwarp();
+        float one;
+        bool right;
+        cross_entropy<D::OUT, RELU>(logits, label[m], n, own, one, right);
+        if (lane < D::OUTS - D::OUT) own[D::OUT + lane] = 0.0f;
+        __syncwarp();
+        constexpr int QUADS = D::OUTS / 4;
+        for (int i = QUADS + lane; i < D::BLOCKS * QUADS; i += 32) {
+            const int at = m * D::G_LINE + i % QUADS * 4;
+            float* const to = of_block<D::BLOCKS>(g, (D::rank() + i / QUADS) % D::BLOCKS);
+            *reinterpret_cast<float4*>(to + at) = *reinterpret_cast<const float4*>(g + at);
+        }
+        loss += one;
+        hit += right;
+    }
+    if (lane == 0) lost[warp] = loss, hits[warp] = hit;
+    for (int i = n * D::OUTS + threadIdx.x; i < (n + 3) / 4 * 4 * D::OUTS; i += THREADS)
+        g[i / D::OUTS * D::G_LINE + i % D::OUTS] = 0.0f;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        double sum = 0.0;
+        long long all = 0;
+        for (int v = 0; v < THREADS / 32; ++v) sum += lost[v], all += hits[v];
+        float* const first = of_block<D::BLOCKS>(reinterpret_cast<float*>(losses.lost), 0);
+        reinterpret_cast<double*>(first)[D::rank()] = sum;
+        reinterpret_cast<long long*>(first)[D::BLOCKS + D::rank()] = all;
+    }
+}
+
+// The batch's mean loss and its count of correct samples, by one thread of the first block.
+template <class D>
+__device__ __forceinline__ void write_losses(Losses losses, int n, double* loss, long long* correct) {
+    if (D::rank() != 0 || threadIdx.x != 0) return;
+    double sum = 0.0;
+    long long count = 0;
+    for (int i = 0; i < D::BLOCKS; ++i) sum += losses.lost[i], count += losses.hits[i];
+    *loss = sum / n;
+    *correct = count;
+}
+
+// dw = g^T x of the block's inputs, and the step of its weights w, with slots v and u (null where there are fewer).
+template <class T, class D, class Rule>
+__device__ __noinline__ void step_slice(
+    const float* g, const float* x, Stepper<Rule> stepper, float* parts, int n
+) {
+    const HeldRows<D::G_LINE, false> gradients = {g, D::OUTS};
+    const HeldRows<D::LINE, false> samples = {x, D::SLICE};
+    each_product<T, D::SLICE>(gradients, samples, D::OUT, n, parts, [&](float sum, int o, int s) {
+        const int at = o * D::LINE + s;
+        stepper.step(at, stepper.request(at), sum);
+    });
+}
