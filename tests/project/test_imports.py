@@ -133,6 +133,11 @@ def test_the_ladder_can_be_listed_without_its_libraries():
     assert loaded.isdisjoint({"cuda", "cudnn", "cupy", "jax", "llvmlite", "numba", "nvmath", "sklearn", "torch"})
 
 
+def test_a_proof_and_a_climb_load_only_the_libraries_that_their_rungs_need():
+    loaded = loaded_after("import warpladder.timing, warpladder.proof")
+    assert loaded.isdisjoint({"cuda", "cupy", "jax", "llvmlite", "matplotlib", "numba", "scipy", "sklearn", "torch"})
+
+
 def test_help_loads_no_heavy_library():
     loaded = loaded_after("import warpladder.cli")
     assert loaded & set(HEAVY) == {"click"}

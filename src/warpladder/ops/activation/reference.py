@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import erfc, expit  # type: ignore[import-untyped]
 
 from ...nets import GELU, Layer, LeakyReLU, Sigmoid, SiLU, Tanh
 from ..relu.reference import margin as margin_of_zero
@@ -14,6 +13,20 @@ Function = Callable[[Any, np.ndarray], np.ndarray]
 
 ROOT = np.sqrt(2 / np.pi)
 CUBE = 0.044715
+
+
+def erfc(x: np.ndarray) -> np.ndarray:
+    """Complementary error function, 1 - erf(x)."""
+    from scipy.special import erfc  # type: ignore[import-untyped] # here, since it takes a quarter of a second
+
+    return erfc(x)
+
+
+def expit(x: np.ndarray) -> np.ndarray:
+    """Logistic sigmoid, 1 / (1 + exp(-x))."""
+    from scipy.special import expit
+
+    return expit(x)
 
 
 def _cubic(x: np.ndarray) -> np.ndarray:
