@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from climbs import MACHINE
+from hurry import weighed_once
 from rungs_here import HERE
 from shared_cases import made_before
 
@@ -60,6 +61,7 @@ def in_a_hurry(monkeypatch, tmp_path):
     """
     monkeypatch.setattr("warpladder.proof.Cases", made_before)
     monkeypatch.setattr(schedule, "SETTLE", 0.0)
+    monkeypatch.setattr(peak_memory, "peak_rss", weighed_once(peak_memory.peak_rss))
     monkeypatch.setattr(proof_cache.PROOFS, "place", lambda: tmp_path / "proofs")
     monkeypatch.setattr(measure, "PROBE", 0.02)
     monkeypatch.setattr(task, "PROBE", 0.02)
